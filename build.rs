@@ -1,0 +1,64 @@
+//! Two jobs, neither of which writes into the source tree:
+//! the link arguments that cargo does not set by itself (SONAME, install name, no unloading), and
+//! the table of statuses, made from `src/abi/status.rs` so that number, name and text stand there alone.
+
+use std::path::Path;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/abi/status.rs");
+    println!("cargo:rerun-if-changed=src/abi/version.rs");
+    link_arguments();
+    status_table();
+}
+
+fn link_arguments() {
+    let major = abi_major();
+    match env::var("CARGO_CFG_TARGET_OS").unwrap().as_str() {
+        "macos" => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libcai.{major}.dylib"),
+        "windows" => {}
+        _ => {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcai.so.{major}");
+            // Owners outlive dlclose(): their operations must stay mapped.
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+        }
+    }
+}
+
+fn abi_major() -> String {
+    let text = fs::read_to_string("src/abi/version.rs").unwrap();
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix("pub const CAI_ABI_MAJOR: i32 = "))
+        .expect("src/abi/version.rs states CAI_ABI_MAJOR");
+    line.trim_end_matches(';').to_owned()
+}
+
+/// A status is a doc comment whose first paragraph is its text, and a constant below it.
+fn status_table() {
+    let source = fs::read_to_string("src/abi/status.rs").unwrap();
+    let mut rows = String::new();
+    let mut text: Vec<&str> = Vec::new();
+    let mut first_paragraph = true;
+    for line in source.lines() {
+        if let Some(doc) = line.strip_prefix("///") {
+            first_paragraph &= !doc.trim().is_empty();
+            if first_paragraph {
+                text.push(doc.trim());
+            }
+        } else if let Some(rest) = line.strip_prefix("pub const ") {
+            let name = rest.split(':').next().unwrap();
+            let message = text.join(" ");
+            assert!(!message.is_empty(), "{name} has no text");
+            rows += &format!("Status {{ code: abi::{name}, name: c\"{name}\", message: c{message:?} }},\n");
+            text.clear();
+            first_paragraph = true;
+        } else {
+            text.clear();
+            first_paragraph = true;
+        }
+    }
+    let out = Path::new(&env::var("OUT_DIR").unwrap()).join("statuses.rs");
+    fs::write(out, format!("&[\n{rows}]\n")).unwrap();
+}

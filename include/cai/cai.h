@@ -1,0 +1,1467 @@
+/*
+ * cai.h: the C side of the CUDA Array Interface.
+ *
+ * A producer fills a cai_array and hands it out; a consumer checks it with cai_array_validate, keeps it
+ * with cai_array_share or cai_array_retain, and lets it go with cai_array_release. Whoever links nothing
+ * uses cai_inline_retain and cai_inline_release at the end of this file.
+ *
+ *     cai_array a = CAI_ARRAY_INIT;
+ *     cai_error why;
+ *     if (produce(&a) || cai_array_validate(&a, CAI_CHECK_LAYOUT, &why) != CAI_OK) {
+ *         puts(why.message);
+ *     }
+ *
+ * Rules without exception:
+ *   - A function that can fail returns a cai_status (0 is success) and takes, last, a cai_error * that may
+ *     be NULL. There is no other place where errors are kept.
+ *   - Outputs are written on success only. The error is written on failure only.
+ *   - NULL for a required pointer is a status, never a crash. Any other pointer must be what it is said to be.
+ *   - No function throws, aborts, prints, starts a thread, or calls CUDA unless its comment says so.
+ *   - Sizes, strides and offsets are in bytes, extents in elements.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * This file is generated from the sources of the library: do not edit it.
+ */
+
+#ifndef CAI_H
+#define CAI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Linkage. Define CAI_STATIC when you link the static library on Windows. */
+#if defined(_WIN32) && !defined(CAI_STATIC)
+#define CAI_API __declspec(dllimport)
+#elif defined(__GNUC__)
+#define CAI_API __attribute__((visibility("default")))
+#else
+#define CAI_API
+#endif
+
+/* The structures that point to one another. */
+struct cai_owner;
+struct cai_descr;
+struct cai_array;
+
+/*
+ * What every cai_array starts from. stream is 0, which cai_array_validate refuses: a producer must say
+ * CAI_STREAM_NONE or name the stream that its work is on.
+ */
+#define CAI_ARRAY_INIT                                                                                       \
+    {                                                                                                        \
+        (uint32_t)sizeof(cai_array), 0, NULL, NULL, NULL, NULL, 0, CAI_PROTOCOL_VERSION, 0, {0}, NULL, NULL, \
+            0, 0, NULL, {0, 0}, NULL, 0                                                                      \
+    }
+
+/**
+ * Major version of the binary interface. It is also the number in the shared library's SONAME
+ * (`libcai.so.0`). Libraries of one major version load each other's arrays.
+ */
+#define CAI_ABI_MAJOR 0
+
+/**
+ * Minor version of the binary interface: grows with every added function, field or status.
+ * A library of a higher minor version serves callers of every lower one.
+ */
+#define CAI_ABI_MINOR 1
+
+/**
+ * Bytes of `cai_error.field`, the terminating NUL included.
+ */
+#define CAI_ERROR_FIELD_SIZE 96
+
+/**
+ * Bytes of `cai_error.message`, the terminating NUL included.
+ */
+#define CAI_ERROR_MESSAGE_SIZE 408
+
+/**
+ * Bytes of a `typestr`, the terminating NUL included.
+ */
+#define CAI_TYPESTR_SIZE 16
+
+/**
+ * How many fields a `cai_descr` may have in all, the nested ones included.
+ */
+#define CAI_MAX_FIELDS 65536
+
+/**
+ * How deep fields may be nested: a `cai_descr` in a field in a `cai_descr` is two deep.
+ */
+#define CAI_MAX_DESCR_DEPTH 16
+
+/**
+ * Time units of `cai_dtype.unit`: 0 is generic, or not a time.
+ */
+#define CAI_UNIT_GENERIC 0
+
+/**
+ * Years.
+ */
+#define CAI_UNIT_YEAR 1
+
+/**
+ * Months.
+ */
+#define CAI_UNIT_MONTH 2
+
+/**
+ * Weeks.
+ */
+#define CAI_UNIT_WEEK 3
+
+/**
+ * Days.
+ */
+#define CAI_UNIT_DAY 4
+
+/**
+ * Hours.
+ */
+#define CAI_UNIT_HOUR 5
+
+/**
+ * Minutes.
+ */
+#define CAI_UNIT_MINUTE 6
+
+/**
+ * Seconds.
+ */
+#define CAI_UNIT_SECOND 7
+
+/**
+ * Milliseconds.
+ */
+#define CAI_UNIT_MILLISECOND 8
+
+/**
+ * Microseconds.
+ */
+#define CAI_UNIT_MICROSECOND 9
+
+/**
+ * Nanoseconds.
+ */
+#define CAI_UNIT_NANOSECOND 10
+
+/**
+ * Picoseconds.
+ */
+#define CAI_UNIT_PICOSECOND 11
+
+/**
+ * Femtoseconds.
+ */
+#define CAI_UNIT_FEMTOSECOND 12
+
+/**
+ * Attoseconds.
+ */
+#define CAI_UNIT_ATTOSECOND 13
+
+/**
+ * What `dtype_code` says about an opaque type: nothing, the typestr says it all. The other codes are
+ * for types that NumPy's grammar cannot name and that travel as opaque bytes of the right size. The
+ * numbers of floating types are those of DLPack's `DLDataTypeCode`.
+ */
+#define CAI_DTYPE_NONE 0
+
+/**
+ * bfloat16: two bytes, travels as `<V2`.
+ */
+#define CAI_DTYPE_BFLOAT16 4
+
+/**
+ * 8-bit float with 3 exponent and 4 mantissa bits: one byte, travels as `<V1`, as all the 8-bit
+ * floats do (some producers write `<f1` for e5m2; that is taken too).
+ */
+#define CAI_DTYPE_FLOAT8_E3M4 7
+
+/**
+ * 8-bit float, IEEE-like, 4 exponent and 3 mantissa bits.
+ */
+#define CAI_DTYPE_FLOAT8_E4M3 8
+
+/**
+ * 8-bit float, 4 exponent and 3 mantissa bits, bias 11, finite, unsigned zero.
+ */
+#define CAI_DTYPE_FLOAT8_E4M3B11FNUZ 9
+
+/**
+ * 8-bit float, 4 exponent and 3 mantissa bits, finite.
+ */
+#define CAI_DTYPE_FLOAT8_E4M3FN 10
+
+/**
+ * 8-bit float, 4 exponent and 3 mantissa bits, finite, unsigned zero.
+ */
+#define CAI_DTYPE_FLOAT8_E4M3FNUZ 11
+
+/**
+ * 8-bit float, IEEE-like, 5 exponent and 2 mantissa bits.
+ */
+#define CAI_DTYPE_FLOAT8_E5M2 12
+
+/**
+ * 8-bit float, 5 exponent and 2 mantissa bits, finite, unsigned zero.
+ */
+#define CAI_DTYPE_FLOAT8_E5M2FNUZ 13
+
+/**
+ * 8-bit power of two, 8 exponent bits, no sign.
+ */
+#define CAI_DTYPE_FLOAT8_E8M0FNU 14
+
+/**
+ * 6-bit float, one in a byte, 2 exponent and 3 mantissa bits.
+ */
+#define CAI_DTYPE_FLOAT6_E2M3FN 15
+
+/**
+ * 6-bit float, one in a byte, 3 exponent and 2 mantissa bits.
+ */
+#define CAI_DTYPE_FLOAT6_E3M2FN 16
+
+/**
+ * 4-bit float, one in a byte, 2 exponent bits and 1 mantissa bit.
+ */
+#define CAI_DTYPE_FLOAT4_E2M1FN 17
+
+/**
+ * 4-bit signed integer, one in a byte.
+ */
+#define CAI_DTYPE_INT4 256
+
+/**
+ * 4-bit unsigned integer, one in a byte.
+ */
+#define CAI_DTYPE_UINT4 257
+
+/**
+ * 2-bit signed integer, one in a byte.
+ */
+#define CAI_DTYPE_INT2 258
+
+/**
+ * 2-bit unsigned integer, one in a byte.
+ */
+#define CAI_DTYPE_UINT2 259
+
+/**
+ * 4-bit floats as `CAI_DTYPE_FLOAT4_E2M1FN`, two in a byte: extents and strides count bytes.
+ */
+#define CAI_DTYPE_FLOAT4_E2M1FN_X2 260
+
+/**
+ * The most dimensions an array may have.
+ */
+#define CAI_MAX_NDIM 64
+
+/**
+ * How many masks may hang on one another: an array's mask, that mask's mask, and so on.
+ */
+#define CAI_MAX_MASKS 8
+
+/**
+ * The highest version of the CUDA Array Interface that this header describes.
+ */
+#define CAI_PROTOCOL_VERSION 3
+
+/**
+ * Bit of `cai_array.flags`: the data must not be written through this array.
+ */
+#define CAI_FLAG_READONLY 1
+
+/**
+ * `cai_device.type`: not known; ask the CUDA driver about the address.
+ */
+#define CAI_DEVICE_UNKNOWN 0
+
+/**
+ * `cai_device.type`: host memory. This and the following numbers are DLPack's `DLDeviceType`; those
+ * of DLPack that are not named here are valid too.
+ */
+#define CAI_DEVICE_CPU 1
+
+/**
+ * `cai_device.type`: memory of a CUDA device.
+ */
+#define CAI_DEVICE_CUDA 2
+
+/**
+ * `cai_device.type`: host memory that CUDA allocated or registered.
+ */
+#define CAI_DEVICE_CUDA_HOST 3
+
+/**
+ * `cai_device.type`: an OpenCL buffer; `data` is a `cl_mem`, not an address.
+ */
+#define CAI_DEVICE_OPENCL 4
+
+/**
+ * `cai_device.type`: CUDA managed memory.
+ */
+#define CAI_DEVICE_CUDA_MANAGED 13
+
+/**
+ * `cai_device.type`: oneAPI unified shared memory.
+ */
+#define CAI_DEVICE_ONEAPI 14
+
+/**
+ * Bit of the `checks` of `cai_array_validate`: the structure and all that it points to, by what it
+ * says alone. Reads the structure, shape, strides, descr and masks; never the data; asks no driver.
+ */
+#define CAI_CHECK_LAYOUT 1
+
+/**
+ * Bit of the `checks` of `cai_array_validate`: `data` and every stride that is used are multiples of
+ * the element's natural alignment. Reads what `CAI_CHECK_LAYOUT` reads.
+ */
+#define CAI_CHECK_ALIGNMENT 2
+
+/**
+ * What every version of `cai_array` begins with, past and future.
+ */
+#define LEAST_PREFIX 16
+
+/**
+ * No version of any structure will ever be this long: a larger size is garbage.
+ */
+#define MAX_STRUCT_SIZE 4096
+
+/**
+ * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
+ * that its header does not know yet: every non-zero value is a failure.
+ */
+typedef int32_t cai_status;
+
+/**
+ * A typestr, taken apart. Its layout never changes.
+ *
+ * The grammar is that of `typestr` in NumPy's array interface protocol: byte order, kind, size in
+ * bytes (characters for `U`, bits for `t`), and for `m` and `M` the unit in brackets.
+ */
+typedef struct cai_dtype {
+    /**
+     * One of `t b i u f c m M O S U V`: bit field, boolean, signed integer, unsigned integer, float,
+     * complex, time difference, point in time, Python object, bytes, UCS-4 text, opaque bytes.
+     */
+    char kind;
+    /**
+     * `<` little-endian, `>` big-endian, `|` not relevant. As written: `<V2` and `|V2` differ here,
+     * and `|i8`, which some producers write, means the machine's own order.
+     */
+    char byte_order;
+    /**
+     * What an opaque type means (`CAI_DTYPE_BFLOAT16`, ...), or `CAI_DTYPE_NONE`.
+     */
+    uint16_t code;
+    /**
+     * Time unit of the kinds `m` and `M` (`CAI_UNIT_SECOND`, ...), else `CAI_UNIT_GENERIC`.
+     */
+    int32_t unit;
+    /**
+     * How many units a step of the kinds `m` and `M` has (25 in `<M8[25us]`), else 1.
+     */
+    int64_t unit_count;
+    /**
+     * Bytes of one element; 0 for bit fields that are no whole number of bytes.
+     */
+    int64_t itemsize;
+    /**
+     * Bits of one element.
+     */
+    int64_t bits;
+} cai_dtype;
+
+/**
+ * What went wrong, in the caller's memory.
+ *
+ * Every function that can fail takes a `cai_error *` as its last argument, and takes NULL there
+ * from whoever needs the status only. It is written when the function fails, all of it, and not
+ * touched when the function succeeds; it needs no initialization and no release. There is no last
+ * error anywhere, global or per thread.
+ *
+ * Its layout never changes.
+ */
+typedef struct cai_error {
+    /**
+     * The status that the function returned.
+     */
+    cai_status code;
+    /**
+     * The CUDA driver's own `CUresult` where the driver refused, else 0.
+     */
+    int32_t driver_code;
+    /**
+     * What was wrong: the path of a field (`mask.shape[2]`, `descr[1].typestr`) or the name of a
+     * parameter. NUL-terminated; a path that is too long ends in "...".
+     */
+    char field[CAI_ERROR_FIELD_SIZE];
+    /**
+     * A sentence with the value that was found and the value that was expected. NUL-terminated UTF-8.
+     */
+    char message[CAI_ERROR_MESSAGE_SIZE];
+} cai_error;
+
+/**
+ * An owner's operations: a constant table in the library that made the owner.
+ *
+ * The functions are called from any thread, at any time, with or without an interpreter's lock,
+ * several at once. They must not throw. A table may be longer than this header says: use only what
+ * `struct_size` covers.
+ */
+typedef struct cai_owner_ops {
+    /**
+     * `sizeof(cai_owner_ops)` as the maker of the owner compiled it.
+     */
+    uint32_t struct_size;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+    /**
+     * Adds one reference.
+     */
+    void (*retain)(struct cai_owner *owner);
+    /**
+     * Takes one reference away; the last one destroys the owner. Must not block on other threads'
+     * work and must not make CUDA calls that could synchronize.
+     */
+    void (*release)(struct cai_owner *owner);
+} cai_owner_ops;
+
+/**
+ * What keeps an array alive: a counted handle that carries its own operations, so that an array
+ * made by one library, or by one of several copies of this library, is released through any other.
+ *
+ * Whoever makes an owner puts this structure first in an object of its own; the rest of the object
+ * is nobody else's business. `cai_owner_new` makes one for those who have no counted object.
+ *
+ * An owner keeps alive all that is reachable from the `cai_array` that names it: the data, the
+ * shape, strides, descr and mask, and the exported stream, which must live at least as long as the
+ * exported array (CAI version 3, "Lifetime management", "Streams").
+ *
+ * Thread safety: retain and release may be called from any thread at any time.
+ */
+typedef struct cai_owner {
+    /**
+     * The owner's operations. Must stay valid, and the code behind it loaded, until the last release
+     * has returned.
+     */
+    const struct cai_owner_ops *ops;
+} cai_owner;
+
+/**
+ * One row of a `cai_descr`.
+ */
+typedef struct cai_field {
+    /**
+     * The field's name, NUL-terminated UTF-8. Empty for padding and for the one row of a plain type.
+     */
+    const char *name;
+    /**
+     * The field's title (the first of the two names in NumPy's `(title, name)`), or NULL.
+     */
+    const char *title;
+    /**
+     * The type of the field, or of one element of its sub-array; empty when `nested` is set.
+     */
+    char typestr[CAI_TYPESTR_SIZE];
+    /**
+     * NULL, or the fields that this field is made of.
+     */
+    const struct cai_descr *nested;
+    /**
+     * `ndim` extents of a sub-array, in C order without gaps; may be NULL when `ndim` is 0.
+     */
+    const int64_t *shape;
+    /**
+     * Number of dimensions of the sub-array; 0 for a single element.
+     */
+    int32_t ndim;
+    /**
+     * What an opaque type means, as in `cai_array`.
+     */
+    uint16_t dtype_code;
+    /**
+     * Zero.
+     */
+    uint16_t reserved;
+} cai_field;
+
+/**
+ * The fields of a structured type: NumPy's `descr`, counted. Names, sub-array shapes and padding
+ * rows are kept as the producer wrote them.
+ *
+ * The array's owner keeps it alive. Thread safety: constant.
+ */
+typedef struct cai_descr {
+    /**
+     * `sizeof(cai_descr)` as the filler compiled it.
+     */
+    uint32_t struct_size;
+    /**
+     * `sizeof(cai_field)` as the filler compiled it: the step from one row to the next.
+     */
+    uint32_t field_size;
+    /**
+     * Number of rows.
+     */
+    uint64_t count;
+    /**
+     * The rows, in the order of memory. May be NULL when `count` is 0.
+     */
+    const struct cai_field *fields;
+} cai_descr;
+
+/**
+ * A CUDA stream as the CUDA Array Interface writes it: `CAI_STREAM_LEGACY`, `CAI_STREAM_PER_THREAD`,
+ * `CAI_STREAM_NONE`, `CAI_STREAM_UNKNOWN`, or a `CUstream` (`cudaStream_t`) as an integer. 0 is
+ * refused, so that a zeroed structure never passes for "no synchronization needed".
+ */
+typedef uint64_t cai_stream;
+
+/**
+ * Where data lives.
+ */
+typedef struct cai_device {
+    /**
+     * `CAI_DEVICE_CUDA`, ..., or `CAI_DEVICE_UNKNOWN`.
+     */
+    int32_t type;
+    /**
+     * The device's ordinal; not looked at when the type is not known.
+     */
+    int32_t id;
+} cai_device;
+
+/**
+ * A GPU array: all that `__cuda_array_interface__` versions 0 to 3 say, and what its relatives for
+ * other devices need, in 128 bytes. Plain data: whoever has this header reads an array, keeps it
+ * alive and lets it go without linking anything.
+ *
+ * Start from `CAI_ARRAY_INIT`, which fills `struct_size` and `version` and leaves `stream` 0: a
+ * producer must say which stream its work is on, or `CAI_STREAM_NONE`.
+ *
+ * Ownership: copying the structure copies no reference. `cai_array_retain` and `cai_array_release`
+ * act on `owner`, which keeps alive all that is reachable from the structure, the mask included.
+ * What `shape`, `strides`, `descr` and `mask` point to is constant while any reference is held.
+ *
+ * Growth: later versions of this header may append fields. A reader uses only what `struct_size`
+ * covers and takes the rest for zero; a field that may not be ignored is announced by a flag. The
+ * first 16 bytes never change.
+ *
+ * Thread safety: plain data; several threads may read one structure at once.
+ */
+typedef struct cai_array {
+    /**
+     * `sizeof(cai_array)` as the filler compiled it.
+     */
+    uint32_t struct_size;
+    /**
+     * `CAI_FLAG_READONLY` or 0. An unknown bit is an error.
+     */
+    uint32_t flags;
+    /**
+     * Keeps everything reachable from this structure alive. NULL: borrowed, valid only during the call
+     * that it was passed to.
+     */
+    struct cai_owner *owner;
+    /**
+     * Device address of the element with index zero, or an opaque handle (`cl_mem`). NULL exactly when
+     * the array has no elements. With negative strides it is not the lowest address.
+     */
+    void *data;
+    /**
+     * `ndim` extents, each at least 0. May be NULL when `ndim` is 0.
+     */
+    const int64_t *shape;
+    /**
+     * `ndim` steps in bytes, which may be 0 or negative. NULL: C-contiguous.
+     */
+    const int64_t *strides;
+    /**
+     * Number of dimensions, 0 to `CAI_MAX_NDIM`.
+     */
+    int32_t ndim;
+    /**
+     * Version of the CUDA Array Interface that the contents follow, 0 to 3.
+     */
+    uint16_t version;
+    /**
+     * 0: the type is what `typestr` says. Else what an opaque type means: `CAI_DTYPE_BFLOAT16`, ...
+     */
+    uint16_t dtype_code;
+    /**
+     * The element's type in the grammar of NumPy's array interface, NUL-terminated: `<f4`.
+     */
+    char typestr[CAI_TYPESTR_SIZE];
+    /**
+     * NULL, or the fields of a structured type. Its size must be the one that `typestr` says.
+     */
+    const struct cai_descr *descr;
+    /**
+     * NULL, or an array that says which elements are valid: a true element marks a valid one. Its own
+     * `owner` may be NULL: this array's owner covers it.
+     */
+    const struct cai_array *mask;
+    /**
+     * The stream on which the producer may have work on the data pending.
+     */
+    cai_stream stream;
+    /**
+     * What `cuStreamGetId` says of that stream, 0 when not known: tells a destroyed stream from a new
+     * one with the same handle.
+     */
+    uint64_t stream_id;
+    /**
+     * NULL, or a `CUevent` recorded after the producer's last work on the data.
+     */
+    void *event;
+    /**
+     * Where the data lives.
+     */
+    struct cai_device device;
+    /**
+     * The `CUcontext`, `cl_context` or SYCL context that the data belongs to; NULL: not known.
+     * Streams 1 and 2 mean something only together with it.
+     */
+    void *context;
+    /**
+     * Only for opaque handles: bytes from the start of the buffer to the element with index zero. Else 0.
+     */
+    uint64_t byte_offset;
+} cai_array;
+
+/**
+ * Success.
+ */
+#define CAI_OK 0
+
+/**
+ * A required pointer argument is NULL.
+ *
+ * The caller's mistake; `field` names the parameter.
+ */
+#define CAI_ERR_NULL_ARGUMENT 101
+
+/**
+ * An argument has a value that the function does not take.
+ */
+#define CAI_ERR_ARGUMENT 102
+
+/**
+ * The caller's buffer is too small for the answer.
+ */
+#define CAI_ERR_BUFFER_SIZE 103
+
+/**
+ * `checks` has a bit that this library does not know.
+ *
+ * A caller compiled against a newer header asks for a check that this library cannot make.
+ */
+#define CAI_ERR_CHECKS 104
+
+/**
+ * `struct_size` is not the size of any version of the structure.
+ *
+ * Most often the structure was never initialized: start from `CAI_ARRAY_INIT`.
+ */
+#define CAI_ERR_STRUCT_SIZE 201
+
+/**
+ * `flags` has a bit that this library does not know.
+ *
+ * Fields that may not be ignored are announced by a flag, so an unknown one cannot be skipped.
+ */
+#define CAI_ERR_FLAGS 202
+
+/**
+ * `version` is not a version of the CUDA Array Interface (0 to 3).
+ */
+#define CAI_ERR_VERSION 203
+
+/**
+ * `ndim` is negative or above `CAI_MAX_NDIM`.
+ */
+#define CAI_ERR_NDIM 204
+
+/**
+ * `shape` is NULL although the array has dimensions.
+ */
+#define CAI_ERR_SHAPE_NULL 205
+
+/**
+ * An extent in `shape` is negative.
+ */
+#define CAI_ERR_SHAPE_NEGATIVE 206
+
+/**
+ * The number of elements, or of their bytes, is above 2^63 - 1.
+ */
+#define CAI_ERR_SIZE_OVERFLOW 207
+
+/**
+ * The bytes that the strides reach from `data` do not fit in 63 bits on one side.
+ */
+#define CAI_ERR_SPAN_OVERFLOW 208
+
+/**
+ * The bytes that the array reaches run out of the address space, or begin before the buffer.
+ */
+#define CAI_ERR_ADDRESS_RANGE 209
+
+/**
+ * `data` is NULL although the array has elements.
+ */
+#define CAI_ERR_DATA_NULL 210
+
+/**
+ * `data` is not NULL although the array has no elements.
+ */
+#define CAI_ERR_DATA_NOT_NULL 211
+
+/**
+ * `strides` are given for packed bit fields, whose steps are no whole number of bytes.
+ */
+#define CAI_ERR_BIT_STRIDES 212
+
+/**
+ * The elements have no bytes.
+ */
+#define CAI_ERR_ITEMSIZE 213
+
+/**
+ * `data` or a stride is not a multiple of the element's natural alignment.
+ *
+ * Reported only where `CAI_CHECK_ALIGNMENT` asks for it.
+ */
+#define CAI_ERR_ALIGNMENT 214
+
+/**
+ * The array or a copy of it is needed beyond this call, but it has no owner.
+ */
+#define CAI_ERR_BORROWED 215
+
+/**
+ * The owner's table of operations is missing, too short or incomplete.
+ */
+#define CAI_ERR_OWNER_OPS 216
+
+/**
+ * `stream` is 0, which could mean either default stream or none.
+ *
+ * Say `CAI_STREAM_NONE` when no work is pending on the data, 1 for the legacy and 2 for the
+ * per-thread default stream, or a `CUstream`.
+ */
+#define CAI_ERR_STREAM_ZERO 220
+
+/**
+ * A stream is given, but versions below 3 have none.
+ */
+#define CAI_ERR_STREAM_VERSION 221
+
+/**
+ * `stream_id` is given without a stream that it could identify.
+ */
+#define CAI_ERR_STREAM_ID 222
+
+/**
+ * `event` is given although `stream` says that nothing is pending.
+ */
+#define CAI_ERR_EVENT 223
+
+/**
+ * `device.type` is not a device type of DLPack.
+ */
+#define CAI_ERR_DEVICE_TYPE 224
+
+/**
+ * `device.id` is negative.
+ */
+#define CAI_ERR_DEVICE_ID 225
+
+/**
+ * `byte_offset` is given, but `data` is an address.
+ *
+ * An offset belongs to opaque handles only; an address already points to the element with index zero.
+ */
+#define CAI_ERR_BYTE_OFFSET 226
+
+/**
+ * A mask is given, but version 0 has none.
+ */
+#define CAI_ERR_MASK_VERSION 230
+
+/**
+ * The mask's type cannot say true or not true: it is neither a boolean, an integer nor a bit field.
+ */
+#define CAI_ERR_MASK_TYPE 231
+
+/**
+ * The mask's shape does not broadcast to the array's.
+ */
+#define CAI_ERR_MASK_SHAPE 232
+
+/**
+ * The chain of masks comes back to itself.
+ */
+#define CAI_ERR_MASK_CYCLE 233
+
+/**
+ * The chain of masks is longer than `CAI_MAX_MASKS`.
+ */
+#define CAI_ERR_MASK_DEPTH 234
+
+/**
+ * `typestr` is empty, or not terminated within its 16 bytes.
+ */
+#define CAI_ERR_TYPESTR_LENGTH 240
+
+/**
+ * `typestr` does not begin with a byte order: one of `<`, `>`, `|`.
+ */
+#define CAI_ERR_TYPESTR_ORDER 241
+
+/**
+ * `typestr` has an unknown kind: not one of `t b i u f c m M O S U V`.
+ */
+#define CAI_ERR_TYPESTR_KIND 242
+
+/**
+ * `typestr` has a size that is malformed or that its kind does not come in.
+ */
+#define CAI_ERR_TYPESTR_SIZE 243
+
+/**
+ * `typestr` has a malformed time unit, or one on a kind without units.
+ */
+#define CAI_ERR_TYPESTR_UNIT 244
+
+/**
+ * `dtype_code` is unknown or contradicts `typestr`.
+ */
+#define CAI_ERR_DTYPE_CODE 245
+
+/**
+ * A `cai_descr` has sizes that are not of any version of the structures, or no rows where it counts some.
+ */
+#define CAI_ERR_DESCR_STRUCT 250
+
+/**
+ * A field's name is missing, not UTF-8, or used twice.
+ */
+#define CAI_ERR_DESCR_NAME 251
+
+/**
+ * A field has neither a type nor nested fields, or both.
+ */
+#define CAI_ERR_DESCR_FIELD 252
+
+/**
+ * A field's sub-array shape is malformed.
+ */
+#define CAI_ERR_DESCR_SHAPE 253
+
+/**
+ * The fields together do not have the size that `typestr` says.
+ */
+#define CAI_ERR_DESCR_SIZE 254
+
+/**
+ * Fields are nested deeper than `CAI_MAX_DESCR_DEPTH`.
+ */
+#define CAI_ERR_DESCR_DEPTH 255
+
+/**
+ * There are more than `CAI_MAX_FIELDS` fields, nested ones included.
+ */
+#define CAI_ERR_DESCR_COUNT 256
+
+/**
+ * The text is not a list of fields as NumPy writes them.
+ */
+#define CAI_ERR_DESCR_SYNTAX 257
+
+/**
+ * No field has that name.
+ */
+#define CAI_ERR_DESCR_NO_FIELD 258
+
+/**
+ * The field begins inside a byte, behind bit fields that fill no whole bytes.
+ */
+#define CAI_ERR_DESCR_BIT_OFFSET 259
+
+/**
+ * Memory for the library's own bookkeeping could not be had.
+ */
+#define CAI_ERR_NO_MEMORY 601
+
+/**
+ * The library contradicted itself: please report it.
+ */
+#define CAI_ERR_INTERNAL 901
+
+/**
+ * The legacy default stream of `context`.
+ */
+#define CAI_STREAM_LEGACY 1
+
+/**
+ * The calling thread's per-thread default stream of `context`.
+ */
+#define CAI_STREAM_PER_THREAD 2
+
+/**
+ * No synchronization is needed: no work on the data is pending. What `None`, or no `stream` entry,
+ * says in version 3.
+ */
+#define CAI_STREAM_NONE UINT64_MAX
+
+/**
+ * The producer could not say whether work is pending: its protocol has no streams (CAI before
+ * version 3).
+ */
+#define CAI_STREAM_UNKNOWN (UINT64_MAX - 1)
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The major version of the binary interface that the loaded library has. Compare it with
+ * `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
+ *
+ * Cannot fail. Thread safety: any thread, any time.
+ */
+CAI_API
+int32_t cai_abi_major(void);
+
+/**
+ * The minor version of the binary interface that the loaded library has. It serves callers that were
+ * compiled against the same or a lower `CAI_ABI_MINOR`.
+ *
+ * Cannot fail. Thread safety: any thread, any time.
+ */
+CAI_API
+int32_t cai_abi_minor(void);
+
+/**
+ * The version of the loaded library as text: `"0.1.0"`. A constant; do not free it.
+ *
+ * Cannot fail. Thread safety: any thread, any time.
+ */
+CAI_API
+const char *cai_version(void);
+
+/**
+ * The name of a status: `"CAI_ERR_NDIM"`; of a number that this library does not know,
+ * `"CAI_ERR_UNKNOWN"`. Never NULL. A constant; do not free it.
+ *
+ * Cannot fail. Thread safety: any thread, any time.
+ */
+CAI_API
+const char *cai_status_name(cai_status status);
+
+/**
+ * What a status means, in one sentence, for every error of this status. What was wrong in one case says
+ * `cai_error.message`. Never NULL. A constant; do not free it.
+ *
+ * Cannot fail. Thread safety: any thread, any time.
+ */
+CAI_API
+const char *cai_status_message(cai_status status);
+
+/**
+ * Takes a typestr apart.
+ *
+ * The grammar is that of NumPy's array interface: byte order (`<`, `>` or `|`), kind (one of
+ * `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), for `m` and `M` a unit:
+ * `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. `|O` needs no size. Beyond NumPy's own types it takes those
+ * that GPU libraries write: `<f1`, `<c4`, 16-byte integers, `|i8` for the machine's order.
+ *
+ * `typestr`: read up to its NUL, 16 characters at most; stays the caller's.
+ * `out`: the type, `out->code` is `CAI_DTYPE_NONE`. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH`, `CAI_ERR_TYPESTR_ORDER`,
+ * `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_dtype_parse(const char *typestr,
+                           struct cai_dtype *out,
+                           struct cai_error *error);
+
+/**
+ * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
+ * unit, and so is the size of `O`.
+ *
+ * `dtype->code` is not part of a typestr and is not looked at.
+ * `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
+ * the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
+ * `CAI_ERR_TYPESTR_UNIT`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_dtype_format(const struct cai_dtype *dtype,
+                            char *out,
+                            struct cai_error *error);
+
+/**
+ * Do two types describe the same bytes? Byte orders are compared only where they make a difference:
+ * `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
+ *
+ * False if either is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+bool cai_dtype_equal(const struct cai_dtype *a,
+                     const struct cai_dtype *b);
+
+/**
+ * Is the type in the machine's own byte order, or one to which order makes no difference? Opaque bytes
+ * (`V` without a code) count as native: nothing is known to swap.
+ *
+ * False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+bool cai_dtype_is_native(const struct cai_dtype *dtype);
+
+/**
+ * The type of an array's elements: what `typestr` says, and `dtype_code` where it says more.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` status or
+ * `CAI_ERR_DTYPE_CODE`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_dtype(const struct cai_array *array,
+                           struct cai_dtype *out,
+                           struct cai_error *error);
+
+/**
+ * Can this machine use the elements as they are? Looks at the type and, where there are fields, at each
+ * of them. Masks are arrays of their own.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_array_is_native(const struct cai_array *array,
+                               bool *out,
+                               struct cai_error *error);
+
+/**
+ * The size of one element of a structured type: the sum of its fields, padding rows included. Checks
+ * every rule about fields on the way.
+ *
+ * `out`: bytes. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
+ * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, or `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no
+ * whole number of bytes.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_descr_itemsize(const struct cai_descr *descr,
+                              int64_t *out,
+                              struct cai_error *error);
+
+/**
+ * Do two lists describe the same fields: the same names, titles, types and shapes in the same order?
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed list.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_descr_equal(const struct cai_descr *a,
+                           const struct cai_descr *b,
+                           bool *out,
+                           struct cai_error *error);
+
+/**
+ * Finds a field by its name, or else by its title, and where it begins.
+ *
+ * `name`: NUL-terminated UTF-8.
+ * `out_field`: the row, inside `descr`; what `nested` of it points to can be searched in turn.
+ * `out_offset`: bytes from the start of the element. Both are written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`, or what
+ * `cai_descr_itemsize` says of a malformed list.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_descr_find(const struct cai_descr *descr,
+                          const char *name,
+                          const struct cai_field **out_field,
+                          int64_t *out_offset,
+                          struct cai_error *error);
+
+/**
+ * Reads a list of fields the way NumPy prints `dtype.descr`: `[('x', '<f4'), ('m', '<i4', (2, 3))]`, with
+ * nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's brackets and quotes are
+ * taken as well. Every rule about fields is checked.
+ *
+ * `text`: NUL-terminated UTF-8.
+ * `out_descr`: the list. `out_owner`: its owner, with one reference, which the caller must release; the
+ * list is gone with it. Both are written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or what
+ * `cai_descr_itemsize` says of the list that it reads.
+ * Thread safety: any thread; allocates.
+ */
+CAI_API
+cai_status cai_descr_parse(const char *text,
+                           const struct cai_descr **out_descr,
+                           struct cai_owner **out_owner,
+                           struct cai_error *error);
+
+/**
+ * Writes a list of fields the way NumPy prints `dtype.descr`.
+ *
+ * `buffer`: `size` characters, gets a NUL-terminated text; or NULL with a `size` of 0, to ask for the length.
+ * `out_length`: characters without the NUL; may be NULL. Both are written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize` says of a
+ * malformed list.
+ * Thread safety: any thread; allocates.
+ */
+CAI_API
+cai_status cai_descr_format(const struct cai_descr *descr,
+                            char *buffer,
+                            uintptr_t size,
+                            uintptr_t *out_length,
+                            struct cai_error *error);
+
+/**
+ * The number of elements: the product of all extents, 1 for no dimensions, 0 if any extent is 0.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate` says of a
+ * malformed type, shape or strides.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_count(const struct cai_array *array,
+                           int64_t *out,
+                           struct cai_error *error);
+
+/**
+ * The bytes that all elements take when laid out without gaps: what a buffer for a dense copy needs.
+ * Bit fields are packed and rounded up once. The bytes that the array itself reaches are those of
+ * `cai_array_span`.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate` says of a
+ * malformed type, shape or strides.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_nbytes(const struct cai_array *array,
+                            int64_t *out,
+                            struct cai_error *error);
+
+/**
+ * The bytes that the array can touch, counted from `data` (from `data` plus `byte_offset` for opaque
+ * handles): from `*out_lower`, 0 or negative, up to but not including `*out_upper`. Both are 0 for an
+ * empty array. Strides of any sign and size are taken for what they are.
+ *
+ * `out_lower`, `out_upper`: bytes, written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_SIZE_OVERFLOW`, or what
+ * `cai_array_validate` says of a malformed type, shape or strides.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_span(const struct cai_array *array,
+                          int64_t *out_lower,
+                          int64_t *out_upper,
+                          struct cai_error *error);
+
+/**
+ * Do the elements lie in C order (last dimension fastest) without gaps? Strides of extents of at most
+ * one do not matter, nor do any strides of an empty array.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape or
+ * strides.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_is_c_contiguous(const struct cai_array *array,
+                                     bool *out,
+                                     struct cai_error *error);
+
+/**
+ * Do the elements lie in Fortran order (first dimension fastest) without gaps? Strides of extents of at
+ * most one do not matter, nor do any strides of an empty array. An array can be both.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape or
+ * strides.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_is_f_contiguous(const struct cai_array *array,
+                                     bool *out,
+                                     struct cai_error *error);
+
+/**
+ * The steps in bytes of an array, also where it leaves them out (`strides` NULL). Extents of 0 count as 1.
+ *
+ * `out`: room for `capacity` steps, of which `array->ndim` are written, on success only. May be NULL if
+ * the array has no dimensions.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is below `array->ndim`,
+ * `CAI_ERR_BIT_STRIDES` for bit fields that are no whole bytes, `CAI_ERR_SIZE_OVERFLOW`, or what
+ * `cai_array_validate` says of a malformed type, shape or strides.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_strides(const struct cai_array *array,
+                             int32_t capacity,
+                             int64_t *out,
+                             struct cai_error *error);
+
+/**
+ * The steps in bytes that a dense array of this shape has: what a producer writes into `strides`.
+ *
+ * `order`: `'C'` (last dimension fastest) or `'F'` (first dimension fastest).
+ * `ndim`: 0 to `CAI_MAX_NDIM`. `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
+ * `itemsize`: bytes of one element, at least 1.
+ * `out`: gets `ndim` steps, on success only; may be NULL if `ndim` is 0.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` (`order` or `itemsize`), `CAI_ERR_NDIM`,
+ * `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_dense_strides(char order,
+                             int32_t ndim,
+                             const int64_t *shape,
+                             int64_t itemsize,
+                             int64_t *out,
+                             struct cai_error *error);
+
+/**
+ * May two arrays share bytes? `false` is certain: the spans do not meet. `true` may be a false alarm:
+ * interleaved arrays have overlapping spans, and different opaque handles may be windows of one buffer.
+ * Memory that is mapped at two addresses is seen at neither through the other. Masks are not looked at.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape,
+ * strides, device or address; the error's `field` begins with `a.` or `b.`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_may_overlap(const struct cai_array *a,
+                                 const struct cai_array *b,
+                                 bool *out,
+                                 struct cai_error *error);
+
+/**
+ * Makes an owner with one reference, for producers that have no counted object of their own.
+ *
+ * `context`: handed to `destroy`; may be NULL.
+ * `destroy`: called once with `context` when the last reference is gone, on whatever thread that happens,
+ * with or without an interpreter's lock. It must not throw. NULL: nothing needs to be done, because the
+ * data lives as long as the program.
+ * `out`: the owner; the caller holds its reference. Written on success only; on failure `context` is
+ * still the caller's.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
+ * Thread safety: any thread.
+ */
+CAI_API
+cai_status cai_owner_new(void *context,
+                         void (*destroy)(void *context),
+                         struct cai_owner **out,
+                         struct cai_error *error);
+
+/**
+ * Adds a reference to an owner of any library, through its table.
+ *
+ * The caller must hold a reference, or know that somebody does for the length of this call.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_owner_retain(struct cai_owner *owner,
+                            struct cai_error *error);
+
+/**
+ * Gives up a reference to an owner of any library, through its table. The last one destroys the owner,
+ * on this thread.
+ *
+ * Does nothing with NULL. An owner whose table is broken cannot be released and is leaked.
+ *
+ * Cannot fail. Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+void cai_owner_release(struct cai_owner *owner);
+
+/**
+ * Adds a reference to the owner of an array: from now on the data, and all that the structure points to,
+ * stays alive until `cai_array_release` of this structure or of a copy of it.
+ *
+ * An array without an owner is borrowed: nothing can be kept alive, and the function says so.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED` or
+ * `CAI_ERR_OWNER_OPS`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_retain(const struct cai_array *array,
+                            struct cai_error *error);
+
+/**
+ * Gives up the reference that this structure holds on its owner, and clears the structure: all fields but
+ * `struct_size` become 0. So a second release does nothing, and neither does one of `CAI_ARRAY_INIT`, of
+ * a zeroed structure, of a borrowed array, or of NULL.
+ *
+ * Works on arrays of every version of this header, past and future.
+ *
+ * Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
+ */
+CAI_API
+void cai_array_release(struct cai_array *array);
+
+/**
+ * Makes a second structure for the same array: copies it, whatever header the other side was compiled
+ * with, and adds a reference. A consumer that keeps an array it was handed uses this instead of `*out =
+ * *array`, which reads past the end of a shorter structure.
+ *
+ * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Gets as much
+ * as its `struct_size` covers, on success only; release it with `cai_array_release`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_BORROWED` or
+ * `CAI_ERR_OWNER_OPS`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_array_share(const struct cai_array *array,
+                           struct cai_array *out,
+                           struct cai_error *error);
+
+/**
+ * Copies a description into memory of its own: shape, strides, fields and masks go into one block, which
+ * becomes the new array's owner and takes over `description->owner`. For producers whose shape and strides
+ * live on the stack. The data is not copied.
+ *
+ * `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. On success its
+ * reference belongs to `out`: do not release `description`, whose fields may be thrown away. On failure
+ * it is the caller's as before. Owners of masks get one more reference each.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets as much
+ * as its `struct_size` covers, on success only; release it with `cai_array_release`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`,
+ * `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
+ * Thread safety: any thread; allocates one block.
+ */
+CAI_API
+cai_status cai_array_new(const struct cai_array *description,
+                         struct cai_array *out,
+                         struct cai_error *error);
+
+/**
+ * Checks an array and its masks against every rule of the CUDA Array Interface and of this header. A
+ * consumer calls it first; it costs nanoseconds.
+ *
+ * `checks`: `CAI_CHECK_LAYOUT`, or that and `CAI_CHECK_ALIGNMENT`. The layout is always checked: 0 means
+ * `CAI_CHECK_LAYOUT`.
+ *
+ * Reads the structure, shape, strides, fields and masks; never the data. Every NULL is found; other
+ * pointers must be what they are said to be.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, a `CAI_ERR_TYPESTR_` status,
+ * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`, `CAI_ERR_ITEMSIZE`,
+ * `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_DEVICE_TYPE`,
+ * `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`, `CAI_ERR_BYTE_OFFSET`,
+ * `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
+ * `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
+ * `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE` or `CAI_ERR_MASK_DEPTH`. What is wrong
+ * inside a mask has a `field` that begins with `mask.`.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_array_validate(const struct cai_array *array,
+                              uint32_t checks,
+                              struct cai_error *error);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* CAI_H */
+
+#ifndef CAI_INLINE_H
+#define CAI_INLINE_H
+
+/*
+ * For those who link nothing: the lifetime of arrays through the owner's own table. They do what
+ * cai_array_retain and cai_array_release do.
+ */
+
+/*
+ * Adds a reference. Returns 0, or CAI_ERR_BORROWED for an array without an owner, or CAI_ERR_OWNER_OPS for
+ * one whose table is broken; then nothing is kept alive.
+ */
+static inline cai_status cai_inline_retain(const cai_array *array) {
+    const cai_owner_ops *ops;
+    if (array == NULL) {
+        return CAI_ERR_NULL_ARGUMENT;
+    }
+    if (array->owner == NULL) {
+        return CAI_ERR_BORROWED;
+    }
+    ops = array->owner->ops;
+    if (ops == NULL || ops->struct_size < sizeof(*ops) || ops->retain == NULL || ops->release == NULL) {
+        return CAI_ERR_OWNER_OPS;
+    }
+    ops->retain(array->owner);
+    return CAI_OK;
+}
+
+/*
+ * Gives up the reference and clears the structure, as far as its struct_size says, to zeros. A second call
+ * does nothing, nor does one of a zeroed structure, of a borrowed array, or of NULL.
+ */
+static inline void cai_inline_release(cai_array *array) {
+    cai_owner *owner;
+    size_t size;
+    if (array == NULL) {
+        return;
+    }
+    owner = array->owner;
+    size = array->struct_size;
+    if (size < 16 || size > 4096) {
+        size = 16;
+    }
+    memset(&array->flags, 0, size - offsetof(cai_array, flags));
+    if (owner != NULL && owner->ops != NULL && owner->ops->struct_size >= sizeof(*owner->ops) &&
+        owner->ops->retain != NULL && owner->ops->release != NULL) {
+        owner->ops->release(owner);
+    }
+}
+
+#endif /* CAI_INLINE_H */

@@ -1,0 +1,135 @@
+//! Status codes. The first paragraph of each comment is the text that `cai_status_message` answers
+//! and that the error table prints; `build.rs` reads it from here.
+//!
+//! Numbers are pinned for good: a retired one is never given out again. Families: 1xx arguments,
+//! 2xx the array, 3xx the CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 9xx the library.
+
+/// What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
+/// that its header does not know yet: every non-zero value is a failure.
+pub type cai_status = i32;
+
+/// Success.
+pub const CAI_OK: cai_status = 0;
+
+/// A required pointer argument is NULL.
+///
+/// The caller's mistake; `field` names the parameter.
+pub const CAI_ERR_NULL_ARGUMENT: cai_status = 101;
+/// An argument has a value that the function does not take.
+pub const CAI_ERR_ARGUMENT: cai_status = 102;
+/// The caller's buffer is too small for the answer.
+pub const CAI_ERR_BUFFER_SIZE: cai_status = 103;
+/// `checks` has a bit that this library does not know.
+///
+/// A caller compiled against a newer header asks for a check that this library cannot make.
+pub const CAI_ERR_CHECKS: cai_status = 104;
+
+/// `struct_size` is not the size of any version of the structure.
+///
+/// Most often the structure was never initialized: start from `CAI_ARRAY_INIT`.
+pub const CAI_ERR_STRUCT_SIZE: cai_status = 201;
+/// `flags` has a bit that this library does not know.
+///
+/// Fields that may not be ignored are announced by a flag, so an unknown one cannot be skipped.
+pub const CAI_ERR_FLAGS: cai_status = 202;
+/// `version` is not a version of the CUDA Array Interface (0 to 3).
+pub const CAI_ERR_VERSION: cai_status = 203;
+/// `ndim` is negative or above `CAI_MAX_NDIM`.
+pub const CAI_ERR_NDIM: cai_status = 204;
+/// `shape` is NULL although the array has dimensions.
+pub const CAI_ERR_SHAPE_NULL: cai_status = 205;
+/// An extent in `shape` is negative.
+pub const CAI_ERR_SHAPE_NEGATIVE: cai_status = 206;
+/// The number of elements, or of their bytes, is above 2^63 - 1.
+pub const CAI_ERR_SIZE_OVERFLOW: cai_status = 207;
+/// The bytes that the strides reach from `data` do not fit in 63 bits on one side.
+pub const CAI_ERR_SPAN_OVERFLOW: cai_status = 208;
+/// The bytes that the array reaches run out of the address space, or begin before the buffer.
+pub const CAI_ERR_ADDRESS_RANGE: cai_status = 209;
+/// `data` is NULL although the array has elements.
+pub const CAI_ERR_DATA_NULL: cai_status = 210;
+/// `data` is not NULL although the array has no elements.
+pub const CAI_ERR_DATA_NOT_NULL: cai_status = 211;
+/// `strides` are given for packed bit fields, whose steps are no whole number of bytes.
+pub const CAI_ERR_BIT_STRIDES: cai_status = 212;
+/// The elements have no bytes.
+pub const CAI_ERR_ITEMSIZE: cai_status = 213;
+/// `data` or a stride is not a multiple of the element's natural alignment.
+///
+/// Reported only where `CAI_CHECK_ALIGNMENT` asks for it.
+pub const CAI_ERR_ALIGNMENT: cai_status = 214;
+/// The array or a copy of it is needed beyond this call, but it has no owner.
+pub const CAI_ERR_BORROWED: cai_status = 215;
+/// The owner's table of operations is missing, too short or incomplete.
+pub const CAI_ERR_OWNER_OPS: cai_status = 216;
+
+/// `stream` is 0, which could mean either default stream or none.
+///
+/// Say `CAI_STREAM_NONE` when no work is pending on the data, 1 for the legacy and 2 for the
+/// per-thread default stream, or a `CUstream`.
+pub const CAI_ERR_STREAM_ZERO: cai_status = 220;
+/// A stream is given, but versions below 3 have none.
+pub const CAI_ERR_STREAM_VERSION: cai_status = 221;
+/// `stream_id` is given without a stream that it could identify.
+pub const CAI_ERR_STREAM_ID: cai_status = 222;
+/// `event` is given although `stream` says that nothing is pending.
+pub const CAI_ERR_EVENT: cai_status = 223;
+/// `device.type` is not a device type of DLPack.
+pub const CAI_ERR_DEVICE_TYPE: cai_status = 224;
+/// `device.id` is negative.
+pub const CAI_ERR_DEVICE_ID: cai_status = 225;
+/// `byte_offset` is given, but `data` is an address.
+///
+/// An offset belongs to opaque handles only; an address already points to the element with index zero.
+pub const CAI_ERR_BYTE_OFFSET: cai_status = 226;
+
+/// A mask is given, but version 0 has none.
+pub const CAI_ERR_MASK_VERSION: cai_status = 230;
+/// The mask's type cannot say true or not true: it is neither a boolean, an integer nor a bit field.
+pub const CAI_ERR_MASK_TYPE: cai_status = 231;
+/// The mask's shape does not broadcast to the array's.
+pub const CAI_ERR_MASK_SHAPE: cai_status = 232;
+/// The chain of masks comes back to itself.
+pub const CAI_ERR_MASK_CYCLE: cai_status = 233;
+/// The chain of masks is longer than `CAI_MAX_MASKS`.
+pub const CAI_ERR_MASK_DEPTH: cai_status = 234;
+
+/// `typestr` is empty, or not terminated within its 16 bytes.
+pub const CAI_ERR_TYPESTR_LENGTH: cai_status = 240;
+/// `typestr` does not begin with a byte order: one of `<`, `>`, `|`.
+pub const CAI_ERR_TYPESTR_ORDER: cai_status = 241;
+/// `typestr` has an unknown kind: not one of `t b i u f c m M O S U V`.
+pub const CAI_ERR_TYPESTR_KIND: cai_status = 242;
+/// `typestr` has a size that is malformed or that its kind does not come in.
+pub const CAI_ERR_TYPESTR_SIZE: cai_status = 243;
+/// `typestr` has a malformed time unit, or one on a kind without units.
+pub const CAI_ERR_TYPESTR_UNIT: cai_status = 244;
+/// `dtype_code` is unknown or contradicts `typestr`.
+pub const CAI_ERR_DTYPE_CODE: cai_status = 245;
+
+/// A `cai_descr` has sizes that are not of any version of the structures, or no rows where it counts some.
+pub const CAI_ERR_DESCR_STRUCT: cai_status = 250;
+/// A field's name is missing, not UTF-8, or used twice.
+pub const CAI_ERR_DESCR_NAME: cai_status = 251;
+/// A field has neither a type nor nested fields, or both.
+pub const CAI_ERR_DESCR_FIELD: cai_status = 252;
+/// A field's sub-array shape is malformed.
+pub const CAI_ERR_DESCR_SHAPE: cai_status = 253;
+/// The fields together do not have the size that `typestr` says.
+pub const CAI_ERR_DESCR_SIZE: cai_status = 254;
+/// Fields are nested deeper than `CAI_MAX_DESCR_DEPTH`.
+pub const CAI_ERR_DESCR_DEPTH: cai_status = 255;
+/// There are more than `CAI_MAX_FIELDS` fields, nested ones included.
+pub const CAI_ERR_DESCR_COUNT: cai_status = 256;
+/// The text is not a list of fields as NumPy writes them.
+pub const CAI_ERR_DESCR_SYNTAX: cai_status = 257;
+/// No field has that name.
+pub const CAI_ERR_DESCR_NO_FIELD: cai_status = 258;
+/// The field begins inside a byte, behind bit fields that fill no whole bytes.
+pub const CAI_ERR_DESCR_BIT_OFFSET: cai_status = 259;
+
+/// Memory for the library's own bookkeeping could not be had.
+pub const CAI_ERR_NO_MEMORY: cai_status = 601;
+
+/// The library contradicted itself: please report it.
+pub const CAI_ERR_INTERNAL: cai_status = 901;

@@ -1,0 +1,182 @@
+//! Structured types: the fields of a `cai_descr`, checked, measured, compared, searched.
+//!
+//! May use: `abi`, `error`, `raw`, `dtype`. `unsafe`: none.
+//!
+//! Fields lie behind one another in the order of the rows: NumPy writes padding as rows of its own,
+//! so offsets are sums. Sizes are counted in bits, because of bit fields.
+
+use std::collections::HashSet;
+
+use crate::abi::{self, cai_dtype};
+use crate::dtype;
+use crate::error::{Failure, Result, fail};
+use crate::raw::{Descr, Field};
+
+/// Up to this many names are compared pair by pair; more are put into a set, on the heap.
+const FEW_NAMES: u64 = 32;
+
+/// The size of one element in bits, after every rule about fields was checked.
+pub fn bits(descr: Descr) -> Result<i64> {
+    let mut fields_left = abi::CAI_MAX_FIELDS;
+    checked_bits(descr, 1, &mut fields_left)
+}
+
+fn checked_bits(descr: Descr, depth: i32, fields_left: &mut u64) -> Result<i64> {
+    if depth > abi::CAI_MAX_DESCR_DEPTH {
+        return fail!(CAI_ERR_DESCR_DEPTH, ""; found "fields nested {depth} deep";
+            expected "at most {} deep", abi::CAI_MAX_DESCR_DEPTH);
+    }
+    // One budget for the whole tree: rows that are shared by many parents count every time.
+    *fields_left = match fields_left.checked_sub(descr.count) {
+        Some(left) => left,
+        None => {
+            return fail!(CAI_ERR_DESCR_COUNT, ".count"; found "{} more fields", descr.count;
+                expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
+        }
+    };
+    names_are_unique(descr)?;
+    let mut total = 0i64;
+    for (index, field) in descr.fields().enumerate() {
+        let at = |failure: Failure| failure.within(format_args!("[{index}]"));
+        if field.raw.reserved != 0 {
+            return fail!(CAI_ERR_DESCR_STRUCT, ".reserved"; found "{}", field.raw.reserved; expected "0")
+                .map_err(at);
+        }
+        let item = match field.nested().map_err(at)? {
+            Some(nested) => {
+                if field.raw.dtype_code != abi::CAI_DTYPE_NONE {
+                    return fail!(CAI_ERR_DTYPE_CODE, ".dtype_code"; found "{}", field.raw.dtype_code;
+                        expected "0 for nested fields")
+                    .map_err(at);
+                }
+                checked_bits(nested, depth + 1, fields_left).map_err(|f| at(f.within(".nested")))?
+            }
+            None => field_dtype(&field).map_err(at)?.bits,
+        };
+        let shape = field.shape().map_err(at)?;
+        let size = times(item, shape).map_err(at)?;
+        total = match total.checked_add(size) {
+            Some(total) => total,
+            None => return too_large(".typestr").map_err(at),
+        };
+    }
+    Ok(total)
+}
+
+/// The type of a field that is not made of fields.
+fn field_dtype(field: &Field) -> Result<cai_dtype> {
+    dtype::from_field(&field.raw.typestr, field.raw.dtype_code).map_err(|failure| failure.within("."))
+}
+
+/// `bits` times all extents. An extent of 0 makes it 0, whatever the others are.
+fn times(bits: i64, shape: &[i64]) -> Result<i64> {
+    if bits == 0 || shape.contains(&0) {
+        return Ok(0);
+    }
+    let product = shape.iter().try_fold(bits, |product, &extent| product.checked_mul(extent));
+    product.ok_or(()).or_else(|()| too_large(".shape"))
+}
+
+#[cold]
+fn too_large<T>(field: &str) -> Result<T> {
+    fail!(CAI_ERR_SIZE_OVERFLOW, "{field}"; found "a size above 2^63 - 1 bits"; expected "at most 2^63 - 1 bits")
+}
+
+/// No name or title may be used twice, as NumPy demands. Padding rows share the empty name.
+fn names_are_unique(descr: Descr) -> Result<()> {
+    let duplicate = |index: usize, name: &str| fail!(CAI_ERR_DESCR_NAME, "[{index}].name"; found "\"{name}\" a second time"; expected "a name of its own");
+    let mut set = HashSet::new();
+    for (index, field) in descr.fields().enumerate() {
+        let at = |failure: Failure| failure.within(format_args!("[{index}]"));
+        let name = field.name().map_err(at)?;
+        let title = field.title().map_err(at)?;
+        for name in [Some(name), title].into_iter().flatten().filter(|name| !name.is_empty()) {
+            let taken = if descr.count <= FEW_NAMES {
+                earlier_has(descr, index, name)? || (title == Some(name) && field.name().map_err(at)? == name)
+            } else {
+                !set.insert(name)
+            };
+            if taken {
+                return duplicate(index, name);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Does a row before `index` bear this name or title?
+fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
+    for field in descr.fields().take(index) {
+        if field.name()? == name || field.title()? == Some(name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Is every field in the machine's own byte order? The fields must have been checked.
+pub fn is_native(descr: Descr) -> Result<bool> {
+    for field in descr.fields() {
+        let native = match field.nested()? {
+            Some(nested) => is_native(nested)?,
+            None => dtype::is_native(&field_dtype(&field)?),
+        };
+        if !native {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Do two lists describe the same fields: names, titles, types, shapes? Both must have been checked.
+pub fn equal(a: Descr, b: Descr) -> Result<bool> {
+    if a.count != b.count {
+        return Ok(false);
+    }
+    for (a, b) in a.fields().zip(b.fields()) {
+        let types = match (a.nested()?, b.nested()?) {
+            (Some(a), Some(b)) => equal(a, b)?,
+            (None, None) => dtype::equal(&field_dtype(&a)?, &field_dtype(&b)?),
+            _ => false,
+        };
+        if !types || a.name()? != b.name()? || a.title()? != b.title()? || a.shape()? != b.shape()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The row with this name, else the one with this title, and where it begins in the element, in bytes.
+/// The fields must have been checked.
+pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
+    let matches = |title: bool| -> Result<Option<(u64, i64)>> {
+        let mut offset = 0i64;
+        for (index, field) in descr.fields().enumerate() {
+            let found = if title { field.title()? == Some(name) } else { field.name()? == name };
+            if found {
+                return Ok(Some((index as u64, offset)));
+            }
+            let item = match field.nested()? {
+                Some(nested) => bits(nested)?,
+                None => field_dtype(&field)?.bits,
+            };
+            offset = offset
+                .checked_add(times(item, field.shape()?)?)
+                .ok_or(())
+                .or_else(|()| too_large(".shape"))?;
+        }
+        Ok(None)
+    };
+    let found = match matches(false)? {
+        None => matches(true)?,
+        found => found,
+    };
+    match found {
+        Some((index, offset)) if offset % 8 == 0 => Ok((index, offset / 8)),
+        Some((index, offset)) => fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr[{index}]"; found "bit {offset}";
+            expected "a multiple of 8 bits"),
+        None => {
+            fail!(CAI_ERR_DESCR_NO_FIELD, "name"; found "\"{name}\""; expected "the name of one of {} fields", descr.count)
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Types of elements: the typestr grammar of NumPy's array interface, and structured types.
+//!
+//! May use: `abi`, `error`, `raw`. `unsafe`: none.
+//!
+//! [`parse`] takes a typestr apart and [`format`] puts it together again; [`descr`] walks the fields of
+//! structured types; [`text`] reads and writes them the way NumPy prints `descr`.
+#![forbid(unsafe_code)]
+
+pub mod descr;
+pub mod text;
+
+use std::ffi::c_char;
+
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
+use crate::error::{Result, fail};
+use crate::raw;
+
+/// The machine's own byte order, as a typestr writes it.
+pub const NATIVE: u8 = if cfg!(target_endian = "little") { b'<' } else { b'>' };
+
+/// The largest multiple of a time unit: NumPy keeps it in 32 bits.
+const MAX_UNIT_COUNT: i64 = i32::MAX as i64;
+
+/// Time units, in the order of `CAI_UNIT_YEAR` = 1 and up.
+const UNITS: [&[u8]; 13] =
+    [b"Y", b"M", b"W", b"D", b"h", b"m", b"s", b"ms", b"us", b"ns", b"ps", b"fs", b"as"];
+
+/// Takes a typestr apart.
+pub fn parse(text: &[u8]) -> Result<cai_dtype> {
+    let (order, kind, rest) = match text {
+        [order, kind, rest @ ..] => (*order, *kind, rest),
+        [] => {
+            return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "an empty text"; expected "a type such as <f4");
+        }
+        [order] => {
+            return if matches!(order, b'<' | b'>' | b'|') { bad_kind(text, None) } else { bad_order(text) };
+        }
+    };
+    if text.len() >= CAI_TYPESTR_SIZE {
+        return bad_length(text);
+    }
+    if !matches!(order, b'<' | b'>' | b'|') {
+        return bad_order(text);
+    }
+    let (size, rest) = if kind == b'O' && rest.is_empty() {
+        // NumPy writes the type of Python objects without a size.
+        (size_of::<*const ()>() as i64, rest)
+    } else {
+        number(rest).ok_or(()).or_else(|()| bad_size(text, kind))?
+    };
+    let bytes = |allowed: bool| if allowed { Ok(size) } else { bad_size(text, kind) };
+    let itemsize = match kind {
+        b'b' => bytes(size == 1)?,
+        b'i' | b'u' => bytes(matches!(size, 1 | 2 | 4 | 8 | 16))?,
+        b'f' => bytes(matches!(size, 1 | 2 | 4 | 8 | 12 | 16))?,
+        b'c' => bytes(matches!(size, 4 | 8 | 16 | 24 | 32))?,
+        b'm' | b'M' => bytes(size == 8)?,
+        b'O' => bytes(size == size_of::<*const ()>() as i64)?,
+        b'S' | b'V' => size,
+        b'U' => size.checked_mul(4).ok_or(()).or_else(|()| bad_size(text, kind))?,
+        b't' => {
+            bytes(size > 0)?;
+            if size % 8 == 0 { size / 8 } else { 0 }
+        }
+        _ => return bad_kind(text, Some(kind)),
+    };
+    let bits = if kind == b't' {
+        size
+    } else {
+        itemsize.checked_mul(8).ok_or(()).or_else(|()| bad_size(text, kind))?
+    };
+    let (unit, unit_count) = match (kind, rest) {
+        (_, []) => (abi::CAI_UNIT_GENERIC, 1),
+        (b'm' | b'M', [b'[', inner @ .., b']']) => time_unit(text, inner)?,
+        (b'm' | b'M', _) => return bad_unit(text),
+        // What follows the digits is no unit but garbage: the size is what is malformed.
+        (_, [b'[', ..]) => return bad_unit(text),
+        _ => return bad_size(text, kind),
+    };
+    Ok(cai_dtype {
+        kind: kind as c_char,
+        byte_order: order as c_char,
+        code: abi::CAI_DTYPE_NONE,
+        unit,
+        unit_count,
+        itemsize,
+        bits,
+    })
+}
+
+/// Decimal digits at the start of a text, without leading zeros, and what follows them.
+fn number(text: &[u8]) -> Option<(i64, &[u8])> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    if digits == 0 || (digits > 1 && text[0] == b'0') {
+        return None;
+    }
+    let mut value = 0i64;
+    for &digit in &text[..digits] {
+        value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
+    }
+    Some((value, &text[digits..]))
+}
+
+fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i64)> {
+    let has_count = inner.first().is_some_and(u8::is_ascii_digit);
+    let (count, name) = if has_count {
+        match number(inner) {
+            Some((count @ 1..=MAX_UNIT_COUNT, name)) => (count, name),
+            _ => return bad_unit(text),
+        }
+    } else {
+        (1, inner)
+    };
+    match UNITS.iter().position(|unit| *unit == name) {
+        Some(index) => Ok((index as i32 + 1, count)),
+        None => bad_unit(text),
+    }
+}
+
+#[cold]
+fn bad_length<T>(text: &[u8]) -> Result<T> {
+    fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "\"{}\"", text.escape_ascii();
+        expected "at most {} characters", CAI_TYPESTR_SIZE - 1)
+}
+
+#[cold]
+fn bad_order<T>(text: &[u8]) -> Result<T> {
+    fail!(CAI_ERR_TYPESTR_ORDER, "typestr"; found "\"{}\"", text.escape_ascii();
+        expected "a byte order first: < (little-endian), > (big-endian) or | (not relevant)")
+}
+
+#[cold]
+fn bad_kind<T>(text: &[u8], kind: Option<u8>) -> Result<T> {
+    match kind {
+        Some(kind) => fail!(CAI_ERR_TYPESTR_KIND, "typestr"; found "kind '{}' in \"{}\"",
+            [kind].escape_ascii(), text.escape_ascii(); expected "one of t b i u f c m M O S U V"),
+        None => fail!(CAI_ERR_TYPESTR_KIND, "typestr"; found "no kind in \"{}\"", text.escape_ascii();
+            expected "one of t b i u f c m M O S U V"),
+    }
+}
+
+#[cold]
+fn bad_size<T>(text: &[u8], kind: u8) -> Result<T> {
+    let expected = match kind {
+        b'b' => "1 byte",
+        b'i' | b'u' => "1, 2, 4, 8 or 16 bytes",
+        b'f' => "1, 2, 4, 8, 12 or 16 bytes",
+        b'c' => "4, 8, 16, 24 or 32 bytes",
+        b'm' | b'M' => "8 bytes",
+        b'O' => "8 bytes, or no size",
+        b'S' | b'V' => "a number of bytes",
+        b'U' => "a number of characters",
+        b't' => "a number of bits, at least 1",
+        _ => return bad_kind(text, Some(kind)),
+    };
+    fail!(CAI_ERR_TYPESTR_SIZE, "typestr"; found "\"{}\"", text.escape_ascii();
+        expected "for kind '{}': {expected}", kind as char)
+}
+
+#[cold]
+fn bad_unit<T>(text: &[u8]) -> Result<T> {
+    fail!(CAI_ERR_TYPESTR_UNIT, "typestr"; found "\"{}\"", text.escape_ascii();
+        expected "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m s ms us ns ps fs as")
+}
+
+/// Puts a typestr together, NUL-padded. What [`parse`] took apart comes back to the letter, except that
+/// a multiple of one is not written, nor the size of an object.
+pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
+    let kind = dtype.kind as u8;
+    let size = match kind {
+        b't' => dtype.bits,
+        b'U' if dtype.itemsize % 4 == 0 => dtype.itemsize / 4,
+        b'U' => {
+            return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.itemsize"; found "{}", dtype.itemsize; expected "a multiple of 4 for kind 'U'");
+        }
+        _ => dtype.itemsize,
+    };
+    let (order, shown) = (char::from(dtype.byte_order as u8), char::from(kind));
+    let text: crate::error::Text<48> = match (kind, dtype.unit, dtype.unit_count) {
+        (b'O', _, _) if size == size_of::<*const ()>() as i64 => {
+            crate::error::Text::new(format_args!("{order}O"))
+        }
+        (b'm' | b'M', abi::CAI_UNIT_GENERIC, _) => {
+            crate::error::Text::new(format_args!("{order}{shown}{size}"))
+        }
+        (b'm' | b'M', unit, count) => {
+            let Some(name) = usize::try_from(unit).ok().and_then(|unit| UNITS.get(unit.checked_sub(1)?))
+            else {
+                return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit"; found "{unit}"; expected "0 to {}", UNITS.len());
+            };
+            let name = name.escape_ascii();
+            if count == 1 {
+                crate::error::Text::new(format_args!("{order}{shown}{size}[{name}]"))
+            } else {
+                crate::error::Text::new(format_args!("{order}{shown}{size}[{count}{name}]"))
+            }
+        }
+        _ => crate::error::Text::new(format_args!("{order}{shown}{size}")),
+    };
+    let bytes = text.as_str().as_bytes();
+    // Whatever the caller put into the fields, what we write is a typestr that reads back as the same type.
+    let again = parse(bytes)?;
+    if again.itemsize != dtype.itemsize || again.bits != dtype.bits {
+        return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.bits"; found "{} bits and {} bytes", dtype.bits, dtype.itemsize;
+            expected "{} bits and {} bytes for \"{}\"", again.bits, again.itemsize, text);
+    }
+    if (again.unit, again.unit_count) != (dtype.unit, dtype.unit_count) {
+        return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit_count"; found "unit {} times {}", dtype.unit, dtype.unit_count;
+            expected "unit {} times {} for \"{}\"", again.unit, again.unit_count, text);
+    }
+    let mut out = [0; CAI_TYPESTR_SIZE];
+    out[..bytes.len()].copy_from_slice(bytes);
+    Ok(out)
+}
+
+/// Does the order of bytes make a difference to this type?
+fn order_matters(dtype: &cai_dtype) -> bool {
+    match dtype.kind as u8 {
+        b'i' | b'u' | b'f' | b'm' | b'M' | b'U' => dtype.itemsize > 1,
+        b'c' => true,
+        // Opaque until a code says that it is a number.
+        b'V' => dtype.code != abi::CAI_DTYPE_NONE && dtype.itemsize > 1,
+        _ => false,
+    }
+}
+
+/// The order of the bytes of one element; `None` where it makes no difference.
+fn effective_order(dtype: &cai_dtype) -> Option<u8> {
+    order_matters(dtype).then_some(match dtype.byte_order as u8 {
+        b'|' => NATIVE,
+        order => order,
+    })
+}
+
+/// Can this machine's processor, and the GPU in it, use the elements as they are?
+pub fn is_native(dtype: &cai_dtype) -> bool {
+    effective_order(dtype).is_none_or(|order| order == NATIVE)
+}
+
+/// Do two types describe the same bytes? Byte orders count only where they matter.
+pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
+    a.kind == b.kind
+        && a.code == b.code
+        && a.unit == b.unit
+        && a.unit_count == b.unit_count
+        && a.itemsize == b.itemsize
+        && a.bits == b.bits
+        && effective_order(a) == effective_order(b)
+}
+
+/// The natural alignment of one element in bytes: that of the C type a kernel would use.
+pub fn alignment(dtype: &cai_dtype) -> i64 {
+    let scalar = match dtype.kind as u8 {
+        b'i' | b'u' | b'f' | b'm' | b'M' | b'O' => dtype.itemsize,
+        b'c' => dtype.itemsize / 2,
+        b'U' => 4,
+        b'V' if dtype.code != abi::CAI_DTYPE_NONE => dtype.itemsize,
+        _ => 1,
+    };
+    // 12-byte long doubles are aligned like their 4-byte words.
+    if scalar == 12 { 4 } else { scalar.clamp(1, 16) }
+}
+
+/// The type with the given code, or why the two contradict each other.
+pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
+    let size = match code {
+        abi::CAI_DTYPE_NONE => return Ok(dtype),
+        abi::CAI_DTYPE_BFLOAT16 => 2,
+        abi::CAI_DTYPE_FLOAT8_E3M4..=abi::CAI_DTYPE_FLOAT4_E2M1FN => 1,
+        abi::CAI_DTYPE_INT4..=abi::CAI_DTYPE_FLOAT4_E2M1FN_X2 => 1,
+        _ => {
+            return fail!(CAI_ERR_DTYPE_CODE, "dtype_code"; found "{code}"; expected "0 or one of the CAI_DTYPE_ codes");
+        }
+    };
+    // Raw bytes, the unsigned integer of that size, or the one-byte float that only these codes explain.
+    let carries = match dtype.kind as u8 {
+        b'V' | b'u' => true,
+        b'f' => dtype.itemsize == 1,
+        _ => false,
+    };
+    if !carries || dtype.itemsize != size {
+        let written = format(&dtype)?;
+        return fail!(CAI_ERR_DTYPE_CODE, "dtype_code"; found "{code} with typestr \"{}\"",
+            written.split(|b| *b == 0).next().unwrap_or_default().escape_ascii();
+            expected "a typestr of {size} opaque byte(s): V{size} or u{size}");
+    }
+    dtype.code = code;
+    Ok(dtype)
+}
+
+/// The type of an array's elements: its typestr and its code. The fields are looked at elsewhere.
+pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
+    from_field(&array.typestr, array.dtype_code)
+}
+
+/// The type that an inline typestr and a code say.
+pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai_dtype> {
+    let Some(text) = raw::typestr(typestr) else {
+        return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "no NUL in {} bytes", CAI_TYPESTR_SIZE;
+            expected "at most {} characters and a NUL", CAI_TYPESTR_SIZE - 1);
+    };
+    let dtype = parse(text)?;
+    if code == abi::CAI_DTYPE_NONE { Ok(dtype) } else { with_code(dtype, code) }
+}

@@ -1,0 +1,381 @@
+//! Structured types as text: the list of tuples that NumPy prints as `dtype.descr`.
+//!
+//! May use: `abi`, `error`, `raw`, `dtype`. `unsafe`: none.
+//!
+//! Python's literals and JSON's are both taken: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and
+//! `[["x", "<f4"], ["m", "<i4", [2, 3]]]`. What is written is Python.
+
+use std::ffi::CString;
+use std::fmt::{self, Write};
+use std::ptr;
+
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_descr, cai_field};
+use crate::error::{Failure, Result, fail};
+use crate::raw::Descr;
+
+/// A list of fields that was read from a text, with all the memory that its rows point to.
+pub struct Fields {
+    descr: Box<cai_descr>,
+    // What the pointers in the list point to.
+    _rows: Vec<cai_field>,
+    _names: Vec<CString>,
+    _shapes: Vec<Box<[i64]>>,
+    _nested: Vec<Fields>,
+}
+
+impl Fields {
+    /// The list, valid while `self` is.
+    pub fn as_ptr(&self) -> *const cai_descr {
+        &raw const *self.descr
+    }
+
+    fn new(rows: Vec<Row>) -> Self {
+        let (mut names, mut shapes, mut nested) = (Vec::new(), Vec::new(), Vec::new());
+        let rows: Vec<cai_field> = rows
+            .into_iter()
+            .map(|row| {
+                let mut raw = cai_field {
+                    name: row.name.as_ptr(),
+                    title: row.title.as_ref().map_or(ptr::null(), |title| title.as_ptr()),
+                    typestr: [0; CAI_TYPESTR_SIZE],
+                    nested: ptr::null(),
+                    shape: if row.shape.is_empty() { ptr::null() } else { row.shape.as_ptr() },
+                    ndim: row.shape.len() as i32,
+                    dtype_code: abi::CAI_DTYPE_NONE,
+                    reserved: 0,
+                };
+                match row.kind {
+                    Kind::Typestr(text) => {
+                        for (to, from) in raw.typestr.iter_mut().zip(text.bytes()) {
+                            *to = from as std::ffi::c_char;
+                        }
+                    }
+                    Kind::Nested(rows) => {
+                        let fields = Fields::new(rows);
+                        raw.nested = fields.as_ptr();
+                        nested.push(fields);
+                    }
+                }
+                names.push(row.name);
+                names.extend(row.title);
+                shapes.push(row.shape);
+                raw
+            })
+            .collect();
+        let descr = Box::new(cai_descr {
+            struct_size: size_of::<cai_descr>() as u32,
+            field_size: size_of::<cai_field>() as u32,
+            count: rows.len() as u64,
+            fields: rows.as_ptr(),
+        });
+        Fields { descr, _rows: rows, _names: names, _shapes: shapes, _nested: nested }
+    }
+}
+
+struct Row {
+    name: CString,
+    title: Option<CString>,
+    kind: Kind,
+    shape: Box<[i64]>,
+}
+
+enum Kind {
+    Typestr(String),
+    Nested(Vec<Row>),
+}
+
+/// Reads a list of fields. Types and names are only taken apart here; `descr::bits` checks them.
+pub fn parse(text: &str) -> Result<Fields> {
+    let mut reader = Reader { text, at: 0, fields: 0 };
+    let rows = reader.list(1)?;
+    reader.space();
+    if reader.at < text.len() {
+        return reader.expected("the end of the text");
+    }
+    Ok(Fields::new(rows))
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    fields: u64,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn space(&mut self) {
+        while self.peek().is_some_and(|c| matches!(c, ' ' | '\t' | '\r' | '\n')) {
+            self.at += 1;
+        }
+    }
+
+    /// Skips white space, then takes `c` if it comes next.
+    fn take(&mut self, c: char) -> bool {
+        self.space();
+        let taken = self.peek() == Some(c);
+        if taken {
+            self.at += c.len_utf8();
+        }
+        taken
+    }
+
+    fn expected<T>(&self, what: &str) -> Result<T> {
+        let found = match self.peek() {
+            Some(c) => crate::error::Text::<16>::new(format_args!("'{c}'")),
+            None => crate::error::Text::new(format_args!("the end")),
+        };
+        fail!(CAI_ERR_DESCR_SYNTAX, "text"; found "{found} at byte {}", self.at; expected "{what}")
+    }
+
+    /// Opens a tuple or a list and answers what closes it.
+    fn open(&mut self) -> Option<char> {
+        if self.take('(') {
+            Some(')')
+        } else if self.take('[') {
+            Some(']')
+        } else {
+            None
+        }
+    }
+
+    /// After an element: `Ok(true)` if another may follow, `Ok(false)` at the end of the sequence.
+    fn more(&mut self, close: char) -> Result<bool> {
+        if self.take(',') {
+            return Ok(!self.take(close));
+        }
+        if self.take(close) { Ok(false) } else { self.expected("',' or the end of the sequence") }
+    }
+
+    fn list(&mut self, depth: i32) -> Result<Vec<Row>> {
+        if depth > abi::CAI_MAX_DESCR_DEPTH {
+            return fail!(CAI_ERR_DESCR_DEPTH, "text"; found "fields nested {depth} deep";
+                expected "at most {} deep", abi::CAI_MAX_DESCR_DEPTH);
+        }
+        if !self.take('[') {
+            return self.expected("'[' and a list of fields");
+        }
+        let mut rows = Vec::new();
+        let mut more = !self.take(']');
+        while more {
+            self.fields += 1;
+            if self.fields > abi::CAI_MAX_FIELDS {
+                return fail!(CAI_ERR_DESCR_COUNT, "text"; found "{} fields", self.fields;
+                    expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
+            }
+            rows.push(self.row(depth)?);
+            more = self.more(']')?;
+        }
+        Ok(rows)
+    }
+
+    fn row(&mut self, depth: i32) -> Result<Row> {
+        let Some(close) = self.open() else {
+            return self.expected("a field: (name, type) or (name, type, shape)");
+        };
+        let (name, title) = self.names()?;
+        if !self.more(close)? {
+            return self.expected("the field's type");
+        }
+        self.space();
+        let kind = if self.peek() == Some('[') {
+            Kind::Nested(self.list(depth + 1)?)
+        } else {
+            let typestr = self.string()?;
+            if typestr.is_empty() || typestr.len() >= CAI_TYPESTR_SIZE || typestr.contains('\0') {
+                return fail!(CAI_ERR_TYPESTR_LENGTH, "text"; found "\"{}\" before byte {}", typestr.escape_debug(), self.at;
+                    expected "1 to {} characters", CAI_TYPESTR_SIZE - 1);
+            }
+            Kind::Typestr(typestr)
+        };
+        let mut shape = Vec::new();
+        if self.more(close)? {
+            shape = self.shape()?;
+            if self.more(close)? {
+                return self.expected("the end of the field");
+            }
+        }
+        Ok(Row { name, title, kind, shape: shape.into() })
+    }
+
+    fn names(&mut self) -> Result<(CString, Option<CString>)> {
+        let Some(close) = self.open() else { return Ok((self.name()?, None)) };
+        let title = self.name()?;
+        if !self.more(close)? {
+            return self.expected("the name after the title");
+        }
+        let name = self.name()?;
+        if self.more(close)? {
+            return self.expected("the end of title and name");
+        }
+        Ok((name, Some(title)))
+    }
+
+    fn name(&mut self) -> Result<CString> {
+        let name = self.string()?;
+        CString::new(name).map_err(|error| {
+            Failure::new(
+                abi::CAI_ERR_DESCR_NAME,
+                format_args!("text"),
+                format_args!("a NUL in a name before byte {}", self.at),
+                format_args!("\"{}\" without it", error.into_vec().escape_ascii()),
+            )
+        })
+    }
+
+    fn shape(&mut self) -> Result<Vec<i64>> {
+        let Some(close) = self.open() else { return Ok(vec![self.extent()?]) };
+        let mut shape = Vec::new();
+        let mut more = !self.take(close);
+        while more {
+            if shape.len() == abi::CAI_MAX_NDIM as usize {
+                return fail!(CAI_ERR_DESCR_SHAPE, "text"; found "more extents at byte {}", self.at;
+                    expected "at most {}", abi::CAI_MAX_NDIM);
+            }
+            shape.push(self.extent()?);
+            more = self.more(close)?;
+        }
+        Ok(shape)
+    }
+
+    fn extent(&mut self) -> Result<i64> {
+        self.space();
+        let digits: usize = self.text[self.at..].bytes().take_while(u8::is_ascii_digit).count();
+        match self.text[self.at..self.at + digits].parse() {
+            Ok(extent) => {
+                self.at += digits;
+                Ok(extent)
+            }
+            Err(_) => self.expected("an extent from 0 to 2^63 - 1"),
+        }
+    }
+
+    fn string(&mut self) -> Result<String> {
+        self.space();
+        let quote = match self.peek() {
+            Some(c @ ('\'' | '"')) => c,
+            _ => return self.expected("a text in quotes"),
+        };
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            match self.next() {
+                None => return self.expected("the closing quote"),
+                Some(c) if c == quote => return Ok(out),
+                Some('\\') => out.push(self.escape()?),
+                Some(c) => out.push(c),
+            }
+        }
+    }
+
+    /// What follows a backslash.
+    fn escape(&mut self) -> Result<char> {
+        let start = self.at;
+        let plain = match self.next() {
+            Some(c @ ('\\' | '\'' | '"' | '/')) => c,
+            Some('n') => '\n',
+            Some('t') => '\t',
+            Some('r') => '\r',
+            Some('x') => return self.code(2),
+            Some('u') => return self.code(4),
+            Some('U') => return self.code(8),
+            _ => {
+                self.at = start;
+                return self.expected("one of \\ ' \" / n t r x u U after a backslash");
+            }
+        };
+        Ok(plain)
+    }
+
+    fn code(&mut self, digits: usize) -> Result<char> {
+        let code = self.hex(digits)?;
+        // JSON writes what does not fit in 16 bits as two halves.
+        if digits == 4 && (0xD800..0xDC00).contains(&code) && self.text[self.at..].starts_with("\\u") {
+            self.at += 2;
+            let low = self.hex(4)?;
+            let joined = 0x10000 + ((code - 0xD800) << 10) + (low.wrapping_sub(0xDC00) & 0x3FF);
+            if (0xDC00..0xE000).contains(&low) {
+                return char::from_u32(joined).ok_or(()).or_else(|()| self.expected("a character"));
+            }
+        }
+        char::from_u32(code).ok_or(()).or_else(|()| self.expected("the code of a character"))
+    }
+
+    fn hex(&mut self, digits: usize) -> Result<u32> {
+        match self.text.get(self.at..self.at + digits) {
+            Some(text) if text.bytes().all(|b| b.is_ascii_hexdigit()) => {
+                self.at += digits;
+                u32::from_str_radix(text, 16).or_else(|_| self.expected("the code of a character"))
+            }
+            _ => self.expected("hexadecimal digits"),
+        }
+    }
+}
+
+/// Writes a list of fields as Python prints it. The fields must have been checked.
+pub fn format(descr: Descr) -> Result<String> {
+    let mut out = String::new();
+    write_list(&mut out, descr)?;
+    Ok(out)
+}
+
+fn write_list(out: &mut String, descr: Descr) -> Result<()> {
+    out.push('[');
+    for (index, field) in descr.fields().enumerate() {
+        out.push_str(if index == 0 { "(" } else { ", (" });
+        let name = field.name()?;
+        // Writing to a string cannot fail.
+        let _ = match field.title()? {
+            Some(title) => write!(out, "({}, {})", Quoted(title), Quoted(name)),
+            None => write!(out, "{}", Quoted(name)),
+        };
+        out.push_str(", ");
+        match field.nested()? {
+            Some(nested) => write_list(out, nested)?,
+            None => {
+                let typestr = crate::raw::typestr(&field.raw.typestr).unwrap_or_default();
+                let _ = write!(out, "'{}'", typestr.escape_ascii());
+            }
+        }
+        let shape = field.shape()?;
+        if let [first, rest @ ..] = shape {
+            let _ = write!(out, ", ({first},");
+            for (index, extent) in rest.iter().enumerate() {
+                let comma = if index + 1 < rest.len() { "," } else { "" };
+                let _ = write!(out, " {extent}{comma}");
+            }
+            out.push(')');
+        }
+        out.push(')');
+    }
+    out.push(']');
+    Ok(())
+}
+
+/// A text as a Python literal.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_char('\'')?;
+        for c in self.0.chars() {
+            match c {
+                '\\' | '\'' => write!(f, "\\{c}")?,
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                '\r' => f.write_str("\\r")?,
+                c if u32::from(c) < 0x20 || c == '\x7f' => write!(f, "\\x{:02x}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('\'')
+    }
+}

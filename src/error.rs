@@ -1,0 +1,169 @@
+//! The inner error: a status, the path of the field, what was found and what was expected.
+//!
+//! May use: `abi`. `unsafe`: none.
+//!
+//! No heap: an error must be reportable when memory has run out. A failure is built where the rule
+//! is broken; the levels above prefix the path on the way out (`shape[2]`, then `mask.shape[2]`), so
+//! nothing is paid while all is well.
+#![forbid(unsafe_code)]
+
+use std::fmt::{self, Write};
+
+use crate::abi::{self, cai_status};
+
+/// Text in a fixed array; what does not fit is cut off at a character and marked by "...".
+#[derive(Clone, Copy)]
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    /// Formats into a new text: `Text::new(format_args!("{x}"))`.
+    pub fn new(args: fmt::Arguments) -> Self {
+        let mut text = Text { bytes: [0; N], len: 0 };
+        // An error means that the text is full, which is what the mark says.
+        let _ = text.write_fmt(args);
+        text
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        let room = N - self.len;
+        if s.len() <= room {
+            self.bytes[self.len..self.len + s.len()].copy_from_slice(s.as_bytes());
+            self.len += s.len();
+            return Ok(());
+        }
+        const MARK: &str = "...";
+        let mut cut = room;
+        while !s.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        self.bytes[self.len..self.len + cut].copy_from_slice(&s.as_bytes()[..cut]);
+        self.len += cut;
+        // The mark replaces whole characters at the end.
+        let mut end = N.saturating_sub(MARK.len()).min(self.len);
+        while !self.as_str().is_char_boundary(end) {
+            end -= 1;
+        }
+        self.bytes[end..end + MARK.len()].copy_from_slice(MARK.as_bytes());
+        self.len = end + MARK.len();
+        Err(fmt::Error)
+    }
+}
+
+impl<const N: usize> fmt::Display for Text<N> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a function failed.
+#[derive(Clone, Copy)]
+pub struct Failure {
+    /// The status that the caller gets.
+    pub status: cai_status,
+    /// `mask.shape[2]`, or the name of a parameter.
+    pub field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>,
+    /// The value that was found.
+    pub found: Text<96>,
+    /// The value that was expected.
+    pub expected: Text<240>,
+}
+
+/// What every fallible function of the inner rooms returns. Failures are large because they live on
+/// the stack; they are written on the failing path only.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// `Failure::new(CAI_ERR_NDIM, format_args!("ndim"), format_args!("-1"), format_args!("0 to 64"))`.
+    #[cold]
+    #[inline(never)]
+    pub fn new(
+        status: cai_status,
+        field: fmt::Arguments,
+        found: fmt::Arguments,
+        expected: fmt::Arguments,
+    ) -> Self {
+        Failure { status, field: Text::new(field), found: Text::new(found), expected: Text::new(expected) }
+    }
+
+    /// A required pointer parameter is NULL.
+    #[cold]
+    pub fn null(parameter: &str) -> Self {
+        Failure::new(
+            abi::CAI_ERR_NULL_ARGUMENT,
+            format_args!("{parameter}"),
+            format_args!("NULL"),
+            format_args!("a pointer"),
+        )
+    }
+
+    /// Memory ran out.
+    #[cold]
+    pub fn no_memory(bytes: usize) -> Self {
+        Failure::new(
+            abi::CAI_ERR_NO_MEMORY,
+            format_args!(""),
+            format_args!("no memory"),
+            format_args!("{bytes} bytes"),
+        )
+    }
+
+    /// The same failure, of a field of something that is itself a field: `within("mask.")`.
+    #[cold]
+    pub fn within(mut self, prefix: impl fmt::Display) -> Self {
+        let inner = self.field;
+        self.field = Text::new(format_args!("{prefix}{inner}"));
+        self
+    }
+}
+
+/// Shorthand for the most common shape of a failure.
+macro_rules! fail {
+    ($status:ident, $field:literal $(, $arg:expr)*; found $found:literal $(, $farg:expr)*; expected $expected:literal $(, $earg:expr)* $(,)?) => {
+        Err($crate::error::Failure::new(
+            $crate::abi::$status,
+            format_args!($field $(, $arg)*),
+            format_args!($found $(, $farg)*),
+            format_args!($expected $(, $earg)*),
+        ))
+    };
+}
+pub(crate) use fail;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_fits_is_kept() {
+        let text: Text<5> = Text::new(format_args!("ab{}", "cde"));
+        assert_eq!(text.as_str(), "abcde");
+    }
+
+    #[test]
+    fn text_that_does_not_fit_is_marked_and_stays_utf8() {
+        for text in ["abcdefghijkl", "ääääääääääää", "😀😀😀😀😀"] {
+            let cut: Text<8> = Text::new(format_args!("{text}"));
+            assert!(cut.as_str().ends_with("..."), "{}", cut.as_str());
+            assert!(cut.as_str().len() <= 8);
+            let kept = cut.as_str().trim_end_matches('.');
+            assert!(text.starts_with(kept));
+        }
+    }
+
+    #[test]
+    fn a_full_text_is_marked_when_more_comes() {
+        let mut text: Text<4> = Text::new(format_args!("abcd"));
+        assert!(text.write_str("e").is_err());
+        assert_eq!(text.as_str(), "a...");
+    }
+}

@@ -1,0 +1,338 @@
+//! Types of elements, for C.
+
+use std::ffi::{CStr, c_char};
+
+use super::guard::{guard, guard_bool};
+use super::ptr::{array, given};
+use crate::abi::{self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status};
+use crate::dtype::{self, descr, text};
+use crate::error::{Failure, Result, fail};
+use crate::owner::block;
+use crate::raw::{self, Descr};
+
+/// Takes a typestr apart.
+///
+/// The grammar is that of NumPy's array interface: byte order (`<`, `>` or `|`), kind (one of
+/// `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), for `m` and `M` a unit:
+/// `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. `|O` needs no size. Beyond NumPy's own types it takes those
+/// that GPU libraries write: `<f1`, `<c4`, 16-byte integers, `|i8` for the machine's order.
+///
+/// `typestr`: read up to its NUL, 16 characters at most; stays the caller's.
+/// `out`: the type, `out->code` is `CAI_DTYPE_NONE`. Written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH`, `CAI_ERR_TYPESTR_ORDER`,
+/// `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
+/// Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_dtype_parse(
+    typestr: *const c_char,
+    out: *mut cai_dtype,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(typestr, "typestr")?;
+        given(out, "out")?;
+        // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
+        let Some(text) = (unsafe { raw::typestr_argument(typestr) }) else {
+            return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "no NUL in {} characters", abi::CAI_TYPESTR_SIZE;
+                expected "at most {} characters and a NUL", abi::CAI_TYPESTR_SIZE - 1);
+        };
+        let dtype = dtype::parse(text)?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(dtype) };
+        Ok(())
+    })
+}
+
+/// Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
+/// unit, and so is the size of `O`.
+///
+/// `dtype->code` is not part of a typestr and is not looked at.
+/// `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
+/// the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
+/// `CAI_ERR_TYPESTR_UNIT`.
+/// Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_dtype_format(
+    dtype: *const cai_dtype,
+    out: *mut c_char,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(dtype, "dtype")?;
+        given(out, "out")?;
+        // SAFETY: not NULL; readable by contract.
+        let text = dtype::format(&unsafe { dtype.read() })?;
+        // SAFETY: not NULL; CAI_TYPESTR_SIZE characters are writable by contract.
+        unsafe { out.cast::<[u8; abi::CAI_TYPESTR_SIZE]>().write_unaligned(text) };
+        Ok(())
+    })
+}
+
+/// Do two types describe the same bytes? Byte orders are compared only where they make a difference:
+/// `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
+///
+/// False if either is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
+    guard_bool(|| {
+        if a.is_null() || b.is_null() {
+            return false;
+        }
+        // SAFETY: not NULL; readable by contract.
+        unsafe { dtype::equal(&a.read(), &b.read()) }
+    })
+}
+
+/// Is the type in the machine's own byte order, or one to which order makes no difference? Opaque bytes
+/// (`V` without a code) count as native: nothing is known to swap.
+///
+/// False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
+    // SAFETY: read only if not NULL; readable by contract.
+    guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
+}
+
+/// The type of an array's elements: what `typestr` says, and `dtype_code` where it says more.
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` status or
+/// `CAI_ERR_DTYPE_CODE`.
+/// Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_array_dtype(
+    array: *const cai_array,
+    out: *mut cai_dtype,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        // SAFETY: handed on.
+        let local = unsafe { self::array(array, "array") }?;
+        given(out, "out")?;
+        let dtype = dtype::of_array(&local)?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(dtype) };
+        Ok(())
+    })
+}
+
+/// Can this machine use the elements as they are? Looks at the type and, where there are fields, at each
+/// of them. Masks are arrays of their own.
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_array_is_native(
+    array: *const cai_array,
+    out: *mut bool,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        // SAFETY: handed on.
+        let local = unsafe { self::array(array, "array") }?;
+        given(out, "out")?;
+        let dtype = dtype::of_array(&local)?;
+        let mut native = dtype::is_native(&dtype);
+        if !local.descr.is_null() {
+            // SAFETY: not NULL; handed on.
+            native = native && descr::is_native(unsafe { checked(local.descr, "descr") }?)?;
+        }
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(native) };
+        Ok(())
+    })
+}
+
+/// A list of fields whose every rule was checked.
+///
+/// # Safety
+/// `descr` is not NULL and points to a list of the sizes it says.
+unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
+    let inside = |failure: Failure| failure.within(parameter);
+    // SAFETY: handed on.
+    let fields = unsafe { Descr::new(descr) }.map_err(inside)?;
+    descr::bits(fields).map_err(inside)?;
+    Ok(fields)
+}
+
+/// The size of one element of a structured type: the sum of its fields, padding rows included. Checks
+/// every rule about fields on the way.
+///
+/// `out`: bytes. Written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
+/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, or `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no
+/// whole number of bytes.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_descr_itemsize(
+    descr: *const cai_descr,
+    out: *mut i64,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(descr, "descr")?;
+        given(out, "out")?;
+        let inside = |failure: Failure| failure.within("descr");
+        // SAFETY: not NULL; handed on.
+        let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
+        if bits % 8 != 0 {
+            return fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr"; found "{bits} bits in all"; expected "whole bytes");
+        }
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(bits / 8) };
+        Ok(())
+    })
+}
+
+/// Do two lists describe the same fields: the same names, titles, types and shapes in the same order?
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed list.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_descr_equal(
+    a: *const cai_descr,
+    b: *const cai_descr,
+    out: *mut bool,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(a, "a")?;
+        given(b, "b")?;
+        given(out, "out")?;
+        // SAFETY: not NULL; handed on.
+        let equal = unsafe { descr::equal(checked(a, "a")?, checked(b, "b")?) }?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(equal) };
+        Ok(())
+    })
+}
+
+/// Finds a field by its name, or else by its title, and where it begins.
+///
+/// `name`: NUL-terminated UTF-8.
+/// `out_field`: the row, inside `descr`; what `nested` of it points to can be searched in turn.
+/// `out_offset`: bytes from the start of the element. Both are written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`, or what
+/// `cai_descr_itemsize` says of a malformed list.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_descr_find(
+    descr: *const cai_descr,
+    name: *const c_char,
+    out_field: *mut *const cai_field,
+    out_offset: *mut i64,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(descr, "descr")?;
+        given(name, "name")?;
+        given(out_field, "out_field")?;
+        given(out_offset, "out_offset")?;
+        // SAFETY: not NULL; handed on.
+        let fields = unsafe { checked(descr, "descr") }?;
+        // SAFETY: not NULL; NUL-terminated by contract.
+        let name = unsafe { CStr::from_ptr(name) };
+        let Ok(name) = name.to_str() else {
+            return fail!(CAI_ERR_DESCR_NAME, "name"; found "\"{}\"", name.to_bytes().escape_ascii(); expected "UTF-8");
+        };
+        let (index, offset) = descr::find(fields, name)?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe {
+            out_field.write(fields.row(index));
+            out_offset.write(offset);
+        }
+        Ok(())
+    })
+}
+
+/// Reads a list of fields the way NumPy prints `dtype.descr`: `[('x', '<f4'), ('m', '<i4', (2, 3))]`, with
+/// nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's brackets and quotes are
+/// taken as well. Every rule about fields is checked.
+///
+/// `text`: NUL-terminated UTF-8.
+/// `out_descr`: the list. `out_owner`: its owner, with one reference, which the caller must release; the
+/// list is gone with it. Both are written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or what
+/// `cai_descr_itemsize` says of the list that it reads.
+/// Thread safety: any thread; allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_descr_parse(
+    text: *const c_char,
+    out_descr: *mut *const cai_descr,
+    out_owner: *mut *mut cai_owner,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(text, "text")?;
+        given(out_descr, "out_descr")?;
+        given(out_owner, "out_owner")?;
+        // SAFETY: not NULL; NUL-terminated by contract.
+        let text = unsafe { CStr::from_ptr(text) };
+        let Ok(text) = text.to_str() else {
+            return fail!(CAI_ERR_DESCR_SYNTAX, "text"; found "bytes that are not UTF-8"; expected "UTF-8");
+        };
+        let fields = text::parse(text)?;
+        // SAFETY: `fields` is alive until the end of this function.
+        let list = unsafe { checked(fields.as_ptr(), "descr") }?;
+        // SAFETY: just checked.
+        let (descr, owner) = unsafe { block::new_descr(list) }?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe {
+            out_descr.write(descr);
+            out_owner.write(owner);
+        }
+        Ok(())
+    })
+}
+
+/// Writes a list of fields the way NumPy prints `dtype.descr`.
+///
+/// `buffer`: `size` characters, gets a NUL-terminated text; or NULL with a `size` of 0, to ask for the length.
+/// `out_length`: characters without the NUL; may be NULL. Both are written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize` says of a
+/// malformed list.
+/// Thread safety: any thread; allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_descr_format(
+    descr: *const cai_descr,
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(descr, "descr")?;
+        if size > 0 {
+            given(buffer, "buffer")?;
+        }
+        // SAFETY: not NULL; handed on.
+        let text = text::format(unsafe { checked(descr, "descr") }?)?;
+        if !buffer.is_null() {
+            if size <= text.len() {
+                return fail!(CAI_ERR_BUFFER_SIZE, "size"; found "{size}"; expected "at least {}", text.len() + 1);
+            }
+            // SAFETY: not NULL; `size` characters are writable by contract, and the text and a NUL fit.
+            unsafe {
+                buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+                buffer.add(text.len()).write(0);
+            }
+        }
+        if !out_length.is_null() {
+            // SAFETY: not NULL; writable by contract.
+            unsafe { out_length.write(text.len()) };
+        }
+        Ok(())
+    })
+}

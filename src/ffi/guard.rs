@@ -1,0 +1,67 @@
+//! Failures and panics on their way out.
+
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::{self, cai_error, cai_status};
+use crate::error::{Failure, Result, Text};
+
+/// Runs the body of an exported function. Where the body cannot panic, nothing of this is left in the
+/// machine code.
+#[inline]
+pub fn guard(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => abi::CAI_OK,
+        Ok(Err(failure)) => report(error, &failure),
+        Err(payload) => {
+            // A payload may itself panic when it is dropped.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+            let failure = Failure::new(
+                abi::CAI_ERR_INTERNAL,
+                format_args!(""),
+                format_args!("a contradiction inside the library"),
+                format_args!("none; please report it"),
+            );
+            report(error, &failure)
+        }
+    }
+}
+
+/// The same for functions that answer a truth and cannot fail.
+#[inline]
+pub fn guard_bool(body: impl FnOnce() -> bool) -> bool {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        false
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
+    if !error.is_null() {
+        let Failure { status, field, found, expected } = failure;
+        let colon = if field.as_str().is_empty() { "" } else { ": " };
+        let message: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
+            Text::new(format_args!("{field}{colon}found {found}, expected {expected}"));
+        // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
+        unsafe {
+            error.write(cai_error {
+                code: *status,
+                driver_code: 0,
+                field: terminated(field.as_str()),
+                message: terminated(message.as_str()),
+            });
+        }
+    }
+    failure.status
+}
+
+/// The text, cut if need be, with NULs behind it.
+fn terminated<const N: usize>(text: &str) -> [c_char; N] {
+    let mut out = [0; N];
+    for (to, from) in out[..N - 1].iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+    out
+}

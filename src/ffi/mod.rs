@@ -1,0 +1,18 @@
+//! The exported functions, one file a room.
+//!
+//! May use: everything. `unsafe`: turns a caller's pointers into values, right here and nowhere else.
+//!
+//! Every function is written out: checks its pointers, calls the room, writes its outputs on success only.
+//! [`guard`] turns a failure, or a panic, into a status and the caller's `cai_error`.
+//!
+//! The order of the public files is that of the functions in cai.h.
+
+mod guard;
+mod ptr;
+
+pub mod library;
+pub mod dtype;
+pub mod layout;
+pub mod owner;
+pub mod array;
+pub mod validate;

@@ -1,0 +1,67 @@
+//! Owners, for C.
+
+use std::ffi::c_void;
+
+use super::guard::guard;
+use super::ptr::given;
+use crate::abi::{cai_error, cai_owner, cai_status};
+use crate::owner;
+
+/// Makes an owner with one reference, for producers that have no counted object of their own.
+///
+/// `context`: handed to `destroy`; may be NULL.
+/// `destroy`: called once with `context` when the last reference is gone, on whatever thread that happens,
+/// with or without an interpreter's lock. It must not throw. NULL: nothing needs to be done, because the
+/// data lives as long as the program.
+/// `out`: the owner; the caller holds its reference. Written on success only; on failure `context` is
+/// still the caller's.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_owner_new(
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    out: *mut *mut cai_owner,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(out, "out")?;
+        let owner = owner::new(context, destroy)?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(owner) };
+        Ok(())
+    })
+}
+
+/// Adds a reference to an owner of any library, through its table.
+///
+/// The caller must hold a reference, or know that somebody does for the length of this call.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
+/// Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_owner_retain(owner: *mut cai_owner, error: *mut cai_error) -> cai_status {
+    guard(error, || {
+        given(owner, "owner")?;
+        // SAFETY: not NULL; a live owner by contract.
+        unsafe { owner::retain(owner) }
+    })
+}
+
+/// Gives up a reference to an owner of any library, through its table. The last one destroys the owner,
+/// on this thread.
+///
+/// Does nothing with NULL. An owner whose table is broken cannot be released and is leaked.
+///
+/// Cannot fail. Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_owner_release(owner: *mut cai_owner) {
+    guard(std::ptr::null_mut(), || {
+        if !owner.is_null() {
+            // SAFETY: a live owner by contract, of which the caller gives up a reference.
+            unsafe { owner::release(owner) };
+        }
+        Ok(())
+    });
+}

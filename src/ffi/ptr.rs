@@ -1,0 +1,61 @@
+//! A caller's pointers: NULL becomes a status that names the parameter.
+
+use std::mem::size_of;
+use std::ptr;
+
+use crate::abi::cai_array;
+use crate::error::{Failure, Result, fail};
+use crate::raw;
+
+/// `Err` if the pointer is NULL.
+#[inline]
+pub fn given<T>(pointer: *const T, parameter: &str) -> Result<()> {
+    if pointer.is_null() { Err(Failure::null(parameter)) } else { Ok(()) }
+}
+
+/// A local copy of the array that a parameter points to.
+///
+/// # Safety
+/// `array` is NULL or points to a structure of the size it says.
+#[inline]
+pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_array> {
+    given(array, parameter)?;
+    // SAFETY: not NULL; the rest by contract.
+    unsafe { raw::array(array) }
+}
+
+/// The size of an array that a function is going to write. It tells how much the caller's header knows.
+///
+/// # Safety
+/// `out` is NULL or points to a structure whose `struct_size` is set.
+pub unsafe fn output_size(out: *mut cai_array, parameter: &str) -> Result<usize> {
+    given(out, parameter)?;
+    // SAFETY: not NULL; the rest by contract.
+    unsafe { raw::array_size(out) }.map_err(|failure| failure.within(format_args!("{parameter}->")))
+}
+
+/// Would a structure of `size` bytes lose something that may not be lost?
+pub fn fits(array: &cai_array, size: usize) -> Result<()> {
+    let covered = std::mem::offset_of!(cai_array, byte_offset) + size_of::<u64>();
+    if array.byte_offset != 0 && size < covered {
+        return fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}";
+            expected "at least {covered}, for the array has a byte_offset");
+    }
+    Ok(())
+}
+
+/// Writes an array into a caller's structure of `size` bytes: as much of it as the caller's header knows,
+/// and zeros where that knows more than this library.
+///
+/// # Safety
+/// `size` bytes at `out` are writable.
+pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
+    let mut array = *array;
+    array.struct_size = size as u32;
+    let known = size.min(size_of::<cai_array>());
+    // SAFETY: by contract; `known` bytes are there on both sides.
+    unsafe {
+        ptr::copy_nonoverlapping((&raw const array).cast::<u8>(), out.cast::<u8>(), known);
+        out.cast::<u8>().add(known).write_bytes(0, size - known);
+    }
+}

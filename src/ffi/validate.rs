@@ -1,0 +1,43 @@
+//! The rules of the array, for C.
+
+use super::guard::guard;
+use super::ptr::given;
+use crate::abi::{self, cai_array, cai_error, cai_status};
+use crate::error::fail;
+use crate::validate;
+
+/// Checks an array and its masks against every rule of the CUDA Array Interface and of this header. A
+/// consumer calls it first; it costs nanoseconds.
+///
+/// `checks`: `CAI_CHECK_LAYOUT`, or that and `CAI_CHECK_ALIGNMENT`. The layout is always checked: 0 means
+/// `CAI_CHECK_LAYOUT`.
+///
+/// Reads the structure, shape, strides, fields and masks; never the data. Every NULL is found; other
+/// pointers must be what they are said to be.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, a `CAI_ERR_TYPESTR_` status,
+/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`, `CAI_ERR_ITEMSIZE`,
+/// `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_DEVICE_TYPE`,
+/// `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`, `CAI_ERR_BYTE_OFFSET`,
+/// `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
+/// `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
+/// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE` or `CAI_ERR_MASK_DEPTH`. What is wrong
+/// inside a mask has a `field` that begins with `mask.`.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_array_validate(
+    array: *const cai_array,
+    checks: u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(array, "array")?;
+        const KNOWN: u32 = abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT;
+        if checks & !KNOWN != 0 {
+            return fail!(CAI_ERR_CHECKS, "checks"; found "{checks:#x}"; expected "bits of {KNOWN:#x} only");
+        }
+        // SAFETY: not NULL; the rest by contract.
+        unsafe { validate::array(array, checks) }
+    })
+}

@@ -1,0 +1,228 @@
+//! Shapes and strides: counts, sizes, spans, contiguity, overlap.
+//!
+//! May use: `abi`, `error`. `unsafe`: none.
+//!
+//! Every product and sum is checked: an overflow is a status at 64 dimensions and at extents near 2^63.
+//! All sums here add numbers of one sign, so a partial result that does not fit proves that the whole
+//! does not fit, and 64-bit arithmetic decides exactly.
+#![forbid(unsafe_code)]
+
+use crate::error::{Result, fail};
+
+/// The shape of an array, its steps in bytes and the size of its elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout<'a> {
+    /// Extents; their sign was checked.
+    pub shape: &'a [i64],
+    /// As many steps as extents, or C-contiguous. Never there for packed bit fields.
+    pub strides: Option<&'a [i64]>,
+    /// Bits of one element; bytes of it are `bits / 8` unless it is a packed bit field.
+    pub bits: i64,
+}
+
+/// The bytes that an array can touch, counted from the element with index zero: from `lower`, which is
+/// 0 or negative, up to but not including `upper`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub lower: i64,
+    /// One past the last byte.
+    pub upper: i64,
+}
+
+/// Extents must not be negative.
+pub fn check_shape(shape: &[i64]) -> Result<()> {
+    match shape.iter().position(|&extent| extent < 0) {
+        None => Ok(()),
+        Some(index) => {
+            fail!(CAI_ERR_SHAPE_NEGATIVE, "shape[{index}]"; found "{}", shape[index]; expected "at least 0")
+        }
+    }
+}
+
+/// The number of elements. An extent of 0 makes it 0, whatever the others are.
+#[inline]
+pub fn count(shape: &[i64]) -> Result<i64> {
+    let mut product = 1i64;
+    let mut overflowed = None;
+    for (index, &extent) in shape.iter().enumerate() {
+        if extent == 0 {
+            return Ok(0);
+        }
+        if overflowed.is_none() {
+            match product.checked_mul(extent) {
+                Some(next) => product = next,
+                None => overflowed = Some(index),
+            }
+        }
+    }
+    match overflowed {
+        None => Ok(product),
+        Some(index) => {
+            fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]"; found "{} after {product} elements", shape[index];
+            expected "at most 2^63 - 1 elements in all")
+        }
+    }
+}
+
+impl Layout<'_> {
+    /// Packed bit fields have elements that are no whole number of bytes.
+    pub fn is_packed_bits(&self) -> bool {
+        self.bits % 8 != 0
+    }
+
+    fn itemsize(&self) -> i64 {
+        self.bits / 8
+    }
+
+    /// The bytes of all elements laid out without gaps; bit fields are packed and rounded up once.
+    #[inline]
+    pub fn nbytes(&self) -> Result<i64> {
+        let count = count(self.shape)?;
+        let bytes = if self.is_packed_bits() {
+            // In 128 bits: 2^63 elements of 2^63 bits at most.
+            let bits = i128::from(count) * i128::from(self.bits);
+            i64::try_from((bits + 7) / 8).ok()
+        } else {
+            count.checked_mul(self.itemsize())
+        };
+        match bytes {
+            Some(bytes) => Ok(bytes),
+            None => fail!(CAI_ERR_SIZE_OVERFLOW, "shape"; found "{count} elements of {} bits", self.bits;
+                expected "at most 2^63 - 1 bytes in all"),
+        }
+    }
+
+    /// The bytes that the array can touch. An empty array touches none.
+    #[inline]
+    pub fn span(&self) -> Result<Span> {
+        let Some(strides) = self.strides else {
+            return Ok(Span { lower: 0, upper: self.nbytes()? });
+        };
+        if self.shape.contains(&0) {
+            return Ok(Span { lower: 0, upper: 0 });
+        }
+        let (mut lower, mut upper) = (0i64, self.itemsize());
+        for (index, (&extent, &stride)) in self.shape.iter().zip(strides).enumerate() {
+            let side = if stride < 0 { &mut lower } else { &mut upper };
+            match (extent - 1).checked_mul(stride).and_then(|reach| side.checked_add(reach)) {
+                Some(sum) => *side = sum,
+                None => {
+                    return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]"; found "{stride} over an extent of {extent}";
+                        expected "a reach within 2^63 bytes from data");
+                }
+            }
+        }
+        Ok(Span { lower, upper })
+    }
+
+    /// Do the elements lie in C order without gaps? Extents of at most one, and empty arrays, put no
+    /// condition on strides.
+    pub fn is_c_contiguous(&self) -> bool {
+        match self.strides {
+            None => true,
+            Some(strides) => self.is_dense(self.shape.iter().zip(strides).rev()),
+        }
+    }
+
+    /// Do the elements lie in Fortran order without gaps? Likewise.
+    pub fn is_f_contiguous(&self) -> bool {
+        match self.strides {
+            // Without strides the order is C; it is Fortran too if no two dimensions can tell.
+            None => self.shape.contains(&0) || self.shape.iter().filter(|&&extent| extent > 1).count() <= 1,
+            Some(strides) => self.is_dense(self.shape.iter().zip(strides)),
+        }
+    }
+
+    /// `dimensions` from the one that varies fastest.
+    fn is_dense<'b>(&self, dimensions: impl Iterator<Item = (&'b i64, &'b i64)>) -> bool {
+        if self.shape.contains(&0) {
+            return true;
+        }
+        // `None`: above 2^63, so no stride equals it.
+        let mut step = Some(self.itemsize());
+        for (&extent, &stride) in dimensions {
+            if extent > 1 {
+                if Some(stride) != step {
+                    return false;
+                }
+                step = step.and_then(|step| step.checked_mul(extent));
+            }
+        }
+        true
+    }
+
+    /// Writes the steps in bytes, whether the array states them or not.
+    pub fn write_strides(&self, out: &mut [i64]) -> Result<()> {
+        match self.strides {
+            Some(strides) => out.copy_from_slice(strides),
+            None if self.is_packed_bits() => {
+                return fail!(CAI_ERR_BIT_STRIDES, "typestr"; found "elements of {} bits", self.bits;
+                    expected "elements of whole bytes");
+            }
+            None => c_strides(self.shape, self.itemsize(), out)?,
+        }
+        Ok(())
+    }
+}
+
+/// Steps in bytes of a C-contiguous array. Extents of 0 count as 1, as in NumPy, so that the steps of
+/// an empty array are those of the array it will grow into.
+pub fn c_strides(shape: &[i64], itemsize: i64, out: &mut [i64]) -> Result<()> {
+    dense_strides(shape.iter().zip(out).enumerate().rev(), itemsize)
+}
+
+/// Steps in bytes of a Fortran-contiguous array.
+pub fn f_strides(shape: &[i64], itemsize: i64, out: &mut [i64]) -> Result<()> {
+    dense_strides(shape.iter().zip(out).enumerate(), itemsize)
+}
+
+fn dense_strides<'a>(
+    dimensions: impl Iterator<Item = (usize, (&'a i64, &'a mut i64))>,
+    itemsize: i64,
+) -> Result<()> {
+    let mut step = Some(itemsize);
+    for (index, (&extent, stride)) in dimensions {
+        let Some(value) = step else {
+            return fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]"; found "a stride above 2^63 - 1";
+                expected "strides of at most 2^63 - 1 bytes");
+        };
+        *stride = value;
+        step = value.checked_mul(extent.max(1));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout<'a>(shape: &'a [i64], strides: Option<&'a [i64]>, bits: i64) -> Layout<'a> {
+        Layout { shape, strides, bits }
+    }
+
+    fn status<T>(result: Result<T>) -> i32 {
+        result.err().map_or(0, |failure| failure.status)
+    }
+
+    #[test]
+    fn the_largest_spans_are_exact() {
+        let least = layout(&[2], Some(&[i64::MIN]), 8);
+        assert_eq!(least.span().ok(), Some(Span { lower: i64::MIN, upper: 1 }));
+        let below = layout(&[2, 2], Some(&[i64::MIN, -1]), 8);
+        assert_eq!(status(below.span()), crate::abi::CAI_ERR_SPAN_OVERFLOW);
+        let most = layout(&[2], Some(&[i64::MAX - 1]), 8);
+        assert_eq!(most.span().ok(), Some(Span { lower: 0, upper: i64::MAX }));
+        let above = layout(&[2], Some(&[i64::MAX]), 8);
+        assert_eq!(status(above.span()), crate::abi::CAI_ERR_SPAN_OVERFLOW);
+    }
+
+    #[test]
+    fn a_zero_extent_wins_over_any_overflow() {
+        let shape = [i64::MAX, i64::MAX, 0];
+        assert_eq!(count(&shape).ok(), Some(0));
+        assert_eq!(layout(&shape, None, 64).nbytes().ok(), Some(0));
+        assert_eq!(layout(&shape, None, 64).span().ok(), Some(Span { lower: 0, upper: 0 }));
+        assert!(layout(&shape, Some(&[1, 2, 3]), 64).is_f_contiguous());
+    }
+}

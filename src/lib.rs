@@ -1,0 +1,35 @@
+//! The C side of the CUDA Array Interface.
+//!
+//! This crate is a C library that happens to be written in Rust: its manual is `include/cai/cai.h`. The
+//! rooms below stand in the order in which they may depend on each other; nothing imports upwards.
+//!
+//! | room | what it is for |
+//! |---|---|
+//! | [`abi`] | types and constants that both sides of the border see; no logic |
+//! | `error` | the inner error: status, field, found, expected |
+//! | `raw` | foreign structures, read without trusting their size |
+//! | `dtype` | typestr and fields: parse, format, compare |
+//! | `layout` | counts, spans, contiguity: checked arithmetic |
+//! | `owner` | reference counts, and blocks that hold a copied description |
+//! | `validate` | the rules of the array, one status each |
+//! | [`ffi`] | the exported functions: thin, literal, documented for C |
+#![cfg_attr(
+    not(test),
+    deny(clippy::panic, clippy::unwrap_used, clippy::expect_used, clippy::todo, clippy::unimplemented)
+)]
+// A failure lives on the stack, because errors must be reportable without memory.
+#![allow(clippy::result_large_err)]
+// The contract of every exported function is written for C; a `# Safety` section would show up in cai.h.
+#![allow(clippy::missing_safety_doc)]
+
+#[cfg(panic = "abort")]
+compile_error!("libcai turns panics into statuses: build it with panic = \"unwind\"");
+
+pub mod abi;
+mod error;
+mod raw;
+mod dtype;
+mod layout;
+mod owner;
+mod validate;
+pub mod ffi;

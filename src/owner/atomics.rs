@@ -1,0 +1,6 @@
+//! Where atomics come from: the standard library, or loom's model checker under `--cfg loom`.
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(not(loom))]
+pub use std::sync::atomic::{AtomicUsize, Ordering};

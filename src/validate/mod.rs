@@ -1,0 +1,302 @@
+//! The rules of the array, one status each.
+//!
+//! May use: `abi`, `error`, `raw`, `dtype`, `layout`. `unsafe`: follows the pointers of an array that the
+//! caller vouches for.
+//!
+//! Reads the structure, shape, strides, fields and masks. Never reads the data, asks no driver, allocates
+//! nothing for arrays without fields.
+
+use std::ptr;
+
+use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
+use crate::dtype;
+use crate::error::{Failure, Result, fail};
+use crate::layout::{self, Layout, Span};
+use crate::raw::{self, Descr};
+
+/// All that is known of an array once its layout was found sound.
+pub struct Described<'a> {
+    /// The element's type.
+    pub dtype: cai_dtype,
+    /// Shape, strides and size of elements.
+    pub layout: Layout<'a>,
+}
+
+/// The type and the layout of an array, checked as far as the functions of those rooms need it.
+///
+/// # Safety
+/// `shape`, and `strides` where not NULL, point to `ndim` values that stay unchanged for `'a`.
+#[inline]
+pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
+    let dtype = dtype::of_array(array)?;
+    // SAFETY: handed on.
+    let (shape, strides) = unsafe { raw::shape_and_strides(array) }?;
+    layout::check_shape(shape)?;
+    if dtype.bits == 0 {
+        return fail!(CAI_ERR_ITEMSIZE, "typestr"; found "elements of 0 bytes"; expected "at least 1 byte");
+    }
+    let layout = Layout { shape, strides, bits: dtype.bits };
+    if layout.is_packed_bits() && strides.is_some() {
+        return fail!(CAI_ERR_BIT_STRIDES, "strides"; found "strides for elements of {} bits", dtype.bits;
+            expected "NULL: bit fields are packed in C order");
+    }
+    Ok(Described { dtype, layout })
+}
+
+/// Checks an array and its masks.
+///
+/// # Safety
+/// `array` points to a structure of the size it says, and what that points to is readable.
+pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
+    // SAFETY: handed on.
+    let local = unsafe { raw::array(array) }?;
+    // SAFETY: handed on.
+    let described = unsafe { one(&local, checks) }?;
+    if local.mask.is_null() {
+        return Ok(());
+    }
+    // SAFETY: handed on.
+    unsafe { masks(array, local, described.layout.shape, checks) }
+}
+
+/// Follows the chain of masks. Each mask is looked at with its parent's eyes first: does its type and
+/// shape fit; then as an array of its own.
+///
+/// # Safety
+/// As for [`array`].
+#[cold]
+unsafe fn masks(first: *const cai_array, parent: cai_array, shape: &[i64], checks: u32) -> Result<()> {
+    let mut chain = [ptr::null(); CAI_MAX_MASKS as usize];
+    let mut length = 0;
+    let (mut parent, mut shape) = (parent, shape);
+    while !parent.mask.is_null() {
+        let inside = |failure: Failure| (0..=length).fold(failure, |failure, _| failure.within("mask."));
+        let outside = |failure: Failure| (0..length).fold(failure, |failure, _| failure.within("mask."));
+        if parent.version < 1 {
+            return fail!(CAI_ERR_MASK_VERSION, "mask"; found "a mask in version {}", parent.version;
+                expected "version 1 or later")
+            .map_err(outside);
+        }
+        if parent.mask == first || chain[..length].contains(&parent.mask) {
+            return fail!(CAI_ERR_MASK_CYCLE, "mask"; found "an array that it is a mask of"; expected "another array")
+                .map_err(outside);
+        }
+        if length == chain.len() {
+            return fail!(CAI_ERR_MASK_DEPTH, "mask"; found "{} masks on one another", length + 1;
+                expected "at most {CAI_MAX_MASKS}")
+            .map_err(outside);
+        }
+        // SAFETY: not NULL; handed on.
+        let mask = unsafe { raw::array(parent.mask) }.map_err(inside)?;
+        // SAFETY: handed on.
+        let described = unsafe { one(&mask, checks) }.map_err(inside)?;
+        mask_type(&mask, &described.dtype).map_err(inside)?;
+        mask_shape(described.layout.shape, shape).map_err(inside)?;
+        chain[length] = parent.mask;
+        length += 1;
+        shape = described.layout.shape;
+        parent = mask;
+    }
+    Ok(())
+}
+
+fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
+    let says_true_or_not = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
+    if says_true_or_not && dtype.code == abi::CAI_DTYPE_NONE {
+        return Ok(());
+    }
+    let text = raw::typestr(&mask.typestr).unwrap_or_default();
+    fail!(CAI_ERR_MASK_TYPE, "typestr"; found "\"{}\"", text.escape_ascii();
+        expected "a boolean (b), integer (i, u) or bit field (t)")
+}
+
+/// A mask's shape must broadcast to the array's as NumPy does it: compared from the last dimension, each
+/// extent is equal or 1, and the mask has no more dimensions.
+fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
+    if mask.len() > array.len() {
+        return fail!(CAI_ERR_MASK_SHAPE, "ndim"; found "{}", mask.len(); expected "at most the array's {}", array.len());
+    }
+    let lead = array.len() - mask.len();
+    for (index, (&extent, &wanted)) in mask.iter().zip(&array[lead..]).enumerate() {
+        if extent != wanted && extent != 1 {
+            return fail!(CAI_ERR_MASK_SHAPE, "shape[{index}]"; found "{extent}"; expected "{wanted} as in the array, or 1");
+        }
+    }
+    Ok(())
+}
+
+/// Checks one array without its mask.
+///
+/// # Safety
+/// As for [`array`].
+#[inline]
+unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<Described<'a>> {
+    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
+        return fail!(CAI_ERR_FLAGS, "flags"; found "{:#x}", array.flags; expected "0 or CAI_FLAG_READONLY ({:#x})", abi::CAI_FLAG_READONLY);
+    }
+    if array.version > abi::CAI_PROTOCOL_VERSION {
+        return fail!(CAI_ERR_VERSION, "version"; found "{}", array.version; expected "0 to {}", abi::CAI_PROTOCOL_VERSION);
+    }
+    // SAFETY: handed on.
+    let described = unsafe { describe(array) }?;
+    let Described { dtype, layout } = &described;
+    let count = layout::count(layout.shape)?;
+    // Broadcast arrays reach fewer bytes than their elements count; both must be numbers.
+    layout.nbytes()?;
+    let span = layout.span()?;
+    place(array, count, span)?;
+    if array.stream == 0 || array.stream_id != 0 || !array.event.is_null() || array.version < 3 {
+        stream(array)?;
+    }
+    if !array.descr.is_null() {
+        // SAFETY: not NULL; handed on.
+        unsafe { fields(array, dtype) }?;
+    }
+    if checks & abi::CAI_CHECK_ALIGNMENT != 0 && count > 0 {
+        alignment(array, dtype, layout)?;
+    }
+    Ok(described)
+}
+
+/// Does the data of this device type lie behind a handle instead of at an address?
+fn is_opaque(device_type: i32) -> bool {
+    const VULKAN: i32 = 7;
+    const METAL: i32 = 8;
+    const WEBGPU: i32 = 15;
+    matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
+}
+
+/// Device, address and offset, against the bytes that the array reaches.
+#[inline]
+fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
+    const LAST_DEVICE_TYPE: i32 = 18;
+    let device = array.device;
+    if !(0..=LAST_DEVICE_TYPE).contains(&device.r#type) {
+        return fail!(CAI_ERR_DEVICE_TYPE, "device.type"; found "{}", device.r#type;
+            expected "0 (not known) or a device type of DLPack, 1 to {LAST_DEVICE_TYPE}");
+    }
+    if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
+        return fail!(CAI_ERR_DEVICE_ID, "device.id"; found "{}", device.id; expected "at least 0");
+    }
+    if (count == 0) != array.data.is_null() {
+        return if count == 0 {
+            fail!(CAI_ERR_DATA_NOT_NULL, "data"; found "{:p}", array.data; expected "NULL, for the array has no elements")
+        } else {
+            fail!(CAI_ERR_DATA_NULL, "data"; found "NULL"; expected "an address, for the array has {count} elements")
+        };
+    }
+    let opaque = is_opaque(device.r#type);
+    if array.byte_offset != 0 && !opaque {
+        return fail!(CAI_ERR_BYTE_OFFSET, "byte_offset"; found "{}", array.byte_offset;
+            expected "0, for data is an address on devices of type {}", device.r#type);
+    }
+    let (start, field) =
+        if opaque { (array.byte_offset, "byte_offset") } else { (array.data as u64, "data") };
+    let below = start.checked_add_signed(span.lower);
+    let above = start.checked_add_signed(span.upper);
+    match (below, above) {
+        (Some(_), Some(_)) => Ok(()),
+        (None, _) => {
+            fail!(CAI_ERR_ADDRESS_RANGE, "{field}"; found "{start:#x}, from which the strides reach {} bytes down", span.lower.unsigned_abs();
+            expected "at least {:#x}", span.lower.unsigned_abs())
+        }
+        (_, None) => {
+            fail!(CAI_ERR_ADDRESS_RANGE, "{field}"; found "{start:#x}, from which the array reaches {} bytes up", span.upper;
+            expected "an end below 2^64")
+        }
+    }
+}
+
+/// The stream and what belongs to it.
+#[cold]
+fn stream(array: &cai_array) -> Result<()> {
+    let nothing = matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN);
+    if array.stream == 0 {
+        return fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0";
+            expected "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 (per-thread default) or a CUstream");
+    }
+    if array.version < 3 && !nothing {
+        return fail!(CAI_ERR_STREAM_VERSION, "stream"; found "{:#x} in version {}", array.stream, array.version;
+            expected "CAI_STREAM_UNKNOWN below version 3");
+    }
+    if array.stream_id != 0 && nothing {
+        return fail!(CAI_ERR_STREAM_ID, "stream_id"; found "{}", array.stream_id; expected "0, for stream names none");
+    }
+    if !array.event.is_null() && array.stream == abi::CAI_STREAM_NONE {
+        return fail!(CAI_ERR_EVENT, "event"; found "{:p}", array.event; expected "NULL, for stream is CAI_STREAM_NONE");
+    }
+    Ok(())
+}
+
+/// The fields of a structured type, held against the size that the typestr says.
+///
+/// # Safety
+/// `array.descr` is not NULL; as for [`array`].
+#[cold]
+unsafe fn fields(array: &cai_array, dtype: &cai_dtype) -> Result<()> {
+    // SAFETY: handed on.
+    let descr = unsafe { Descr::new(array.descr) }.map_err(|failure| failure.within("descr"))?;
+    let bits = dtype::descr::bits(descr).map_err(|failure| failure.within("descr"))?;
+    if bits == dtype.bits {
+        return Ok(());
+    }
+    let text = raw::typestr(&array.typestr).unwrap_or_default().escape_ascii();
+    if bits % 8 == 0 && dtype.bits % 8 == 0 {
+        fail!(CAI_ERR_DESCR_SIZE, "descr"; found "fields of {} bytes in all", bits / 8;
+            expected "{} bytes as typestr \"{text}\" says; padding has rows of its own", dtype.bits / 8)
+    } else {
+        fail!(CAI_ERR_DESCR_SIZE, "descr"; found "fields of {bits} bits in all";
+            expected "{} bits as typestr \"{text}\" says", dtype.bits)
+    }
+}
+
+/// Address, or offset, and the strides that are used, against the alignment of the element's C type.
+fn alignment(array: &cai_array, dtype: &cai_dtype, layout: &Layout) -> Result<()> {
+    let alignment = dtype::alignment(dtype);
+    let (start, field) = if is_opaque(array.device.r#type) {
+        (array.byte_offset, "byte_offset")
+    } else {
+        (array.data as u64, "data")
+    };
+    if start % alignment as u64 != 0 {
+        return fail!(CAI_ERR_ALIGNMENT, "{field}"; found "{start:#x}"; expected "a multiple of {alignment}");
+    }
+    for (index, (&extent, &stride)) in layout.shape.iter().zip(layout.strides.unwrap_or_default()).enumerate()
+    {
+        if extent > 1 && stride % alignment != 0 {
+            return fail!(CAI_ERR_ALIGNMENT, "strides[{index}]"; found "{stride}"; expected "a multiple of {alignment}");
+        }
+    }
+    Ok(())
+}
+
+/// May two arrays share bytes? Their spans are compared, so interleaved arrays count as overlapping;
+/// `false` is certain for memory that has one address.
+///
+/// # Safety
+/// As for [`array`], for both; both layouts must be sound.
+pub unsafe fn may_overlap(a: &cai_array, b: &cai_array) -> Result<bool> {
+    let ends = |array: &cai_array| -> Result<(u64, u64)> {
+        // SAFETY: handed on.
+        let described = unsafe { describe(array) }?;
+        let count = layout::count(described.layout.shape)?;
+        let span = described.layout.span()?;
+        place(array, count, span)?;
+        let start = if is_opaque(array.device.r#type) { array.byte_offset } else { array.data as u64 };
+        // `place` found that neither wraps around.
+        Ok((start.wrapping_add_signed(span.lower), start.wrapping_add_signed(span.upper)))
+    };
+    let (a_start, a_end) = ends(a).map_err(|failure| failure.within("a."))?;
+    let (b_start, b_end) = ends(b).map_err(|failure| failure.within("b."))?;
+    if a_start == a_end || b_start == b_end {
+        return Ok(false);
+    }
+    let opaque = (is_opaque(a.device.r#type), is_opaque(b.device.r#type));
+    let comparable = match opaque {
+        (false, false) => true,
+        // Two handles may be windows of one buffer: only one handle's offsets can be compared.
+        (true, true) => a.data == b.data,
+        _ => false,
+    };
+    Ok(!comparable || (a_start < b_end && b_start < a_end))
+}
