@@ -1,0 +1,49 @@
+# The two commands: `make demo` and `make test`. Both set up what they need inside build/ and target/.
+#
+# A fresh machine has cargo, gcc, make and Python 3 with pip; everything else comes from pip and cargo.
+
+CARGO  ?= cargo
+PYTHON ?= python3
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+VENV := build/venv
+BIN  := $(CURDIR)/$(VENV)/bin
+PY   := $(BIN)/python
+LIB  := target/release/libcai.so target/release/libcai.a
+
+.PHONY: all demo test interop bench lint gpu-test header format install lib fuzz clean FORCE
+
+all: lib
+
+# --- set-up -----------------------------------------------------------------------------------------------
+
+# Where Python has no venv module (Debian splits it off), virtualenv stands in for it.
+$(VENV)/ready: tools/requirements.txt
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV) || { \
+	    rm -rf $(VENV) build/virtualenv; \
+	    $(PYTHON) -m pip install -q --target build/virtualenv virtualenv && \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(VENV); }
+	$(PY) -m pip install -q --disable-pip-version-check -r tools/requirements.txt
+	touch $@
+
+# Cargo knows best whether the library is fresh. One crate type at a time, so that link-time optimization
+# works (it does not beside an rlib).
+lib: FORCE
+	$(CARGO) rustc -q --release --lib --crate-type cdylib
+	$(CARGO) rustc -q --release --lib --crate-type staticlib
+
+# --- the main targets -------------------------------------------------------------------------------------
+
+test: $(VENV)/ready lib
+	$(CARGO) test -q
+	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
+	PATH="$(BIN):$$PATH" $(PY) -m pytest -q tests/python
+
+header:
+	CAI_BLESS=1 $(CARGO) test -q --test header
+
+clean:
+	rm -rf build
+	$(CARGO) clean
