@@ -1,0 +1,66 @@
+/* Sizes, offsets and constants of the header, as C sees them. The Rust side asserts the same numbers. */
+#include "cai_test.h"
+
+#define SIZE(type, size) typedef char size_of_##type[sizeof(type) == (size) ? 1 : -1]
+#define AT(type, field, offset) typedef char at_##type##_##field[offsetof(type, field) == (offset) ? 1 : -1]
+
+SIZE(cai_array, 128);
+AT(cai_array, struct_size, 0);
+AT(cai_array, flags, 4);
+AT(cai_array, owner, 8);
+AT(cai_array, data, 16);
+AT(cai_array, shape, 24);
+AT(cai_array, strides, 32);
+AT(cai_array, ndim, 40);
+AT(cai_array, version, 44);
+AT(cai_array, dtype_code, 46);
+AT(cai_array, typestr, 48);
+AT(cai_array, descr, 64);
+AT(cai_array, mask, 72);
+AT(cai_array, stream, 80);
+AT(cai_array, stream_id, 88);
+AT(cai_array, event, 96);
+AT(cai_array, device, 104);
+AT(cai_array, context, 112);
+AT(cai_array, byte_offset, 120);
+SIZE(cai_device, 8);
+SIZE(cai_owner, 8);
+SIZE(cai_owner_ops, 24);
+AT(cai_owner_ops, retain, 8);
+AT(cai_owner_ops, release, 16);
+SIZE(cai_error, 512);
+AT(cai_error, driver_code, 4);
+AT(cai_error, field, 8);
+AT(cai_error, message, 104);
+SIZE(cai_dtype, 32);
+AT(cai_dtype, byte_order, 1);
+AT(cai_dtype, code, 2);
+AT(cai_dtype, unit, 4);
+AT(cai_dtype, unit_count, 8);
+AT(cai_dtype, itemsize, 16);
+AT(cai_dtype, bits, 24);
+SIZE(cai_descr, 24);
+AT(cai_descr, field_size, 4);
+AT(cai_descr, count, 8);
+AT(cai_descr, fields, 16);
+SIZE(cai_field, 56);
+AT(cai_field, title, 8);
+AT(cai_field, typestr, 16);
+AT(cai_field, nested, 32);
+AT(cai_field, shape, 40);
+AT(cai_field, ndim, 48);
+AT(cai_field, dtype_code, 52);
+
+int main(void) {
+    const cai_array empty = CAI_ARRAY_INIT;
+    ASSERT(empty.struct_size == sizeof(cai_array) && empty.version == 3 && empty.stream == 0);
+    ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);
+    /* The numbers that files and other languages may have written down. */
+    ASSERT(CAI_STREAM_NONE == 0xffffffffffffffffu && CAI_STREAM_UNKNOWN == 0xfffffffffffffffeu);
+    ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_FLAG_READONLY == 1);
+    ASSERT(CAI_DEVICE_CUDA == 2 && CAI_DEVICE_CUDA_HOST == 3 && CAI_DEVICE_CUDA_MANAGED == 13);
+    ASSERT(CAI_DTYPE_BFLOAT16 == 4 && CAI_DTYPE_FLOAT8_E5M2 == 12 && CAI_DTYPE_FLOAT4_E2M1FN == 17);
+    ASSERT(cai_abi_major() == CAI_ABI_MAJOR && cai_abi_minor() == CAI_ABI_MINOR);
+    ASSERT(strchr(cai_version(), '.') != NULL);
+    return 0;
+}

@@ -1,0 +1,235 @@
+/* Arrays: shared, copied into blocks, released into tombstones; and nothing is lost on any failing path. */
+#include "cai_test.h"
+
+static void borrowed(void) {
+    cai_array array = valid_array(), out = CAI_ARRAY_INIT;
+    cai_error error;
+    ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_retain(&array, &error));
+    ASSERT_TEXT("owner", error.field);
+    ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_share(&array, &out, &error));
+    ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_new(&array, &out, &error));
+    ASSERT(cai_inline_retain(&array) == CAI_ERR_BORROWED);
+    cai_array_release(&array);
+    ASSERT(array.data == NULL && array.struct_size == sizeof(array));
+}
+
+static void tombstones(void) {
+    static const cai_array zeros;
+    int destroyed = 0;
+    cai_array array = valid_array(), garbage;
+    array.owner = counting_owner(&destroyed);
+    cai_array_release(&array);
+    ASSERT(destroyed == 1);
+    ASSERT(array.struct_size == sizeof(array));
+    ASSERT(memcmp((char *)&array + 4, (const char *)&zeros + 4, sizeof(array) - 4) == 0);
+    cai_array_release(&array);
+    cai_inline_release(&array);
+    ASSERT(destroyed == 1);
+    /* Never initialized, but zeroed: the common way to prepare for an early exit. */
+    array = zeros;
+    cai_array_release(&array);
+    cai_inline_release(&array);
+    ASSERT(memcmp(&array, &zeros, sizeof(array)) == 0);
+    /* A filler that forgot struct_size loses nothing: the first 16 bytes are enough to let go. */
+    array = valid_array();
+    array.struct_size = 0;
+    array.owner = counting_owner(&destroyed);
+    cai_array_release(&array);
+    ASSERT(destroyed == 2 && array.owner == NULL && array.data == test_data);
+    memset(&garbage, 0x55, sizeof(garbage));
+    garbage.owner = counting_owner(&destroyed);
+    cai_inline_release(&garbage);
+    ASSERT(destroyed == 3 && garbage.owner == NULL && garbage.ndim == 0x55555555);
+}
+
+/* Looks at the structure from inside the callback: it is cleared already. */
+static cai_array *released;
+static void look(void *context) {
+    ASSERT(released->owner == NULL && released->data == NULL);
+    cai_array_release(released);
+    ++*(int *)context;
+}
+
+static void cleared_first(void) {
+    int destroyed = 0;
+    cai_array array = valid_array();
+    released = &array;
+    ASSERT_STATUS(CAI_OK, cai_owner_new(&destroyed, look, &array.owner, NULL));
+    cai_array_release(&array);
+    ASSERT(destroyed == 1);
+    array = valid_array();
+    ASSERT_STATUS(CAI_OK, cai_owner_new(&destroyed, look, &array.owner, NULL));
+    cai_inline_release(&array);
+    ASSERT(destroyed == 2);
+}
+
+static void sharing(void) {
+    int destroyed = 0;
+    cai_array array = valid_array(), shared = CAI_ARRAY_INIT, again = CAI_ARRAY_INIT;
+    array.owner = counting_owner(&destroyed);
+    array.flags = CAI_FLAG_READONLY;
+    ASSERT_STATUS(CAI_OK, cai_array_share(&array, &shared, NULL));
+    ASSERT(memcmp(&array, &shared, sizeof(array)) == 0);
+    ASSERT_STATUS(CAI_OK, cai_array_share(&shared, &again, NULL));
+    cai_array_release(&array);
+    cai_array_release(&again);
+    ASSERT(destroyed == 0);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&shared, CAI_CHECK_LAYOUT, NULL));
+    cai_array_release(&shared);
+    ASSERT(destroyed == 1);
+    /* What the library does not understand is not passed on. */
+    array = valid_array();
+    array.owner = counting_owner(&destroyed);
+    array.flags = 0x100;
+    ASSERT_STATUS(CAI_ERR_FLAGS, cai_array_share(&array, &shared, NULL));
+    memset(&shared, 0, sizeof(shared));
+    array.flags = 0;
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_share(&array, &shared, NULL));
+    cai_array_release(&array);
+    ASSERT(destroyed == 2);
+}
+
+/* Everything that a description points to lives on a stack that is gone when the copy is used. */
+static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
+    int64_t shape[2] = {3, 4}, strides[2] = {-64, 16}, mask_shape[1] = {4}, sub[2] = {2, 1};
+    char name[] = "vector", inner_name[] = "x", title[] = "direction";
+    cai_field inner, rows[2];
+    cai_descr nested = {sizeof(cai_descr), sizeof(cai_field), 1, &inner};
+    cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 2, rows};
+    cai_array array = valid_array(), mask = valid_array(), mask_of_mask = valid_array();
+    cai_error error;
+    cai_status status;
+
+    memset(&inner, 0, sizeof(inner));
+    memset(rows, 0, sizeof(rows));
+    inner.name = inner_name;
+    memcpy(inner.typestr, "<f4", 4);
+    rows[0].name = name;
+    rows[0].title = title;
+    rows[0].nested = &nested;
+    rows[0].ndim = 2;
+    rows[0].shape = sub;
+    rows[1].name = "";
+    memcpy(rows[1].typestr, "|V8", 4);
+
+    set_typestr(&mask_of_mask, "|t1");
+    mask_of_mask.ndim = 0;
+    set_typestr(&mask, "|b1");
+    mask.ndim = 1;
+    mask.shape = mask_shape;
+    mask.owner = counting_owner(mask_destroyed);
+    mask.mask = &mask_of_mask;
+
+    array.shape = shape;
+    array.strides = strides;
+    array.data = test_data + 1000;
+    array.descr = &descr;
+    array.mask = &mask;
+    array.flags = CAI_FLAG_READONLY;
+    array.stream = CAI_STREAM_LEGACY;
+    array.stream_id = 77;
+    array.event = shape;
+    array.context = strides;
+    array.device.type = CAI_DEVICE_CUDA;
+    array.device.id = 3;
+    array.owner = counting_owner(destroyed);
+    set_typestr(&array, "|V16");
+    status = cai_array_new(&array, out, &error);
+    if (status != CAI_OK) {
+        fprintf(stderr, "%s\n", error.message);
+    }
+    ASSERT_STATUS(CAI_OK, status);
+    ASSERT(*destroyed == 0);
+    cai_array_release(&mask); /* the producer's reference to its mask; the block has one of its own */
+    ASSERT(*mask_destroyed == 0);
+    ASSERT(out->event == shape && out->context == strides);
+    memset(shape, 0x55, sizeof(shape));
+    memset(strides, 0x55, sizeof(strides));
+    memset(mask_shape, 0x55, sizeof(mask_shape));
+    memset(sub, 0x55, sizeof(sub));
+    memset(name, 0x55, sizeof(name));
+    memset(title, 0x55, sizeof(title));
+    memset(inner_name, 0x55, sizeof(inner_name));
+    memset(rows, 0x55, sizeof(rows));
+    memset(&nested, 0x55, sizeof(nested));
+    memset(&descr, 0x55, sizeof(descr));
+    memset(&inner, 0x55, sizeof(inner));
+    memset(&mask, 0x55, sizeof(mask));
+    memset(&array, 0x55, sizeof(array));
+}
+
+static void blocks(void) {
+    int destroyed = 0, mask_destroyed = 0;
+    cai_array array = CAI_ARRAY_INIT, mask = CAI_ARRAY_INIT;
+    char text[128];
+    describe(&array, &destroyed, &mask_destroyed);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+    ASSERT(array.shape[0] == 3 && array.shape[1] == 4 && array.strides[0] == -64 && array.strides[1] == 16);
+    ASSERT(array.data == test_data + 1000 && array.flags == CAI_FLAG_READONLY && array.ndim == 2);
+    ASSERT(array.stream == CAI_STREAM_LEGACY && array.stream_id == 77);
+    ASSERT(array.device.type == CAI_DEVICE_CUDA && array.device.id == 3);
+    ASSERT_STATUS(CAI_OK, cai_descr_format(array.descr, text, sizeof(text), NULL, NULL));
+    ASSERT_TEXT("[(('direction', 'vector'), [('x', '<f4')], (2, 1)), ('', '|V8')]", text);
+    ASSERT(array.mask->shape[0] == 4 && array.mask->mask->ndim == 0);
+    ASSERT_TEXT("|t1", array.mask->mask->typestr);
+    /* A mask can be kept on its own: it hangs on the same block. */
+    ASSERT_STATUS(CAI_OK, cai_array_share(array.mask, &mask, NULL));
+    cai_array_release(&array);
+    ASSERT(destroyed == 0 && mask_destroyed == 0);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&mask, CAI_CHECK_LAYOUT, NULL));
+    cai_array_release(&mask);
+    ASSERT(destroyed == 1 && mask_destroyed == 1);
+}
+
+static void in_place(void) {
+    int destroyed = 0;
+    cai_array array = valid_array();
+    array.owner = counting_owner(&destroyed);
+    ASSERT_STATUS(CAI_OK, cai_array_new(&array, &array, NULL));
+    ASSERT(array.shape != test_shape && array.shape[1] == 4 && array.strides == NULL);
+    cai_array_release(&array);
+    ASSERT(destroyed == 1);
+}
+
+/* Each failure leaves every reference where it was. */
+static void failures(void) {
+    int destroyed = 0, mask_destroyed = 0;
+    cai_array array = valid_array(), mask = valid_array(), inner = valid_array(), out = CAI_ARRAY_INIT;
+    static const cai_owner_ops broken_ops = {sizeof(cai_owner_ops), 0, NULL, NULL};
+    cai_owner broken = {&broken_ops};
+    cai_error error;
+    array.owner = counting_owner(&destroyed);
+    set_typestr(&mask, "|b1");
+    mask.owner = counting_owner(&mask_destroyed);
+    array.mask = &mask;
+
+    array.stream = 0;
+    ASSERT_STATUS(CAI_ERR_STREAM_ZERO, cai_array_new(&array, &out, NULL));
+    array.stream = CAI_STREAM_NONE;
+    out.struct_size = 12;
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_new(&array, &out, &error));
+    ASSERT_TEXT("out->struct_size", error.field);
+    out.struct_size = sizeof(out);
+    /* The inner mask's owner is broken: the outer mask's has been retained by then, and is let go. */
+    set_typestr(&inner, "|b1");
+    inner.owner = &broken;
+    mask.mask = &inner;
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_new(&array, &out, NULL));
+    mask.mask = NULL;
+    ASSERT(out.owner == NULL && out.data == NULL);
+    ASSERT(destroyed == 0 && mask_destroyed == 0);
+    cai_array_release(&array);
+    cai_array_release(&mask);
+    ASSERT(destroyed == 1 && mask_destroyed == 1);
+}
+
+int main(void) {
+    borrowed();
+    tombstones();
+    cleared_first();
+    sharing();
+    blocks();
+    in_place();
+    failures();
+    return 0;
+}

@@ -1,0 +1,82 @@
+/*
+ * What the C tests share: an ASSERT that survives NDEBUG, owners that count their destruction, and an array
+ * that is valid and can be broken field by field. Each test is a program that exits with 0.
+ */
+#ifndef CAI_TEST_H
+#define CAI_TEST_H
+
+#include <cai/cai.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASSERT(condition)                                                               \
+    do {                                                                                \
+        if (!(condition)) {                                                             \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);   \
+            exit(1);                                                                    \
+        }                                                                               \
+    } while (0)
+
+#define ASSERT_STATUS(expected, call)                                                                       \
+    do {                                                                                                    \
+        cai_status got_ = (call);                                                                           \
+        if (got_ != (expected)) {                                                                           \
+            fprintf(stderr, "%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #call, cai_status_name(got_), \
+                    cai_status_name(expected));                                                             \
+            exit(1);                                                                                        \
+        }                                                                                                   \
+    } while (0)
+
+#define ASSERT_TEXT(expected, text)                                                                 \
+    do {                                                                                            \
+        if (strcmp((expected), (text)) != 0) {                                                      \
+            fprintf(stderr, "%s:%d: \"%s\", expected \"%s\"\n", __FILE__, __LINE__, (text), (expected)); \
+            exit(1);                                                                                \
+        }                                                                                           \
+    } while (0)
+
+#define ASSERT_CONTAINS(text, part)                                                                  \
+    do {                                                                                             \
+        if (strstr((text), (part)) == NULL) {                                                        \
+            fprintf(stderr, "%s:%d: \"%s\" lacks \"%s\"\n", __FILE__, __LINE__, (text), (part));     \
+            exit(1);                                                                                 \
+        }                                                                                            \
+    } while (0)
+
+/* The callback of an owner whose context is a counter. */
+static inline void count_destroy(void *context) { ++*(int *)context; }
+
+static inline cai_owner *counting_owner(int *destroyed) {
+    cai_owner *owner = NULL;
+    ASSERT_STATUS(CAI_OK, cai_owner_new(destroyed, count_destroy, &owner, NULL));
+    ASSERT(owner != NULL);
+    return owner;
+}
+
+/* Host memory that stands for a device's: nothing here reads it. */
+static float test_data[4096];
+static const int64_t test_shape[2] = {3, 4};
+
+/* A borrowed array of 3 x 4 floats that passes every check. */
+static inline cai_array valid_array(void) {
+    cai_array array = CAI_ARRAY_INIT;
+    array.data = test_data;
+    array.shape = test_shape;
+    array.ndim = 2;
+    memcpy(array.typestr, "<f4", 4);
+    array.stream = CAI_STREAM_NONE;
+#ifndef CALLER_HAS_NO_DEVICE
+    array.device.type = CAI_DEVICE_CPU;
+#endif
+    return array;
+}
+
+static inline void set_typestr(cai_array *array, const char *typestr) {
+    ASSERT(strlen(typestr) < sizeof(array->typestr));
+    memset(array->typestr, 0, sizeof(array->typestr));
+    memcpy(array->typestr, typestr, strlen(typestr));
+}
+
+#endif

@@ -1,0 +1,333 @@
+/* Structured types: measured, compared, searched, read from text, and refused rule by rule. */
+#include "cai_test.h"
+
+static cai_field field(const char *name, const char *typestr) {
+    cai_field f;
+    memset(&f, 0, sizeof(f));
+    f.name = name;
+    memcpy(f.typestr, typestr, strlen(typestr));
+    return f;
+}
+
+static cai_descr list(const cai_field *fields, uint64_t count) {
+    cai_descr d;
+    d.struct_size = sizeof(cai_descr);
+    d.field_size = sizeof(cai_field);
+    d.count = count;
+    d.fields = fields;
+    return d;
+}
+
+static void refuses(cai_status status, const char *path, const cai_descr *descr, const char *part) {
+    cai_error error;
+    int64_t size = -7;
+    ASSERT_STATUS(status, cai_descr_itemsize(descr, &size, &error));
+    ASSERT(size == -7 && error.code == status);
+    ASSERT_TEXT(path, error.field);
+    ASSERT_CONTAINS(error.message, part);
+}
+
+static void measures(void) {
+    static const int64_t shape[2] = {2, 3};
+    cai_field inner[2] = {field("re", "<f4"), field("im", "<f4")};
+    cai_descr complex = list(inner, 2);
+    cai_field rows[4] = {field("id", "<u2"), field("", "|V2"), field("m", "<i4"), field("z", "")};
+    cai_descr descr = list(rows, 4);
+    const cai_field *found = NULL;
+    int64_t size = 0, offset = -1;
+    char text[256];
+    size_t length = 0;
+    rows[2].ndim = 2;
+    rows[2].shape = shape;
+    rows[3].nested = &complex;
+    rows[3].title = "impedance";
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
+    ASSERT(size == 2 + 2 + 24 + 8);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "m", &found, &offset, NULL));
+    ASSERT(found == &rows[2] && offset == 4);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "impedance", &found, &offset, NULL));
+    ASSERT(found == &rows[3] && offset == 28);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(found->nested, "im", &found, &offset, NULL));
+    ASSERT(found == &inner[1] && offset == 4);
+    ASSERT_STATUS(CAI_ERR_DESCR_NO_FIELD, cai_descr_find(&descr, "nope", &found, &offset, NULL));
+    ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, text, sizeof(text), &length, NULL));
+    ASSERT_TEXT("[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), (('impedance', 'z'), [('re', '<f4'), ('im', '<f4')])]",
+                text);
+    ASSERT(length == strlen(text));
+    length = 0;
+    ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, NULL, 0, &length, NULL));
+    ASSERT(length == strlen(text));
+    ASSERT_STATUS(CAI_ERR_BUFFER_SIZE, cai_descr_format(&descr, text, length, NULL, NULL));
+    ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, text, length + 1, NULL, NULL));
+}
+
+static void rules(void) {
+    static const int64_t negative[1] = {-1}, huge[2] = {INT64_MAX, INT64_MAX};
+    cai_field rows[2] = {field("x", "<f4"), field("y", "<f4")};
+    cai_descr descr = list(rows, 2);
+
+    descr.struct_size = 16;
+    refuses(CAI_ERR_DESCR_STRUCT, "descr.struct_size", &descr, "16");
+    descr.struct_size = sizeof(cai_descr);
+    descr.field_size = 48;
+    refuses(CAI_ERR_DESCR_STRUCT, "descr.field_size", &descr, "48");
+    descr.field_size = sizeof(cai_field) + 4;
+    refuses(CAI_ERR_DESCR_STRUCT, "descr.field_size", &descr, "60");
+    descr.field_size = sizeof(cai_field);
+    descr.fields = NULL;
+    refuses(CAI_ERR_DESCR_STRUCT, "descr.fields", &descr, "NULL");
+    descr.fields = rows;
+    descr.count = CAI_MAX_FIELDS + 1;
+    refuses(CAI_ERR_DESCR_COUNT, "descr.count", &descr, "65537");
+    descr.count = 2;
+
+    rows[1].name = NULL;
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "NULL");
+    rows[1].name = "\xff";
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "\\xff");
+    rows[1].name = "x";
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "\"x\" a second time");
+    rows[1].name = "y";
+    rows[1].title = "x";
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "\"x\" a second time");
+    rows[1].title = "y";
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "\"y\" a second time");
+    rows[1].title = "\xc3\x28";
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].title", &descr, "UTF-8");
+    rows[1].title = NULL;
+
+    rows[1] = field("y", "");
+    refuses(CAI_ERR_DESCR_FIELD, "descr[1].typestr", &descr, "neither");
+    rows[1] = field("y", "<f4");
+    {
+        cai_descr other = list(rows, 1);
+        rows[1].nested = &other;
+        refuses(CAI_ERR_DESCR_FIELD, "descr[1].nested", &descr, "both");
+    }
+    rows[1] = field("y", "<f3");
+    refuses(CAI_ERR_TYPESTR_SIZE, "descr[1].typestr", &descr, "<f3");
+    memset(rows[1].typestr, '<', sizeof(rows[1].typestr));
+    refuses(CAI_ERR_TYPESTR_LENGTH, "descr[1].typestr", &descr, "no NUL");
+    rows[1] = field("y", "<V2");
+    rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2;
+    refuses(CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", &descr, "found 12");
+    rows[1] = field("y", "<f4");
+    rows[1].reserved = 3;
+    refuses(CAI_ERR_DESCR_STRUCT, "descr[1].reserved", &descr, "found 3");
+    rows[1].reserved = 0;
+
+    rows[1].ndim = -1;
+    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].ndim", &descr, "-1");
+    rows[1].ndim = 65;
+    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].ndim", &descr, "65");
+    rows[1].ndim = 1;
+    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].shape", &descr, "NULL");
+    rows[1].shape = negative;
+    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].shape[0]", &descr, "-1");
+    rows[1].ndim = 2;
+    rows[1].shape = huge;
+    refuses(CAI_ERR_SIZE_OVERFLOW, "descr[1].shape", &descr, "2^63");
+    rows[1] = field("y", "|t3");
+    refuses(CAI_ERR_DESCR_BIT_OFFSET, "descr", &descr, "35 bits");
+}
+
+/* Lists that contain themselves, and lists that double at every level. */
+static void nesting(void) {
+    cai_field self[1] = {field("a", "")};
+    cai_descr cycle = list(self, 1);
+    cai_field pair[16][16];
+    cai_descr level[16];
+    cai_error error;
+    int64_t size;
+    int i, j;
+    self[0].nested = &cycle;
+    ASSERT_STATUS(CAI_ERR_DESCR_DEPTH, cai_descr_itemsize(&cycle, &size, &error));
+    ASSERT_CONTAINS(error.field, "descr[0].nested[0].nested[0]");
+    for (i = 0; i < 16; i++) {
+        static char names[16][2];
+        for (j = 0; j < 16; j++) {
+            names[j][0] = (char)('a' + j);
+            pair[i][j] = field(names[j], i == 15 ? "<f4" : "");
+            pair[i][j].nested = i == 15 ? NULL : &level[i + 1];
+        }
+        level[i] = list(pair[i], 16);
+    }
+    ASSERT_STATUS(CAI_ERR_DESCR_COUNT, cai_descr_itemsize(&level[0], &size, NULL));
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&level[13], &size, NULL));
+    ASSERT(size == 16 * 16 * 16 * 4);
+}
+
+static void many_names(void) {
+    static cai_field rows[1000];
+    static char names[1000][16];
+    cai_descr descr = list(rows, 1000);
+    int64_t size = 0;
+    int i;
+    for (i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof(names[i]), "f%d", i);
+        rows[i] = field(names[i], "|u1");
+    }
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
+    ASSERT(size == 1000);
+    rows[999].name = "f0";
+    refuses(CAI_ERR_DESCR_NAME, "descr[999].name", &descr, "\"f0\" a second time");
+}
+
+static void parses(const char *text, const char *again, int64_t size) {
+    const cai_descr *descr = NULL;
+    cai_owner *owner = NULL;
+    cai_error error;
+    char buffer[512];
+    int64_t got = -1;
+    cai_status status = cai_descr_parse(text, &descr, &owner, &error);
+    if (status != CAI_OK) {
+        fprintf(stderr, "%s: %s\n", text, error.message);
+    }
+    ASSERT_STATUS(CAI_OK, status);
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(descr, &got, NULL));
+    ASSERT(got == size);
+    ASSERT_STATUS(CAI_OK, cai_descr_format(descr, buffer, sizeof(buffer), NULL, NULL));
+    ASSERT_TEXT(again, buffer);
+    cai_owner_release(owner);
+}
+
+static void does_not_parse(cai_status status, const char *text, const char *part) {
+    const cai_descr *descr = NULL;
+    cai_owner *owner = NULL;
+    cai_error error;
+    ASSERT_STATUS(status, cai_descr_parse(text, &descr, &owner, &error));
+    ASSERT(descr == NULL && owner == NULL);
+    ASSERT_CONTAINS(error.message, part);
+}
+
+static void texts(void) {
+    parses("[]", "[]", 0);
+    parses(" [ ] ", "[]", 0);
+    parses("[('', '<V2')]", "[('', '<V2')]", 2);
+    parses("[('x','<f4'),('y','<i4',(2,3)),]", "[('x', '<f4'), ('y', '<i4', (2, 3))]", 28);
+    parses("[('x','<f4',3)]", "[('x', '<f4', (3,))]", 12);
+    parses("[('x','<f4',())]", "[('x', '<f4')]", 4);
+    parses("[('x','<f4',(0,))]", "[('x', '<f4', (0,))]", 0);
+    parses("[(('t','x'),'<f4')]", "[(('t', 'x'), '<f4')]", 4);
+    parses("[('p',[('x','<f4'),('',  '|V4')])]", "[('p', [('x', '<f4'), ('', '|V4')])]", 8);
+    parses("[[\"x\", \"<f4\"], [[\"t\", \"y\"], \"<i4\", [2, 3]]]", "[('x', '<f4'), (('t', 'y'), '<i4', (2, 3))]", 28);
+    parses("[('it\\'s \\\\ \\x41\\u00e4', '|u1')]", "[('it\\'s \\\\ A\xc3\xa4', '|u1')]", 1);
+    parses("[(\"\\ud83d\\ude00\", '|u1')]", "[('\xf0\x9f\x98\x80', '|u1')]", 1);
+
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "", "the end");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "<f4", "'<' at byte 0");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[", "the end");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[]x", "'x' at byte 2");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x')]", "type");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x' '<f4')]", "','");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x', '<f4', -1)]", "extent");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x', '<f4', (99999999999999999999,))]", "extent");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x', '<f4', 1, 2)]", "end of the field");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x, '<f4')]", "','");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x\\q', '<f4')]", "backslash");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\ud800', '<f4')]", "code");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\u12', '<f4')]", "hexadecimal");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\xff', '<f4')]", "UTF-8");
+    does_not_parse(CAI_ERR_DESCR_NAME, "[('a\\x00b', '<f4')]", "NUL");
+    does_not_parse(CAI_ERR_DESCR_NAME, "[('a', '<f4'), ('a', '<f4')]", "second time");
+    does_not_parse(CAI_ERR_TYPESTR_KIND, "[('a', '<q4')]", "kind");
+    does_not_parse(CAI_ERR_TYPESTR_LENGTH, "[('a', '')]", "1 to 15");
+    does_not_parse(CAI_ERR_TYPESTR_LENGTH, "[('a', '<V1111111111111111')]", "1 to 15");
+    does_not_parse(CAI_ERR_DESCR_DEPTH,
+                   "[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',"
+                   "'<f4')])])])])])])])])])])])])])])])])]",
+                   "17 deep");
+}
+
+static void compares(void) {
+    static const char *texts[] = {
+        "[('x', '<f4'), ('y', '<i4')]",   "[('x', '<f4'), ('z', '<i4')]",        "[('x', '<f4'), ('y', '>i4')]",
+        "[('x', '<f4'), ('y', '<i4', 2)]", "[('x', '<f4'), (('t', 'y'), '<i4')]", "[('x', '<f4')]",
+        "[('x', '<f4'), ('y', [('y', '<i4')])]",
+    };
+    enum { N = sizeof(texts) / sizeof(texts[0]) };
+    int i, j;
+    for (i = 0; i < N; i++) {
+        for (j = 0; j < N; j++) {
+            const cai_descr *a = NULL, *b = NULL;
+            cai_owner *owner_a = NULL, *owner_b = NULL;
+            bool equal = i != j;
+            ASSERT_STATUS(CAI_OK, cai_descr_parse(texts[i], &a, &owner_a, NULL));
+            ASSERT_STATUS(CAI_OK, cai_descr_parse(texts[j], &b, &owner_b, NULL));
+            ASSERT_STATUS(CAI_OK, cai_descr_equal(a, b, &equal, NULL));
+            ASSERT(equal == (i == j));
+            cai_owner_release(owner_a);
+            cai_owner_release(owner_b);
+        }
+    }
+}
+
+static void in_arrays(void) {
+    cai_array array = valid_array();
+    cai_field rows[3] = {field("a", "<i4"), field("b", "|i1"), field("", "|V3")};
+    cai_descr descr = list(rows, 3);
+    cai_error error;
+    bool native = false;
+    array.descr = &descr;
+    set_typestr(&array, "|V8");
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
+    ASSERT(native);
+    /* Without its padding row the list is three bytes short. */
+    descr.count = 2;
+    ASSERT_STATUS(CAI_ERR_DESCR_SIZE, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
+    ASSERT_TEXT("descr", error.field);
+    ASSERT_CONTAINS(error.message, "found fields of 5 bytes");
+    ASSERT_CONTAINS(error.message, "expected 8 bytes");
+    descr.count = 3;
+    rows[0] = field("a", ">i4");
+    ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
+    ASSERT(!native);
+    rows[1] = field("x", "<q1");
+    ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
+    ASSERT_TEXT("descr[1].typestr", error.field);
+    /* The description of a plain type, as NumPy and CuPy write it. */
+    rows[0] = field("", "<f4");
+    descr.count = 1;
+    set_typestr(&array, "<f4");
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+    /* Bits against bits. */
+    rows[0] = field("", "|t3");
+    set_typestr(&array, "|t4");
+    ASSERT_STATUS(CAI_ERR_DESCR_SIZE, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
+    ASSERT_CONTAINS(error.message, "3 bits");
+    set_typestr(&array, "|t3");
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+}
+
+/* A filler that was compiled against longer structures: the rows lie further apart. */
+static void longer_rows(void) {
+    struct longer {
+        cai_field field;
+        uint64_t more[2];
+    } rows[2];
+    cai_descr descr;
+    int64_t size = 0, offset = 0;
+    const cai_field *found = NULL;
+    memset(rows, 0x55, sizeof(rows));
+    rows[0].field = field("a", "<i4");
+    rows[1].field = field("b", "<i8");
+    descr = list(&rows[0].field, 2);
+    descr.field_size = sizeof(struct longer);
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
+    ASSERT(size == 12);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "b", &found, &offset, NULL));
+    ASSERT(found == &rows[1].field && offset == 4);
+}
+
+int main(void) {
+    measures();
+    rules();
+    nesting();
+    many_names();
+    texts();
+    compares();
+    in_arrays();
+    longer_rows();
+    return 0;
+}

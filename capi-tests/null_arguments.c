@@ -1,0 +1,94 @@
+/* NULL for every required pointer of every function is a status that names the parameter, never a crash,
+ * with and without a cai_error to write to. */
+#include "cai_test.h"
+
+#define REFUSES(name, call)                                   \
+    do {                                                      \
+        cai_error *e = &error;                                \
+        memset(&error, 0x55, sizeof(error));                  \
+        ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);           \
+        ASSERT(error.code == CAI_ERR_NULL_ARGUMENT);          \
+        ASSERT(error.driver_code == 0);                       \
+        ASSERT_TEXT(name, error.field);                       \
+        ASSERT_CONTAINS(error.message, "NULL");               \
+        e = NULL;                                             \
+        ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);           \
+    } while (0)
+
+int main(void) {
+    cai_error error;
+    cai_array array = valid_array(), out = CAI_ARRAY_INIT;
+    cai_dtype dtype;
+    cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 0, NULL};
+    const cai_descr *out_descr = NULL;
+    const cai_field *out_field = NULL;
+    cai_owner *owner = NULL;
+    char text[CAI_TYPESTR_SIZE];
+    int64_t number = 0;
+    bool truth = false;
+
+    ASSERT_STATUS(CAI_OK, cai_dtype_parse("<f4", &dtype, NULL));
+    REFUSES("typestr", cai_dtype_parse(NULL, &dtype, e));
+    REFUSES("out", cai_dtype_parse("<f4", NULL, e));
+    REFUSES("dtype", cai_dtype_format(NULL, text, e));
+    REFUSES("out", cai_dtype_format(&dtype, NULL, e));
+    ASSERT(!cai_dtype_equal(NULL, &dtype) && !cai_dtype_equal(&dtype, NULL) && !cai_dtype_equal(NULL, NULL));
+    ASSERT(!cai_dtype_is_native(NULL));
+    REFUSES("array", cai_array_dtype(NULL, &dtype, e));
+    REFUSES("out", cai_array_dtype(&array, NULL, e));
+    REFUSES("array", cai_array_is_native(NULL, &truth, e));
+    REFUSES("out", cai_array_is_native(&array, NULL, e));
+
+    REFUSES("descr", cai_descr_itemsize(NULL, &number, e));
+    REFUSES("out", cai_descr_itemsize(&descr, NULL, e));
+    REFUSES("a", cai_descr_equal(NULL, &descr, &truth, e));
+    REFUSES("b", cai_descr_equal(&descr, NULL, &truth, e));
+    REFUSES("out", cai_descr_equal(&descr, &descr, NULL, e));
+    REFUSES("descr", cai_descr_find(NULL, "x", &out_field, &number, e));
+    REFUSES("name", cai_descr_find(&descr, NULL, &out_field, &number, e));
+    REFUSES("out_field", cai_descr_find(&descr, "x", NULL, &number, e));
+    REFUSES("out_offset", cai_descr_find(&descr, "x", &out_field, NULL, e));
+    REFUSES("text", cai_descr_parse(NULL, &out_descr, &owner, e));
+    REFUSES("out_descr", cai_descr_parse("[]", NULL, &owner, e));
+    REFUSES("out_owner", cai_descr_parse("[]", &out_descr, NULL, e));
+    REFUSES("descr", cai_descr_format(NULL, text, sizeof(text), NULL, e));
+    REFUSES("buffer", cai_descr_format(&descr, NULL, 1, NULL, e));
+
+    REFUSES("array", cai_array_count(NULL, &number, e));
+    REFUSES("out", cai_array_count(&array, NULL, e));
+    REFUSES("array", cai_array_nbytes(NULL, &number, e));
+    REFUSES("out", cai_array_nbytes(&array, NULL, e));
+    REFUSES("array", cai_array_span(NULL, &number, &number, e));
+    REFUSES("out_lower", cai_array_span(&array, NULL, &number, e));
+    REFUSES("out_upper", cai_array_span(&array, &number, NULL, e));
+    REFUSES("array", cai_array_is_c_contiguous(NULL, &truth, e));
+    REFUSES("out", cai_array_is_c_contiguous(&array, NULL, e));
+    REFUSES("array", cai_array_is_f_contiguous(NULL, &truth, e));
+    REFUSES("out", cai_array_is_f_contiguous(&array, NULL, e));
+    REFUSES("array", cai_array_strides(NULL, 2, &number, e));
+    REFUSES("out", cai_array_strides(&array, 2, NULL, e));
+    REFUSES("out", cai_dense_strides('C', 1, test_shape, 4, NULL, e));
+    REFUSES("a", cai_array_may_overlap(NULL, &array, &truth, e));
+    REFUSES("b", cai_array_may_overlap(&array, NULL, &truth, e));
+    REFUSES("out", cai_array_may_overlap(&array, &array, NULL, e));
+
+    REFUSES("out", cai_owner_new(NULL, NULL, NULL, e));
+    REFUSES("owner", cai_owner_retain(NULL, e));
+    cai_owner_release(NULL);
+    REFUSES("array", cai_array_retain(NULL, e));
+    cai_array_release(NULL);
+    cai_inline_release(NULL);
+    ASSERT(cai_inline_retain(NULL) == CAI_ERR_NULL_ARGUMENT);
+    REFUSES("array", cai_array_share(NULL, &out, e));
+    REFUSES("description", cai_array_new(NULL, &out, e));
+    REFUSES("array", cai_array_validate(NULL, CAI_CHECK_LAYOUT, e));
+    {
+        int destroyed = 0;
+        array.owner = counting_owner(&destroyed);
+        REFUSES("out", cai_array_share(&array, NULL, e));
+        REFUSES("out", cai_array_new(&array, NULL, e));
+        cai_owner_release(array.owner);
+        ASSERT(destroyed == 1);
+    }
+    return 0;
+}
