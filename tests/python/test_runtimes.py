@@ -1,0 +1,220 @@
+"""Other language runtimes that load the library by its path: ctypes, cffi and LuaJIT's FFI.
+
+Each goes once around: a new owner with a callback, an array filled and checked, shared, retained and released,
+and the callback seen exactly once. And each meets an error.
+"""
+
+import ctypes
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+
+import cffi
+
+import cai_ctypes as T
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_ctypes(cai):
+    seen = []
+    destroy = T.DESTROY(lambda context: seen.append(context))
+    error = T.Error()
+    data = (ctypes.c_float * 12)()
+    shape = (ctypes.c_int64 * 2)(3, 4)
+    owner = ctypes.c_void_p()
+    assert cai.cai_owner_new(4711, destroy, owner, error) == 0
+    array = T.new_array(
+        owner=owner,
+        data=ctypes.addressof(data),
+        shape=shape,
+        ndim=2,
+        typestr=b"<f4",
+        stream=T.STREAM_NONE,
+        device=T.Device(T.DEVICE_CPU, 0),
+    )
+    assert cai.cai_array_validate(array, T.CHECK_LAYOUT, error) == 0, error.message
+    made = T.new_array()
+    assert cai.cai_array_new(array, made, error) == 0
+    shape[0] = 99
+    shared = T.new_array()
+    assert cai.cai_array_share(made, shared, error) == 0
+    assert shared.shape[:2] == [3, 4] and shared.data == ctypes.addressof(data)
+    assert cai.cai_array_retain(shared, error) == 0
+    cai.cai_owner_release(shared.owner)
+    cai.cai_array_release(made)
+    assert seen == []
+    cai.cai_array_release(shared)
+    assert seen == [4711]
+    cai.cai_array_release(shared)
+    assert seen == [4711] and not shared.data
+
+    array.owner = None
+    array.ndim = -1
+    status = cai.cai_array_validate(array, T.CHECK_LAYOUT, error)
+    assert cai.cai_status_name(status) == b"CAI_ERR_NDIM"
+    assert error.code == status and error.field == b"ndim"
+    assert error.message == b"ndim: found -1, expected 0 to 64"
+
+
+def test_ctypes_from_other_threads(cai):
+    """A callback into the interpreter from threads that release in any order."""
+    seen = []
+    destroy = T.DESTROY(lambda context: seen.append(threading.get_ident()))
+    owners = []
+    for _ in range(64):
+        owner = ctypes.c_void_p()
+        assert cai.cai_owner_new(None, destroy, owner, None) == 0
+        for _ in range(7):
+            assert cai.cai_owner_retain(owner, None) == 0
+        owners.append(owner)
+
+    def let_go():
+        for owner in owners:
+            cai.cai_owner_release(owner)
+
+    threads = [threading.Thread(target=let_go) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 64
+
+
+def declarations():
+    """cai.h without what a C parser for declarations does not know, with its numbers as constants."""
+    header = (ROOT / "include/cai/cai.h").read_text()
+    header = header[: header.index("#ifndef CAI_INLINE_H")]
+    header = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+    numbers = dict(re.findall(r"^#define (CAI_\w+) (\d+)$", header, flags=re.M))
+    header = re.sub(r"^#.*?(?<!\\)$", "", header, flags=re.M | re.S)
+    header = header.replace("CAI_API", "").replace('extern "C" {', "").replace("}  // extern", "// extern")
+    header = re.sub(r"//.*", "", header)
+    for name, value in numbers.items():
+        header = re.sub(rf"\b{name}\b", value, header)
+    return header, {name: int(value) for name, value in numbers.items()}
+
+
+def test_cffi(library_path):
+    """The declarations come from cai.h itself."""
+    text, numbers = declarations()
+    ffi = cffi.FFI()
+    ffi.cdef(text)
+    lib = ffi.dlopen(library_path)
+    assert ffi.sizeof("cai_array") == 128 and ffi.sizeof("cai_error") == 512
+    assert ffi.offsetof("cai_array", "byte_offset") == 120
+    seen = []
+
+    @ffi.callback("void(void *)")
+    def destroy(context):
+        seen.append(ffi.from_handle(context))
+
+    handle = ffi.new_handle("the producer")
+    error = ffi.new("cai_error *")
+    owner = ffi.new("cai_owner **")
+    assert lib.cai_owner_new(handle, destroy, owner, error) == 0
+    data = ffi.new("float[12]")
+    shape = ffi.new("int64_t[2]", [3, 4])
+    array = ffi.new("cai_array *")
+    array.struct_size = ffi.sizeof("cai_array")
+    array.version = 3
+    array.owner = owner[0]
+    array.data = data
+    array.shape = shape
+    array.ndim = 2
+    array.typestr = b"<f4"
+    status = lib.cai_array_validate(array, numbers["CAI_CHECK_LAYOUT"], error)
+    assert ffi.string(lib.cai_status_name(status)) == b"CAI_ERR_STREAM_ZERO"
+    assert b"CAI_STREAM_NONE" in ffi.string(error.message)
+    array.stream = 2**64 - 1
+    assert lib.cai_array_validate(array, numbers["CAI_CHECK_LAYOUT"], error) == 0
+    shared = ffi.new("cai_array *")
+    shared.struct_size = ffi.sizeof("cai_array")
+    assert lib.cai_array_share(array, shared, error) == 0
+    assert lib.cai_array_retain(shared, error) == 0
+    lib.cai_owner_release(shared.owner)
+    lib.cai_array_release(array)
+    assert seen == []
+    lib.cai_array_release(shared)
+    lib.cai_array_release(shared)
+    assert seen == ["the producer"]
+
+
+LUA = r"""
+local ffi = require("ffi")
+local text, path = ...
+ffi.cdef(text)
+local lib = ffi.load(path)
+assert(ffi.sizeof("cai_array") == 128)
+local seen = 0
+local destroy = ffi.cast("void (*)(void *)", function(context)
+    assert(ffi.cast("int *", context)[0] == 4711)
+    seen = seen + 1
+end)
+local context = ffi.new("int[1]", 4711)
+local err = ffi.new("cai_error[1]")
+local owner = ffi.new("cai_owner *[1]")
+assert(lib.cai_owner_new(context, destroy, owner, err) == 0)
+local data = ffi.new("float[12]")
+local shape = ffi.new("int64_t[2]", 3, 4)
+local array = ffi.new("cai_array[1]")
+array[0].struct_size = ffi.sizeof("cai_array")
+array[0].version = 3
+array[0].owner = owner[0]
+array[0].data = data
+array[0].shape = shape
+array[0].ndim = 2
+array[0].typestr = "<f4"
+array[0].stream = 0xffffffffffffffffULL
+assert(lib.cai_array_validate(array, 1, err) == 0, ffi.string(err[0].message))
+array[0].ndim = 65
+local status = lib.cai_array_validate(array, 1, err)
+assert(ffi.string(lib.cai_status_name(status)) == "CAI_ERR_NDIM")
+local message = ffi.string(err[0].message)
+array[0].ndim = 2
+local shared = ffi.new("cai_array[1]")
+shared[0].struct_size = ffi.sizeof("cai_array")
+assert(lib.cai_array_share(array, shared, err) == 0)
+assert(lib.cai_array_retain(shared, err) == 0)
+lib.cai_owner_release(shared[0].owner)
+lib.cai_array_release(array)
+assert(seen == 0)
+lib.cai_array_release(shared)
+lib.cai_array_release(shared)
+assert(shared[0].data == nil)
+destroy:free()
+return seen, message
+"""
+
+
+def test_luajit(library_path):
+    import lupa.luajit21 as luajit
+
+    runtime = luajit.LuaRuntime()
+    run = runtime.eval("function(source, ...) return assert(loadstring(source))(...) end")
+    seen, message = run(LUA, declarations()[0], library_path)
+    assert seen == 1
+    assert message == "ndim: found 65, expected 0 to 64"
+
+
+def test_released_at_exit(library_path):
+    """The last reference goes when the C library ends the process, long after the interpreter."""
+    program = f"""
+import ctypes
+lib = ctypes.CDLL({library_path!r})
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+owner = ctypes.c_void_p()
+lib.cai_owner_new.argtypes = [ctypes.c_void_p] * 4
+# puts() as the destructor: it shows on standard output that it ran.
+text = ctypes.c_char_p(b"destroyed")
+assert lib.cai_owner_new(text, ctypes.cast(libc.puts, ctypes.c_void_p), ctypes.byref(owner), None) == 0
+cxa_atexit = libc.__cxa_atexit
+cxa_atexit.argtypes = [ctypes.c_void_p] * 3
+assert cxa_atexit(ctypes.cast(lib.cai_owner_release, ctypes.c_void_p), owner, None) == 0
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(text))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "destroyed\n"), done.stderr
