@@ -41,9 +41,20 @@ test: $(VENV)/ready lib
 	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
 	PATH="$(BIN):$$PATH" $(PY) -m pytest -q tests/python
 
+# What is generated and checked in: the header, the list of exported names, the table of errors.
 header:
 	CAI_BLESS=1 $(CARGO) test -q --test header
+	CAI_BLESS=1 $(CARGO) test -q --test error_table
+	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
 
 clean:
 	rm -rf build
 	$(CARGO) clean
+
+# Ratios between ways to exchange an array, measured side by side in one run.
+bench: lib
+	mkdir -p build/bench
+	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
+	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	build/bench/exchange

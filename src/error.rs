@@ -1,12 +1,13 @@
 //! The inner error: a status, the path of the field, what was found and what was expected.
 //!
-//! May use: `abi`. `unsafe`: none.
+//! May use: `abi`. `unsafe`: one allocation that may fail.
 //!
-//! No heap: an error must be reportable when memory has run out. A failure is built where the rule
-//! is broken; the levels above prefix the path on the way out (`shape[2]`, then `mask.shape[2]`), so
-//! nothing is paid while all is well.
-#![forbid(unsafe_code)]
+//! A failure is built where the rule is broken; the levels above prefix the path on the way out (`shape[2]`,
+//! then `mask.shape[2]`). It is no more than a pointer, so that functions which succeed return in a register and
+//! copy nothing. The price is an allocation on the failing path; where memory has run out, that is what
+//! the failure says instead.
 
+use std::alloc::{Layout, alloc};
 use std::fmt::{self, Write};
 
 use crate::abi::{self, cai_status};
@@ -65,9 +66,11 @@ impl<const N: usize> fmt::Display for Text<N> {
     }
 }
 
-/// Why a function failed.
-#[derive(Clone, Copy)]
-pub struct Failure {
+/// Why a function failed; `None` where there was no memory to say it, which is then the reason.
+pub struct Failure(Option<Box<Details>>);
+
+/// What a failure says.
+pub struct Details {
     /// The status that the caller gets.
     pub status: cai_status,
     /// `mask.shape[2]`, or the name of a parameter.
@@ -78,8 +81,7 @@ pub struct Failure {
     pub expected: Text<240>,
 }
 
-/// What every fallible function of the inner rooms returns. Failures are large because they live on
-/// the stack; they are written on the failing path only.
+/// What every fallible function of the inner rooms returns.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -92,7 +94,28 @@ impl Failure {
         found: fmt::Arguments,
         expected: fmt::Arguments,
     ) -> Self {
-        Failure { status, field: Text::new(field), found: Text::new(found), expected: Text::new(expected) }
+        let layout = Layout::new::<Details>();
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc(layout) }.cast::<Details>();
+        if memory.is_null() {
+            return Failure(None);
+        }
+        let (field, found, expected) = (Text::new(field), Text::new(found), Text::new(expected));
+        // SAFETY: fresh memory from the global allocator, of the layout that a `Box` of this type has.
+        Failure(Some(unsafe {
+            memory.write(Details { status, field, found, expected });
+            Box::from_raw(memory)
+        }))
+    }
+
+    /// The details, unless there was no memory for them.
+    pub fn details(&self) -> Option<&Details> {
+        self.0.as_deref()
+    }
+
+    /// The status that the caller gets.
+    pub fn status(&self) -> cai_status {
+        self.details().map_or(abi::CAI_ERR_NO_MEMORY, |details| details.status)
     }
 
     /// A required pointer parameter is NULL.
@@ -120,8 +143,9 @@ impl Failure {
     /// The same failure, of a field of something that is itself a field: `within("mask.")`.
     #[cold]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {
-        let inner = self.field;
-        self.field = Text::new(format_args!("{prefix}{inner}"));
+        if let Some(details) = &mut self.0 {
+            details.field = Text::new(format_args!("{prefix}{}", details.field));
+        }
         self
     }
 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn status<T>(result: Result<T>) -> i32 {
-        result.err().map_or(0, |failure| failure.status)
+        result.err().map_or(0, |failure| failure.status())
     }
 
     #[test]

@@ -17,8 +17,6 @@
     not(test),
     deny(clippy::panic, clippy::unwrap_used, clippy::expect_used, clippy::todo, clippy::unimplemented)
 )]
-// A failure lives on the stack, because errors must be reportable without memory.
-#![allow(clippy::result_large_err)]
 // The contract of every exported function is written for C; a `# Safety` section would show up in cai.h.
 #![allow(clippy::missing_safety_doc)]
 

@@ -31,6 +31,7 @@ fn plausible(size: usize, least: usize) -> bool {
 ///
 /// # Safety
 /// `array` points to at least 4 readable bytes, aligned for a `cai_array`.
+#[inline(always)]
 pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     // SAFETY: the caller vouches for the first field; no reference to the whole is made.
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
@@ -48,23 +49,36 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
 /// `array` points to as many readable bytes as its `struct_size` says.
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
+    let mut room = MaybeUninit::uninit();
+    // SAFETY: handed on.
+    unsafe { view(array, &mut room) }.copied()
+}
+
+/// The same without a copy where none is needed: structures of our size or longer are looked at in place,
+/// shorter ones are completed in `room`.
+///
+/// # Safety
+/// `array` points to as many readable bytes as its `struct_size` says, which nobody changes while the answer is in use.
+#[inline(always)]
+pub unsafe fn view(array: *const cai_array, room: &mut MaybeUninit<cai_array>) -> Result<&cai_array> {
     // SAFETY: handed on.
     let size = unsafe { array_size(array) }?;
     if size >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as ours. `ptr::read` makes no reference.
-        return Ok(unsafe { array.read() });
+        // SAFETY: the structure is at least as long as ours.
+        return Ok(unsafe { &*array });
     }
-    let mut local = MaybeUninit::<cai_array>::zeroed();
+    *room = MaybeUninit::zeroed();
     // SAFETY: `size` bytes are readable by contract and fit, since size < size_of::<cai_array>().
-    unsafe { ptr::copy_nonoverlapping(array.cast::<u8>(), local.as_mut_ptr().cast::<u8>(), size) };
+    unsafe { ptr::copy_nonoverlapping(array.cast::<u8>(), room.as_mut_ptr().cast::<u8>(), size) };
     // SAFETY: every field is an integer or a raw pointer, for which zero is a value.
-    Ok(unsafe { local.assume_init() })
+    Ok(unsafe { room.assume_init_ref() })
 }
 
 /// `length` values, or none where the length is 0 and the pointer may be anything.
 ///
 /// # Safety
 /// If `length` is not 0, `pointer` points to that many readable, aligned values that stay unchanged for `'a`.
+#[inline(always)]
 pub unsafe fn values<'a, T>(pointer: *const T, length: usize) -> &'a [T] {
     if length == 0 {
         &[]
@@ -106,10 +120,15 @@ pub unsafe fn shape_and_strides<'a>(array: &cai_array) -> Result<(&'a [i64], Opt
     Ok((shape, Some(strides)))
 }
 
+/// An inline typestr as bytes.
+pub fn typestr_bytes(field: &[c_char; CAI_TYPESTR_SIZE]) -> &[u8; CAI_TYPESTR_SIZE] {
+    // SAFETY: `c_char` and `u8` have one layout and no invalid values.
+    unsafe { &*ptr::from_ref(field).cast() }
+}
+
 /// The characters of an inline typestr before its NUL; `None` if it has none.
 pub fn typestr(field: &[c_char; CAI_TYPESTR_SIZE]) -> Option<&[u8]> {
-    // SAFETY: `c_char` and `u8` have one layout and no invalid values.
-    let bytes = unsafe { &*ptr::from_ref(field).cast::<[u8; CAI_TYPESTR_SIZE]>() };
+    let bytes = typestr_bytes(field);
     let length = bytes.iter().position(|&b| b == 0)?;
     Some(&bytes[..length])
 }

@@ -17,6 +17,8 @@
  *   - Outputs are written on success only. The error is written on failure only.
  *   - NULL for a required pointer is a status, never a crash. Any other pointer must be what it is said to be.
  *   - No function throws, aborts, prints, starts a thread, or calls CUDA unless its comment says so.
+ *   - A function that allocates nothing does so when it succeeds. The words of an error take some memory for a
+ *     moment; where there is none, the status is CAI_ERR_NO_MEMORY instead.
  *   - Sizes, strides and offsets are in bytes, extents in elements.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{self, cai_error, cai_status};
-use crate::error::{Failure, Result, Text};
+use crate::error::{Details, Failure, Result, Text};
 
 /// Runs the body of an exported function. Where the body cannot panic, nothing of this is left in the
 /// machine code.
@@ -39,22 +39,29 @@ pub fn guard_bool(body: impl FnOnce() -> bool) -> bool {
 #[cold]
 #[inline(never)]
 fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
-    if !error.is_null() {
-        let Failure { status, field, found, expected } = failure;
-        let colon = if field.as_str().is_empty() { "" } else { ": " };
-        let message: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
-            Text::new(format_args!("{field}{colon}found {found}, expected {expected}"));
-        // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
-        unsafe {
-            error.write(cai_error {
-                code: *status,
-                driver_code: 0,
-                field: terminated(field.as_str()),
-                message: terminated(message.as_str()),
-            });
-        }
+    let status = failure.status();
+    if error.is_null() {
+        return status;
     }
-    failure.status
+    let (field, message): (&str, Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }>) = match failure.details() {
+        Some(Details { field, found, expected, .. }) => {
+            let colon = if field.as_str().is_empty() { "" } else { ": " };
+            (field.as_str(), Text::new(format_args!("{field}{colon}found {found}, expected {expected}")))
+        }
+        None => {
+            ("", Text::new(format_args!("found no memory, expected some for the description of an error")))
+        }
+    };
+    // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
+    unsafe {
+        error.write(cai_error {
+            code: status,
+            driver_code: 0,
+            field: terminated(field),
+            message: terminated(message.as_str()),
+        });
+    }
+    status
 }
 
 /// The text, cut if need be, with NULs behind it.

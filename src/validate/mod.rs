@@ -3,9 +3,14 @@
 //! May use: `abi`, `error`, `raw`, `dtype`, `layout`. `unsafe`: follows the pointers of an array that the
 //! caller vouches for.
 //!
+//! [`usual`] is a short cut for the common case; it knows no rules of its own.
+//!
 //! Reads the structure, shape, strides, fields and masks. Never reads the data, asks no driver, allocates
 //! nothing for arrays without fields.
 
+mod usual;
+
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
@@ -26,7 +31,6 @@ pub struct Described<'a> {
 ///
 /// # Safety
 /// `shape`, and `strides` where not NULL, point to `ndim` values that stay unchanged for `'a`.
-#[inline]
 pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
     let dtype = dtype::of_array(array)?;
     // SAFETY: handed on.
@@ -47,16 +51,33 @@ pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
 ///
 /// # Safety
 /// `array` points to a structure of the size it says, and what that points to is readable.
+#[inline]
 pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
+    let mut room = MaybeUninit::uninit();
     // SAFETY: handed on.
-    let local = unsafe { raw::array(array) }?;
+    let local = unsafe { raw::view(array, &mut room) }?;
     // SAFETY: handed on.
-    let described = unsafe { one(&local, checks) }?;
+    if checks & abi::CAI_CHECK_ALIGNMENT == 0 && unsafe { usual::is_sound(local) } {
+        return Ok(());
+    }
+    // SAFETY: handed on.
+    unsafe { the_long_way(array, local, checks) }
+}
+
+/// As [`array`], which has found nothing out but the structure's size.
+///
+/// # Safety
+/// As for [`array`]; `local` is what `array` points to.
+#[cold]
+#[inline(never)]
+unsafe fn the_long_way(array: *const cai_array, local: &cai_array, checks: u32) -> Result<()> {
+    // SAFETY: handed on.
+    let (_, shape) = unsafe { one(local, checks) }?;
     if local.mask.is_null() {
         return Ok(());
     }
     // SAFETY: handed on.
-    unsafe { masks(array, local, described.layout.shape, checks) }
+    unsafe { masks(array, *local, shape, checks) }
 }
 
 /// Follows the chain of masks. Each mask is looked at with its parent's eyes first: does its type and
@@ -64,7 +85,6 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
 ///
 /// # Safety
 /// As for [`array`].
-#[cold]
 unsafe fn masks(first: *const cai_array, parent: cai_array, shape: &[i64], checks: u32) -> Result<()> {
     let mut chain = [ptr::null(); CAI_MAX_MASKS as usize];
     let mut length = 0;
@@ -89,12 +109,12 @@ unsafe fn masks(first: *const cai_array, parent: cai_array, shape: &[i64], check
         // SAFETY: not NULL; handed on.
         let mask = unsafe { raw::array(parent.mask) }.map_err(inside)?;
         // SAFETY: handed on.
-        let described = unsafe { one(&mask, checks) }.map_err(inside)?;
-        mask_type(&mask, &described.dtype).map_err(inside)?;
-        mask_shape(described.layout.shape, shape).map_err(inside)?;
+        let (dtype, mask_extents) = unsafe { one(&mask, checks) }.map_err(inside)?;
+        mask_type(&mask, &dtype).map_err(inside)?;
+        mask_shape(mask_extents, shape).map_err(inside)?;
         chain[length] = parent.mask;
         length += 1;
-        shape = described.layout.shape;
+        shape = mask_extents;
         parent = mask;
     }
     Ok(())
@@ -125,12 +145,11 @@ fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Checks one array without its mask.
+/// Checks one array without its mask. Answers its type and its shape.
 ///
 /// # Safety
 /// As for [`array`].
-#[inline]
-unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<Described<'a>> {
+unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64])> {
     if array.flags & !abi::CAI_FLAG_READONLY != 0 {
         return fail!(CAI_ERR_FLAGS, "flags"; found "{:#x}", array.flags; expected "0 or CAI_FLAG_READONLY ({:#x})", abi::CAI_FLAG_READONLY);
     }
@@ -138,24 +157,20 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<Described<'a>> {
         return fail!(CAI_ERR_VERSION, "version"; found "{}", array.version; expected "0 to {}", abi::CAI_PROTOCOL_VERSION);
     }
     // SAFETY: handed on.
-    let described = unsafe { describe(array) }?;
-    let Described { dtype, layout } = &described;
+    let Described { dtype, layout } = unsafe { describe(array) }?;
     let count = layout::count(layout.shape)?;
     // Broadcast arrays reach fewer bytes than their elements count; both must be numbers.
     layout.nbytes()?;
-    let span = layout.span()?;
-    place(array, count, span)?;
-    if array.stream == 0 || array.stream_id != 0 || !array.event.is_null() || array.version < 3 {
-        stream(array)?;
-    }
+    place(array, count, layout.span()?)?;
+    stream(array)?;
     if !array.descr.is_null() {
         // SAFETY: not NULL; handed on.
-        unsafe { fields(array, dtype) }?;
+        unsafe { fields(array, dtype.bits) }?;
     }
     if checks & abi::CAI_CHECK_ALIGNMENT != 0 && count > 0 {
         alignment(array, dtype, layout)?;
     }
-    Ok(described)
+    Ok((dtype, layout.shape))
 }
 
 /// Does the data of this device type lie behind a handle instead of at an address?
@@ -167,7 +182,6 @@ fn is_opaque(device_type: i32) -> bool {
 }
 
 /// Device, address and offset, against the bytes that the array reaches.
-#[inline]
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     const LAST_DEVICE_TYPE: i32 = 18;
     let device = array.device;
@@ -208,7 +222,6 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
 }
 
 /// The stream and what belongs to it.
-#[cold]
 fn stream(array: &cai_array) -> Result<()> {
     let nothing = matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN);
     if array.stream == 0 {
@@ -232,27 +245,26 @@ fn stream(array: &cai_array) -> Result<()> {
 ///
 /// # Safety
 /// `array.descr` is not NULL; as for [`array`].
-#[cold]
-unsafe fn fields(array: &cai_array, dtype: &cai_dtype) -> Result<()> {
+unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
     // SAFETY: handed on.
     let descr = unsafe { Descr::new(array.descr) }.map_err(|failure| failure.within("descr"))?;
     let bits = dtype::descr::bits(descr).map_err(|failure| failure.within("descr"))?;
-    if bits == dtype.bits {
+    if bits == expected {
         return Ok(());
     }
     let text = raw::typestr(&array.typestr).unwrap_or_default().escape_ascii();
-    if bits % 8 == 0 && dtype.bits % 8 == 0 {
+    if bits % 8 == 0 && expected % 8 == 0 {
         fail!(CAI_ERR_DESCR_SIZE, "descr"; found "fields of {} bytes in all", bits / 8;
-            expected "{} bytes as typestr \"{text}\" says; padding has rows of its own", dtype.bits / 8)
+            expected "{} bytes as typestr \"{text}\" says; padding has rows of its own", expected / 8)
     } else {
         fail!(CAI_ERR_DESCR_SIZE, "descr"; found "fields of {bits} bits in all";
-            expected "{} bits as typestr \"{text}\" says", dtype.bits)
+            expected "{} bits as typestr \"{text}\" says", expected)
     }
 }
 
 /// Address, or offset, and the strides that are used, against the alignment of the element's C type.
-fn alignment(array: &cai_array, dtype: &cai_dtype, layout: &Layout) -> Result<()> {
-    let alignment = dtype::alignment(dtype);
+fn alignment(array: &cai_array, dtype: cai_dtype, layout: Layout) -> Result<()> {
+    let alignment = dtype::alignment(&dtype);
     let (start, field) = if is_opaque(array.device.r#type) {
         (array.byte_offset, "byte_offset")
     } else {
