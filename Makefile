@@ -58,3 +58,27 @@ bench: lib
 	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
 	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
 	build/bench/exchange
+
+# Fuzzes each target for SECONDS. cargo-fuzz goes into build/cargo; it needs unstable compiler flags, which
+# RUSTC_BOOTSTRAP allows on a stable compiler.
+SECONDS ?= 60
+build/cargo/bin/cargo-fuzz:
+	$(CARGO) install -q --locked --root build/cargo cargo-fuzz@0.13.2
+
+fuzz: build/cargo/bin/cargo-fuzz
+	for target in typestr descr_text array; do \
+	    RUSTC_BOOTSTRAP=1 PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) fuzz run $$target -- \
+	        -max_total_time=$(SECONDS) -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
+	done
+
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/cai.h$$')
+
+# Style: rustfmt and clippy with warnings denied, clang-format for C and C++, and the header under clang too.
+lint: $(VENV)/ready
+	$(CARGO) fmt --check
+	$(CARGO) clippy -q --all-targets -- -D warnings
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+
+format: $(VENV)/ready
+	$(CARGO) fmt
+	$(BIN)/clang-format -i $(C_FILES)

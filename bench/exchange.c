@@ -202,8 +202,8 @@ int main(void) {
         qsort(times[v], ROUNDS, sizeof(double), ascending);
     }
     base = times[0][ROUNDS / 2];
-    printf("%-52s %9s %9s %8s %12s\n", "one exchange of a 4-dimensional array", "median ns", "least ns", "ratio",
-           "allocations");
+    printf("%-52s %9s %9s %8s %12s\n", "one exchange of a 4-dimensional array", "median ns", "least ns",
+           "ratio", "allocations");
     for (v = 0; v < VARIANTS; v++) {
         printf("%-52s %9.1f %9.1f %7.2fx %12lu\n", variants[v].name, times[v][ROUNDS / 2], times[v][0],
                times[v][ROUNDS / 2] / base, allocated[v]);

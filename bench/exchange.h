@@ -2,7 +2,6 @@
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
-
 #include <cai/cai.h>
 
 #include <stdlib.h>

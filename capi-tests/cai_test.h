@@ -11,38 +11,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASSERT(condition)                                                               \
-    do {                                                                                \
-        if (!(condition)) {                                                             \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);   \
-            exit(1);                                                                    \
-        }                                                                               \
+#define ASSERT(condition)                                                             \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                  \
+        }                                                                             \
     } while (0)
 
-#define ASSERT_STATUS(expected, call)                                                                       \
-    do {                                                                                                    \
-        cai_status got_ = (call);                                                                           \
-        if (got_ != (expected)) {                                                                           \
-            fprintf(stderr, "%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #call, cai_status_name(got_), \
-                    cai_status_name(expected));                                                             \
-            exit(1);                                                                                        \
-        }                                                                                                   \
+#define ASSERT_STATUS(expected, call)                                                  \
+    do {                                                                               \
+        cai_status got_ = (call);                                                      \
+        if (got_ != (expected)) {                                                      \
+            fprintf(stderr, "%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #call, \
+                    cai_status_name(got_), cai_status_name(expected));                 \
+            exit(1);                                                                   \
+        }                                                                              \
     } while (0)
 
-#define ASSERT_TEXT(expected, text)                                                                 \
-    do {                                                                                            \
-        if (strcmp((expected), (text)) != 0) {                                                      \
+#define ASSERT_TEXT(expected, text)                                                                      \
+    do {                                                                                                 \
+        if (strcmp((expected), (text)) != 0) {                                                           \
             fprintf(stderr, "%s:%d: \"%s\", expected \"%s\"\n", __FILE__, __LINE__, (text), (expected)); \
-            exit(1);                                                                                \
-        }                                                                                           \
+            exit(1);                                                                                     \
+        }                                                                                                \
     } while (0)
 
-#define ASSERT_CONTAINS(text, part)                                                                  \
-    do {                                                                                             \
-        if (strstr((text), (part)) == NULL) {                                                        \
-            fprintf(stderr, "%s:%d: \"%s\" lacks \"%s\"\n", __FILE__, __LINE__, (text), (part));     \
-            exit(1);                                                                                 \
-        }                                                                                            \
+#define ASSERT_CONTAINS(text, part)                                                              \
+    do {                                                                                         \
+        if (strstr((text), (part)) == NULL) {                                                    \
+            fprintf(stderr, "%s:%d: \"%s\" lacks \"%s\"\n", __FILE__, __LINE__, (text), (part)); \
+            exit(1);                                                                             \
+        }                                                                                        \
     } while (0)
 
 /* The callback of an owner whose context is a counter. */

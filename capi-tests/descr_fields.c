@@ -51,7 +51,8 @@ static void measures(void) {
     ASSERT(found == &inner[1] && offset == 4);
     ASSERT_STATUS(CAI_ERR_DESCR_NO_FIELD, cai_descr_find(&descr, "nope", &found, &offset, NULL));
     ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, text, sizeof(text), &length, NULL));
-    ASSERT_TEXT("[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), (('impedance', 'z'), [('re', '<f4'), ('im', '<f4')])]",
+    ASSERT_TEXT("[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), (('impedance', 'z'), [('re', '<f4'), "
+                "('im', '<f4')])]",
                 text);
     ASSERT(length == strlen(text));
     length = 0;
@@ -210,7 +211,8 @@ static void texts(void) {
     parses("[('x','<f4',(0,))]", "[('x', '<f4', (0,))]", 0);
     parses("[(('t','x'),'<f4')]", "[(('t', 'x'), '<f4')]", 4);
     parses("[('p',[('x','<f4'),('',  '|V4')])]", "[('p', [('x', '<f4'), ('', '|V4')])]", 8);
-    parses("[[\"x\", \"<f4\"], [[\"t\", \"y\"], \"<i4\", [2, 3]]]", "[('x', '<f4'), (('t', 'y'), '<i4', (2, 3))]", 28);
+    parses("[[\"x\", \"<f4\"], [[\"t\", \"y\"], \"<i4\", [2, 3]]]",
+           "[('x', '<f4'), (('t', 'y'), '<i4', (2, 3))]", 28);
     parses("[('it\\'s \\\\ \\x41\\u00e4', '|u1')]", "[('it\\'s \\\\ A\xc3\xa4', '|u1')]", 1);
     parses("[(\"\\ud83d\\ude00\", '|u1')]", "[('\xf0\x9f\x98\x80', '|u1')]", 1);
 
@@ -234,15 +236,17 @@ static void texts(void) {
     does_not_parse(CAI_ERR_TYPESTR_LENGTH, "[('a', '')]", "1 to 15");
     does_not_parse(CAI_ERR_TYPESTR_LENGTH, "[('a', '<V1111111111111111')]", "1 to 15");
     does_not_parse(CAI_ERR_DESCR_DEPTH,
-                   "[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',"
+                   "[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a'"
+                   ",[('a',[('a',"
                    "'<f4')])])])])])])])])])])])])])])])])]",
                    "17 deep");
 }
 
 static void compares(void) {
     static const char *texts[] = {
-        "[('x', '<f4'), ('y', '<i4')]",   "[('x', '<f4'), ('z', '<i4')]",        "[('x', '<f4'), ('y', '>i4')]",
-        "[('x', '<f4'), ('y', '<i4', 2)]", "[('x', '<f4'), (('t', 'y'), '<i4')]", "[('x', '<f4')]",
+        "[('x', '<f4'), ('y', '<i4')]",          "[('x', '<f4'), ('z', '<i4')]",
+        "[('x', '<f4'), ('y', '>i4')]",          "[('x', '<f4'), ('y', '<i4', 2)]",
+        "[('x', '<f4'), (('t', 'y'), '<i4')]",   "[('x', '<f4')]",
         "[('x', '<f4'), ('y', [('y', '<i4')])]",
     };
     enum { N = sizeof(texts) / sizeof(texts[0]) };

@@ -2,7 +2,8 @@
  * is formatted reads back. tests/python holds the same parser against NumPy. */
 #include "cai_test.h"
 
-static void takes(const char *typestr, char kind, int64_t itemsize, int64_t bits, int32_t unit, int64_t count) {
+static void takes(const char *typestr, char kind, int64_t itemsize, int64_t bits, int32_t unit,
+                  int64_t count) {
     cai_dtype dtype;
     char again[CAI_TYPESTR_SIZE];
     ASSERT_STATUS(CAI_OK, cai_dtype_parse(typestr, &dtype, NULL));
@@ -66,7 +67,8 @@ static void codes(void) {
     set_typestr(&array, "<f1");
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
     set_typestr(&array, "|V1");
-    for (array.dtype_code = CAI_DTYPE_FLOAT8_E3M4; array.dtype_code <= CAI_DTYPE_FLOAT4_E2M1FN; array.dtype_code++) {
+    for (array.dtype_code = CAI_DTYPE_FLOAT8_E3M4; array.dtype_code <= CAI_DTYPE_FLOAT4_E2M1FN;
+         array.dtype_code++) {
         ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
         ASSERT(dtype.code == array.dtype_code);
     }

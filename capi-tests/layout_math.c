@@ -11,7 +11,8 @@ static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides
     return array;
 }
 
-static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower, int64_t upper, bool c, bool f) {
+static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower, int64_t upper, bool c,
+               bool f) {
     int64_t n = -1, b = -1, lo = 1, up = -1;
     bool is_c = !c, is_f = !f;
     ASSERT_STATUS(CAI_OK, cai_array_count(a, &n, NULL));

@@ -2,17 +2,17 @@
  * with and without a cai_error to write to. */
 #include "cai_test.h"
 
-#define REFUSES(name, call)                                   \
-    do {                                                      \
-        cai_error *e = &error;                                \
-        memset(&error, 0x55, sizeof(error));                  \
-        ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);           \
-        ASSERT(error.code == CAI_ERR_NULL_ARGUMENT);          \
-        ASSERT(error.driver_code == 0);                       \
-        ASSERT_TEXT(name, error.field);                       \
-        ASSERT_CONTAINS(error.message, "NULL");               \
-        e = NULL;                                             \
-        ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);           \
+#define REFUSES(name, call)                          \
+    do {                                             \
+        cai_error *e = &error;                       \
+        memset(&error, 0x55, sizeof(error));         \
+        ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);  \
+        ASSERT(error.code == CAI_ERR_NULL_ARGUMENT); \
+        ASSERT(error.driver_code == 0);              \
+        ASSERT_TEXT(name, error.field);              \
+        ASSERT_CONTAINS(error.message, "NULL");      \
+        e = NULL;                                    \
+        ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);  \
     } while (0)
 
 int main(void) {

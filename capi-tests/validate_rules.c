@@ -60,7 +60,8 @@ static void structure(void) {
 
 static void shapes(void) {
     static const int64_t negative[2] = {3, -4}, huge[2] = {INT64_MAX, 2}, wide[2] = {INT64_MAX / 4, 1};
-    static const int64_t zeros[2] = {0, 0}, empty[2] = {3, 0}, reach[2] = {4, INT64_MAX / 2}, far[2] = {INT64_MIN / 2, 4};
+    static const int64_t zeros[2] = {0, 0}, empty[2] = {3, 0}, reach[2] = {4, INT64_MAX / 2},
+                         far[2] = {INT64_MIN / 2, 4};
     a.shape = NULL;
     refused(CAI_ERR_SHAPE_NULL, "shape", "found NULL, expected 2 extents");
     a.shape = NULL;
@@ -210,7 +211,8 @@ static cai_array mask_array(void) {
 }
 
 static void masks(void) {
-    static const int64_t row[1] = {4}, wrong[1] = {3}, ones[2] = {3, 1}, more[3] = {1, 3, 4}, none[2] = {3, 0};
+    static const int64_t row[1] = {4}, wrong[1] = {3}, ones[2] = {3, 1}, more[3] = {1, 3, 4},
+                         none[2] = {3, 0};
     cai_array mask = mask_array(), chain[CAI_MAX_MASKS + 1];
     const char *good[] = {"|b1", "|u1", "<i4", ">u8", "|t1", "<t8"};
     const char *bad[] = {"<f4", "<c8", "|V1", "|S1", "<M8[s]", "|O", "<U1"};
