@@ -82,3 +82,11 @@ lint: $(VENV)/ready
 format: $(VENV)/ready
 	$(CARGO) fmt
 	$(BIN)/clang-format -i $(C_FILES)
+
+# PREFIX and DESTDIR as usual. CMake comes from pip, so that make, cargo and Python are all that is needed.
+install: $(VENV)/ready
+	PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -B build/install -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	    -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DCMAKE_INSTALL_LIBDIR=lib -DCAI_BUILD_EXAMPLES=OFF \
+	    -DCAI_CARGO_TARGET_DIR="$(CURDIR)/target" >/dev/null
+	$(BIN)/cmake --build build/install
+	DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/install

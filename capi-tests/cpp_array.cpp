@@ -1,0 +1,229 @@
+// cai.hpp: owners, arrays and views; every reference is let go exactly once, exceptions or not.
+#include <cai/cai.hpp>
+
+#include "cai_test.h"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct counted {
+    int *destroyed;
+    explicit counted(int *count) : destroyed(count) {}
+    counted(counted &&other) noexcept : destroyed(std::exchange(other.destroyed, nullptr)) {}
+    ~counted() {
+        if (destroyed != nullptr) {
+            ++*destroyed;
+        }
+    }
+};
+
+cai_array describe(const char *typestr = "<f4") {
+    cai_array array = valid_array();
+    set_typestr(&array, typestr);
+    return array;
+}
+
+template <class F> void throws(cai_status code, const char *field, const char *part, F &&body) {
+    try {
+        body();
+    } catch (const cai::error &error) {
+        ASSERT_STATUS(code, error.code());
+        ASSERT_TEXT(cai_status_name(code), error.name());
+        ASSERT_TEXT(field, error.field());
+        ASSERT_CONTAINS(error.what(), part);
+        return;
+    }
+    fprintf(stderr, "nothing was thrown for %s\n", field);
+    exit(1);
+}
+
+void owners() {
+    int destroyed = 0;
+    {
+        cai::owner a = cai::make_owner(counted(&destroyed));
+        cai::owner b = a.share();
+        ASSERT(a.get() == b.get() && destroyed == 0);
+        a = std::move(b);
+        ASSERT(!b && a && destroyed == 0);
+        cai::owner c = cai::owner::adopt(a.release());
+        ASSERT(!a && c);
+        ASSERT_STATUS(CAI_OK, cai_owner_retain(c.get(), nullptr));
+        cai_owner_release(c.get());
+        ASSERT(destroyed == 0);
+    }
+    ASSERT(destroyed == 1);
+    auto shared = std::make_shared<int>(7);
+    {
+        cai::owner a = cai::make_owner(shared);
+        ASSERT(shared.use_count() == 2);
+        ASSERT(!cai::owner().share());
+    }
+    ASSERT(shared.use_count() == 1);
+}
+
+void arrays() {
+    int destroyed = 0;
+    {
+        cai::array a = cai::array::make(describe(), cai::make_owner(counted(&destroyed)));
+        cai::array b = std::move(a);
+        ASSERT(!a && b && a.data() == nullptr);
+        cai::array c = b.share();
+        b = cai::array();
+        ASSERT(destroyed == 0 && c.ndim() == 2 && c.count() == 12 && c.nbytes() == 48);
+        ASSERT(c.is_c_contiguous() && !c.is_f_contiguous() && c.is_native() && !c.readonly());
+        ASSERT(c.dtype().kind == 'f' && c.stream() == CAI_STREAM_NONE && c.mask() == nullptr);
+        ASSERT(c.span().lower == 0 && c.span().upper == 48 && c.device().type == CAI_DEVICE_CPU);
+        std::vector<std::int64_t> shape(c.shape().begin(), c.shape().end());
+        ASSERT((shape == std::vector<std::int64_t>{3, 4}));
+        const cai::strides steps = c.strides(); // left out by the producer
+        ASSERT(steps.size() == 2 && steps[0] == 16 && steps[1] == 4);
+        std::int64_t sum = 0;
+        for (std::int64_t extent : c.shape()) {
+            sum += extent;
+        }
+        ASSERT(sum == 7);
+        c.validate();
+        cai::array d = cai::array::from(c.get());
+        cai_array raw = d.release();
+        ASSERT(!d && raw.owner != nullptr);
+        d = cai::array::adopt(raw);
+        ASSERT(raw.owner == nullptr && d);
+        c.swap(d);
+    }
+    ASSERT(destroyed == 1);
+    throws(CAI_ERR_BORROWED, "owner", "borrowed", [] { (void)cai::array::from(describe()); });
+    throws(CAI_ERR_STREAM_ZERO, "stream", "found 0", [&] {
+        cai_array bad = describe();
+        bad.stream = 0;
+        (void)cai::array::make(bad, cai::make_owner(counted(&destroyed)));
+    });
+    ASSERT(destroyed == 2);
+    throws(CAI_ERR_BORROWED, "owner", "borrowed", [] { (void)cai::array().share(); });
+}
+
+void views() {
+    float values[12];
+    for (int i = 0; i < 12; ++i) {
+        values[i] = static_cast<float>(i);
+    }
+    const std::int64_t back[2] = {-16, -4};
+    cai_array a = describe();
+    a.data = values;
+    cai::view<float, 2> v(a);
+    ASSERT(v(2, 3) == 11 && v.at(1, 0) == 4 && v.extent(1) == 4 && v.stride_bytes(0) == 16 && v.size() == 12);
+    v(0, 0) = 100;
+    ASSERT(values[0] == 100);
+    a.data = &values[11];
+    a.strides = back;
+    cai::view<const float, 2> r(a);
+    ASSERT(r(0, 0) == 11 && r(2, 3) == 100 && r(1, 1) == 6);
+    throws(CAI_ERR_ARGUMENT, "index[1]", "found 4, expected 0 to below 4", [&] { (void)r.at(0, 4); });
+    throws(CAI_ERR_ARGUMENT, "index[0]", "found -1", [&] { (void)r.at(-1, 0); });
+    throws(CAI_ERR_ARGUMENT, "typestr", "found <f4, expected kind f of 8 bytes",
+           [&] { cai::view<double, 2> x(a); });
+    throws(CAI_ERR_ARGUMENT, "typestr", "kind i", [&] { cai::view<std::int32_t, 2> x(a); });
+    throws(CAI_ERR_ARGUMENT, "ndim", "found 2, expected 3", [&] { cai::view<float, 3> x(a); });
+    throws(CAI_ERR_ARGUMENT, "ndim", "found 2, expected 0", [&] { cai::view<float, 0> x(a); });
+
+    a = describe();
+    a.flags = CAI_FLAG_READONLY;
+    throws(CAI_ERR_ARGUMENT, "flags", "read-only", [&] { cai::view<float, 2> x(a); });
+    cai::view<const float, 2> constant(a);
+    a = describe(">f4");
+    throws(CAI_ERR_ARGUMENT, "typestr", ">f4", [&] { cai::view<float, 2> x(a); });
+    a = describe();
+    a.data = reinterpret_cast<char *>(test_data) + 2;
+    throws(CAI_ERR_ALIGNMENT, "data", "multiple of 4", [&] { cai::view<float, 2> x(a); });
+
+    cai_array mask = describe("|b1");
+    a = describe();
+    a.mask = &mask;
+    throws(CAI_ERR_ARGUMENT, "mask", "allow_mask", [&] { cai::view<float, 2> x(a); });
+    cai::view<float, 2> masked(a, cai::allow_mask);
+    cai::view<bool, 2> valid(mask);
+    cai::view<std::byte, 2> bytes(mask);
+
+    const std::int64_t none[2] = {3, 0};
+    a = describe("<c16");
+    a.shape = none;
+    a.data = nullptr;
+    cai::view<std::complex<double>, 2> empty(a);
+    ASSERT(empty.size() == 0);
+    a = describe("<i8");
+    a.ndim = 0;
+    std::int64_t one = 42;
+    a.data = &one;
+    cai::view<long long, 0> scalar(a);
+    ASSERT(scalar() == 42 && scalar.at() == 42 && scalar.size() == 1);
+}
+
+struct brain_float {
+    std::uint16_t bits;
+};
+
+} // namespace
+
+template <> struct cai::element<brain_float> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
+};
+
+namespace {
+
+void own_types() {
+    cai_array a = describe("<V2");
+    throws(CAI_ERR_ARGUMENT, "typestr", "kind V of 2 bytes, dtype_code 4",
+           [&] { cai::view<brain_float, 2> x(a); });
+    a.dtype_code = CAI_DTYPE_BFLOAT16;
+    cai::view<brain_float, 2> v(a);
+    ASSERT(v.extent(0) == 3);
+}
+
+void threads() {
+    int destroyed = 0;
+    {
+        cai::array a = cai::array::make(describe(), cai::make_owner(counted(&destroyed)));
+        std::vector<std::thread> all;
+        for (int t = 0; t < 8; ++t) {
+            all.emplace_back([mine = a.share()] {
+                for (int i = 0; i < 10000; ++i) {
+                    cai::array one = mine.share(), other = std::move(one);
+                    ASSERT(other.data() == test_data);
+                }
+            });
+        }
+        for (std::thread &thread : all) {
+            thread.join();
+        }
+        ASSERT(destroyed == 0);
+    }
+    ASSERT(destroyed == 1);
+}
+
+void spans() {
+#if defined(__cpp_lib_mdspan)
+    cai_array a = describe();
+    auto s = cai::view<float, 2>(a).mdspan();
+    s[1, 2] = 5;
+    ASSERT(test_data[6] == 5 && s.extent(1) == 4 && s.stride(0) == 4);
+#endif
+}
+
+} // namespace
+
+int main() {
+    static_assert(!std::is_copy_constructible_v<cai::array> &&
+                  std::is_nothrow_move_constructible_v<cai::array>);
+    static_assert(!std::is_copy_constructible_v<cai::owner> &&
+                  std::is_nothrow_move_constructible_v<cai::owner>);
+    owners();
+    arrays();
+    views();
+    own_types();
+    threads();
+    spans();
+    return 0;
+}

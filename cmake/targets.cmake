@@ -1,0 +1,27 @@
+# The imported targets of libcai, for every way of using it. Expects CAI_INCLUDE_DIR, CAI_LIB_DIR,
+# CAI_VERSION, CAI_ABI_MAJOR, CAI_NATIVE_LIBS, CAI_HAS_SHARED and CAI_HAS_STATIC.
+
+if(CAI_HAS_STATIC AND NOT TARGET cai::cai_static)
+  add_library(cai::cai_static STATIC IMPORTED)
+  # Without --exclude-libs an extension that bundles the library exports all of it, and of Rust's standard
+  # library; --gc-sections drops what is not used.
+  set_target_properties(cai::cai_static PROPERTIES
+    IMPORTED_LOCATION "${CAI_LIB_DIR}/libcai.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}"
+    INTERFACE_COMPILE_DEFINITIONS CAI_STATIC
+    INTERFACE_LINK_LIBRARIES "${CAI_NATIVE_LIBS}"
+    INTERFACE_LINK_OPTIONS "LINKER:--exclude-libs,libcai.a;LINKER:--gc-sections")
+endif()
+
+if(NOT TARGET cai::cai)
+  if(CAI_HAS_SHARED)
+    add_library(cai::cai SHARED IMPORTED)
+    set_target_properties(cai::cai PROPERTIES
+      IMPORTED_LOCATION "${CAI_LIB_DIR}/libcai.so.${CAI_VERSION}"
+      IMPORTED_SONAME "libcai.so.${CAI_ABI_MAJOR}"
+      INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}")
+  else()
+    add_library(cai::cai INTERFACE IMPORTED)
+    set_target_properties(cai::cai PROPERTIES INTERFACE_LINK_LIBRARIES cai::cai_static)
+  endif()
+endif()
