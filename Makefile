@@ -90,3 +90,16 @@ install: $(VENV)/ready
 	    -DCAI_CARGO_TARGET_DIR="$(CURDIR)/target" >/dev/null
 	$(BIN)/cmake --build build/install
 	DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/install
+
+# One plug-in exports a .npy file in several forms, another checks and reads them: `make demo NPY=your.npy`.
+NPY ?= examples-c/demo/data/temperatures.npy
+PLUGIN := gcc -std=c99 -O2 -Wall -Wextra -Wpedantic -Wconversion -Werror -fPIC -shared -fvisibility=hidden -Iinclude
+
+demo: $(VENV)/ready lib
+	@mkdir -p build/demo
+	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.0
+	@$(PLUGIN) examples-c/demo/producer.c -o build/demo/libdemo_producer.so \
+	    -Ltarget/release -lcai -Wl,-rpath,'$$ORIGIN'
+	@$(PLUGIN) examples-c/demo/consumer.c -o build/demo/libdemo_consumer.so \
+	    -Ltarget/release -lcai -lm -Wl,-rpath,'$$ORIGIN'
+	@$(PY) examples-c/demo/demo.py build/demo "$(NPY)"

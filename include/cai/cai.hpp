@@ -395,6 +395,8 @@ template <class T, std::size_t N> class view {
             char expected[64];
             if constexpr (kind == 0) {
                 std::snprintf(expected, sizeof expected, "elements of %zu byte", sizeof(T));
+            } else if constexpr (code == CAI_DTYPE_NONE) {
+                std::snprintf(expected, sizeof expected, "kind %c of %zu bytes", kind, sizeof(T));
             } else {
                 std::snprintf(expected, sizeof expected, "kind %c of %zu bytes, dtype_code %u", kind,
                               sizeof(T), static_cast<unsigned>(code));

@@ -1,0 +1,71 @@
+/*
+ * The smallest honest consumer: checks an array, keeps it, reads it through its strides, lets it go.
+ *
+ *     cc 01_consume.c $(pkg-config --cflags --libs cai) && ./a.out
+ *
+ * The data lies in host memory here, so that the program runs anywhere. On a device the loop is your kernel,
+ * and until this library orders streams for you, synchronize with array->stream before you read.
+ */
+#include <cai/cai.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a library keeps of an array that it was given. */
+static cai_array kept = CAI_ARRAY_INIT;
+
+static cai_status take(const cai_array *array, cai_error *why) {
+    cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, why);
+    if (status != CAI_OK) {
+        return status;
+    }
+    /* Not `kept = *array`: the producer may have been compiled against a shorter structure. */
+    return cai_array_share(array, &kept, why);
+}
+
+static double sum(void) {
+    int64_t strides[CAI_MAX_NDIM], i, j;
+    double total = 0;
+    if (kept.ndim != 2 || strcmp(kept.typestr, "<f4") != 0 || kept.mask != NULL ||
+        cai_array_strides(&kept, CAI_MAX_NDIM, strides, NULL) != CAI_OK) {
+        return 0;
+    }
+    for (i = 0; i < kept.shape[0]; i++) {
+        for (j = 0; j < kept.shape[1]; j++) {
+            total += (double)*(const float *)((const char *)kept.data + i * strides[0] + j * strides[1]);
+        }
+    }
+    return total;
+}
+
+static void destroyed(void *context) { printf("%s let go\n", (const char *)context); }
+
+int main(void) {
+    static float data[6] = {1, 2, 3, 4, 5, 6};
+    static const int64_t shape[2] = {2, 3};
+    static char name[] = "the data";
+    cai_array array = CAI_ARRAY_INIT;
+    cai_error why;
+    if (cai_owner_new(name, destroyed, &array.owner, &why) != CAI_OK) {
+        return 1;
+    }
+    array.data = data;
+    array.shape = shape;
+    array.ndim = 2;
+    strcpy(array.typestr, "<f4");
+    array.device.type = CAI_DEVICE_CPU;
+
+    /* A producer that forgets to say which stream its work is on is told so. */
+    if (take(&array, &why) != CAI_OK) {
+        printf("%s\n  %s\n", cai_status_name(why.code), why.message);
+    }
+    array.stream = CAI_STREAM_NONE;
+    if (take(&array, &why) != CAI_OK) {
+        puts(why.message);
+        return 1;
+    }
+    cai_array_release(&array);
+    printf("sum %g\n", sum());
+    cai_array_release(&kept);
+    return 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * A producer whose shape and strides live on the stack: cai_array_new copies the description into a block
+ * that becomes the owner, and lets the data go when the last consumer does.
+ *
+ *     cc 02_produce.c $(pkg-config --cflags --libs cai) && ./a.out
+ */
+#include <cai/cai.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Hands out every second row of a new matrix of ones, last row first. */
+static cai_status export_rows(cai_array *out, cai_error *why) {
+    enum { ROWS = 6, COLUMNS = 4 };
+    double *matrix = malloc(sizeof(double) * ROWS * COLUMNS);
+    int64_t shape[2] = {ROWS / 2, COLUMNS};
+    int64_t strides[2] = {-2 * COLUMNS * (int64_t)sizeof(double), (int64_t)sizeof(double)};
+    cai_array array = CAI_ARRAY_INIT;
+    cai_status status;
+    int i;
+    if (matrix == NULL) {
+        return CAI_ERR_NO_MEMORY;
+    }
+    for (i = 0; i < ROWS * COLUMNS; i++) {
+        matrix[i] = 1;
+    }
+    status = cai_owner_new(matrix, free, &array.owner, why);
+    if (status != CAI_OK) {
+        free(matrix);
+        return status;
+    }
+    array.data =
+        matrix + (ptrdiff_t)(ROWS - 1) * COLUMNS; /* the element with index zero, not the lowest address */
+    array.shape = shape;
+    array.strides = strides;
+    array.ndim = 2;
+    strcpy(array.typestr, "<f8");
+    array.stream = CAI_STREAM_NONE; /* no work is pending on it */
+    array.device.type = CAI_DEVICE_CPU;
+    status = cai_array_new(&array, out, why);
+    if (status != CAI_OK) {
+        cai_owner_release(array.owner); /* it is still ours, and frees the matrix */
+    }
+    return status;
+}
+
+int main(void) {
+    cai_array array = CAI_ARRAY_INIT;
+    cai_error why;
+    int64_t lower, upper;
+    if (export_rows(&array, &why) != CAI_OK || cai_array_span(&array, &lower, &upper, &why) != CAI_OK) {
+        puts(why.message);
+        return 1;
+    }
+    printf("%lld x %lld of %s, bytes %lld to %lld around its data\n", (long long)array.shape[0],
+           (long long)array.shape[1], array.typestr, (long long)lower, (long long)upper);
+    cai_array_release(&array);
+    return 0;
+}

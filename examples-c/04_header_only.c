@@ -1,0 +1,43 @@
+/*
+ * A consumer that links nothing: it reads, keeps and lets go with the header alone. What it gives up are the
+ * checks; it should be given arrays by somebody who made them.
+ *
+ *     cc -Iinclude 04_header_only.c && ./a.out
+ */
+#include <cai/cai.h>
+
+#include <stdio.h>
+
+/* Stands for a producer in another library, who has an owner of its own (see 03_own_owner.c). */
+static int references = 1;
+static void retain(cai_owner *owner) {
+    (void)owner;
+    references++;
+}
+static void release(cai_owner *owner) {
+    (void)owner;
+    references--;
+}
+static const cai_owner_ops ops = {sizeof(cai_owner_ops), 0, retain, release};
+static cai_owner owner = {&ops};
+static float data[3] = {1, 2, 3};
+static const int64_t shape[1] = {3};
+
+int main(void) {
+    cai_array array = CAI_ARRAY_INIT, kept;
+    array.owner = &owner;
+    array.data = data;
+    array.shape = shape;
+    array.ndim = 1;
+    array.stream = CAI_STREAM_NONE;
+
+    if (array.struct_size < sizeof(kept) || cai_inline_retain(&array) != CAI_OK) {
+        return 1;
+    }
+    kept = array; /* as long as ours at least: a plain copy is safe */
+    cai_inline_release(&array);
+    printf("%lld elements, %d references\n", (long long)kept.shape[0], references);
+    cai_inline_release(&kept);
+    printf("%d references\n", references);
+    return references == 0 ? 0 : 1;
+}

@@ -1,0 +1,117 @@
+"""The demo: NumPy loads a .npy file, one C plug-in exports it in several forms, another checks and reads them.
+
+The plug-ins were compiled apart and meet only through cai.h. Python carries the structures from one to the
+other without looking inside; the data is never copied, and NumPy's array is let go by the last consumer.
+
+    python demo.py folder-of-the-plug-ins file.npy
+"""
+
+import ctypes
+import pathlib
+import sys
+
+import numpy
+
+DROP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Source(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("ndim", ctypes.c_int32),
+        ("readonly", ctypes.c_int32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("typestr", ctypes.c_char_p),
+        ("descr", ctypes.c_char_p),
+        ("keeper", ctypes.c_void_p),
+        ("drop", DROP),
+    ]
+
+
+class Error(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_int32),
+        ("driver_code", ctypes.c_int32),
+        ("field", ctypes.c_char * 96),
+        ("message", ctypes.c_char * 408),
+    ]
+
+
+kept = {}
+
+
+@DROP
+def drop(keeper):
+    del kept[keeper]
+
+
+def open_source(producer, array):
+    extents = (ctypes.c_int64 * max(1, array.ndim))(*array.shape)
+    steps = (ctypes.c_int64 * max(1, array.ndim))(*array.strides)
+    kept[1] = array
+    source = Source(
+        data=array.ctypes.data,
+        ndim=array.ndim,
+        readonly=not array.flags.writeable,
+        shape=extents,
+        strides=steps,
+        typestr=array.dtype.str.encode(),
+        descr=repr(array.dtype.descr).encode() if array.dtype.names else None,
+        keeper=1,
+        drop=drop,
+    )
+    error = Error()
+    if producer.producer_open(ctypes.byref(source), ctypes.byref(error)):
+        sys.exit(f"the producer cannot export this file: {error.message.decode()}")
+
+
+def main(folder, path):
+    producer = ctypes.CDLL(str(folder / "libdemo_producer.so"))
+    consumer = ctypes.CDLL(str(folder / "libdemo_consumer.so"))
+    producer.producer_name.restype = ctypes.c_char_p
+    try:
+        array = numpy.load(path, allow_pickle=False)
+    except (OSError, ValueError) as reason:
+        sys.exit(f"NumPy cannot load {path}: {reason}")
+    if not isinstance(array, numpy.ndarray):
+        sys.exit(f"{path} holds several arrays: give a .npy file")
+    print(f"\n{path}: {array.dtype}, shape {array.shape}, in host memory (this needs no GPU)\n", flush=True)
+    open_source(producer, array)
+    del array
+
+    error, failures = Error(), []
+    consumer.consumer_begin()
+    for index in range(producer.producer_count()):
+        name = producer.producer_name(index)
+        wrong = index >= producer.producer_count() - 3
+        if index == producer.producer_count() - 3:
+            consumer.consumer_end()
+            print("\nThree arrays that the consumer refuses:\n", flush=True)
+        # A cai_array: 128 bytes that begin with their number.
+        structure = ctypes.create_string_buffer(128)
+        ctypes.c_uint32.from_buffer(structure).value = 128
+        if producer.producer_export(index, structure, ctypes.byref(error)):
+            failures.append(f"{name.decode()}: {error.message.decode()}")
+            continue
+        show = consumer.consumer_refuse if wrong else consumer.consumer_show
+        if (show(name, structure) != 0) != wrong:
+            failures.append(f"{name.decode()} was judged wrongly")
+        library.cai_array_release(structure)
+    producer.producer_close()
+
+    made, gone = ctypes.c_int(), ctypes.c_int()
+    producer.producer_owners(ctypes.byref(made), ctypes.byref(gone))
+    print(f"\n{made.value} owners made, {gone.value} let go; NumPy's array is {'still held' if kept else 'free'}.")
+    if made.value != gone.value or kept:
+        failures.append("an owner was lost")
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1]).resolve()
+    library = ctypes.CDLL(str(folder / "libcai.so.0"))
+    library.cai_array_release.restype = None
+    sys.exit(main(folder, sys.argv[2]))

@@ -1,0 +1,41 @@
+/*
+ * What the two plug-ins of the demo agree on besides cai.h: a few functions by name. They are compiled apart,
+ * and neither knows the other.
+ */
+#ifndef DEMO_PLUGIN_H
+#define DEMO_PLUGIN_H
+
+#include <cai/cai.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The loaded data, as whoever loaded it describes it. `drop(keeper)` lets it go. */
+typedef struct {
+    void *data;
+    int32_t ndim;
+    int32_t readonly;
+    const int64_t *shape;
+    const int64_t *strides;
+    const char *typestr;
+    const char *descr; /* of a structured type, as NumPy prints it; else NULL */
+    void *keeper;
+    void (*drop)(void *keeper);
+} demo_source;
+
+/* The producer. Takes the source over, then exports it in several forms; each export has a name and comes
+ * with a reference of its own. producer_close gives up what the producer itself holds. */
+EXPORT cai_status producer_open(const demo_source *source, cai_error *why);
+EXPORT int producer_count(void);
+EXPORT const char *producer_name(int index);
+EXPORT cai_status producer_export(int index, cai_array *out, cai_error *why);
+EXPORT void producer_close(void);
+EXPORT void producer_owners(int *made, int *destroyed);
+
+/* The consumer. Checks an array, computes over it and prints a row; or prints why it refuses it, and returns
+ * the status. */
+EXPORT void consumer_begin(void);
+EXPORT cai_status consumer_show(const char *name, const cai_array *array);
+EXPORT void consumer_end(void);
+EXPORT cai_status consumer_refuse(const char *name, const cai_array *array);
+
+#endif
