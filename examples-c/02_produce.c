@@ -30,8 +30,8 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
         free(matrix);
         return status;
     }
-    array.data =
-        matrix + (ptrdiff_t)(ROWS - 1) * COLUMNS; /* the element with index zero, not the lowest address */
+    /* The element with index zero, which is not the one with the lowest address. */
+    array.data = matrix + (ptrdiff_t)(ROWS - 1) * COLUMNS;
     array.shape = shape;
     array.strides = strides;
     array.ndim = 2;
@@ -47,10 +47,13 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
 
 int main(void) {
     cai_array array = CAI_ARRAY_INIT;
-    cai_error why;
     int64_t lower, upper;
-    if (export_rows(&array, &why) != CAI_OK || cai_array_span(&array, &lower, &upper, &why) != CAI_OK) {
-        puts(why.message);
+    cai_status status = export_rows(&array, NULL);
+    if (status == CAI_OK) {
+        status = cai_array_span(&array, &lower, &upper, NULL);
+    }
+    if (status != CAI_OK) {
+        puts(cai_status_message(status)); /* in general; a cai_error would say what was wrong this time */
         return 1;
     }
     printf("%lld x %lld of %s, bytes %lld to %lld around its data\n", (long long)array.shape[0],

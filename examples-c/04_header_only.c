@@ -7,6 +7,7 @@
 #include <cai/cai.h>
 
 #include <stdio.h>
+#include <string.h>
 
 /* Stands for a producer in another library, who has an owner of its own (see 03_own_owner.c). */
 static int references = 1;
@@ -29,14 +30,16 @@ int main(void) {
     array.data = data;
     array.shape = shape;
     array.ndim = 1;
+    strcpy(array.typestr, "<f4");
     array.stream = CAI_STREAM_NONE;
+    array.device.type = CAI_DEVICE_CPU;
 
     if (array.struct_size < sizeof(kept) || cai_inline_retain(&array) != CAI_OK) {
         return 1;
     }
     kept = array; /* as long as ours at least: a plain copy is safe */
     cai_inline_release(&array);
-    printf("%lld elements, %d references\n", (long long)kept.shape[0], references);
+    printf("%lld elements of %s, %d reference\n", (long long)kept.shape[0], kept.typestr, references);
     cai_inline_release(&kept);
     printf("%d references\n", references);
     return references == 0 ? 0 : 1;

@@ -3,7 +3,9 @@
 //     c++ -std=c++17 05_view.cpp $(pkg-config --cflags --libs cai) && ./a.out
 #include <cai/cai.hpp>
 
+#include <cstdint>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 static cai::array produce() {

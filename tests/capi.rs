@@ -95,16 +95,31 @@ fn programs() {
     }
 }
 
+/// The library is instrumented too: rustc's option for it is unstable, which RUSTC_BOOTSTRAP allows.
 #[test]
 fn programs_under_sanitizers() {
     let folder = scratch("sanitizers");
+    let target = root().join("target/asan");
+    let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    run(Command::new(env!("CARGO"))
+        .current_dir(root())
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .args(["rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", &triple, "--target-dir"])
+        .arg(&target));
+    let library = target.join(triple).join("debug/libcai.a");
     let flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
     for source in sources() {
-        let program = build(&folder, &source, &flags);
+        let program = folder.join(source.file_stem().unwrap());
+        let mut command = compiler(source.extension() == Some(OsStr::new("cpp")));
+        command.args(flags).arg(&source).arg(&library).arg("-o").arg(&program);
+        run(command.args(["-lpthread", "-ldl", "-lm"]));
         // The proof that the sanitizer is in the program.
         assert!(run(Command::new("nm").arg(&program)).contains("__asan_init"));
         run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
     }
+    let symbols = run(Command::new("nm").arg("-u").arg(&library));
+    assert!(symbols.contains("__asan_report_load"), "the library is not instrumented");
 }
 
 #[test]
@@ -159,12 +174,11 @@ fn callers_with_other_sizes() {
     let end = fields + header[fields..].find("} cai_array;").unwrap();
     // The comment that begins after `stream`.
     let stream = fields + header[fields..].find("cai_stream stream;").unwrap() + "cai_stream stream;".len();
-    let init = "{0}, NULL, NULL, \\\n            0, 0, NULL, {0, 0}, NULL, 0";
-    assert!(header.contains(init), "CAI_ARRAY_INIT looks different");
-    let shorter = format!("{}\n{}", &header[..stream], &header[end..])
-        .replace(init, "{0}, NULL, NULL, \\\n            0");
+    let init = &header[header.find("{0}, NULL, NULL").unwrap()..];
+    let init = init[..init.find("\n    }").unwrap()].trim_end_matches([' ', '\\']);
+    let shorter = format!("{}\n{}", &header[..stream], &header[end..]).replace(init, "{0}, NULL, NULL, 0");
     let longer = format!("{}    uint64_t future[2];\n{}", &header[..end], &header[end..])
-        .replace(init, "{0}, NULL, NULL, \\\n            0, 0, NULL, {0, 0}, NULL, 0, {0, 0}");
+        .replace(init, "{0}, NULL, NULL, 0, 0, NULL, {0, 0}, NULL, 0, {0, 0}");
     for (name, text, size, more) in
         [("same", header.clone(), 128, false), ("shorter", shorter, 88, false), ("longer", longer, 144, true)]
     {
@@ -221,6 +235,14 @@ fn two_copies_in_one_process() {
     command.arg(root().join("capi-tests/special/copies.c")).arg("-o").arg(&main).arg("-ldl");
     run(&mut command);
     run(Command::new(&main).args(&plugins));
+}
+
+/// Each allocation of each function fails once. The program stands in for malloc, so no sanitizer is in it.
+#[test]
+fn out_of_memory() {
+    let folder = scratch("out_of_memory");
+    let program = build(&folder, &root().join("capi-tests/special/out_of_memory.c"), &["-std=gnu99"]);
+    run(&mut Command::new(program));
 }
 
 /// Only the names in `abi/symbols.txt` leave the library.

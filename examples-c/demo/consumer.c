@@ -1,226 +1,222 @@
 /*
- * The demo's consumer: checks what it is handed, computes over it through its strides, and prints a row.
- * Stands for a library that reads arrays; knows nothing of who made them.
+ * The demo's consumer: checks what it is handed, keeps it, and computes over it long after the producer has
+ * closed. Stands for a library that reads arrays; knows nothing of who made them.
  */
 #include "plugin.h"
+#include "statistics.h"
+#include "table.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    int64_t valid, counted, total;
-    double least, most, sum;
-} summary;
+enum { MOST_ARRAYS = 16, MOST_FIELDS = 12, NAME = 32 };
 
-static void add(summary *s, double value) {
-    if (value == value) {
-        s->least = s->counted == 0 || value < s->least ? value : s->least;
-        s->most = s->counted == 0 || value > s->most ? value : s->most;
-        s->sum += value;
-        s->counted++;
+static struct {
+    char name[NAME];
+    cai_array array;
+} kept[MOST_ARRAYS];
+static struct {
+    char name[NAME];
+    cai_error why;
+} refused[MOST_ARRAYS];
+static int kept_count, refused_count;
+
+static cai_status check_and_keep(const char *name, const cai_array *array, cai_error *why) {
+    cai_array mine = CAI_ARRAY_INIT;
+    cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, why);
+    if (status == CAI_OK) {
+        /* Not `mine = *array`: whoever filled it may have had another version of the structure. */
+        status = cai_array_share(array, &mine, why);
     }
+    if (status == CAI_OK) {
+        snprintf(kept[kept_count].name, NAME, "%s", name);
+        kept[kept_count++].array = mine;
+    }
+    return status;
 }
 
-static double half(uint16_t bits) {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 31  ? (fraction ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, -24)
-                                   : ldexp(fraction + 1024, exponent - 25);
-    return bits >> 15 ? -value : value;
-}
-
-/* One element as a number; false if this consumer cannot compute with its type. */
-static bool number(const cai_dtype *type, const void *at, double *out) {
-    union {
-        int8_t i1;
-        uint8_t u1;
-        int16_t i2;
-        uint16_t u2;
-        int32_t i4;
-        uint32_t u4;
-        int64_t i8;
-        uint64_t u8;
-        float f4;
-        double f8;
-    } v;
-    char kind = type->kind;
-    int64_t size = type->itemsize;
-    char bytes[8];
-    if (type->code != CAI_DTYPE_NONE || (kind != 'b' && kind != 'i' && kind != 'u' && kind != 'f') ||
-        size < 1 || size > 8) {
-        return false;
+cai_status consumer_take(const char *name, const cai_array *array) {
+    cai_error why;
+    cai_status status;
+    if (kept_count == MOST_ARRAYS || refused_count == MOST_ARRAYS) {
+        return CAI_ERR_ARGUMENT;
     }
-    memcpy(bytes, at, (size_t)size); /* elements need not be aligned */
-    if (!cai_dtype_is_native(type)) {
-        int64_t i;
-        for (i = 0; i < size / 2; i++) {
-            char swapped = bytes[i];
-            bytes[i] = bytes[size - 1 - i];
-            bytes[size - 1 - i] = swapped;
-        }
+    status = check_and_keep(name, array, &why);
+    if (status != CAI_OK) {
+        snprintf(refused[refused_count].name, NAME, "%s", name);
+        refused[refused_count++].why = why;
     }
-    memcpy(&v, bytes, (size_t)size);
-    if (kind == 'f') {
-        if (size < 2) {
-            return false;
-        }
-        *out = size == 2 ? half(v.u2) : size == 4 ? (double)v.f4 : v.f8;
-    } else if (kind == 'i') {
-        *out = size == 1 ? v.i1 : size == 2 ? v.i2 : size == 4 ? v.i4 : (double)v.i8;
-    } else {
-        *out = size == 1 ? v.u1 : size == 2 ? v.u2 : size == 4 ? v.u4 : (double)v.u8;
-    }
-    return true;
-}
-
-/* Does the mask call the element with this index valid? Extents of one are broadcast. */
-static bool is_valid(const cai_array *mask, const int64_t *strides, const cai_dtype *type,
-                     const int64_t *index, int32_t ndim) {
-    const char *at = mask->data;
-    double value = 0;
-    int32_t d;
-    for (d = 0; d < mask->ndim; d++) {
-        at += mask->shape[d] == 1 ? 0 : index[ndim - mask->ndim + d] * strides[d];
-    }
-    return number(type, at, &value) && value != 0;
-}
-
-/* Goes over all elements. False if they are no numbers; then only the valid ones are counted. */
-static bool summarize(const cai_array *array, const cai_dtype *type, int64_t offset, summary *out) {
-    int64_t strides[CAI_MAX_NDIM] = {0}, mask_strides[CAI_MAX_NDIM] = {0}, index[CAI_MAX_NDIM] = {0}, n;
-    cai_dtype mask_type = {0};
-    bool numbers = true;
-    memset(out, 0, sizeof(*out));
-    if (cai_array_count(array, &out->total, NULL) != CAI_OK ||
-        cai_array_strides(array, CAI_MAX_NDIM, strides, NULL) != CAI_OK) {
-        return false;
-    }
-    if (array->mask != NULL && (cai_array_strides(array->mask, CAI_MAX_NDIM, mask_strides, NULL) != CAI_OK ||
-                                cai_array_dtype(array->mask, &mask_type, NULL) != CAI_OK)) {
-        return false;
-    }
-    for (n = 0; n < out->total; n++) {
-        const char *at = array->data;
-        double value = 0;
-        int32_t d;
-        for (d = 0; d < array->ndim; d++) {
-            at += index[d] * strides[d];
-        }
-        if (array->mask == NULL || is_valid(array->mask, mask_strides, &mask_type, index, array->ndim)) {
-            out->valid++;
-            numbers = numbers && number(type, at + offset, &value);
-            if (numbers) {
-                add(out, value);
-            }
-        }
-        for (d = array->ndim - 1; d >= 0 && ++index[d] == array->shape[d]; d--) {
-            index[d] = 0;
-        }
-    }
-    return numbers && out->counted > 0;
+    return status;
 }
 
 /* "(7, 24)" */
-static void tuple(char *out, size_t size, const int64_t *values, int32_t count) {
-    size_t used = (size_t)snprintf(out, size, "(");
+static void tuple(char *out, const int64_t *values, int32_t count) {
+    int used = snprintf(out, TABLE_CELL, "(");
     int32_t d;
-    for (d = 0; d < count && used + 24 < size; d++) {
-        used += (size_t)snprintf(out + used, size - used, "%s%lld", d > 0 ? ", " : "", (long long)values[d]);
+    for (d = 0; d < count && used < TABLE_CELL - 32; d++) {
+        used += snprintf(out + used, 24, "%s%lld", d > 0 ? ", " : "", (long long)values[d]);
     }
-    snprintf(out + used, size - used, d < count ? ", ...)" : count == 1 ? ",)" : ")");
+    snprintf(out + used, 8, "%s", d < count ? ", ...)" : count == 1 ? ",)" : ")");
 }
 
-#define LINE "%-19.19s %-9.9s %-15.15s %-15.15s %-5.5s %-4.4s %15s %11s %9s %9s %9s\n"
-
-void consumer_begin(void) {
-    printf("  " LINE, "array", "typestr", "shape", "strides", "order", "mode", "bytes reached", "valid",
-           "least", "mean", "most");
-    printf("  ──────────────────────────────────────────────────────────────────────────────────────────"
-           "──────────────────────────────────────────\n");
-}
-
-static void row(const char *name, const cai_array *array, const char *typestr, const char *order,
-                const char *span, const summary *s, bool numbers) {
-    char shape[256], strides[256], valid[64], least[32] = "", mean[32] = "", most[32] = "";
-    tuple(shape, sizeof(shape), array->shape, array->ndim);
-    if (array->strides == NULL) {
-        snprintf(strides, sizeof(strides), "-");
-    } else {
-        tuple(strides, sizeof(strides), array->strides, array->ndim);
-    }
-    snprintf(valid, sizeof(valid), "%lld/%lld", (long long)s->valid, (long long)s->total);
-    if (numbers) {
-        snprintf(least, sizeof(least), "%.5g", s->least);
-        snprintf(mean, sizeof(mean), "%.5g", s->sum / (double)s->counted);
-        snprintf(most, sizeof(most), "%.5g", s->most);
-    }
-    printf("✓ " LINE, name, typestr, shape, strides, order, array->flags & CAI_FLAG_READONLY ? "r" : "rw",
-           span, valid, least, mean, most);
-}
-
-/* A line for each field at the top that holds a number. */
-static void fields(const cai_array *array) {
-    uint64_t i;
-    for (i = 0; i < array->descr->count; i++) {
-        const cai_field *field =
-            (const cai_field *)((const char *)array->descr->fields + i * array->descr->field_size);
-        const cai_field *found = NULL;
-        char label[64];
-        int64_t offset = 0;
-        cai_dtype type;
-        summary s;
-        if (field->name[0] == '\0' || field->nested != NULL || field->ndim != 0 ||
-            cai_descr_find(array->descr, field->name, &found, &offset, NULL) != CAI_OK ||
-            cai_dtype_parse(field->typestr, &type, NULL) != CAI_OK || !summarize(array, &type, offset, &s)) {
-            continue;
-        }
-        snprintf(label, sizeof(label), "  .%s", field->name);
-        printf("  %-19.19s %-9.9s %66s %11s %9.5g %9.5g %9.5g\n", label, field->typestr, "", "", s.least,
-               s.sum / (double)s.counted, s.most);
+static void stream_name(char *out, cai_stream stream) {
+    switch (stream) {
+    case CAI_STREAM_NONE: strcpy(out, "none"); break;
+    case CAI_STREAM_UNKNOWN: strcpy(out, "unknown"); break;
+    case CAI_STREAM_LEGACY: strcpy(out, "legacy"); break;
+    case CAI_STREAM_PER_THREAD: strcpy(out, "per-thread"); break;
+    default: snprintf(out, TABLE_CELL, "0x%llx", (unsigned long long)stream); break;
     }
 }
 
-cai_status consumer_show(const char *name, const cai_array *given) {
-    cai_array array = CAI_ARRAY_INIT;
-    cai_error why;
-    cai_dtype type;
+static void describe(const char *name, const cai_array *array) {
+    char (*cells)[TABLE_CELL] = table_row("✓");
     int64_t lower = 0, upper = 0;
-    bool c = false, f = false, numbers;
-    char span[48];
-    summary s;
-    /* Checked, then kept for as long as it is computed with. */
-    cai_status status = cai_array_validate(given, CAI_CHECK_LAYOUT, &why);
-    if (status != CAI_OK || (status = cai_array_share(given, &array, &why)) != CAI_OK) {
-        printf("✗ %-19s %s: %s\n", name, cai_status_name(status), why.message);
-        return status;
+    bool c = false, f = false;
+    /* The array is checked: these have nothing left to refuse. */
+    cai_array_span(array, &lower, &upper, NULL);
+    cai_array_is_c_contiguous(array, &c, NULL);
+    cai_array_is_f_contiguous(array, &f, NULL);
+    snprintf(cells[0], TABLE_CELL, "%s", name);
+    snprintf(cells[1], TABLE_CELL, "%s", array->typestr);
+    tuple(cells[2], array->shape, array->ndim);
+    if (array->strides == NULL) {
+        strcpy(cells[3], "-");
+    } else {
+        tuple(cells[3], array->strides, array->ndim);
     }
-    status = cai_array_dtype(&array, &type, NULL);
-    if (status == CAI_OK && (status = cai_array_span(&array, &lower, &upper, NULL)) == CAI_OK &&
-        (status = cai_array_is_c_contiguous(&array, &c, NULL)) == CAI_OK &&
-        (status = cai_array_is_f_contiguous(&array, &f, NULL)) == CAI_OK) {
-        snprintf(span, sizeof(span), "[%lld, %lld)", (long long)lower, (long long)upper);
-        numbers = summarize(&array, &type, 0, &s);
-        row(name, &array, array.typestr, c && f ? "C, F" : c ? "C" : f ? "F" : "-", span, &s, numbers);
-        if (array.descr != NULL) {
-            fields(&array);
-        }
-    }
-    cai_array_release(&array);
-    return status;
+    strcpy(cells[4], c && f ? "C, F" : c ? "C" : f ? "F" : "-");
+    strcpy(cells[5], array->flags & CAI_FLAG_READONLY ? "r" : "rw");
+    snprintf(cells[6], TABLE_CELL, "[%lld, %lld)", (long long)lower, (long long)upper);
+    stream_name(cells[7], array->stream);
 }
 
-void consumer_end(void) { fflush(stdout); }
+/* Whole numbers in full, as far as a double knows them; others with six digits. */
+static void number_text(char *out, double value) {
+    bool whole = value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
+    snprintf(out, TABLE_CELL, whole ? "%.0f" : "%.6g", value);
+}
 
-cai_status consumer_refuse(const char *name, const cai_array *array) {
-    cai_error why;
-    cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, &why);
-    if (status == CAI_OK) {
-        printf("? %s was not refused\n", name);
+static void result_row(const char *name, const char *typestr, const strided *elements) {
+    char (*cells)[TABLE_CELL] = table_row(" ");
+    summary s;
+    summarize(elements, &s);
+    snprintf(cells[0], TABLE_CELL, "%s", name);
+    snprintf(cells[1], TABLE_CELL, "%s", typestr);
+    snprintf(cells[2], TABLE_CELL, "%lld of %lld", (long long)s.valid, (long long)s.total);
+    if (s.numbers > 0) {
+        number_text(cells[3], s.least);
+        number_text(cells[4], s.sum / (double)s.numbers);
+        number_text(cells[5], s.most);
+    }
+    if (s.numbers > 0 && s.numbers < s.valid) {
+        snprintf(cells[6], TABLE_CELL, "%lld NaN left out", (long long)(s.valid - s.numbers));
+    }
+}
+
+static void remark_row(const char *name, const char *typestr, const char *remark) {
+    char (*cells)[TABLE_CELL] = table_row(" ");
+    snprintf(cells[0], TABLE_CELL, "%s", name);
+    snprintf(cells[1], TABLE_CELL, "%s", typestr);
+    snprintf(cells[6], TABLE_CELL, "%s", remark);
+}
+
+static const cai_field *field_at(const cai_descr *descr, uint64_t i) {
+    /* field_size, not sizeof: the rows may be those of a later version. */
+    return (const cai_field *)(const void *)((const char *)descr->fields + i * descr->field_size);
+}
+
+static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent, int *left);
+
+static void field_row(const char *label, const cai_descr *descr, const cai_field *field,
+                      const strided *parent, int *left) {
+    strided elements = *parent;
+    const cai_field *found = NULL;
+    int64_t offset = 0, itemsize = 0;
+    cai_status status = cai_descr_find(descr, field->name, &found, &offset, NULL);
+    if (status == CAI_OK && field->nested != NULL) {
+        status = cai_descr_itemsize(field->nested, &itemsize, NULL);
+    } else if (status == CAI_OK) {
+        status = cai_dtype_parse(field->typestr, &elements.type, NULL);
+        elements.type.code = field->dtype_code;
+        itemsize = elements.type.itemsize;
+    }
+    if (status != CAI_OK) {
+        remark_row(label, field->typestr, cai_status_name(status));
+    } else if (!strided_enter(&elements, offset, field->ndim, field->shape, itemsize)) {
+        remark_row(label, field->typestr, "too many dimensions");
+    } else if (field->nested != NULL) {
+        field_rows(label, field->nested, &elements, left);
     } else {
-        printf("✗ %-22s %s, at %s\n  %-22s %s\n", name, cai_status_name(status), why.field, "", why.message);
+        result_row(label, field->typestr, &elements);
+    }
+}
+
+/* A line for each field, nested ones under their full name, and not more lines than a person reads. */
+static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent, int *left) {
+    uint64_t i;
+    for (i = 0; i < descr->count; i++) {
+        const cai_field *field = field_at(descr, i);
+        char label[TABLE_CELL];
+        if (field->name[0] == '\0') {
+            continue; /* padding */
+        }
+        snprintf(label, sizeof(label), "%.60s.%.60s", prefix, field->name);
+        if (field->nested == NULL && --*left < 0) {
+            return;
+        }
+        if (field->nested == NULL && *left == 0 && i + 1 < descr->count) {
+            remark_row("  ...", "", "and so on");
+            return;
+        }
+        field_row(label, descr, field, parent, left);
+    }
+}
+
+static void compute(const char *name, const cai_array *array) {
+    strided elements;
+    int left = MOST_FIELDS;
+    const char *reason = strided_open(array, &elements);
+    if (reason != NULL) {
+        remark_row(name, array->typestr, reason);
+        return;
+    }
+    result_row(name, array->typestr, &elements);
+    if (array->descr != NULL) {
+        field_rows("  ", array->descr, &elements, &left);
+    }
+}
+
+void consumer_print(void) {
+    static const char *const description[TABLE_COLUMNS + 1] = {
+        "array", "typestr", "shape", "strides", "order", "mode", "bytes reached", "stream", NULL};
+    static const char *const results[] = {"array", "typestr", "valid",  "least",
+                                          "mean",  "most",    "remark", NULL};
+    int i;
+    printf("What the consumer was handed, checked, and keeps:\n\n");
+    table_begin(description, "<<<<<<><");
+    for (i = 0; i < kept_count; i++) {
+        describe(kept[i].name, &kept[i].array);
+    }
+    table_print();
+    printf("\nWhat it reads, now that the producer has closed:\n\n");
+    table_begin(results, "<<>>>><");
+    for (i = 0; i < kept_count; i++) {
+        compute(kept[i].name, &kept[i].array);
+    }
+    table_print();
+    printf("\nWhat it refused:\n\n");
+    for (i = 0; i < refused_count; i++) {
+        printf("  ✗  %-22s %s, at %s\n", refused[i].name, cai_status_name(refused[i].why.code),
+               refused[i].why.field);
+        print_wrapped(refused[i].why.message, 28);
     }
     fflush(stdout);
-    return status;
+}
+
+void consumer_close(void) {
+    while (kept_count > 0) {
+        cai_array_release(&kept[--kept_count].array);
+    }
+    refused_count = 0;
 }

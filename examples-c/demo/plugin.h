@@ -22,20 +22,25 @@ typedef struct {
     void (*drop)(void *keeper);
 } demo_source;
 
-/* The producer. Takes the source over, then exports it in several forms; each export has a name and comes
- * with a reference of its own. producer_close gives up what the producer itself holds. */
+/*
+ * The producer. Takes the source over, then exports it in several forms; each export has a name and comes
+ * with a reference of its own. producer_expected is what a check of that form must answer: the last ones are
+ * wrong on purpose. producer_close gives up what the producer itself holds.
+ */
 EXPORT cai_status producer_open(const demo_source *source, cai_error *why);
 EXPORT int producer_count(void);
 EXPORT const char *producer_name(int index);
+EXPORT cai_status producer_expected(int index);
 EXPORT cai_status producer_export(int index, cai_array *out, cai_error *why);
 EXPORT void producer_close(void);
 EXPORT void producer_owners(int *made, int *destroyed);
 
-/* The consumer. Checks an array, computes over it and prints a row; or prints why it refuses it, and returns
- * the status. */
-EXPORT void consumer_begin(void);
-EXPORT cai_status consumer_show(const char *name, const cai_array *array);
-EXPORT void consumer_end(void);
-EXPORT cai_status consumer_refuse(const char *name, const cai_array *array);
+/*
+ * The consumer. Checks an array and keeps it, or remembers why it refused it; `name` must live on. Then
+ * prints all that it has, and lets go of it.
+ */
+EXPORT cai_status consumer_take(const char *name, const cai_array *array);
+EXPORT void consumer_print(void);
+EXPORT void consumer_close(void);
 
 #endif

@@ -53,8 +53,8 @@ struct cai_array;
  */
 #define CAI_ARRAY_INIT                                                                                       \
     {                                                                                                        \
-        (uint32_t)sizeof(cai_array), 0, NULL, NULL, NULL, NULL, 0, CAI_PROTOCOL_VERSION, 0, {0}, NULL, NULL, \
-            0, 0, NULL, {0, 0}, NULL, 0                                                                      \
+        sizeof(cai_array), 0, NULL, NULL, NULL, NULL, 0, CAI_PROTOCOL_VERSION, 0, {0}, NULL, NULL, 0, 0,     \
+            NULL, {0, 0}, NULL, 0                                                                            \
     }
 
 /**
@@ -1071,8 +1071,8 @@ cai_status cai_array_is_native(const struct cai_array *array,
  * `out`: bytes. Written on success only.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
- * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, or `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no
- * whole number of bytes.
+ * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no whole
+ * number of bytes, or, where a list has more than 32 fields, `CAI_ERR_NO_MEMORY`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API
@@ -1139,7 +1139,7 @@ cai_status cai_descr_parse(const char *text,
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize` says of a
  * malformed list.
- * Thread safety: any thread; allocates.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API
 cai_status cai_descr_format(const struct cai_descr *descr,
@@ -1401,7 +1401,8 @@ cai_status cai_array_new(const struct cai_array *description,
  * `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`, `CAI_ERR_BYTE_OFFSET`,
  * `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
  * `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
- * `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE` or `CAI_ERR_MASK_DEPTH`. What is wrong
+ * `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH` or, where a list has
+ * more than 32 fields, `CAI_ERR_NO_MEMORY`. What is wrong
  * inside a mask has a `field` that begins with `mask.`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
@@ -1450,16 +1451,15 @@ static inline cai_status cai_inline_retain(const cai_array *array) {
  */
 static inline void cai_inline_release(cai_array *array) {
     cai_owner *owner;
-    size_t size;
+    uint32_t size;
     if (array == NULL) {
         return;
     }
     owner = array->owner;
     size = array->struct_size;
-    if (size < 16 || size > 4096) {
-        size = 16;
-    }
-    memset(&array->flags, 0, size - offsetof(cai_array, flags));
+    /* Never initialized: touch no more than what every version begins with. */
+    memset(array, 0, size < 16 || size > 4096 ? 16 : size);
+    array->struct_size = size;
     if (owner != NULL && owner->ops != NULL && owner->ops->struct_size >= sizeof(*owner->ops) &&
         owner->ops->retain != NULL && owner->ops->release != NULL) {
         owner->ops->release(owner);

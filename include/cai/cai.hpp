@@ -321,6 +321,7 @@ template <class T, std::size_t N> class view {
 
     explicit view(const cai_array &array) : view(array, false) {}
     explicit view(const cai::array &array) : view(array.get(), false) {}
+    explicit view(cai::array &&) = delete; // it would outlive its array
     view(const cai_array &array, allow_mask_t) : view(array, true) {}
     view(const cai::array &array, allow_mask_t) : view(array.get(), true) {}
 

@@ -86,6 +86,9 @@ fn too_large<T>(field: &str) -> Result<T> {
 fn names_are_unique(descr: Descr) -> Result<()> {
     let duplicate = |index: usize, name: &str| fail!(CAI_ERR_DESCR_NAME, "[{index}].name"; found "\"{name}\" a second time"; expected "a name of its own");
     let mut set = HashSet::new();
+    if descr.count > FEW_NAMES && set.try_reserve(descr.count as usize * 2).is_err() {
+        return Err(Failure::no_memory(descr.count as usize * 2 * size_of::<&str>()));
+    }
     for (index, field) in descr.fields().enumerate() {
         let at = |failure: Failure| failure.within(format_args!("[{index}]"));
         let name = field.name().map_err(at)?;

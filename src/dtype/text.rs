@@ -5,7 +5,6 @@
 //! Python's literals and JSON's are both taken: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and
 //! `[["x", "<f4"], ["m", "<i4", [2, 3]]]`. What is written is Python.
 
-use std::ffi::CString;
 use std::fmt::{self, Write};
 use std::ptr;
 
@@ -15,72 +14,93 @@ use crate::raw::Descr;
 
 /// A list of fields that was read from a text, with all the memory that its rows point to.
 pub struct Fields {
-    descr: Box<cai_descr>,
+    // One element, whose place does not change.
+    descr: Vec<cai_descr>,
     // What the pointers in the list point to.
     _rows: Vec<cai_field>,
-    _names: Vec<CString>,
-    _shapes: Vec<Box<[i64]>>,
+    _names: Vec<Name>,
+    _shapes: Vec<Vec<i64>>,
     _nested: Vec<Fields>,
+}
+
+/// A name with its NUL.
+type Name = Vec<u8>;
+
+/// Appends, or says that memory has run out.
+fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
+    match list.try_reserve(1) {
+        Ok(()) => {
+            list.push(value);
+            Ok(())
+        }
+        Err(_) => Err(Failure::no_memory(size_of::<T>())),
+    }
 }
 
 impl Fields {
     /// The list, valid while `self` is.
     pub fn as_ptr(&self) -> *const cai_descr {
-        &raw const *self.descr
+        self.descr.as_ptr()
     }
 
-    fn new(rows: Vec<Row>) -> Self {
-        let (mut names, mut shapes, mut nested) = (Vec::new(), Vec::new(), Vec::new());
-        let rows: Vec<cai_field> = rows
-            .into_iter()
-            .map(|row| {
-                let mut raw = cai_field {
-                    name: row.name.as_ptr(),
-                    title: row.title.as_ref().map_or(ptr::null(), |title| title.as_ptr()),
-                    typestr: [0; CAI_TYPESTR_SIZE],
-                    nested: ptr::null(),
-                    shape: if row.shape.is_empty() { ptr::null() } else { row.shape.as_ptr() },
-                    ndim: row.shape.len() as i32,
-                    dtype_code: abi::CAI_DTYPE_NONE,
-                    reserved: 0,
-                };
-                match row.kind {
-                    Kind::Typestr(text) => {
-                        for (to, from) in raw.typestr.iter_mut().zip(text.bytes()) {
-                            *to = from as std::ffi::c_char;
-                        }
-                    }
-                    Kind::Nested(rows) => {
-                        let fields = Fields::new(rows);
-                        raw.nested = fields.as_ptr();
-                        nested.push(fields);
+    fn new(rows: Vec<Row>) -> Result<Self> {
+        let mut fields = Fields {
+            descr: Vec::new(),
+            _rows: Vec::new(),
+            _names: Vec::new(),
+            _shapes: Vec::new(),
+            _nested: Vec::new(),
+        };
+        for row in rows {
+            let mut raw = cai_field {
+                name: row.name.as_ptr().cast(),
+                title: row.title.as_ref().map_or(ptr::null(), |title| title.as_ptr().cast()),
+                typestr: [0; CAI_TYPESTR_SIZE],
+                nested: ptr::null(),
+                shape: if row.shape.is_empty() { ptr::null() } else { row.shape.as_ptr() },
+                ndim: row.shape.len() as i32,
+                dtype_code: abi::CAI_DTYPE_NONE,
+                reserved: 0,
+            };
+            match row.kind {
+                Kind::Typestr(text) => {
+                    for (to, from) in raw.typestr.iter_mut().zip(text) {
+                        *to = from as std::ffi::c_char;
                     }
                 }
-                names.push(row.name);
-                names.extend(row.title);
-                shapes.push(row.shape);
-                raw
-            })
-            .collect();
-        let descr = Box::new(cai_descr {
+                Kind::Nested(rows) => {
+                    let nested = Fields::new(rows)?;
+                    raw.nested = nested.as_ptr();
+                    push(&mut fields._nested, nested)?;
+                }
+            }
+            push(&mut fields._names, row.name)?;
+            if let Some(title) = row.title {
+                push(&mut fields._names, title)?;
+            }
+            push(&mut fields._shapes, row.shape)?;
+            push(&mut fields._rows, raw)?;
+        }
+        let descr = cai_descr {
             struct_size: size_of::<cai_descr>() as u32,
             field_size: size_of::<cai_field>() as u32,
-            count: rows.len() as u64,
-            fields: rows.as_ptr(),
-        });
-        Fields { descr, _rows: rows, _names: names, _shapes: shapes, _nested: nested }
+            count: fields._rows.len() as u64,
+            fields: fields._rows.as_ptr(),
+        };
+        push(&mut fields.descr, descr)?;
+        Ok(fields)
     }
 }
 
 struct Row {
-    name: CString,
-    title: Option<CString>,
+    name: Name,
+    title: Option<Name>,
     kind: Kind,
-    shape: Box<[i64]>,
+    shape: Vec<i64>,
 }
 
 enum Kind {
-    Typestr(String),
+    Typestr([u8; CAI_TYPESTR_SIZE]),
     Nested(Vec<Row>),
 }
 
@@ -92,7 +112,7 @@ pub fn parse(text: &str) -> Result<Fields> {
     if reader.at < text.len() {
         return reader.expected("the end of the text");
     }
-    Ok(Fields::new(rows))
+    Fields::new(rows)
 }
 
 struct Reader<'a> {
@@ -171,7 +191,8 @@ impl Reader<'_> {
                 return fail!(CAI_ERR_DESCR_COUNT, "text"; found "{} fields", self.fields;
                     expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
             }
-            rows.push(self.row(depth)?);
+            let row = self.row(depth)?;
+            push(&mut rows, row)?;
             more = self.more(']')?;
         }
         Ok(rows)
@@ -190,11 +211,13 @@ impl Reader<'_> {
             Kind::Nested(self.list(depth + 1)?)
         } else {
             let typestr = self.string()?;
-            if typestr.is_empty() || typestr.len() >= CAI_TYPESTR_SIZE || typestr.contains('\0') {
-                return fail!(CAI_ERR_TYPESTR_LENGTH, "text"; found "\"{}\" before byte {}", typestr.escape_debug(), self.at;
+            if typestr.is_empty() || typestr.len() >= CAI_TYPESTR_SIZE || typestr.contains(&0) {
+                return fail!(CAI_ERR_TYPESTR_LENGTH, "text"; found "\"{}\" before byte {}", typestr.escape_ascii(), self.at;
                     expected "1 to {} characters", CAI_TYPESTR_SIZE - 1);
             }
-            Kind::Typestr(typestr)
+            let mut characters = [0; CAI_TYPESTR_SIZE];
+            characters[..typestr.len()].copy_from_slice(&typestr);
+            Kind::Typestr(characters)
         };
         let mut shape = Vec::new();
         if self.more(close)? {
@@ -203,10 +226,10 @@ impl Reader<'_> {
                 return self.expected("the end of the field");
             }
         }
-        Ok(Row { name, title, kind, shape: shape.into() })
+        Ok(Row { name, title, kind, shape })
     }
 
-    fn names(&mut self) -> Result<(CString, Option<CString>)> {
+    fn names(&mut self) -> Result<(Name, Option<Name>)> {
         let Some(close) = self.open() else { return Ok((self.name()?, None)) };
         let title = self.name()?;
         if !self.more(close)? {
@@ -219,28 +242,29 @@ impl Reader<'_> {
         Ok((name, Some(title)))
     }
 
-    fn name(&mut self) -> Result<CString> {
-        let name = self.string()?;
-        CString::new(name).map_err(|error| {
-            Failure::new(
-                abi::CAI_ERR_DESCR_NAME,
-                format_args!("text"),
-                format_args!("a NUL in a name before byte {}", self.at),
-                format_args!("\"{}\" without it", error.into_vec().escape_ascii()),
-            )
-        })
+    fn name(&mut self) -> Result<Name> {
+        let mut name = self.string()?;
+        if name.contains(&0) {
+            return fail!(CAI_ERR_DESCR_NAME, "text"; found "a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at;
+                expected "a name without it");
+        }
+        push(&mut name, 0)?;
+        Ok(name)
     }
 
     fn shape(&mut self) -> Result<Vec<i64>> {
-        let Some(close) = self.open() else { return Ok(vec![self.extent()?]) };
         let mut shape = Vec::new();
+        let Some(close) = self.open() else {
+            push(&mut shape, self.extent()?)?;
+            return Ok(shape);
+        };
         let mut more = !self.take(close);
         while more {
             if shape.len() == abi::CAI_MAX_NDIM as usize {
                 return fail!(CAI_ERR_DESCR_SHAPE, "text"; found "more extents at byte {}", self.at;
                     expected "at most {}", abi::CAI_MAX_NDIM);
             }
-            shape.push(self.extent()?);
+            push(&mut shape, self.extent()?)?;
             more = self.more(close)?;
         }
         Ok(shape)
@@ -258,20 +282,24 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<String> {
+    /// A text in quotes, as UTF-8.
+    fn string(&mut self) -> Result<Vec<u8>> {
         self.space();
         let quote = match self.peek() {
             Some(c @ ('\'' | '"')) => c,
             _ => return self.expected("a text in quotes"),
         };
         self.at += 1;
-        let mut out = String::new();
+        let mut out = Vec::new();
         loop {
-            match self.next() {
+            let c = match self.next() {
                 None => return self.expected("the closing quote"),
                 Some(c) if c == quote => return Ok(out),
-                Some('\\') => out.push(self.escape()?),
-                Some(c) => out.push(c),
+                Some('\\') => self.escape()?,
+                Some(c) => c,
+            };
+            for &byte in c.encode_utf8(&mut [0; 4]).as_bytes() {
+                push(&mut out, byte)?;
             }
         }
     }
@@ -320,43 +348,36 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a list of fields as Python prints it. The fields must have been checked.
-pub fn format(descr: Descr) -> Result<String> {
-    let mut out = String::new();
-    write_list(&mut out, descr)?;
-    Ok(out)
-}
-
-fn write_list(out: &mut String, descr: Descr) -> Result<()> {
-    out.push('[');
+/// Writes a list of fields as Python prints it, in pieces that go to `out`. The fields must have been checked.
+pub fn format(descr: Descr, out: &mut dyn Write) -> Result<()> {
+    // An error means that `out` wants no more, which is its own business.
+    let _ = out.write_char('[');
     for (index, field) in descr.fields().enumerate() {
-        out.push_str(if index == 0 { "(" } else { ", (" });
-        let name = field.name()?;
-        // Writing to a string cannot fail.
+        let name = Quoted(field.name()?);
+        let _ = out.write_str(if index == 0 { "(" } else { ", (" });
         let _ = match field.title()? {
-            Some(title) => write!(out, "({}, {})", Quoted(title), Quoted(name)),
-            None => write!(out, "{}", Quoted(name)),
+            Some(title) => write!(out, "({}, {name})", Quoted(title)),
+            None => write!(out, "{name}"),
         };
-        out.push_str(", ");
+        let _ = out.write_str(", ");
         match field.nested()? {
-            Some(nested) => write_list(out, nested)?,
+            Some(nested) => format(nested, out)?,
             None => {
                 let typestr = crate::raw::typestr(&field.raw.typestr).unwrap_or_default();
                 let _ = write!(out, "'{}'", typestr.escape_ascii());
             }
         }
-        let shape = field.shape()?;
-        if let [first, rest @ ..] = shape {
-            let _ = write!(out, ", ({first},");
-            for (index, extent) in rest.iter().enumerate() {
-                let comma = if index + 1 < rest.len() { "," } else { "" };
-                let _ = write!(out, " {extent}{comma}");
+        if let [first, rest @ ..] = field.shape()? {
+            let _ = write!(out, ", ({first}");
+            for extent in rest {
+                let _ = write!(out, ", {extent}");
             }
-            out.push(')');
+            // Python's tuple of one has a comma.
+            let _ = out.write_str(if rest.is_empty() { ",)" } else { ")" });
         }
-        out.push(')');
+        let _ = out.write_char(')');
     }
-    out.push(']');
+    let _ = out.write_char(']');
     Ok(())
 }
 

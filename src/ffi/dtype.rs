@@ -1,6 +1,8 @@
 //! Types of elements, for C.
 
 use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::ptr::null_mut;
 
 use super::guard::{guard, guard_bool};
 use super::ptr::{array, given};
@@ -167,8 +169,8 @@ unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<
 /// `out`: bytes. Written on success only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
-/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, or `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no
-/// whole number of bytes.
+/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no whole
+/// number of bytes, or, where a list has more than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_descr_itemsize(
@@ -303,7 +305,7 @@ pub unsafe extern "C" fn cai_descr_parse(
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize` says of a
 /// malformed list.
-/// Thread safety: any thread; allocates.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_descr_format(
     descr: *const cai_descr,
@@ -318,21 +320,40 @@ pub unsafe extern "C" fn cai_descr_format(
             given(buffer, "buffer")?;
         }
         // SAFETY: not NULL; handed on.
-        let text = text::format(unsafe { checked(descr, "descr") }?)?;
+        let fields = unsafe { checked(descr, "descr") }?;
+        // Measured first, so that nothing is written unless all of it fits.
+        let mut measure = Buffer { to: null_mut(), used: 0 };
+        text::format(fields, &mut measure)?;
+        let length = measure.used;
         if !buffer.is_null() {
-            if size <= text.len() {
-                return fail!(CAI_ERR_BUFFER_SIZE, "size"; found "{size}"; expected "at least {}", text.len() + 1);
+            if size <= length {
+                return fail!(CAI_ERR_BUFFER_SIZE, "size"; found "{size}"; expected "at least {}", length + 1);
             }
-            // SAFETY: not NULL; `size` characters are writable by contract, and the text and a NUL fit.
-            unsafe {
-                buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
-                buffer.add(text.len()).write(0);
-            }
+            text::format(fields, &mut Buffer { to: buffer.cast(), used: 0 })?;
+            // SAFETY: `size` characters are writable by contract, and `length` is below that.
+            unsafe { buffer.add(length).write(0) };
         }
         if !out_length.is_null() {
             // SAFETY: not NULL; writable by contract.
-            unsafe { out_length.write(text.len()) };
+            unsafe { out_length.write(length) };
         }
         Ok(())
     })
+}
+
+/// A caller's buffer that is known to be large enough, or none, to measure.
+struct Buffer {
+    to: *mut u8,
+    used: usize,
+}
+
+impl fmt::Write for Buffer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if !self.to.is_null() {
+            // SAFETY: only `cai_descr_format` makes these; it has measured that everything fits.
+            unsafe { self.to.add(self.used).copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        }
+        self.used += text.len();
+        Ok(())
+    }
 }

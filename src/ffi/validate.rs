@@ -22,7 +22,8 @@ use crate::validate;
 /// `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`, `CAI_ERR_BYTE_OFFSET`,
 /// `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
 /// `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
-/// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE` or `CAI_ERR_MASK_DEPTH`. What is wrong
+/// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH` or, where a list has
+/// more than 32 fields, `CAI_ERR_NO_MEMORY`. What is wrong
 /// inside a mask has a `field` that begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]

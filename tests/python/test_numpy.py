@@ -7,9 +7,11 @@ is not listed fails.
 
 import ctypes
 import itertools
+import pathlib
 import random
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -293,3 +295,24 @@ def test_layouts(cai):
             assert cai.cai_array_may_overlap(ours, theirs, truth, None) == 0
             assert truth.value == np.may_share_memory(array, other)
         previous = (array, ours, keep)
+
+
+def test_opaque_types(cai):
+    """Types that NumPy cannot name: what ml_dtypes writes for each is taken with its code, and with no other size."""
+    header = (pathlib.Path(__file__).resolve().parents[2] / "include/cai/cai.h").read_text()
+    codes = {name: int(code) for name, code in re.findall(r"#define CAI_DTYPE_(\w+) (\d+)", header)}
+    met = 0
+    for name, code in codes.items():
+        if not hasattr(ml_dtypes, name.lower()):
+            assert name in {"NONE", "FLOAT4_E2M1FN_X2"}, name
+            continue
+        dtype = np.dtype(getattr(ml_dtypes, name.lower()))
+        ours = T.new_array(data=4096, typestr=dtype.str.encode(), dtype_code=code, stream=T.STREAM_NONE)
+        assert cai.cai_array_validate(ours, T.CHECK_LAYOUT, None) == 0, (name, dtype.str)
+        ours.typestr = b"<V3"
+        assert cai.cai_status_name(cai.cai_array_validate(ours, T.CHECK_LAYOUT, None)) == b"CAI_ERR_DTYPE_CODE"
+        met += 1
+    # And there is a code for every type of theirs.
+    theirs = {name for name in dir(ml_dtypes) if re.fullmatch(r"b?float\d+\w*|u?int\d", name)}
+    assert {name.lower() for name in codes} >= theirs, theirs - {name.lower() for name in codes}
+    assert met == len(codes) - 2

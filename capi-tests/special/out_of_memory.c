@@ -1,0 +1,145 @@
+/*
+ * Every function that allocates, with the n-th allocation failing, for every n: the status says so, nothing has
+ * changed hands, nothing leaks, and the next call works. Stands in for malloc, so it is a program of its own.
+ */
+#include "cai_test.h"
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void __libc_free(void *memory);
+
+static long budget = -1; /* allocations until the next one fails; negative: none fails */
+static long balance;     /* allocations that were not freed */
+
+static bool fails(void) {
+    if (budget == 0) {
+        return true;
+    }
+    budget -= budget > 0;
+    return false;
+}
+
+static void *count(void *memory) {
+    balance += memory != NULL;
+    return memory;
+}
+
+void *malloc(size_t size) { return fails() ? NULL : count(__libc_malloc(size)); }
+void *calloc(size_t n, size_t size) { return fails() ? NULL : count(__libc_calloc(n, size)); }
+void *realloc(void *old, size_t size) {
+    void *memory = fails() ? NULL : __libc_realloc(old, size);
+    balance += memory != NULL && old == NULL;
+    return memory;
+}
+void free(void *memory) {
+    balance -= memory != NULL;
+    __libc_free(memory);
+}
+
+static int destroyed;
+static cai_array description, mask;
+
+static cai_status owner_new(cai_error *error) {
+    cai_owner *owner = NULL;
+    cai_status status = cai_owner_new(&destroyed, count_destroy, &owner, error);
+    ASSERT((status == CAI_OK) == (owner != NULL));
+    cai_owner_release(owner);
+    return status;
+}
+
+static cai_status array_new(cai_error *error) {
+    cai_array out = CAI_ARRAY_INIT;
+    cai_status status;
+    ASSERT_STATUS(CAI_OK, cai_owner_retain(description.owner, NULL));
+    status = cai_array_new(&description, &out, error);
+    ASSERT((status == CAI_OK) == (out.owner != NULL));
+    if (status == CAI_OK) {
+        cai_array_release(&out);
+    } else {
+        cai_owner_release(description.owner);
+    }
+    return status;
+}
+
+static cai_status descr_parse(cai_error *error) {
+    const cai_descr *descr = NULL;
+    cai_owner *owner = NULL;
+    cai_status status = cai_descr_parse("[('x', '<f4'), (('title', 'y'), [('a', '<i4', (2, 3)), ('b', '|u1')]), ('', '|V4')]",
+                                        &descr, &owner, error);
+    ASSERT((status == CAI_OK) == (owner != NULL) && (status == CAI_OK) == (descr != NULL));
+    cai_owner_release(owner);
+    return status;
+}
+
+static cai_descr many;
+
+static cai_status many_fields(cai_error *error) {
+    int64_t size;
+    return cai_descr_itemsize(&many, &size, error);
+}
+
+/* Fails anyway; without memory for the words, that is the status. */
+static cai_status refused(cai_error *error) {
+    cai_array array = description;
+    cai_status status;
+    array.stream = 0;
+    status = cai_array_validate(&array, CAI_CHECK_LAYOUT, error);
+    return status == CAI_ERR_STREAM_ZERO ? CAI_OK : status;
+}
+
+static void drive(const char *name, cai_status (*call)(cai_error *), long least) {
+    long n, before;
+    cai_status status;
+    cai_error error;
+    for (n = 0;; n++) {
+        before = balance;
+        memset(&error, 0x55, sizeof(error));
+        budget = n;
+        status = call(&error);
+        budget = -1;
+        ASSERT(balance == before);
+        if (status == CAI_OK) {
+            break;
+        }
+        ASSERT_STATUS(CAI_ERR_NO_MEMORY, status);
+        ASSERT(error.code == CAI_ERR_NO_MEMORY && strlen(error.message) > 0);
+        ASSERT_STATUS(CAI_OK, call(&error));
+    }
+    printf("%s: %ld allocations\n", name, n);
+    ASSERT(n >= least);
+}
+
+int main(void) {
+    static cai_field rows[40];
+    static char names[40][16];
+    int i;
+    for (i = 0; i < 40; i++) {
+        sprintf(names[i], "f%d", i % 100);
+        rows[i].name = names[i];
+        memcpy(rows[i].typestr, "|u1", 4);
+    }
+    many.struct_size = sizeof(many);
+    many.field_size = sizeof(rows[0]);
+    many.count = 40;
+    many.fields = rows;
+
+    description = valid_array();
+    description.owner = counting_owner(&destroyed);
+    mask = valid_array();
+    set_typestr(&mask, "|b1");
+    mask.owner = counting_owner(&destroyed);
+    description.mask = &mask;
+
+    puts("begin"); /* lets stdio have its buffer */
+    drive("cai_owner_new", owner_new, 1);
+    drive("cai_array_new", array_new, 1);
+    drive("cai_descr_parse", descr_parse, 10);
+    drive("more than 32 fields", many_fields, 1);
+    drive("a refusal", refused, 1);
+    destroyed = 0;
+    cai_array_release(&description);
+    cai_array_release(&mask);
+    ASSERT(destroyed == 2);
+    return 0;
+}
