@@ -258,6 +258,16 @@ struct cai_array;
 #define CAI_DTYPE_FLOAT4_E2M1FN_X2 260
 
 /**
+ * 1-bit signed integer (0 or -1), one in a byte.
+ */
+#define CAI_DTYPE_INT1 261
+
+/**
+ * 1-bit unsigned integer, one in a byte.
+ */
+#define CAI_DTYPE_UINT1 262
+
+/**
  * The most dimensions an array may have.
  */
 #define CAI_MAX_NDIM 64

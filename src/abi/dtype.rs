@@ -80,6 +80,10 @@ pub const CAI_DTYPE_INT2: u16 = 258;
 pub const CAI_DTYPE_UINT2: u16 = 259;
 /// 4-bit floats as `CAI_DTYPE_FLOAT4_E2M1FN`, two in a byte: extents and strides count bytes.
 pub const CAI_DTYPE_FLOAT4_E2M1FN_X2: u16 = 260;
+/// 1-bit signed integer (0 or -1), one in a byte.
+pub const CAI_DTYPE_INT1: u16 = 261;
+/// 1-bit unsigned integer, one in a byte.
+pub const CAI_DTYPE_UINT1: u16 = 262;
 
 /// A typestr, taken apart. Its layout never changes.
 ///

@@ -267,7 +267,7 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
         abi::CAI_DTYPE_NONE => return Ok(dtype),
         abi::CAI_DTYPE_BFLOAT16 => 2,
         abi::CAI_DTYPE_FLOAT8_E3M4..=abi::CAI_DTYPE_FLOAT4_E2M1FN => 1,
-        abi::CAI_DTYPE_INT4..=abi::CAI_DTYPE_FLOAT4_E2M1FN_X2 => 1,
+        abi::CAI_DTYPE_INT4..=abi::CAI_DTYPE_UINT1 => 1,
         _ => {
             return fail!(CAI_ERR_DTYPE_CODE, "dtype_code"; found "{code}"; expected "0 or one of the CAI_DTYPE_ codes");
         }
