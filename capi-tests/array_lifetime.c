@@ -140,6 +140,8 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
     }
     ASSERT_STATUS(CAI_OK, status);
     ASSERT(*destroyed == 0);
+    ASSERT(array.owner == NULL && array.data == test_data + 1000); /* moved: letting go again does nothing */
+    cai_array_release(&array);
     cai_array_release(&mask); /* the producer's reference to its mask; the block has one of its own */
     ASSERT(*mask_destroyed == 0);
     ASSERT(out->event == shape && out->context == strides);

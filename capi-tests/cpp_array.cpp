@@ -122,18 +122,18 @@ void views() {
     ASSERT(r(0, 0) == 11 && r(2, 3) == 100 && r(1, 1) == 6);
     throws(CAI_ERR_ARGUMENT, "index[1]", "found 4, expected 0 to below 4", [&] { (void)r.at(0, 4); });
     throws(CAI_ERR_ARGUMENT, "index[0]", "found -1", [&] { (void)r.at(-1, 0); });
-    throws(CAI_ERR_ARGUMENT, "typestr", "found <f4, expected kind f of 8 bytes",
+    throws(CAI_ERR_UNSUPPORTED, "typestr", "found <f4, expected kind f of 8 bytes",
            [&] { cai::view<double, 2> x(a); });
-    throws(CAI_ERR_ARGUMENT, "typestr", "kind i", [&] { cai::view<std::int32_t, 2> x(a); });
-    throws(CAI_ERR_ARGUMENT, "ndim", "found 2, expected 3", [&] { cai::view<float, 3> x(a); });
-    throws(CAI_ERR_ARGUMENT, "ndim", "found 2, expected 0", [&] { cai::view<float, 0> x(a); });
+    throws(CAI_ERR_UNSUPPORTED, "typestr", "kind i", [&] { cai::view<std::int32_t, 2> x(a); });
+    throws(CAI_ERR_UNSUPPORTED, "ndim", "found 2, expected 3", [&] { cai::view<float, 3> x(a); });
+    throws(CAI_ERR_UNSUPPORTED, "ndim", "found 2, expected 0", [&] { cai::view<float, 0> x(a); });
 
     a = describe();
     a.flags = CAI_FLAG_READONLY;
-    throws(CAI_ERR_ARGUMENT, "flags", "read-only", [&] { cai::view<float, 2> x(a); });
+    throws(CAI_ERR_UNSUPPORTED, "flags", "read-only", [&] { cai::view<float, 2> x(a); });
     cai::view<const float, 2> constant(a);
     a = describe(">f4");
-    throws(CAI_ERR_ARGUMENT, "typestr", ">f4", [&] { cai::view<float, 2> x(a); });
+    throws(CAI_ERR_UNSUPPORTED, "typestr", ">f4", [&] { cai::view<float, 2> x(a); });
     a = describe();
     a.data = reinterpret_cast<char *>(test_data) + 2;
     throws(CAI_ERR_ALIGNMENT, "data", "multiple of 4", [&] { cai::view<float, 2> x(a); });
@@ -141,7 +141,7 @@ void views() {
     cai_array mask = describe("|b1");
     a = describe();
     a.mask = &mask;
-    throws(CAI_ERR_ARGUMENT, "mask", "allow_mask", [&] { cai::view<float, 2> x(a); });
+    throws(CAI_ERR_UNSUPPORTED, "mask", "allow_mask", [&] { cai::view<float, 2> x(a); });
     cai::view<float, 2> masked(a, cai::allow_mask);
     cai::view<bool, 2> valid(mask);
     cai::view<std::byte, 2> bytes(mask);
@@ -175,7 +175,7 @@ namespace {
 
 void own_types() {
     cai_array a = describe("<V2");
-    throws(CAI_ERR_ARGUMENT, "typestr", "kind V of 2 bytes, dtype_code 4",
+    throws(CAI_ERR_UNSUPPORTED, "typestr", "kind V of 2 bytes, dtype_code 4",
            [&] { cai::view<brain_float, 2> x(a); });
     a.dtype_code = CAI_DTYPE_BFLOAT16;
     cai::view<brain_float, 2> v(a);

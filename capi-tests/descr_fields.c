@@ -322,9 +322,53 @@ static void longer_rows(void) {
     ASSERT(size == 12);
     ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "b", &found, &offset, NULL));
     ASSERT(found == &rows[1].field && offset == 4);
+    ASSERT(cai_inline_field(&descr, 1) == &rows[1].field);
+}
+
+/* A walk over all rows, as a consumer that takes structures apart does it. */
+static void walk(void) {
+    static const char text[] = "[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), ('z', [('re', '<f4'), "
+                               "('im', '<f4')], (2,)), ('b', '<V2')]";
+    static const int64_t offsets[] = {0, 2, 4, 28, 44, 46};
+    static const char kinds[] = "uViVV";
+    const cai_descr *descr = NULL;
+    cai_owner *owner = NULL;
+    cai_field row;
+    cai_error error;
+    cai_dtype dtype;
+    int64_t offset = 0, size = -1;
+    uint64_t i;
+    ASSERT_STATUS(CAI_OK, cai_descr_parse(text, &descr, &owner, NULL));
+    for (i = 0; i < descr->count; i++) {
+        const cai_field *field = cai_inline_field(descr, i);
+        ASSERT(field == &descr->fields[i] && offset == offsets[i]);
+        ASSERT_STATUS(CAI_OK, cai_field_nbytes(field, &size, NULL));
+        ASSERT_STATUS(CAI_OK, cai_field_dtype(field, &dtype, NULL));
+        ASSERT(dtype.kind == kinds[i]);
+        offset += size;
+    }
+    ASSERT(offset == offsets[5] && cai_inline_field(descr, 5) == NULL);
+    ASSERT_STATUS(CAI_OK, cai_field_dtype(cai_inline_field(descr, 3), &dtype, NULL));
+    ASSERT(dtype.itemsize == 8 && dtype.bits == 64);
+    /* The code is part of the type; a malformed row says where. */
+    row = *cai_inline_field(descr, 4);
+    row.dtype_code = CAI_DTYPE_BFLOAT16;
+    ASSERT_STATUS(CAI_OK, cai_field_dtype(&row, &dtype, NULL));
+    ASSERT(dtype.code == CAI_DTYPE_BFLOAT16);
+    row = field("t", "|t3");
+    ASSERT_STATUS(CAI_OK, cai_field_dtype(&row, &dtype, NULL));
+    ASSERT(dtype.bits == 3 && dtype.itemsize == 0);
+    ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_field_nbytes(&row, &size, &error));
+    ASSERT_TEXT("field", error.field);
+    row = field("t", "<f3");
+    ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_field_nbytes(&row, &size, &error));
+    ASSERT_TEXT("field.typestr", error.field);
+    ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_field_dtype(&row, &dtype, NULL));
+    cai_owner_release(owner);
 }
 
 int main(void) {
+    walk();
     measures();
     rules();
     nesting();

@@ -48,6 +48,15 @@ int main(void) {
     REFUSES("name", cai_descr_find(&descr, NULL, &out_field, &number, e));
     REFUSES("out_field", cai_descr_find(&descr, "x", NULL, &number, e));
     REFUSES("out_offset", cai_descr_find(&descr, "x", &out_field, NULL, e));
+    REFUSES("field", cai_field_dtype(NULL, &dtype, e));
+    REFUSES("field", cai_field_nbytes(NULL, &number, e));
+    {
+        cai_field row;
+        memset(&row, 0, sizeof(row));
+        REFUSES("out", cai_field_dtype(&row, NULL, e));
+        REFUSES("out", cai_field_nbytes(&row, NULL, e));
+    }
+    ASSERT(cai_inline_field(NULL, 0) == NULL && cai_inline_field(&descr, 0) == NULL);
     REFUSES("text", cai_descr_parse(NULL, &out_descr, &owner, e));
     REFUSES("out_descr", cai_descr_parse("[]", NULL, &owner, e));
     REFUSES("out_owner", cai_descr_parse("[]", &out_descr, NULL, e));

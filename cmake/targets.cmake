@@ -22,6 +22,8 @@ if(NOT TARGET cai::cai)
       INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}")
   else()
     add_library(cai::cai INTERFACE IMPORTED)
-    set_target_properties(cai::cai PROPERTIES INTERFACE_LINK_LIBRARIES cai::cai_static)
+    set_target_properties(cai::cai PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}"
+      INTERFACE_LINK_LIBRARIES cai::cai_static)
   endif()
 endif()

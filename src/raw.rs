@@ -14,13 +14,13 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_field};
 use crate::error::{Failure, Result, fail};
 
 /// The shortest `cai_array` that makes sense: all fields up to `stream`.
-pub const MIN_ARRAY_SIZE: usize = offset_of!(cai_array, stream_id);
+pub(crate) const MIN_ARRAY_SIZE: usize = offset_of!(cai_array, stream_id);
 
 /// What every version of `cai_array` begins with, past and future.
-pub const LEAST_PREFIX: usize = 16;
+pub(crate) const LEAST_PREFIX: usize = 16;
 
 /// No version of any structure will ever be this long: a larger size is garbage.
-pub const MAX_STRUCT_SIZE: usize = 4096;
+pub(crate) const MAX_STRUCT_SIZE: usize = 4096;
 
 /// Is `size` one that some version of a structure can have?
 fn plausible(size: usize, least: usize) -> bool {
@@ -198,8 +198,7 @@ impl<'a> Descr<'a> {
     pub fn field(&self, index: u64) -> Field<'a> {
         // SAFETY: `new`'s contract: `count` rows of `step` bytes each lie at `rows`; a row is at least as
         // long as ours and aligned, because the step is a multiple of 8.
-        let raw = unsafe { self.row(index).read() };
-        Field { raw, alive: std::marker::PhantomData }
+        unsafe { Field::new(self.row(index)) }
     }
 
     /// Where row `index`, which must be below `count`, lies in the filler's memory.
@@ -215,6 +214,13 @@ impl<'a> Descr<'a> {
 }
 
 impl<'a> Field<'a> {
+    /// # Safety
+    /// `row` points to a row at least as long as ours, and what that points to is unchanged for `'a`.
+    pub unsafe fn new(row: *const cai_field) -> Self {
+        // SAFETY: by contract.
+        Field { raw: unsafe { row.read() }, alive: std::marker::PhantomData }
+    }
+
     /// The name, which must be there and be UTF-8.
     pub fn name(&self) -> Result<&'a str> {
         if self.raw.name.is_null() {

@@ -245,6 +245,20 @@ fn out_of_memory() {
     run(&mut Command::new(program));
 }
 
+/// The header takes no names but its own.
+#[test]
+fn names_in_the_header() {
+    let header = fs::read_to_string(root().join("include/cai/cai.h")).unwrap();
+    let macros: Vec<&str> = header
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define "))
+        .map(|rest| rest.split([' ', '(']).next().unwrap())
+        .collect();
+    assert!(macros.len() > 90);
+    assert!(macros.iter().all(|name| name.starts_with("CAI_")), "{macros:?}");
+    assert!(!header.contains("uintptr_t"), "sizes are size_t");
+}
+
 /// Only the names in `abi/symbols.txt` leave the library.
 #[test]
 fn exported_symbols() {

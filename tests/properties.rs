@@ -309,7 +309,7 @@ proptest! {
         // SAFETY: all pointers are valid; the owner is released.
         unsafe {
             prop_assert_eq!(cai_owner_new(ptr::null_mut(), None, &mut a.owner, ptr::null_mut()), CAI_OK);
-            prop_assert_eq!(cai_array_new(&a, &mut out, ptr::null_mut()), CAI_OK);
+            prop_assert_eq!(cai_array_new(&mut a, &mut out, ptr::null_mut()), CAI_OK);
             prop_assert_eq!(cai_array_validate(&out, CAI_CHECK_LAYOUT, ptr::null_mut()), CAI_OK);
             prop_assert_eq!(std::slice::from_raw_parts(if shape.is_empty() { ptr::dangling() } else { out.shape }, shape.len()), &shape[..]);
             prop_assert_eq!(span(&out), span(&a));

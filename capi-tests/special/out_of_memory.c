@@ -1,6 +1,7 @@
 /*
- * Every function that allocates, with the n-th allocation failing, for every n: the status says so, nothing has
- * changed hands, nothing leaks, and the next call works. Stands in for malloc, so it is a program of its own.
+ * Every function that allocates, with the n-th allocation failing, for every n: the status says so, nothing
+ * has changed hands, nothing leaks, and the next call works. Stands in for malloc, so it is a program of its
+ * own.
  */
 #include "cai_test.h"
 
@@ -49,24 +50,22 @@ static cai_status owner_new(cai_error *error) {
 }
 
 static cai_status array_new(cai_error *error) {
-    cai_array out = CAI_ARRAY_INIT;
+    cai_array mine = description, out = CAI_ARRAY_INIT;
     cai_status status;
-    ASSERT_STATUS(CAI_OK, cai_owner_retain(description.owner, NULL));
-    status = cai_array_new(&description, &out, error);
-    ASSERT((status == CAI_OK) == (out.owner != NULL));
-    if (status == CAI_OK) {
-        cai_array_release(&out);
-    } else {
-        cai_owner_release(description.owner);
-    }
+    ASSERT_STATUS(CAI_OK, cai_array_retain(&mine, NULL));
+    status = cai_array_new(&mine, &out, error);
+    ASSERT((status == CAI_OK) == (out.owner != NULL) && (status == CAI_OK) == (mine.owner == NULL));
+    cai_array_release(&mine);
+    cai_array_release(&out);
     return status;
 }
 
 static cai_status descr_parse(cai_error *error) {
     const cai_descr *descr = NULL;
     cai_owner *owner = NULL;
-    cai_status status = cai_descr_parse("[('x', '<f4'), (('title', 'y'), [('a', '<i4', (2, 3)), ('b', '|u1')]), ('', '|V4')]",
-                                        &descr, &owner, error);
+    cai_status status =
+        cai_descr_parse("[('x', '<f4'), (('title', 'y'), [('a', '<i4', (2, 3)), ('b', '|u1')]), ('', '|V4')]",
+                        &descr, &owner, error);
     ASSERT((status == CAI_OK) == (owner != NULL) && (status == CAI_OK) == (descr != NULL));
     cai_owner_release(owner);
     return status;

@@ -196,8 +196,8 @@ fuzz_target!(|input: Input| {
         let mut out = [0u64; 32];
         let out = out.as_mut_ptr().cast::<cai_array>();
         (*out).struct_size = if input.out_size % 2 == 0 { 128 } else { input.out_size % 257 };
-        if cai_array_new(&array, out, &mut error) == CAI_OK {
-            array.owner = null_mut();
+        if cai_array_new(&mut array, out, &mut error) == CAI_OK {
+            assert!(array.owner.is_null());
             assert_eq!(status, CAI_OK);
             if (*out).struct_size >= 128 {
                 assert_eq!(cai_array_validate(out, CAI_CHECK_LAYOUT, null_mut()), CAI_OK);

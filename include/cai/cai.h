@@ -336,20 +336,41 @@ struct cai_array;
 #define CAI_CHECK_ALIGNMENT 2
 
 /**
- * What every version of `cai_array` begins with, past and future.
- */
-#define LEAST_PREFIX 16
-
-/**
- * No version of any structure will ever be this long: a larger size is garbage.
- */
-#define MAX_STRUCT_SIZE 4096
-
-/**
  * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
  * that its header does not know yet: every non-zero value is a failure.
  */
 typedef int32_t cai_status;
+
+/**
+ * What went wrong, in the caller's memory.
+ *
+ * Every function that can fail takes a `cai_error *` as its last argument, and takes NULL there
+ * from whoever needs the status only. It is written when the function fails, all of it, and not
+ * touched when the function succeeds; it needs no initialization and no release. There is no last
+ * error anywhere, global or per thread.
+ *
+ * Its layout never changes.
+ */
+typedef struct cai_error {
+    /**
+     * The status that the function returned.
+     */
+    cai_status code;
+    /**
+     * The CUDA driver's own `CUresult` where the driver refused, else 0.
+     */
+    int32_t driver_code;
+    /**
+     * What was wrong: the path of a field (`mask.shape[2]`, `descr[1].typestr`) or the name of a
+     * parameter. NUL-terminated; a path that is too long ends in "...".
+     */
+    char field[CAI_ERROR_FIELD_SIZE];
+    /**
+     * A line with the field, the value that was found and the value that was expected:
+     * `ndim: found -1, expected 0 to 64`. NUL-terminated UTF-8.
+     */
+    char message[CAI_ERROR_MESSAGE_SIZE];
+} cai_error;
 
 /**
  * A typestr, taken apart. Its layout never changes.
@@ -389,36 +410,6 @@ typedef struct cai_dtype {
      */
     int64_t bits;
 } cai_dtype;
-
-/**
- * What went wrong, in the caller's memory.
- *
- * Every function that can fail takes a `cai_error *` as its last argument, and takes NULL there
- * from whoever needs the status only. It is written when the function fails, all of it, and not
- * touched when the function succeeds; it needs no initialization and no release. There is no last
- * error anywhere, global or per thread.
- *
- * Its layout never changes.
- */
-typedef struct cai_error {
-    /**
-     * The status that the function returned.
-     */
-    cai_status code;
-    /**
-     * The CUDA driver's own `CUresult` where the driver refused, else 0.
-     */
-    int32_t driver_code;
-    /**
-     * What was wrong: the path of a field (`mask.shape[2]`, `descr[1].typestr`) or the name of a
-     * parameter. NUL-terminated; a path that is too long ends in "...".
-     */
-    char field[CAI_ERROR_FIELD_SIZE];
-    /**
-     * A sentence with the value that was found and the value that was expected. NUL-terminated UTF-8.
-     */
-    char message[CAI_ERROR_MESSAGE_SIZE];
-} cai_error;
 
 /**
  * An owner's operations: a constant table in the library that made the owner.
@@ -558,7 +549,8 @@ typedef struct cai_device {
  * alive and lets it go without linking anything.
  *
  * Start from `CAI_ARRAY_INIT`, which fills `struct_size` and `version` and leaves `stream` 0: a
- * producer must say which stream its work is on, or `CAI_STREAM_NONE`.
+ * producer must say which stream its work is on, or `CAI_STREAM_NONE`. To start over, assign
+ * `(cai_array)CAI_ARRAY_INIT` (in C++ `cai_array(CAI_ARRAY_INIT)`); other languages set the two fields.
  *
  * Ownership: copying the structure copies no reference. `cai_array_retain` and `cai_array_release`
  * act on `owner`, which keeps alive all that is reachable from the structure, the mask included.
@@ -618,8 +610,9 @@ typedef struct cai_array {
      */
     const struct cai_descr *descr;
     /**
-     * NULL, or an array that says which elements are valid: a true element marks a valid one. Its own
-     * `owner` may be NULL: this array's owner covers it.
+     * NULL, or an array that says which elements are valid: a true element marks a valid one. Where the mask
+     * has a mask of its own that calls its element invalid, the array's element is not valid either. Its
+     * own `owner` may be NULL: this array's owner covers it.
      */
     const struct cai_array *mask;
     /**
@@ -678,6 +671,14 @@ typedef struct cai_array {
  * A caller compiled against a newer header asks for a check that this library cannot make.
  */
 #define CAI_ERR_CHECKS 104
+
+/**
+ * What was given is sound, but whoever it was given to does not support it.
+ *
+ * The library never says this of an array. It is for consumers, to refuse a type, a device or a mask that they
+ * cannot handle, and for `cai.hpp`.
+ */
+#define CAI_ERR_UNSUPPORTED 105
 
 /**
  * `struct_size` is not the size of any version of the structure.
@@ -991,6 +992,21 @@ CAI_API
 const char *cai_status_message(cai_status status);
 
 /**
+ * Fills an error of your own, for functions that report as this library does: plug-ins, consumers, wrappers.
+ * Returns `code`, so that it can be returned on: `return cai_error_set(error, CAI_ERR_UNSUPPORTED, ...)`.
+ *
+ * `error`: may be NULL; then nothing happens. `driver_code` becomes 0.
+ * `field`: NUL-terminated UTF-8; may be NULL. `message`: what comes after the field, the same.
+ *
+ * Cannot fail; what is too long is cut. Thread safety: any thread; allocates nothing.
+ */
+CAI_API
+cai_status cai_error_set(struct cai_error *error,
+                         cai_status code,
+                         const char *field,
+                         const char *message);
+
+/**
  * Takes a typestr apart.
  *
  * The grammar is that of NumPy's array interface: byte order (`<`, `>` or `|`), kind (one of
@@ -1014,7 +1030,8 @@ cai_status cai_dtype_parse(const char *typestr,
  * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
  * unit, and so is the size of `O`.
  *
- * `dtype->code` is not part of a typestr and is not looked at.
+ * `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
+ * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no multiple.
  * `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
@@ -1123,6 +1140,37 @@ cai_status cai_descr_find(const struct cai_descr *descr,
                           struct cai_error *error);
 
 /**
+ * The type of one element of a field: what its typestr and code say, or for nested fields opaque bytes (`V`) of
+ * their size.
+ *
+ * `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed field.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_field_dtype(const struct cai_field *field,
+                           struct cai_dtype *out,
+                           struct cai_error *error);
+
+/**
+ * The bytes that a field takes, all elements of its sub-array together. Adding them up row by row gives the
+ * offset of each.
+ *
+ * `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+ * `out`: bytes. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are no whole bytes,
+ * or what `cai_descr_itemsize` says of a malformed field.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API
+cai_status cai_field_nbytes(const struct cai_field *field,
+                            int64_t *out,
+                            struct cai_error *error);
+
+/**
  * Reads a list of fields the way NumPy prints `dtype.descr`: `[('x', '<f4'), ('m', '<i4', (2, 3))]`, with
  * nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's brackets and quotes are
  * taken as well. Every rule about fields is checked.
@@ -1154,8 +1202,8 @@ cai_status cai_descr_parse(const char *text,
 CAI_API
 cai_status cai_descr_format(const struct cai_descr *descr,
                             char *buffer,
-                            uintptr_t size,
-                            uintptr_t *out_length,
+                            size_t size,
+                            size_t *out_length,
                             struct cai_error *error);
 
 /**
@@ -1379,9 +1427,10 @@ cai_status cai_array_share(const struct cai_array *array,
  * becomes the new array's owner and takes over `description->owner`. For producers whose shape and strides
  * live on the stack. The data is not copied.
  *
- * `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. On success its
- * reference belongs to `out`: do not release `description`, whose fields may be thrown away. On failure
- * it is the caller's as before. Owners of masks get one more reference each.
+ * `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is
+ * NULL where slicing left no elements. On success its reference has moved to `out` and `description->owner` is
+ * NULL; on failure nothing has changed. So it may be released in either case. Owners of masks get one more
+ * reference each, and `out`'s masks hang on the new block: each can be kept by itself.
  * `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets as much
  * as its `struct_size` covers, on success only; release it with `cai_array_release`.
  *
@@ -1390,7 +1439,7 @@ cai_status cai_array_share(const struct cai_array *array,
  * Thread safety: any thread; allocates one block.
  */
 CAI_API
-cai_status cai_array_new(const struct cai_array *description,
+cai_status cai_array_new(struct cai_array *description,
                          struct cai_array *out,
                          struct cai_error *error);
 
@@ -1453,6 +1502,19 @@ static inline cai_status cai_inline_retain(const cai_array *array) {
     }
     ops->retain(array->owner);
     return CAI_OK;
+}
+
+/*
+ * Row `index` of a list of fields, NULL if there is none. Rows may be longer than this header says: they lie
+ * `field_size` bytes apart, and `descr->fields[index]` would miss them.
+ */
+static inline const cai_field *cai_inline_field(const cai_descr *descr, uint64_t index) {
+    const void *row;
+    if (descr == NULL || index >= descr->count || descr->fields == NULL) {
+        return NULL;
+    }
+    row = &((const char *)descr->fields)[index * descr->field_size];
+    return (const cai_field *)row;
 }
 
 /*

@@ -296,10 +296,10 @@ template <class T>
 struct code_of<T, std::void_t<decltype(element<T>::code)>>
     : std::integral_constant<std::uint16_t, element<T>::code> {};
 
-[[noreturn]] inline void refuse(const char *field, const char *found, const char *expected) {
+[[noreturn]] inline void refuse(cai_status code, const char *field, const char *found, const char *expected) {
     char message[256];
     std::snprintf(message, sizeof message, "found %s, expected %s", found, expected);
-    throw error(CAI_ERR_ARGUMENT, field, message);
+    throw error(code, field, message);
 }
 
 } // namespace detail
@@ -353,7 +353,7 @@ template <class T, std::size_t N> class view {
                 std::snprintf(found, sizeof found, "%lld", static_cast<long long>(at[d]));
                 std::snprintf(expected, sizeof expected, "0 to below %lld",
                               static_cast<long long>(shape_[d]));
-                detail::refuse(field, found, expected);
+                detail::refuse(CAI_ERR_ARGUMENT, field, found, expected);
             }
         }
         return *address(at);
@@ -374,7 +374,8 @@ template <class T, std::size_t N> class view {
                 char field[32], found[32];
                 std::snprintf(field, sizeof field, "strides[%zu]", d);
                 std::snprintf(found, sizeof found, "%lld", static_cast<long long>(strides_[d]));
-                detail::refuse(field, found, "a positive multiple of the element's size");
+                detail::refuse(CAI_ERR_UNSUPPORTED, field, found,
+                               "a positive multiple of the element's size");
             }
             steps[d] = used ? strides_[d] / size : 1;
         }
@@ -402,22 +403,23 @@ template <class T, std::size_t N> class view {
                 std::snprintf(expected, sizeof expected, "kind %c of %zu bytes, dtype_code %u", kind,
                               sizeof(T), static_cast<unsigned>(code));
             }
-            detail::refuse("typestr", array.typestr, expected);
+            detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", array.typestr, expected);
         }
         if (!cai_dtype_is_native(&dtype)) {
-            detail::refuse("typestr", array.typestr, "the machine's byte order");
+            detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", array.typestr, "the machine's byte order");
         }
         if (array.ndim != static_cast<std::int32_t>(N)) {
             char found[16], expected[32];
             std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
             std::snprintf(expected, sizeof expected, "%zu dimensions", N);
-            detail::refuse("ndim", found, expected);
+            detail::refuse(CAI_ERR_UNSUPPORTED, "ndim", found, expected);
         }
         if (!std::is_const_v<T> && (array.flags & CAI_FLAG_READONLY) != 0) {
-            detail::refuse("flags", "a read-only array", "a writable one, or a view of const elements");
+            detail::refuse(CAI_ERR_UNSUPPORTED, "flags", "a read-only array",
+                           "a writable one, or a view of const elements");
         }
         if (!masked && array.mask != nullptr) {
-            detail::refuse("mask", "a mask", "none, unless cai::allow_mask is given");
+            detail::refuse(CAI_ERR_UNSUPPORTED, "mask", "a mask", "none, unless cai::allow_mask is given");
         }
         detail::call(cai_array_strides, &array, static_cast<std::int32_t>(N), strides_);
         for (std::size_t d = 0; d < N; ++d) {

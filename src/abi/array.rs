@@ -67,7 +67,8 @@ pub struct cai_device {
 /// alive and lets it go without linking anything.
 ///
 /// Start from `CAI_ARRAY_INIT`, which fills `struct_size` and `version` and leaves `stream` 0: a
-/// producer must say which stream its work is on, or `CAI_STREAM_NONE`.
+/// producer must say which stream its work is on, or `CAI_STREAM_NONE`. To start over, assign
+/// `(cai_array)CAI_ARRAY_INIT` (in C++ `cai_array(CAI_ARRAY_INIT)`); other languages set the two fields.
 ///
 /// Ownership: copying the structure copies no reference. `cai_array_retain` and `cai_array_release`
 /// act on `owner`, which keeps alive all that is reachable from the structure, the mask included.
@@ -105,8 +106,9 @@ pub struct cai_array {
     pub typestr: [c_char; CAI_TYPESTR_SIZE],
     /// NULL, or the fields of a structured type. Its size must be the one that `typestr` says.
     pub descr: *const cai_descr,
-    /// NULL, or an array that says which elements are valid: a true element marks a valid one. Its own
-    /// `owner` may be NULL: this array's owner covers it.
+    /// NULL, or an array that says which elements are valid: a true element marks a valid one. Where the mask
+    /// has a mask of its own that calls its element invalid, the array's element is not valid either. Its
+    /// own `owner` may be NULL: this array's owner covers it.
     pub mask: *const cai_array,
     /// The stream on which the producer may have work on the data pending.
     pub stream: cai_stream,

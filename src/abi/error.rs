@@ -29,7 +29,8 @@ pub struct cai_error {
     /// What was wrong: the path of a field (`mask.shape[2]`, `descr[1].typestr`) or the name of a
     /// parameter. NUL-terminated; a path that is too long ends in "...".
     pub field: [c_char; CAI_ERROR_FIELD_SIZE],
-    /// A sentence with the value that was found and the value that was expected. NUL-terminated UTF-8.
+    /// A line with the field, the value that was found and the value that was expected:
+    /// `ndim: found -1, expected 0 to 64`. NUL-terminated UTF-8.
     pub message: [c_char; CAI_ERROR_MESSAGE_SIZE],
 }
 

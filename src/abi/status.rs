@@ -23,6 +23,11 @@ pub const CAI_ERR_BUFFER_SIZE: cai_status = 103;
 ///
 /// A caller compiled against a newer header asks for a check that this library cannot make.
 pub const CAI_ERR_CHECKS: cai_status = 104;
+/// What was given is sound, but whoever it was given to does not support it.
+///
+/// The library never says this of an array. It is for consumers, to refuse a type, a device or a mask that they
+/// cannot handle, and for `cai.hpp`.
+pub const CAI_ERR_UNSUPPORTED: cai_status = 105;
 
 /// `struct_size` is not the size of any version of the structure.
 ///

@@ -6,6 +6,7 @@
 //! so offsets are sums. Sizes are counted in bits, because of bit fields.
 
 use std::collections::HashSet;
+use std::ffi::c_char;
 
 use crate::abi::{self, cai_dtype};
 use crate::dtype;
@@ -38,29 +39,52 @@ fn checked_bits(descr: Descr, depth: i32, fields_left: &mut u64) -> Result<i64> 
     let mut total = 0i64;
     for (index, field) in descr.fields().enumerate() {
         let at = |failure: Failure| failure.within(format_args!("[{index}]"));
-        if field.raw.reserved != 0 {
-            return fail!(CAI_ERR_DESCR_STRUCT, ".reserved"; found "{}", field.raw.reserved; expected "0")
-                .map_err(at);
-        }
-        let item = match field.nested().map_err(at)? {
-            Some(nested) => {
-                if field.raw.dtype_code != abi::CAI_DTYPE_NONE {
-                    return fail!(CAI_ERR_DTYPE_CODE, ".dtype_code"; found "{}", field.raw.dtype_code;
-                        expected "0 for nested fields")
-                    .map_err(at);
-                }
-                checked_bits(nested, depth + 1, fields_left).map_err(|f| at(f.within(".nested")))?
-            }
-            None => field_dtype(&field).map_err(at)?.bits,
-        };
-        let shape = field.shape().map_err(at)?;
-        let size = times(item, shape).map_err(at)?;
+        let size = checked_field_bits(field, depth, fields_left).map_err(at)?;
         total = match total.checked_add(size) {
             Some(total) => total,
             None => return too_large(".typestr").map_err(at),
         };
     }
     Ok(total)
+}
+
+/// The bits of a field, its sub-array included, after every rule about it was checked.
+pub fn field_bits(field: Field) -> Result<i64> {
+    checked_field_bits(field, 0, &mut { abi::CAI_MAX_FIELDS })
+}
+
+fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result<i64> {
+    if field.raw.reserved != 0 {
+        return fail!(CAI_ERR_DESCR_STRUCT, ".reserved"; found "{}", field.raw.reserved; expected "0");
+    }
+    let item = match field.nested()? {
+        Some(_) if field.raw.dtype_code != abi::CAI_DTYPE_NONE => {
+            return fail!(CAI_ERR_DTYPE_CODE, ".dtype_code"; found "{}", field.raw.dtype_code;
+                expected "0 for nested fields");
+        }
+        Some(nested) => checked_bits(nested, depth + 1, fields_left).map_err(|f| f.within(".nested"))?,
+        None => field_dtype(&field)?.bits,
+    };
+    times(item, field.shape()?)
+}
+
+/// The type of one element of a field. Nested fields are opaque bytes of their size.
+pub fn element(field: Field) -> Result<cai_dtype> {
+    let mut one = field;
+    one.raw.ndim = 0;
+    let bits = field_bits(one)?;
+    if field.raw.nested.is_null() {
+        return field_dtype(&field);
+    }
+    Ok(cai_dtype {
+        kind: b'V' as c_char,
+        byte_order: b'|' as c_char,
+        code: abi::CAI_DTYPE_NONE,
+        unit: abi::CAI_UNIT_GENERIC,
+        unit_count: 1,
+        itemsize: if bits % 8 == 0 { bits / 8 } else { 0 },
+        bits,
+    })
 }
 
 /// The type of a field that is not made of fields.
@@ -159,14 +183,7 @@ pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
             if found {
                 return Ok(Some((index as u64, offset)));
             }
-            let item = match field.nested()? {
-                Some(nested) => bits(nested)?,
-                None => field_dtype(&field)?.bits,
-            };
-            offset = offset
-                .checked_add(times(item, field.shape()?)?)
-                .ok_or(())
-                .or_else(|()| too_large(".shape"))?;
+            offset = offset.checked_add(field_bits(field)?).ok_or(()).or_else(|()| too_large(".shape"))?;
         }
         Ok(None)
     };

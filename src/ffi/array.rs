@@ -120,9 +120,10 @@ pub unsafe extern "C" fn cai_array_share(
 /// becomes the new array's owner and takes over `description->owner`. For producers whose shape and strides
 /// live on the stack. The data is not copied.
 ///
-/// `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. On success its
-/// reference belongs to `out`: do not release `description`, whose fields may be thrown away. On failure
-/// it is the caller's as before. Owners of masks get one more reference each.
+/// `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is
+/// NULL where slicing left no elements. On success its reference has moved to `out` and `description->owner` is
+/// NULL; on failure nothing has changed. So it may be released in either case. Owners of masks get one more
+/// reference each, and `out`'s masks hang on the new block: each can be kept by itself.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets as much
 /// as its `struct_size` covers, on success only; release it with `cai_array_release`.
 ///
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn cai_array_share(
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_array_new(
-    description: *const cai_array,
+    description: *mut cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
@@ -146,8 +147,11 @@ pub unsafe extern "C" fn cai_array_new(
         not_borrowed(local.owner)?;
         // SAFETY: validated just now, and it has an owner.
         let array = unsafe { block::new(&local) }?;
-        // SAFETY: `size` bytes are the caller's.
-        unsafe { write_array(out, size, &array) };
+        // SAFETY: both are the caller's; `size` bytes are at `out`. The order matters where they are one.
+        unsafe {
+            (&raw mut (*description).owner).write(null_mut());
+            write_array(out, size, &array);
+        }
         Ok(())
     })
 }

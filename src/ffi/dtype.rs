@@ -10,7 +10,7 @@ use crate::abi::{self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, ca
 use crate::dtype::{self, descr, text};
 use crate::error::{Failure, Result, fail};
 use crate::owner::block;
-use crate::raw::{self, Descr};
+use crate::raw::{self, Descr, Field};
 
 /// Takes a typestr apart.
 ///
@@ -49,7 +49,8 @@ pub unsafe extern "C" fn cai_dtype_parse(
 /// Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
 /// unit, and so is the size of `O`.
 ///
-/// `dtype->code` is not part of a typestr and is not looked at.
+/// `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
+/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no multiple.
 /// `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
@@ -253,6 +254,62 @@ pub unsafe extern "C" fn cai_descr_find(
             out_field.write(fields.row(index));
             out_offset.write(offset);
         }
+        Ok(())
+    })
+}
+
+/// The type of one element of a field: what its typestr and code say, or for nested fields opaque bytes (`V`) of
+/// their size.
+///
+/// `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed field.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_field_dtype(
+    field: *const cai_field,
+    out: *mut cai_dtype,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(field, "field")?;
+        given(out, "out")?;
+        // SAFETY: not NULL; a row by contract.
+        let dtype =
+            descr::element(unsafe { Field::new(field) }).map_err(|failure| failure.within("field"))?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(dtype) };
+        Ok(())
+    })
+}
+
+/// The bytes that a field takes, all elements of its sub-array together. Adding them up row by row gives the
+/// offset of each.
+///
+/// `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+/// `out`: bytes. Written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are no whole bytes,
+/// or what `cai_descr_itemsize` says of a malformed field.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_field_nbytes(
+    field: *const cai_field,
+    out: *mut i64,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(field, "field")?;
+        given(out, "out")?;
+        // SAFETY: not NULL; a row by contract.
+        let bits =
+            descr::field_bits(unsafe { Field::new(field) }).map_err(|failure| failure.within("field"))?;
+        if bits % 8 != 0 {
+            return fail!(CAI_ERR_DESCR_BIT_OFFSET, "field"; found "{bits} bits"; expected "whole bytes");
+        }
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(bits / 8) };
         Ok(())
     })
 }

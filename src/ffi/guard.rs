@@ -53,15 +53,18 @@ fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
         }
     };
     // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
-    unsafe {
-        error.write(cai_error {
-            code: status,
-            driver_code: 0,
-            field: terminated(field),
-            message: terminated(message.as_str()),
-        });
-    }
+    unsafe { write(error, status, field, message.as_str()) };
     status
+}
+
+/// Fills a caller's error.
+///
+/// # Safety
+/// `error` is writable.
+pub unsafe fn write(error: *mut cai_error, code: cai_status, field: &str, message: &str) {
+    let value = cai_error { code, driver_code: 0, field: terminated(field), message: terminated(message) };
+    // SAFETY: by contract.
+    unsafe { error.write(value) };
 }
 
 /// The text, cut if need be, with NULs behind it.

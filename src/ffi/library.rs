@@ -1,8 +1,12 @@
 //! The library itself: versions and the texts of statuses.
 
 use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::ptr::null_mut;
 
-use crate::abi::{self, cai_status};
+use super::guard;
+use crate::abi::{self, cai_error, cai_status};
+use crate::error::Text;
 
 struct Status {
     code: cai_status,
@@ -62,6 +66,64 @@ pub extern "C" fn cai_status_message(status: cai_status) -> *const c_char {
     find(status)
         .map_or(c"A status that this version of the library does not know.", |row| row.message)
         .as_ptr()
+}
+
+/// Fills an error of your own, for functions that report as this library does: plug-ins, consumers, wrappers.
+/// Returns `code`, so that it can be returned on: `return cai_error_set(error, CAI_ERR_UNSUPPORTED, ...)`.
+///
+/// `error`: may be NULL; then nothing happens. `driver_code` becomes 0.
+/// `field`: NUL-terminated UTF-8; may be NULL. `message`: what comes after the field, the same.
+///
+/// Cannot fail; what is too long is cut. Thread safety: any thread; allocates nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_error_set(
+    error: *mut cai_error,
+    code: cai_status,
+    field: *const c_char,
+    message: *const c_char,
+) -> cai_status {
+    guard::guard(null_mut(), || {
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: NULL or NUL-terminated by contract.
+        let (field, message) = unsafe { (Lossy::new(field), Lossy::new(message)) };
+        let colon = if field.0.is_empty() { "" } else { ": " };
+        let line: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
+            Text::new(format_args!("{field}{colon}{message}"));
+        let field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(format_args!("{field}"));
+        // SAFETY: not NULL; writable by contract.
+        unsafe { guard::write(error, code, field.as_str(), line.as_str()) };
+        Ok(())
+    });
+    code
+}
+
+/// A caller's text; what is no UTF-8 in it is replaced.
+struct Lossy<'a>(&'a [u8]);
+
+impl Lossy<'_> {
+    /// # Safety
+    /// `text` is NULL or NUL-terminated.
+    unsafe fn new(text: *const c_char) -> Self {
+        if text.is_null() {
+            return Lossy(b"");
+        }
+        // SAFETY: not NULL; the rest by contract.
+        Lossy(unsafe { CStr::from_ptr(text) }.to_bytes())
+    }
+}
+
+impl fmt::Display for Lossy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            f.write_str(chunk.valid())?;
+            if !chunk.invalid().is_empty() {
+                f.write_str("\u{fffd}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn find(status: cai_status) -> Option<&'static Status> {
