@@ -121,29 +121,15 @@ static void remark_row(const char *name, const char *typestr, const char *remark
     snprintf(cells[6], TABLE_CELL, "%s", remark);
 }
 
-static const cai_field *field_at(const cai_descr *descr, uint64_t i) {
-    /* field_size, not sizeof: the rows may be those of a later version. */
-    return (const cai_field *)(const void *)((const char *)descr->fields + i * descr->field_size);
-}
-
 static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent, int *left);
 
-static void field_row(const char *label, const cai_descr *descr, const cai_field *field,
-                      const strided *parent, int *left) {
+static void field_row(const char *label, const cai_field *field, int64_t offset, const strided *parent,
+                      int *left) {
     strided elements = *parent;
-    const cai_field *found = NULL;
-    int64_t offset = 0, itemsize = 0;
-    cai_status status = cai_descr_find(descr, field->name, &found, &offset, NULL);
-    if (status == CAI_OK && field->nested != NULL) {
-        status = cai_descr_itemsize(field->nested, &itemsize, NULL);
-    } else if (status == CAI_OK) {
-        status = cai_dtype_parse(field->typestr, &elements.type, NULL);
-        elements.type.code = field->dtype_code;
-        itemsize = elements.type.itemsize;
-    }
+    cai_status status = cai_field_dtype(field, &elements.type, NULL);
     if (status != CAI_OK) {
         remark_row(label, field->typestr, cai_status_name(status));
-    } else if (!strided_enter(&elements, offset, field->ndim, field->shape, itemsize)) {
+    } else if (!strided_enter(&elements, offset, field->ndim, field->shape, elements.type.itemsize)) {
         remark_row(label, field->typestr, "too many dimensions");
     } else if (field->nested != NULL) {
         field_rows(label, field->nested, &elements, left);
@@ -154,10 +140,15 @@ static void field_row(const char *label, const cai_descr *descr, const cai_field
 
 /* A line for each field, nested ones under their full name, and not more lines than a person reads. */
 static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent, int *left) {
+    int64_t offset = 0, size = 0;
     uint64_t i;
-    for (i = 0; i < descr->count; i++) {
-        const cai_field *field = field_at(descr, i);
+    for (i = 0; i < descr->count; i++, offset += size) {
+        const cai_field *field = cai_inline_field(descr, i);
         char label[TABLE_CELL];
+        if (cai_field_nbytes(field, &size, NULL) != CAI_OK) {
+            remark_row(prefix, field->typestr, "bit fields that fill no bytes");
+            return;
+        }
         if (field->name[0] == '\0') {
             continue; /* padding */
         }
@@ -169,7 +160,7 @@ static void field_rows(const char *prefix, const cai_descr *descr, const strided
             remark_row("  ...", "", "and so on");
             return;
         }
-        field_row(label, descr, field, parent, left);
+        field_row(label, field, offset, parent, left);
     }
 }
 

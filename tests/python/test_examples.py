@@ -8,6 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 
