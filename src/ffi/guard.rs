@@ -75,3 +75,35 @@ fn terminated<const N: usize>(text: &str) -> [c_char; N] {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::MaybeUninit;
+    use std::panic;
+
+    struct PanicsWhenDropped;
+
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("a second time");
+        }
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status() {
+        // The test's own output should not show the panics that it makes.
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        let mut error = MaybeUninit::<cai_error>::zeroed();
+        let status = guard(error.as_mut_ptr(), || panic!("a bug"));
+        let silent = guard(std::ptr::null_mut(), || panic::panic_any(PanicsWhenDropped));
+        let truth = guard_bool(|| panic::panic_any(PanicsWhenDropped));
+        panic::set_hook(hook);
+        // SAFETY: zeroed, and then filled by `guard`.
+        let error = unsafe { error.assume_init() };
+        assert_eq!((status, silent, truth), (abi::CAI_ERR_INTERNAL, abi::CAI_ERR_INTERNAL, false));
+        assert_eq!(error.code, abi::CAI_ERR_INTERNAL);
+        assert!(error.message.starts_with(&b"found a contradiction".map(|byte| byte as c_char)));
+    }
+}

@@ -1,0 +1,63 @@
+"""What the README and the book say: whole programs in them compile, links lead somewhere, every page is listed,
+and the figures' table has the rows that the bench prints."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BOOK = ROOT / "docs/src"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(BOOK.glob("*.md"))]
+
+
+def programs():
+    """Blocks of C and C++ that include the headers, and so claim to be whole."""
+    for page in PAGES:
+        for language, text in re.findall(r"```(c|cpp)\n(.*?)```", page.read_text(), re.S):
+            if "#include <cai/" in text:
+                yield pytest.param(language, text, id=f"{page.stem}-{language}")
+
+
+@pytest.mark.parametrize("language, text", list(programs()))
+def test_programs_compile(tmp_path, language, text):
+    source = tmp_path / f"program.{language}"
+    source.write_text(text)
+    compiler = ["gcc", "-std=c99"] if language == "c" else ["g++", "-std=c++17", "-Wno-unused-but-set-variable"]
+    command = [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "include", "-c", source]
+    done = subprocess.run([*command, "-o", tmp_path / "program.o"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_programs():
+    assert len(list(programs())) >= 4
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        assert "://" in target or (page.parent / target).exists(), target
+    for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|abi)/[\w./-]+)`", page.read_text()):
+        assert (ROOT / file).exists(), file
+
+
+def test_every_page_is_listed():
+    listed = set(re.findall(r"\((\w+\.md)\)", (BOOK / "SUMMARY.md").read_text()))
+    assert listed == {page.name for page in BOOK.glob("*.md")} - {"SUMMARY.md"}
+
+
+def test_every_status_of_the_array_has_a_rule():
+    """The numbered rules and the header name the same statuses, but for those that other functions answer."""
+    header = (ROOT / "include/cai/cai.h").read_text()
+    statuses = set(re.findall(r"#define (CAI_ERR_\w+) 2\d\d\b", header))
+    rules = set(re.findall(r"CAI_ERR_\w+", (BOOK / "specification.md").read_text()))
+    of_other_functions = {"CAI_ERR_DESCR_SYNTAX", "CAI_ERR_DESCR_NO_FIELD", "CAI_ERR_DESCR_BIT_OFFSET"}
+    assert statuses - rules == of_other_functions
+    assert rules <= statuses
+
+
+def test_the_figures_are_of_this_bench():
+    page = (BOOK / "performance.md").read_text()
+    for name in re.findall(r'^    \{"(.*?)",', (ROOT / "bench/exchange.c").read_text(), re.M):
+        assert name in page, name
