@@ -138,9 +138,19 @@ static void nesting(void) {
     cai_descr cycle = list(self, 1);
     cai_field pair[16][16];
     cai_descr level[16];
+    cai_field chain_rows[17];
+    cai_descr chain[17];
     cai_error error;
     int64_t size;
     int i, j;
+    for (i = 0; i < 17; i++) {
+        chain_rows[i] = field("a", i == 16 ? "<f4" : "");
+        chain_rows[i].nested = i == 16 ? NULL : &chain[i + 1];
+        chain[i] = list(&chain_rows[i], 1);
+    }
+    ASSERT_STATUS(CAI_ERR_DESCR_DEPTH, cai_descr_itemsize(&chain[0], &size, NULL));
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&chain[1], &size, NULL)); /* 16 deep */
+    ASSERT(size == 4);
     self[0].nested = &cycle;
     ASSERT_STATUS(CAI_ERR_DESCR_DEPTH, cai_descr_itemsize(&cycle, &size, &error));
     ASSERT_CONTAINS(error.field, "descr[0].nested[0].nested[0]");
@@ -295,6 +305,8 @@ static void in_arrays(void) {
     descr.count = 1;
     set_typestr(&array, "<f4");
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+    set_typestr(&array, "<f8");
+    ASSERT_STATUS(CAI_ERR_DESCR_SIZE, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
     /* Bits against bits. */
     rows[0] = field("", "|t3");
     set_typestr(&array, "|t4");

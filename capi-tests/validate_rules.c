@@ -272,6 +272,14 @@ static void masks(void) {
     a.data = NULL;
     passes();
 
+    /* The mask broadcasts to the array, not the array to the mask. */
+    mask = mask_array();
+    mask.ndim = 1;
+    mask.shape = wrong;
+    a.mask = &mask;
+    a.shape = ones;
+    refused(CAI_ERR_MASK_SHAPE, "mask.shape[0]", "found 3, expected 1");
+
     /* Every rule holds inside a mask. */
     mask = mask_array();
     mask.struct_size = 3;
@@ -330,7 +338,7 @@ static void aligned(void) {
 }
 
 static void alignment(void) {
-    static const int64_t odd[2] = {18, 4}, ones[2] = {1, 4}, empty[2] = {0, 4};
+    static const int64_t odd[2] = {18, 4}, odder[2] = {18, 3}, ones[2] = {1, 4}, empty[2] = {0, 4};
     cai_array mask = mask_array();
     aligned();
     a.data = (char *)test_data + 2;
@@ -342,7 +350,7 @@ static void alignment(void) {
     aligned();
     a.shape = empty;
     a.data = NULL;
-    a.strides = odd;
+    a.strides = odder;
     aligned();
     a.data = (char *)test_data + 1;
     set_typestr(&a, "|S3");
