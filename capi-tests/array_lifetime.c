@@ -193,6 +193,24 @@ static void in_place(void) {
     ASSERT(destroyed == 1);
 }
 
+/* A mask's owner may hang on the data's: the data goes last. */
+static int order[2], ordered;
+static void note(void *context) { order[ordered++] = *(int *)context; }
+
+static void data_goes_last(void) {
+    static int of_data = 1, of_mask = 2;
+    cai_array array = valid_array(), mask = valid_array(), out = CAI_ARRAY_INIT;
+    ASSERT_STATUS(CAI_OK, cai_owner_new(&of_data, note, &array.owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_new(&of_mask, note, &mask.owner, NULL));
+    set_typestr(&mask, "|b1");
+    array.mask = &mask;
+    ASSERT_STATUS(CAI_OK, cai_array_new(&array, &out, NULL));
+    cai_array_release(&mask);
+    ASSERT(ordered == 0);
+    cai_array_release(&out);
+    ASSERT(ordered == 2 && order[0] == 2 && order[1] == 1);
+}
+
 /* Each failure leaves every reference where it was. */
 static void failures(void) {
     int destroyed = 0, mask_destroyed = 0;
@@ -232,6 +250,7 @@ int main(void) {
     sharing();
     blocks();
     in_place();
+    data_goes_last();
     failures();
     return 0;
 }

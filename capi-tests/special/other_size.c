@@ -39,6 +39,9 @@ int main(void) {
     set_typestr(&mask, "|b1");
     in.array.mask = &mask;
     out.array = init;
+#ifdef CALLER_HAS_MORE
+    out.array.future[0] = out.array.future[1] = 0x5555;
+#endif
     ASSERT_STATUS(CAI_OK, cai_array_new(&in.array, &out.array, NULL));
     ASSERT(in.canary == 0x1122334455667788u && out.canary == 0x1122334455667788u);
     ASSERT(out.array.struct_size == sizeof(cai_array) && out.array.shape[1] == 4 && out.array.mask != &mask);
