@@ -1479,6 +1479,13 @@ cai_status cai_array_validate(const struct cai_array *array,
 #ifndef CAI_INLINE_H
 #define CAI_INLINE_H
 
+/* A cast that no compiler warns about in C or in C++. */
+#ifdef __cplusplus
+#define CAI_CAST(type, pointer) static_cast<type>(static_cast<const void *>(pointer))
+#else
+#define CAI_CAST(type, pointer) ((type)(const void *)(pointer))
+#endif
+
 /*
  * For those who link nothing: the lifetime of arrays through the owner's own table. They do what
  * cai_array_retain and cai_array_release do.
@@ -1509,12 +1516,10 @@ static inline cai_status cai_inline_retain(const cai_array *array) {
  * `field_size` bytes apart, and `descr->fields[index]` would miss them.
  */
 static inline const cai_field *cai_inline_field(const cai_descr *descr, uint64_t index) {
-    const void *row;
     if (descr == NULL || index >= descr->count || descr->fields == NULL) {
         return NULL;
     }
-    row = &((const char *)descr->fields)[index * descr->field_size];
-    return (const cai_field *)row;
+    return CAI_CAST(const cai_field *, CAI_CAST(const char *, descr->fields) + index * descr->field_size);
 }
 
 /*
@@ -1529,8 +1534,12 @@ static inline void cai_inline_release(cai_array *array) {
     }
     owner = array->owner;
     size = array->struct_size;
-    /* Never initialized: touch no more than what every version begins with. */
-    memset(array, 0, size < 16 || size > 4096 ? 16 : size);
+    if (size == sizeof(*array)) {
+        memset(array, 0, sizeof(*array)); /* of a size that the compiler knows: a few stores */
+    } else {
+        /* Never initialized: touch no more than what every version begins with. */
+        memset(array, 0, size < 16 || size > 4096 ? 16 : size);
+    }
     array->struct_size = size;
     if (owner != NULL && owner->ops != NULL && owner->ops->struct_size >= sizeof(*owner->ops) &&
         owner->ops->retain != NULL && owner->ops->release != NULL) {
