@@ -7,9 +7,11 @@
  *
  *     cai_array a = CAI_ARRAY_INIT;
  *     cai_error why;
- *     if (produce(&a) || cai_array_validate(&a, CAI_CHECK_LAYOUT, &why) != CAI_OK) {
+ *     if (produce(&a, &why) != CAI_OK || cai_array_validate(&a, CAI_CHECK_LAYOUT, &why) != CAI_OK) {
  *         puts(why.message);
  *     }
+ *     ...
+ *     cai_array_release(&a);
  *
  * Rules without exception:
  *   - A function that can fail returns a cai_status (0 is success) and takes, last, a cai_error * that may
