@@ -10,7 +10,6 @@ DESTDIR ?=
 VENV := build/venv
 BIN  := $(CURDIR)/$(VENV)/bin
 PY   := $(BIN)/python
-LIB  := target/release/libcai.so target/release/libcai.a
 
 .PHONY: all demo test bench lint header format install lib fuzz clean FORCE
 

@@ -6,6 +6,7 @@
 //! All sums here add numbers of one sign, so a partial result that does not fit proves that the whole
 //! does not fit, and 64-bit arithmetic decides exactly.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 use crate::error::{Result, fail};
 
@@ -32,10 +33,10 @@ pub struct Span {
 
 /// Extents must not be negative.
 pub fn check_shape(shape: &[i64]) -> Result<()> {
-    match shape.iter().position(|&extent| extent < 0) {
+    match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
         None => Ok(()),
-        Some(index) => {
-            fail!(CAI_ERR_SHAPE_NEGATIVE, "shape[{index}]"; found "{}", shape[index]; expected "at least 0")
+        Some((index, extent)) => {
+            fail!(CAI_ERR_SHAPE_NEGATIVE, "shape[{index}]"; found "{extent}"; expected "at least 0")
         }
     }
 }
@@ -52,14 +53,14 @@ pub fn count(shape: &[i64]) -> Result<i64> {
         if overflowed.is_none() {
             match product.checked_mul(extent) {
                 Some(next) => product = next,
-                None => overflowed = Some(index),
+                None => overflowed = Some((index, extent)),
             }
         }
     }
     match overflowed {
         None => Ok(product),
-        Some(index) => {
-            fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]"; found "{} after {product} elements", shape[index];
+        Some((index, extent)) => {
+            fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]"; found "{extent} after {product} elements";
             expected "at most 2^63 - 1 elements in all")
         }
     }
@@ -80,9 +81,9 @@ impl Layout<'_> {
     pub fn nbytes(&self) -> Result<i64> {
         let count = count(self.shape)?;
         let bytes = if self.is_packed_bits() {
-            // In 128 bits: 2^63 elements of 2^63 bits at most.
-            let bits = i128::from(count) * i128::from(self.bits);
-            i64::try_from((bits + 7) / 8).ok()
+            // 2^63 elements of 2^63 bits at most: far from saturating.
+            let bits = i128::from(count).saturating_mul(i128::from(self.bits));
+            i64::try_from(bits.saturating_add(7) / 8).ok()
         } else {
             count.checked_mul(self.itemsize())
         };
@@ -105,7 +106,7 @@ impl Layout<'_> {
         let (mut lower, mut upper) = (0i64, self.itemsize());
         for (index, (&extent, &stride)) in self.shape.iter().zip(strides).enumerate() {
             let side = if stride < 0 { &mut lower } else { &mut upper };
-            match (extent - 1).checked_mul(stride).and_then(|reach| side.checked_add(reach)) {
+            match extent.saturating_sub(1).checked_mul(stride).and_then(|reach| side.checked_add(reach)) {
                 Some(sum) => *side = sum,
                 None => {
                     return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]"; found "{stride} over an extent of {extent}";

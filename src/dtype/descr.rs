@@ -62,7 +62,9 @@ fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result
             return fail!(CAI_ERR_DTYPE_CODE, ".dtype_code"; found "{}", field.raw.dtype_code;
                 expected "0 for nested fields");
         }
-        Some(nested) => checked_bits(nested, depth + 1, fields_left).map_err(|f| f.within(".nested"))?,
+        Some(nested) => {
+            checked_bits(nested, depth.saturating_add(1), fields_left).map_err(|f| f.within(".nested"))?
+        }
         None => field_dtype(&field)?.bits,
     };
     times(item, field.shape()?)
@@ -110,8 +112,9 @@ fn too_large<T>(field: &str) -> Result<T> {
 fn names_are_unique(descr: Descr) -> Result<()> {
     let duplicate = |index: usize, name: &str| fail!(CAI_ERR_DESCR_NAME, "[{index}].name"; found "\"{name}\" a second time"; expected "a name of its own");
     let mut set = HashSet::new();
-    if descr.count > FEW_NAMES && set.try_reserve(descr.count as usize * 2).is_err() {
-        return Err(Failure::no_memory(descr.count as usize * 2 * size_of::<&str>()));
+    let most = (descr.count as usize).saturating_mul(2);
+    if descr.count > FEW_NAMES && set.try_reserve(most).is_err() {
+        return Err(Failure::no_memory(most.saturating_mul(size_of::<&str>())));
     }
     for (index, field) in descr.fields().enumerate() {
         let at = |failure: Failure| failure.within(format_args!("[{index}]"));

@@ -5,6 +5,7 @@
 //! [`parse`] takes a typestr apart and [`format`] puts it together again; [`descr`] walks the fields of
 //! structured types; [`text`] reads and writes them the way NumPy prints `descr`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 pub mod descr;
 pub mod text;
@@ -90,15 +91,15 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
 
 /// Decimal digits at the start of a text, without leading zeros, and what follows them.
 fn number(text: &[u8]) -> Option<(i64, &[u8])> {
-    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    if digits == 0 || (digits > 1 && text[0] == b'0') {
+    let (digits, rest) = text.split_at_checked(text.iter().take_while(|b| b.is_ascii_digit()).count())?;
+    if matches!(digits, [] | [b'0', _, ..]) {
         return None;
     }
     let mut value = 0i64;
-    for &digit in &text[..digits] {
-        value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
+    for digit in digits {
+        value = value.checked_mul(10)?.checked_add(i64::from(digit.wrapping_sub(b'0')))?;
     }
-    Some((value, &text[digits..]))
+    Some((value, rest))
 }
 
 fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i64)> {
@@ -111,8 +112,8 @@ fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i64)> {
     } else {
         (1, inner)
     };
-    match UNITS.iter().position(|unit| *unit == name) {
-        Some(index) => Ok((index as i32 + 1, count)),
+    match UNITS.iter().zip(1..).find(|(unit, _)| **unit == name) {
+        Some((_, unit)) => Ok((unit, count)),
         None => bad_unit(text),
     }
 }
@@ -209,7 +210,7 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
             expected "unit {} times {} for \"{}\"", again.unit, again.unit_count, text);
     }
     let mut out = [0; CAI_TYPESTR_SIZE];
-    out[..bytes.len()].copy_from_slice(bytes);
+    out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
     Ok(out)
 }
 

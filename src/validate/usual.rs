@@ -6,6 +6,8 @@
 //! for what is wrong, and that is why it is fast: nothing needs to be kept for a message. The long way
 //! remains the only place where the rules are written down; a test holds every yes against it.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+
 use crate::abi::{self, cai_array};
 use crate::raw;
 
@@ -81,7 +83,7 @@ fn strided_span(shape: &[i64], strides: &[i64], itemsize: i64) -> Option<(i64, i
     let (mut bytes, mut lower, mut upper) = (itemsize, 0i64, itemsize);
     for (&extent, &stride) in shape.iter().zip(strides) {
         bytes = if extent > 0 { bytes.checked_mul(extent)? } else { return None };
-        let reach = (extent - 1).checked_mul(stride)?;
+        let reach = extent.saturating_sub(1).checked_mul(stride)?;
         if reach < 0 {
             lower = lower.checked_add(reach)?;
         } else {
