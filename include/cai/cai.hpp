@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <type_traits>
 #include <utility>
@@ -49,10 +50,8 @@ class error : public std::exception {
     explicit error(const cai_error &what) noexcept : error_(what) {}
 
     // A failure that this header finds itself: the field, and a sentence about it.
-    error(cai_status code, const char *field, const char *message) noexcept : error_{} {
-        error_.code = code;
-        std::snprintf(error_.field, sizeof error_.field, "%s", field);
-        std::snprintf(error_.message, sizeof error_.message, "%s: %s", field, message);
+    error(cai_status code, const char *field, const char *message) noexcept {
+        cai_error_set(&error_, code, field, message);
     }
 
     const char *what() const noexcept override { return error_.message; }
@@ -65,36 +64,46 @@ class error : public std::exception {
     cai_error error_;
 };
 
+// Throws what a function of cai.h reported: `cai::check(cai_array_validate(&array, 0, &why), why)`.
+inline void check(cai_status status, const cai_error &why) {
+    if (status != CAI_OK) {
+        throw error(why);
+    }
+}
+
 namespace detail {
 
 // Calls a function of cai.h with all its arguments but the last, and throws what it reports.
 template <class... Parameters, class... Arguments>
 void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
     cai_error why;
-    if (function(std::forward<Arguments>(arguments)..., &why) != CAI_OK) {
-        throw error(why);
-    }
+    const cai_status status = function(std::forward<Arguments>(arguments)..., &why);
+    check(status, why);
 }
 
 // An object behind a cai_owner with a count of its own: one allocation, no call into the library.
-template <class T> struct owned {
-    cai_owner base;
-    std::atomic<std::size_t> count;
-    T object;
+template <class T> class owned final : public cai_owner {
+  public:
+    explicit owned(T &&object) : cai_owner{&table}, object_(std::move(object)) {}
 
+  private:
     static void retain(cai_owner *owner) noexcept {
-        reinterpret_cast<owned *>(owner)->count.fetch_add(1, std::memory_order_relaxed);
+        // A count that wraps would free an object in use. Half the range is left to threads on their way
+        // here.
+        if (static_cast<owned *>(owner)->count_.fetch_add(1, std::memory_order_relaxed) > SIZE_MAX / 2) {
+            std::abort();
+        }
     }
     static void release(cai_owner *owner) noexcept {
-        auto *self = reinterpret_cast<owned *>(owner);
-        if (self->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        auto *self = static_cast<owned *>(owner);
+        if (self->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete self;
         }
     }
-    static const cai_owner_ops *ops() noexcept {
-        static const cai_owner_ops table = {sizeof(cai_owner_ops), 0, retain, release};
-        return &table;
-    }
+    static constexpr cai_owner_ops table = {sizeof(cai_owner_ops), 0, retain, release};
+
+    std::atomic<std::size_t> count_{1};
+    T object_;
 };
 
 } // namespace detail
@@ -136,10 +145,8 @@ class owner {
 // An owner that keeps an object alive: a std::shared_ptr, a std::vector, a buffer class of yours. It is
 // destroyed with the last reference, on whatever thread that happens; its destructor must not throw.
 template <class T> [[nodiscard]] owner make_owner(T object) {
-    using owned = detail::owned<T>;
-    auto *made = new owned{{owned::ops()}, {1}, std::move(object)};
-    static_assert(offsetof(cai_owner, ops) == 0, "an owner begins with its table");
-    return owner::adopt(&made->base);
+    static_assert(std::is_nothrow_destructible_v<T>, "the last release has nobody to throw to");
+    return owner::adopt(new detail::owned<T>(std::move(object)));
 }
 
 // Numbers, one for each dimension: a range without memory of its own.
@@ -164,8 +171,11 @@ class strides {
         : count_(array.ndim > 0 ? static_cast<std::size_t>(array.ndim) : 0) {
         detail::call(cai_array_strides, &array, CAI_MAX_NDIM, steps_.data());
     }
-    const std::int64_t *begin() const noexcept { return steps_.data(); }
-    const std::int64_t *end() const noexcept { return steps_.data() + count_; }
+    const std::int64_t *begin() const & noexcept { return steps_.data(); }
+    const std::int64_t *end() const & noexcept { return steps_.data() + count_; }
+    // Of a temporary they would dangle.
+    const std::int64_t *begin() const && = delete;
+    const std::int64_t *end() const && = delete;
     std::size_t size() const noexcept { return count_; }
     bool empty() const noexcept { return count_ == 0; }
     std::int64_t operator[](std::size_t dimension) const noexcept { return steps_[dimension]; }
@@ -321,19 +331,56 @@ template <class T, std::size_t N> class view {
 
     explicit view(const cai_array &array) : view(array, false) {}
     explicit view(const cai::array &array) : view(array.get(), false) {}
-    explicit view(cai::array &&) = delete; // it would outlive its array
     view(const cai_array &array, allow_mask_t) : view(array, true) {}
     view(const cai::array &array, allow_mask_t) : view(array.get(), true) {}
+    // It would outlive its array.
+    explicit view(const cai::array &&) = delete;
+    view(const cai::array &&, allow_mask_t) = delete;
+
+    // Elements that may be written may also be read.
+    template <class U, class = std::enable_if_t<!std::is_same_v<U, T> && std::is_same_v<const U, T>>>
+    view(const view<U, N> &other) noexcept : data_(other.data_) {
+        for (std::size_t d = 0; d < N; ++d) {
+            shape_[d] = other.shape_[d];
+            strides_[d] = other.strides_[d];
+        }
+    }
 
     CAI_HD T *data() const noexcept { return data_; }
     CAI_HD std::int64_t extent(std::size_t dimension) const noexcept { return shape_[dimension]; }
     CAI_HD std::int64_t stride_bytes(std::size_t dimension) const noexcept { return strides_[dimension]; }
     CAI_HD std::int64_t size() const noexcept {
+        if (empty()) {
+            return 0; // the other extents need not have a product
+        }
         std::int64_t product = 1;
         for (std::size_t d = 0; d < N; ++d) {
             product *= shape_[d];
         }
         return product;
+    }
+    CAI_HD bool empty() const noexcept {
+        for (std::size_t d = 0; d < N; ++d) {
+            if (shape_[d] == 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    // Whether the elements lie one after another, in C order. A view of no elements does.
+    CAI_HD bool is_contiguous() const noexcept {
+        if (empty()) {
+            return true;
+        }
+        std::int64_t step = sizeof(T);
+        for (std::size_t d = N; d-- > 0;) {
+            if (shape_[d] != 1 && strides_[d] != step) {
+                return false;
+            }
+            step *= shape_[d];
+        }
+        return true;
     }
 
     // The element at these indices, which are not checked.
@@ -385,14 +432,18 @@ template <class T, std::size_t N> class view {
 #endif
 
   private:
+    template <class, std::size_t> friend class view;
+
     view(const cai_array &array, bool masked) {
         detail::call(cai_array_validate, &array, std::uint32_t{CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT});
         cai_dtype dtype;
         detail::call(cai_array_dtype, &array, &dtype);
         constexpr char kind = element<value_type>::kind;
         constexpr std::uint16_t code = detail::code_of<value_type>::value;
-        const bool fits = dtype.itemsize == static_cast<std::int64_t>(sizeof(T)) &&
-                          (kind == 0 || (dtype.kind == kind && dtype.code == code));
+        // A code says what the elements are, whatever kind carries them.
+        const bool fits =
+            dtype.itemsize == static_cast<std::int64_t>(sizeof(T)) &&
+            (kind == 0 || (dtype.code == code && (code != CAI_DTYPE_NONE || dtype.kind == kind)));
         if (!fits) {
             char expected[64];
             if constexpr (kind == 0) {
@@ -403,11 +454,22 @@ template <class T, std::size_t N> class view {
                 std::snprintf(expected, sizeof expected, "kind %c of %zu bytes, dtype_code %u", kind,
                               sizeof(T), static_cast<unsigned>(code));
             }
-            detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", array.typestr, expected);
+            char found[sizeof array.typestr + 32];
+            std::snprintf(found, sizeof found,
+                          array.dtype_code == CAI_DTYPE_NONE ? "%s" : "%s, dtype_code %u", array.typestr,
+                          static_cast<unsigned>(array.dtype_code));
+            detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", found, expected);
         }
         if (!cai_dtype_is_native(&dtype)) {
             detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", array.typestr, "the machine's byte order");
         }
+        bool native = false;
+        detail::call(cai_array_is_native, &array, &native);
+        if (!native) {
+            detail::refuse(CAI_ERR_UNSUPPORTED, "descr", "fields in the other byte order",
+                           "the machine's byte order");
+        }
+        refuse_handles(array);
         if (array.ndim != static_cast<std::int32_t>(N)) {
             char found[16], expected[32];
             std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
@@ -426,6 +488,47 @@ template <class T, std::size_t N> class view {
             shape_[d] = array.shape[d];
         }
         data_ = static_cast<T *>(array.data);
+        refuse_misalignment();
+    }
+
+    // Elsewhere `data` is a handle, which nobody may index.
+    static void refuse_handles(const cai_array &array) {
+        // A structure of an older header ends before its device.
+        if (array.struct_size < offsetof(cai_array, device) + sizeof(cai_device)) {
+            return;
+        }
+        switch (array.device.type) {
+        case CAI_DEVICE_OPENCL:
+        case 7:  // DLPack's Vulkan,
+        case 8:  // Metal
+        case 15: // and WebGPU
+            char found[48];
+            std::snprintf(found, sizeof found, "%d, where data is a handle",
+                          static_cast<int>(array.device.type));
+            detail::refuse(CAI_ERR_UNSUPPORTED, "device.type", found, "an address");
+        default: break;
+        }
+    }
+
+    // The library knows the alignment of numbers; that of T only its compiler.
+    void refuse_misalignment() const {
+        constexpr std::size_t alignment = alignof(T);
+        if (empty()) {
+            return;
+        }
+        char field[32] = "data", found[32], expected[48];
+        std::snprintf(expected, sizeof expected, "a multiple of %zu", alignment);
+        if (reinterpret_cast<std::uintptr_t>(data_) % alignment != 0) {
+            std::snprintf(found, sizeof found, "%p", const_cast<void *>(static_cast<const void *>(data_)));
+            detail::refuse(CAI_ERR_ALIGNMENT, field, found, expected);
+        }
+        for (std::size_t d = 0; d < N; ++d) {
+            if (shape_[d] > 1 && strides_[d] % static_cast<std::int64_t>(alignment) != 0) {
+                std::snprintf(field, sizeof field, "strides[%zu]", d);
+                std::snprintf(found, sizeof found, "%lld", static_cast<long long>(strides_[d]));
+                detail::refuse(CAI_ERR_ALIGNMENT, field, found, expected);
+            }
+        }
     }
 
     CAI_HD T *address(const std::int64_t *index) const noexcept {

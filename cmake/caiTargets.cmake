@@ -3,14 +3,16 @@
 
 if(CAI_HAS_STATIC AND NOT TARGET cai::cai_static)
   add_library(cai::cai_static STATIC IMPORTED)
-  # Without --exclude-libs an extension that bundles the library exports all of it, and of Rust's standard
-  # library; --gc-sections drops what is not used.
+  # An extension that bundles the library
+  # - would, without --exclude-libs, export all of it and of Rust's standard library;
+  # - need not carry what it does not use (--gc-sections);
+  # - must stay mapped, as the shared library does: owners outlive dlclose().
   set_target_properties(cai::cai_static PROPERTIES
     IMPORTED_LOCATION "${CAI_LIB_DIR}/libcai.a"
     INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}"
     INTERFACE_COMPILE_DEFINITIONS CAI_STATIC
     INTERFACE_LINK_LIBRARIES "${CAI_NATIVE_LIBS}"
-    INTERFACE_LINK_OPTIONS "LINKER:--exclude-libs,libcai.a;LINKER:--gc-sections")
+    INTERFACE_LINK_OPTIONS "LINKER:--exclude-libs,libcai.a;LINKER:--gc-sections;LINKER:-z,nodelete")
 endif()
 
 if(NOT TARGET cai::cai)

@@ -1,0 +1,247 @@
+// cai.hpp: owners of C++ objects and errors. Each object is destroyed once, on every path.
+#include <cai/cai.hpp>
+
+#include "cai_test.h"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct counted {
+    int *destroyed;
+    explicit counted(int *count) : destroyed(count) {}
+    counted(counted &&other) noexcept : destroyed(std::exchange(other.destroyed, nullptr)) {}
+    ~counted() {
+        if (destroyed != nullptr) {
+            ++*destroyed;
+        }
+    }
+};
+
+// Neither of these two may be reached through a cast from its first member.
+struct abstract {
+    virtual ~abstract() = default;
+    virtual int number() const = 0;
+};
+struct polymorphic : abstract, virtual counted {
+    explicit polymorphic(int *count) : counted(count) {}
+    int number() const override { return 7; }
+};
+
+struct alignas(64) wide {
+    int *aligned;
+    explicit wide(int *count) : aligned(count) {}
+    wide(wide &&other) noexcept : aligned(std::exchange(other.aligned, nullptr)) {}
+    ~wide() {
+        if (aligned != nullptr && reinterpret_cast<std::uintptr_t>(this) % 64 == 0) {
+            ++*aligned;
+        }
+    }
+};
+
+struct reluctant : counted {
+    explicit reluctant(int *count) : counted(count) {}
+    reluctant(reluctant &&other) : counted(std::move(other)) { throw std::runtime_error("stays"); }
+};
+
+void one_reference() {
+    int destroyed = 0;
+    {
+        const cai::owner a = cai::make_owner(counted(&destroyed));
+        ASSERT(a && a.get() != nullptr && destroyed == 0);
+    }
+    ASSERT(destroyed == 1);
+}
+
+void moves() {
+    int first = 0, second = 0;
+    cai::owner a = cai::make_owner(counted(&first));
+    cai::owner b(std::move(a));
+    ASSERT(!a && b && first == 0);
+    cai::owner c = cai::make_owner(counted(&second));
+    c = std::move(b); // lets the second go
+    ASSERT(!b && c && first == 0 && second == 1);
+    cai::owner &same = c;
+    c = std::move(same);
+    ASSERT(c && first == 0);
+    c.swap(a);
+    ASSERT(a && !c && first == 0);
+    a = cai::owner();
+    ASSERT(first == 1 && second == 1);
+    ASSERT(!cai::owner() && !cai::owner::adopt(nullptr) && !cai::owner().share());
+    ASSERT(cai::owner().release() == nullptr);
+}
+
+void through_the_table() {
+    int destroyed = 0;
+    cai_owner *raw = cai::make_owner(counted(&destroyed)).release();
+    ASSERT(destroyed == 0 && raw->ops->struct_size == sizeof(cai_owner_ops));
+    cai_array array = valid_array();
+    array.owner = raw;
+    ASSERT_STATUS(CAI_OK, cai_inline_retain(&array));
+    ASSERT_STATUS(CAI_OK, cai_owner_retain(raw, nullptr));
+    cai_owner_release(raw);
+    cai_inline_release(&array);
+    ASSERT(destroyed == 0 && array.owner == nullptr);
+    cai_owner_release(raw);
+    ASSERT(destroyed == 1);
+}
+
+void kinds_of_objects() {
+    int destroyed = 0;
+    {
+        const cai::owner a = cai::make_owner(polymorphic(&destroyed));
+    }
+    ASSERT(destroyed == 1);
+    int aligned = 0;
+    {
+        const cai::owner a = cai::make_owner(wide(&aligned));
+    }
+    ASSERT(aligned == 1);
+    const auto shared = std::make_shared<int>(7);
+    {
+        const cai::owner a = cai::make_owner(shared);
+        const cai::owner b = a.share();
+        ASSERT(shared.use_count() == 2);
+    }
+    ASSERT(shared.use_count() == 1);
+    destroyed = 0;
+    {
+        const cai::owner a = cai::make_owner(std::make_unique<counted>(&destroyed));
+    }
+    ASSERT(destroyed == 1);
+    std::vector<counted> several;
+    several.emplace_back(&destroyed);
+    several.emplace_back(&destroyed);
+    destroyed = 0;
+    {
+        const cai::owner a = cai::make_owner(std::move(several));
+    }
+    ASSERT(destroyed == 2);
+}
+
+void chains() {
+    int destroyed = 0;
+    {
+        cai::owner inner = cai::make_owner(counted(&destroyed));
+        const cai::owner outer = cai::make_owner(std::move(inner));
+        ASSERT(!inner && destroyed == 0);
+    }
+    ASSERT(destroyed == 1);
+}
+
+void exceptions() {
+    int destroyed = 0;
+    try {
+        const cai::owner a = cai::make_owner(counted(&destroyed));
+        const cai::owner b = a.share();
+        throw std::runtime_error("on the way out");
+    } catch (const std::runtime_error &) {
+    }
+    ASSERT(destroyed == 1);
+    destroyed = 0;
+    try {
+        (void)cai::make_owner(reluctant(&destroyed));
+        ASSERT(false);
+    } catch (const std::runtime_error &) {
+    }
+    ASSERT(destroyed == 1);
+}
+
+void broken_table() {
+    cai_owner_ops table = {sizeof(cai_owner_ops), 0, nullptr, nullptr};
+    cai_owner raw = {&table};
+    const cai::owner broken = cai::owner::adopt(&raw);
+    try {
+        (void)broken.share();
+        ASSERT(false);
+    } catch (const cai::error &error) {
+        ASSERT_STATUS(CAI_ERR_OWNER_OPS, error.code());
+        ASSERT_CONTAINS(error.field(), "owner.ops");
+    }
+}
+
+void threads() {
+    int destroyed = 0;
+    {
+        const cai::owner a = cai::make_owner(counted(&destroyed));
+        std::vector<std::thread> all;
+        for (int t = 0; t < 8; ++t) {
+            all.emplace_back([mine = a.share()] {
+                for (int i = 0; i < 10000; ++i) {
+                    const cai::owner b = mine.share();
+                    ASSERT(b.get() == mine.get());
+                }
+            });
+        }
+        for (std::thread &thread : all) {
+            thread.join();
+        }
+        ASSERT(destroyed == 0);
+    }
+    ASSERT(destroyed == 1);
+}
+
+// The last reference is dropped on whatever thread is last.
+void last_on_another_thread() {
+    for (int round = 0; round < 200; ++round) {
+        int destroyed = 0;
+        cai::owner a = cai::make_owner(counted(&destroyed));
+        std::thread other([mine = a.share()]() mutable { mine = cai::owner(); });
+        a = cai::owner();
+        other.join();
+        ASSERT(destroyed == 1);
+    }
+}
+
+void errors() {
+    static_assert(std::is_base_of_v<std::exception, cai::error>);
+    static_assert(std::is_nothrow_copy_constructible_v<cai::error>);
+    cai_error why;
+    cai_array array = valid_array();
+    array.ndim = -1;
+    const cai_status status = cai_array_validate(&array, CAI_CHECK_LAYOUT, &why);
+    try {
+        cai::check(status, why);
+        ASSERT(false);
+    } catch (const std::exception &caught) {
+        ASSERT_TEXT("ndim: found -1, expected 0 to 64", caught.what());
+        const auto &error = dynamic_cast<const cai::error &>(caught);
+        const cai::error copy = error;
+        ASSERT_STATUS(CAI_ERR_NDIM, copy.code());
+        ASSERT_TEXT("CAI_ERR_NDIM", copy.name());
+        ASSERT_TEXT("ndim", copy.field());
+        ASSERT(copy.driver_code() == 0);
+    }
+    cai::check(CAI_OK, why);
+    why.driver_code = 700;
+    ASSERT(cai::error(why).driver_code() == 700);
+    const std::string endless(1000, 'x');
+    const cai::error cut(CAI_ERR_UNSUPPORTED, endless.c_str(), endless.c_str());
+    ASSERT(strlen(cut.field()) == CAI_ERROR_FIELD_SIZE - 1);
+    ASSERT(strlen(cut.what()) == CAI_ERROR_MESSAGE_SIZE - 1);
+    ASSERT_TEXT("CAI_ERR_UNKNOWN", cai::error(-1, "", "").name());
+}
+
+} // namespace
+
+int main() {
+    static_assert(!std::is_copy_constructible_v<cai::owner> && !std::is_copy_assignable_v<cai::owner>);
+    static_assert(std::is_nothrow_move_constructible_v<cai::owner> &&
+                  std::is_nothrow_move_assignable_v<cai::owner>);
+    one_reference();
+    moves();
+    through_the_table();
+    kinds_of_objects();
+    chains();
+    exceptions();
+    broken_table();
+    threads();
+    last_on_another_thread();
+    errors();
+    return 0;
+}

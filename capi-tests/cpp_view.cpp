@@ -1,0 +1,341 @@
+// cai.hpp: views. What they refuse and why, which elements they find, and that they hold nothing.
+#include <cai/cai.hpp>
+
+#include "cai_test.h"
+
+#include <memory>
+#include <vector>
+
+namespace {
+
+struct brain_float {
+    std::uint16_t bits;
+};
+struct tiny_float {
+    std::uint8_t bits;
+};
+struct record {
+    double weight;
+    std::int32_t index, padding;
+};
+
+} // namespace
+
+template <> struct cai::element<brain_float> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
+};
+template <> struct cai::element<tiny_float> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E5M2;
+};
+template <> struct cai::element<record> {
+    static constexpr char kind = 'V';
+};
+
+namespace {
+
+// Room for 3 x 4 elements of any size, aligned for all of them.
+alignas(64) char room[3 * 4 * 64];
+
+cai_array describe(const char *typestr = "<f4") {
+    cai_array array = valid_array();
+    set_typestr(&array, typestr);
+    array.data = room;
+    return array;
+}
+
+template <class F> void throws(cai_status code, const char *field, const char *part, F &&body) {
+    try {
+        body();
+    } catch (const cai::error &error) {
+        ASSERT_STATUS(code, error.code());
+        ASSERT_TEXT(field, error.field());
+        ASSERT_CONTAINS(error.what(), part);
+        return;
+    }
+    fprintf(stderr, "nothing was thrown for %s, %s\n", field, part);
+    exit(1);
+}
+
+template <class T, std::size_t N = 2>
+void refuses(const cai_array &array, cai_status code, const char *field, const char *part) {
+    throws(code, field, part, [&] { cai::view<T, N> refused(array); });
+}
+
+// The typestr in which a type travels, and what the view says of those that come close.
+template <class T> void travels_as(const char *typestr, const char *expected) {
+    const cai_array fitting = describe(typestr);
+    const cai::view<T, 2> v(fitting);
+    const cai::view<const T, 2> r(fitting);
+    ASSERT(v.size() == 12 && v.stride_bytes(1) == static_cast<std::int64_t>(sizeof(T)) &&
+           static_cast<const void *>(r.data()) == room);
+    for (const char *other :
+         {"|b1", "|i1", "|u1",  "<i2", "<u2",    "<f2", "<i4", "<u4", "<f4", "<i8",  "<u8",
+          "<f8", "<c8", "<c16", "<m8", "<M8[s]", "|S4", "<U1", "|V4", "|V8", "|V16", "|O8"}) {
+        const bool same = strcmp(typestr, other) == 0;
+        if (!same) {
+            refuses<T>(describe(other), CAI_ERR_UNSUPPORTED, "typestr", expected);
+        }
+    }
+    char swapped[8];
+    snprintf(swapped, sizeof swapped, ">%s", typestr + 1);
+    if (typestr[0] == '<') {
+        refuses<T>(describe(swapped), CAI_ERR_UNSUPPORTED, "typestr", "expected the machine's byte order");
+    }
+}
+
+void types() {
+    travels_as<bool>("|b1", "expected kind b of 1 bytes");
+    travels_as<std::int8_t>("|i1", "expected kind i of 1 bytes");
+    travels_as<std::uint8_t>("|u1", "expected kind u of 1 bytes");
+    travels_as<std::int16_t>("<i2", "expected kind i of 2 bytes");
+    travels_as<std::uint16_t>("<u2", "expected kind u of 2 bytes");
+    travels_as<std::int32_t>("<i4", "expected kind i of 4 bytes");
+    travels_as<std::uint32_t>("<u4", "expected kind u of 4 bytes");
+    travels_as<std::int64_t>("<i8", "expected kind i of 8 bytes");
+    travels_as<std::uint64_t>("<u8", "expected kind u of 8 bytes");
+    travels_as<float>("<f4", "expected kind f of 4 bytes");
+    travels_as<double>("<f8", "expected kind f of 8 bytes");
+    travels_as<std::complex<float>>("<c8", "expected kind c of 8 bytes");
+    travels_as<std::complex<double>>("<c16", "expected kind c of 16 bytes");
+    travels_as<record>("|V16", "expected kind V of 16 bytes");
+    for (const char *one : {"|b1", "|i1", "|u1", "<f1", "|S1", "|V1", "|t8"}) {
+        const cai::view<std::byte, 2> bytes(describe(one));
+        ASSERT(bytes.size() == 12);
+    }
+    refuses<std::byte>(describe("<f4"), CAI_ERR_UNSUPPORTED, "typestr", "expected elements of 1 byte");
+    // Both numbers are machine order; |i8 says so in its own way.
+    const cai::view<long long, 2> longs(describe("|i8"));
+    ASSERT(longs.size() == 12);
+}
+
+void codes() {
+    for (const char *carrier : {"<V2", "|V2", "<u2"}) {
+        cai_array a = describe(carrier);
+        refuses<brain_float>(a, CAI_ERR_UNSUPPORTED, "typestr", "expected kind V of 2 bytes, dtype_code 4");
+        a.dtype_code = CAI_DTYPE_BFLOAT16;
+        const cai::view<brain_float, 2> v(a);
+        ASSERT(v.size() == 12);
+        refuses<std::uint16_t>(a, CAI_ERR_UNSUPPORTED, "typestr", "dtype_code 4, expected kind u of 2 bytes");
+    }
+    for (const char *carrier : {"|V1", "|u1", "<f1"}) {
+        cai_array a = describe(carrier);
+        a.dtype_code = CAI_DTYPE_FLOAT8_E5M2;
+        const cai::view<tiny_float, 2> v(a);
+        const cai::view<std::byte, 2> bytes(a);
+        ASSERT(v.size() == 12 && bytes.size() == 12);
+        a.dtype_code = CAI_DTYPE_FLOAT8_E4M3;
+        refuses<tiny_float>(a, CAI_ERR_UNSUPPORTED, "typestr", "dtype_code 8, expected kind V of 1 bytes");
+    }
+    cai_array swapped = describe(">V2");
+    swapped.dtype_code = CAI_DTYPE_BFLOAT16;
+    refuses<brain_float>(swapped, CAI_ERR_UNSUPPORTED, "typestr", ">V2");
+}
+
+void structs() {
+    const cai_descr *fields = nullptr;
+    cai_owner *owner = nullptr;
+    const auto parse = [&](const char *text) {
+        cai_owner_release(owner);
+        ASSERT_STATUS(CAI_OK, cai_descr_parse(text, &fields, &owner, nullptr));
+    };
+    parse("[('weight', '<f8'), ('index', '<i4'), ('', '|V4')]");
+    cai_array a = describe("|V16");
+    a.descr = fields;
+    const cai::view<record, 2> v(a);
+    v(2, 3).index = 9;
+    ASSERT(reinterpret_cast<const record *>(room)[11].index == 9);
+    parse("[('weight', '<f8'), ('index', '>i4'), ('', '|V4')]");
+    a.descr = fields;
+    refuses<record>(a, CAI_ERR_UNSUPPORTED, "descr", "the other byte order");
+    cai_owner_release(owner);
+    // Opaque bytes may lie anywhere; a record may not.
+    a = describe("|V16");
+    a.data = room + 4;
+    refuses<record>(a, CAI_ERR_ALIGNMENT, "data", "expected a multiple of 8");
+    a.data = room;
+    const std::int64_t odd[2] = {100, 20};
+    a.strides = odd;
+    refuses<record>(a, CAI_ERR_ALIGNMENT, "strides[0]", "found 100, expected a multiple of 8");
+    const std::int64_t one_row[2] = {1, 4};
+    const std::int64_t unused[2] = {100, 24};
+    a.shape = one_row;
+    a.strides = unused;
+    const cai::view<record, 2> row(a);
+    ASSERT(reinterpret_cast<const char *>(&row(0, 3)) == room + 72);
+}
+
+void places() {
+    for (int handle : {int{CAI_DEVICE_OPENCL}, 7, 8, 15}) {
+        cai_array a = describe();
+        a.device.type = handle;
+        a.byte_offset = 16;
+        refuses<float>(a, CAI_ERR_UNSUPPORTED, "device.type", "handle, expected an address");
+    }
+    for (int address : {CAI_DEVICE_UNKNOWN, CAI_DEVICE_CPU, CAI_DEVICE_CUDA, CAI_DEVICE_CUDA_HOST,
+                        CAI_DEVICE_CUDA_MANAGED, CAI_DEVICE_ONEAPI}) {
+        cai_array a = describe();
+        a.device.type = address;
+        const cai::view<float, 2> v(a);
+        ASSERT(v.data() == a.data);
+    }
+    // Of an older header, ending after the stream: its device is not known, and nothing behind it is read.
+    cai_array a = describe();
+    a.struct_size = 88;
+    const std::unique_ptr<void, void (*)(void *)> older(malloc(88), free);
+    memcpy(older.get(), &a, 88);
+    const cai::view<float, 2> v(*static_cast<const cai_array *>(older.get()));
+    ASSERT(v.size() == 12);
+}
+
+void dimensions() {
+    cai_array a = describe();
+    refuses<float, 0>(a, CAI_ERR_UNSUPPORTED, "ndim", "found 2, expected 0 dimensions");
+    refuses<float, 1>(a, CAI_ERR_UNSUPPORTED, "ndim", "found 2, expected 1 dimensions");
+    refuses<float, 3>(a, CAI_ERR_UNSUPPORTED, "ndim", "found 2, expected 3 dimensions");
+    a.ndim = 0;
+    a.shape = nullptr;
+    const cai::view<float, 0> scalar(a);
+    scalar() = 42;
+    ASSERT(scalar.at() == 42.0F && scalar.size() == 1 && scalar.is_contiguous() && scalar.rank() == 0);
+    std::vector<std::int64_t> ones(64, 1);
+    a.ndim = 64;
+    a.shape = ones.data();
+    const cai::view<float, 64> most(a);
+    ASSERT(most.size() == 1 && most.is_contiguous() && most.extent(63) == 1);
+}
+
+void access() {
+    cai_array a = describe();
+    a.flags = CAI_FLAG_READONLY;
+    refuses<float>(a, CAI_ERR_UNSUPPORTED, "flags", "found a read-only array, expected a writable one");
+    const cai::view<const float, 2> constant(a);
+    static_assert(std::is_same_v<decltype(constant(0, 0)), const float &>);
+    static_assert(std::is_same_v<decltype(constant.at(0, 0)), const float &>);
+    static_assert(std::is_same_v<decltype(constant.data()), const float *>);
+
+    cai_array mask = describe("|b1");
+    a = describe();
+    a.mask = &mask;
+    refuses<float>(a, CAI_ERR_UNSUPPORTED, "mask", "expected none, unless cai::allow_mask is given");
+    memset(room, 0, sizeof room);
+    room[5] = 1;
+    const cai::view<float, 2> masked(a, cai::allow_mask);
+    const cai::view<const bool, 2> valid(*a.mask);
+    ASSERT(masked.size() == 12 && valid(1, 1) && !valid(1, 2));
+    // Sound first, then fitting.
+    mask.ndim = -1;
+    throws(CAI_ERR_NDIM, "mask.ndim", "-1", [&] { cai::view<float, 2> v(a, cai::allow_mask); });
+    a = describe();
+    a.stream = 0;
+    refuses<double>(a, CAI_ERR_STREAM_ZERO, "stream", "found 0");
+    a = describe();
+    a.data = room + 2;
+    refuses<float>(a, CAI_ERR_ALIGNMENT, "data", "expected a multiple of 4");
+}
+
+void elements() {
+    std::int32_t values[3][4];
+    for (int i = 0; i < 3; ++i) {
+        for (int j = 0; j < 4; ++j) {
+            values[i][j] = 10 * i + j;
+        }
+    }
+    cai_array a = describe("<i4");
+    const auto view = [&](void *data, const std::int64_t (&shape)[2], const std::int64_t (&strides)[2]) {
+        a.data = data;
+        a.shape = shape;
+        a.strides = strides;
+        return cai::view<std::int32_t, 2>(a);
+    };
+    const auto all = [](const cai::view<const std::int32_t, 2> &v, int origin, int by_i, int by_j) {
+        for (int i = 0; i < v.extent(0); ++i) {
+            for (int j = 0; j < v.extent(1); ++j) {
+                ASSERT(v(i, j) == origin + by_i * i + by_j * j && &v(i, j) == &v.at(i, j));
+            }
+        }
+    };
+    const auto dense = view(values, {3, 4}, {16, 4});
+    all(dense, 0, 10, 1);
+    ASSERT(dense.is_contiguous());
+    const auto backwards = view(&values[2][3], {3, 4}, {-16, -4});
+    all(backwards, 23, -10, -1);
+    ASSERT(!backwards.is_contiguous());
+    const auto transposed = view(values, {4, 3}, {4, 16});
+    all(transposed, 0, 1, 10);
+    ASSERT(!transposed.is_contiguous());
+    const auto column = view(&values[0][1], {3, 1}, {16, 1000});
+    all(column, 1, 10, 0);
+    ASSERT(!column.is_contiguous());
+    const auto broadcast = view(&values[1][0], {5, 4}, {0, 4});
+    all(broadcast, 10, 0, 1);
+    ASSERT(!broadcast.is_contiguous());
+    const auto sliced = view(&values[0][3], {2, 2}, {32, -8});
+    all(sliced, 3, 20, -2);
+    ASSERT(view(&values[1][0], {1, 4}, {-7 * 4, 4}).is_contiguous());
+    sliced(1, 1) = -1;
+    ASSERT(values[2][1] == -1);
+
+    throws(CAI_ERR_ARGUMENT, "index[0]", "found 3, expected 0 to below 3", [&] { (void)dense.at(3, 0); });
+    throws(CAI_ERR_ARGUMENT, "index[0]", "found -1, expected 0 to below 3", [&] { (void)dense.at(-1, 0); });
+    throws(CAI_ERR_ARGUMENT, "index[1]", "found 4, expected 0 to below 4", [&] { (void)dense.at(0, 4u); });
+    throws(CAI_ERR_ARGUMENT, "index[1]", "expected 0 to below 4",
+           [&] { (void)dense.at(0, ~std::size_t{0}); });
+    ASSERT(dense.at(std::size_t{1}, std::int8_t{2}) == 12);
+}
+
+void empty() {
+    const std::int64_t none[3] = {3, 0, 4};
+    cai_array a = describe();
+    a.ndim = 3;
+    a.shape = none;
+    a.data = nullptr;
+    const cai::view<float, 3> v(a);
+    ASSERT(v.size() == 0 && v.data() == nullptr && v.is_contiguous() && v.extent(2) == 4);
+    throws(CAI_ERR_ARGUMENT, "index[1]", "found 0, expected 0 to below 0", [&] { (void)v.at(0, 0, 0); });
+    // Extents whose product would not fit, were one of them not zero.
+    const std::int64_t huge[3] = {std::int64_t{1} << 40, std::int64_t{1} << 40, 0}, steps[3] = {-3, 5, 7};
+    a.shape = huge;
+    a.strides = steps;
+    const cai::view<const float, 3> h(a);
+    ASSERT(h.size() == 0 && h.is_contiguous() && h.stride_bytes(0) == -3);
+}
+
+// A view takes no reference, also where it throws.
+void references() {
+    static_assert(std::is_constructible_v<cai::view<float, 2>, cai::array &>);
+    static_assert(!std::is_constructible_v<cai::view<float, 2>, cai::array>);
+    static_assert(!std::is_constructible_v<cai::view<float, 2>, const cai::array>);
+    static_assert(!std::is_constructible_v<cai::view<float, 2>, cai::array, cai::allow_mask_t>);
+    static_assert(std::is_convertible_v<cai::view<float, 2>, cai::view<const float, 2>>);
+    static_assert(!std::is_convertible_v<cai::view<const float, 2>, cai::view<float, 2>>);
+    static_assert(!std::is_convertible_v<cai::view<float, 2>, cai::view<const float, 1>>);
+    static_assert(!std::is_convertible_v<cai::view<float, 2>, cai::view<const double, 2>>);
+    static_assert(std::is_trivially_copyable_v<cai::view<float, 2>>, "kernels take it by value");
+    int destroyed = 0;
+    {
+        cai_array raw = describe();
+        raw.owner = counting_owner(&destroyed);
+        const cai::array array = cai::array::adopt(raw);
+        const cai::view<float, 2> v(array), again(array, cai::allow_mask);
+        throws(CAI_ERR_UNSUPPORTED, "ndim", "found 2", [&] { cai::view<float, 1> refused(array); });
+        ASSERT(v.data() == again.data() && destroyed == 0);
+    }
+    ASSERT(destroyed == 1);
+}
+
+} // namespace
+
+int main() {
+    types();
+    codes();
+    structs();
+    places();
+    dimensions();
+    access();
+    elements();
+    empty();
+    references();
+    return 0;
+}

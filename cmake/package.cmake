@@ -1,0 +1,39 @@
+# The package: what find_package and pkg-config read, and the install rules. Included by ../CMakeLists.txt.
+include(CMakePackageConfigHelpers)
+
+# Once for the build tree and once for installation; they differ in two folders.
+macro(cai_package folder install_folder include lib)
+  set(CAI_PACKAGE_INCLUDE "${include}")
+  set(CAI_PACKAGE_LIB "${lib}")
+  configure_package_config_file(cmake/caiConfig.cmake.in "${folder}/caiConfig.cmake"
+    INSTALL_DESTINATION "${install_folder}" PATH_VARS CAI_PACKAGE_INCLUDE CAI_PACKAGE_LIB ${ARGN})
+  configure_file(cmake/caiTargets.cmake "${folder}/caiTargets.cmake" COPYONLY)
+  write_basic_package_version_file("${folder}/caiConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+endmacro()
+cai_package("${CMAKE_CURRENT_BINARY_DIR}" "${CMAKE_CURRENT_BINARY_DIR}" "${CAI_INCLUDE_DIR}" "${CAI_LIB_DIR}"
+  INSTALL_PREFIX "${CMAKE_CURRENT_BINARY_DIR}")
+
+if(NOT CAI_INSTALL)
+  return()
+endif()
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/cai")
+cai_package("${CMAKE_CURRENT_BINARY_DIR}/package" "${package}" "${CMAKE_INSTALL_INCLUDEDIR}" "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/package/" DESTINATION "${package}" FILES_MATCHING PATTERN "*.cmake")
+
+# The way from the .pc file's folder back to the prefix, so that a moved package still works.
+file(RELATIVE_PATH CAI_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" CAI_PC_TO_PREFIX "${CAI_PC_TO_PREFIX}")
+list(TRANSFORM CAI_NATIVE_LIBS PREPEND "-l" OUTPUT_VARIABLE CAI_PC_NATIVE_LIBS)
+list(JOIN CAI_PC_NATIVE_LIBS " " CAI_PC_NATIVE_LIBS)
+configure_file(cmake/cai.pc.in "${CMAKE_CURRENT_BINARY_DIR}/cai.pc" @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cai.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+install(DIRECTORY include/cai DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES LICENSE-MIT LICENSE-APACHE DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/cai")
+if(CAI_BUILD_SHARED)
+  install(PROGRAMS "${CAI_SHARED_FILE}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(FILES ${CAI_SHARED_LINKS} DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(CAI_BUILD_STATIC)
+  install(FILES "${CAI_STATIC_FILE}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
