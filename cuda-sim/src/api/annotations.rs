@@ -1,0 +1,258 @@
+//! What cudasim.h reaches: kernels, accesses of the host, order between threads, allocators, names.
+
+use crate::access::{Access, READ, WRITE};
+use crate::border::{enter, slice};
+use crate::graph::submit;
+use crate::results::Code;
+use crate::sim::{Registered, Sim, lock, thread_id};
+use crate::work::{FAILED, Function, Grid, Launch, Work};
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
+
+/// `cudasim_kernel`.
+#[repr(C)]
+pub struct Kernel {
+    name: *const c_char,
+    run: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void)>,
+    accesses: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
+    nargs: usize,
+    sizes: *const usize,
+}
+
+/// `cudasim_api`.
+#[repr(C)]
+pub struct Api {
+    struct_size: u32,
+    version: u32,
+    register_kernels: extern "C" fn(*const Kernel, usize),
+    launch: extern "C" fn(
+        u64,
+        *const c_char,
+        Option<unsafe extern "C" fn(*mut c_void)>,
+        *const u8,
+        usize,
+        *const Access,
+        usize,
+    ) -> i32,
+    host_access: extern "C" fn(u64, usize, u32, *const c_char),
+    hb_before: extern "C" fn(usize),
+    hb_after: extern "C" fn(usize),
+    suballoc: extern "C" fn(u64, usize, u64),
+    subfree: extern "C" fn(u64, usize, u64),
+    name_stream: extern "C" fn(u64, *const c_char),
+    label: extern "C" fn(*const c_char),
+    races: extern "C" fn() -> usize,
+    step: extern "C" fn(usize) -> usize,
+    host_address: extern "C" fn(u64) -> u64,
+    take_report: extern "C" fn(*mut u8, usize) -> usize,
+    fail_kernel: extern "C" fn(i32),
+}
+
+const VERSION: u32 = 1;
+
+static API: Api = Api {
+    struct_size: size_of::<Api>() as u32,
+    version: VERSION,
+    register_kernels,
+    launch,
+    host_access,
+    hb_before,
+    hb_after,
+    suballoc,
+    subfree,
+    name_stream,
+    label,
+    races,
+    step,
+    host_address,
+    take_report,
+    fail_kernel,
+};
+
+/// The one symbol that cudasim.h looks for. NULL for a version that this simulator does not know.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudasim_get_api(version: u32) -> *const Api {
+    if version <= VERSION { &API } else { std::ptr::null() }
+}
+
+fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
+    // SAFETY: the caller passes NULL or NUL-terminated text.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
+}
+
+/// Kernels may be registered before cuInit: they wait here.
+static EARLY: parking_lot::Mutex<Vec<(Vec<u8>, Registered)>> = parking_lot::Mutex::new(Vec::new());
+
+extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
+    let Ok(kernels) = slice(kernels, count) else { return };
+    let mut early = EARLY.lock();
+    for kernel in kernels {
+        let (Some(name), Some(run)) = (text(kernel.name), kernel.run) else { continue };
+        let registered =
+            Registered { run, accesses: kernel.accesses, nargs: kernel.nargs, sizes: kernel.sizes };
+        early.push((name.as_bytes().to_vec(), registered));
+    }
+    if let Some(mut sim) = lock() {
+        sim.kernels.extend(early.drain(..));
+    }
+}
+
+/// Takes over what was registered before there was a simulator to tell.
+pub fn take_early(sim: &mut Sim) {
+    sim.kernels.extend(EARLY.lock().drain(..));
+}
+
+extern "C" fn launch(
+    stream: u64,
+    name: *const c_char,
+    run: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *const u8,
+    size: usize,
+    accesses: *const Access,
+    count: usize,
+) -> i32 {
+    enter("cuLaunchKernel", 1, |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let run = run.ok_or(Code::INVALID_VALUE)?;
+        let bytes = slice(data, size)?;
+        let accesses = slice(accesses, count)?.to_vec();
+        let mut arguments = vec![0u128; size.div_ceil(16)];
+        // SAFETY: there is room for `size` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), arguments.as_mut_ptr().cast(), size) };
+        let launch =
+            Launch { function: Function::Direct(run), grid: Grid::default(), arguments, offsets: Vec::new() };
+        let label = text(name).map_or("a kernel", |name| sim.interned(&name));
+        submit(sim, core, Work::Kernel(Arc::new(launch)), accesses, label)?;
+        Ok(())
+    })
+}
+
+extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c_char) {
+    enter("cudasim_host_access", 1, |sim, _| {
+        let mode = mode & (READ | WRITE);
+        let default = if mode == READ { "a read by the host" } else { "a write by the host" };
+        let name = text(name).map_or(Cow::Borrowed(default), |name| Cow::Owned(name.into_owned()));
+        sim.check_host(&[Access::range(address, nbytes as u64, mode)], name);
+        Ok(())
+    });
+}
+
+extern "C" fn hb_before(object: usize) {
+    if let Some(mut sim) = checking() {
+        let host = sim.host_actor();
+        if let Some(checker) = &mut sim.checker {
+            checker.hb_before(host, object);
+        }
+    }
+}
+
+extern "C" fn hb_after(object: usize) {
+    if let Some(mut sim) = checking() {
+        let host = sim.host_actor();
+        if let Some(checker) = &mut sim.checker {
+            checker.hb_after(host, object);
+        }
+    }
+}
+
+/// The state, where the order of host threads matters.
+fn checking() -> Option<crate::sim::Locked> {
+    use std::sync::atomic::Ordering;
+    if crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed) {
+        return None;
+    }
+    lock().filter(|sim| sim.config.threads_seen && sim.checker.is_some())
+}
+
+/// The moment of something that happens in a stream, or on this thread.
+fn moment_on(
+    sim: &mut crate::sim::Locked,
+    stream: u64,
+    label: &'static str,
+) -> Result<Option<crate::checker::Moment>, Code> {
+    let name = sim.label(label);
+    if stream == u64::MAX {
+        return Ok(sim.check_host(&[], name));
+    }
+    let core = sim.stream(stream, 1)?;
+    sim.prepare(core);
+    let actor = sim.core_mut(core).actor;
+    Ok(actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, name, u64::from(thread_id())))))
+}
+
+extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
+    enter("cudasim_suballoc", 1, |sim, _| {
+        let Some(moment) = moment_on(sim, stream, "a sub-allocation")? else { return Ok(()) };
+        // A new life of these bytes: what was before is the allocator's business.
+        if let Some(found) = sim.memory.find_mut(address) {
+            let from = address.clamp(found.base, found.end());
+            let to = (address + nbytes as u64).clamp(found.base, found.end());
+            found.shadow.restart(from, to, moment.mark);
+        }
+        Ok(())
+    });
+}
+
+extern "C" fn subfree(address: u64, nbytes: usize, stream: u64) {
+    enter("cudasim_subfree", 1, |sim, _| {
+        if let Some(moment) = moment_on(sim, stream, "a return to an allocator (cuMemFree of a part)")? {
+            sim.check_at(&moment, &[Access::range(address, nbytes as u64, WRITE)]);
+        }
+        Ok(())
+    });
+}
+
+extern "C" fn name_stream(stream: u64, name: *const c_char) {
+    enter("cudasim_name_stream", 1, |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let actor = sim.core_mut(core).actor;
+        if let (Some(actor), Some(name), Some(checker)) = (actor, text(name), &mut sim.checker) {
+            checker.name(actor, &name);
+        }
+        Ok(())
+    });
+}
+
+extern "C" fn label(name: *const c_char) {
+    enter("cudasim_label", 1, |sim, _| {
+        sim.thread().label = text(name).map(|name| Arc::from(&*name));
+        Ok(())
+    });
+}
+
+extern "C" fn races() -> usize {
+    lock().map_or(0, |sim| sim.checker.as_ref().map_or(0, |checker| checker.found()))
+}
+
+extern "C" fn step(operations: usize) -> usize {
+    let mut ran = 0;
+    enter("cudasim_step", 1, |sim, _| {
+        ran = Sim::steps(sim, operations);
+        Ok(())
+    });
+    ran
+}
+
+extern "C" fn host_address(address: u64) -> u64 {
+    lock().map_or(address, |sim| sim.memory.host_address(address))
+}
+
+extern "C" fn take_report(out: *mut u8, room: usize) -> usize {
+    let Some(mut sim) = lock() else { return 0 };
+    let Some(checker) = &mut sim.checker else { return 0 };
+    let (count, text) = checker.take();
+    if !out.is_null() && room > 0 {
+        let length = text.len().min(room - 1);
+        // SAFETY: the caller has room for `room` bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), out, length);
+            out.add(length).write(0);
+        }
+    }
+    count
+}
+
+extern "C" fn fail_kernel(code: i32) {
+    FAILED.set(code);
+}

@@ -1,0 +1,124 @@
+//! Events.
+
+use crate::border::{api, put};
+use crate::graph;
+use crate::results::{Code, Result};
+use crate::sim::{Event, Locked, Recorded, Sim};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const DISABLE_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
+
+fn find(sim: &Locked, event: u64) -> Result<&Event> {
+    sim.events.get(event).ok_or(Code::INVALID_HANDLE)
+}
+
+/// What a capture recorded has no moment.
+fn refuse_captured(sim: &mut Locked, event: u64) -> Result {
+    if let Recorded::Captured { capture, .. } = find(sim, event)?.recorded {
+        sim.invalidate(capture);
+        return Err(Code::CAPTURED_EVENT);
+    }
+    sim.forbid_while_capturing()
+}
+
+fn context_error(sim: &Locked, context: u64) -> Result {
+    sim.contexts.get(context).and_then(|context| context.error).map_or(Ok(()), Err)
+}
+
+/// Whether it is reached; then the calling thread knows what came before it.
+fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
+    refuse_captured(sim, event)?;
+    let found = find(sim, event)?;
+    let (recorded, shared, imported, context) =
+        (found.recorded.clone(), found.shared.clone(), found.imported, found.context);
+    context_error(sim, context)?;
+    if let Some(shared) = shared.filter(|_| imported && matches!(recorded, Recorded::Never)) {
+        let number = shared.newest();
+        while wait && !shared.reached(number) {
+            parking_lot::MutexGuard::unlocked(sim, || {
+                std::thread::sleep(std::time::Duration::from_micros(200))
+            });
+        }
+        return Ok(shared.reached(number));
+    }
+    let Recorded::Live { core, position, clock, .. } = recorded else { return Ok(true) };
+    if wait {
+        Sim::wait_done(sim, core, position);
+    } else if !Sim::poll(sim, core, position) {
+        return Ok(false);
+    }
+    if let Some(clock) = clock {
+        let host = sim.host_actor();
+        if let Some(checker) = &mut sim.checker {
+            checker.learn(host, &clock);
+        }
+    }
+    context_error(sim, context)?;
+    Ok(true)
+}
+
+fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -> Result {
+    let core = sim.stream(stream, default)?;
+    if flags > 1 {
+        return Err(Code::INVALID_VALUE);
+    }
+    graph::record(sim, event, core, flags == 1)
+}
+
+fn elapsed(sim: &mut Locked, milliseconds: *mut f32, start: u64, end: u64) -> Result {
+    let mut times = [0; 2];
+    for (time, event) in times.iter_mut().zip([start, end]) {
+        let found = find(sim, event)?;
+        if found.flags & DISABLE_TIMING != 0 {
+            return Err(Code::INVALID_HANDLE);
+        }
+        match &found.recorded {
+            Recorded::Never => return Err(Code::INVALID_HANDLE),
+            Recorded::Captured { .. } => return Err(Code::INVALID_HANDLE),
+            Recorded::Live { reached, .. } => {
+                if !reached.done.load(Ordering::Acquire) {
+                    return Err(Code::NOT_READY);
+                }
+                *time = reached.nanoseconds.load(Ordering::Relaxed);
+            }
+        }
+    }
+    put(milliseconds, (times[1] as f64 - times[0] as f64) as f32 / 1e6)
+}
+
+api! {
+    fn cuEventCreate(to: *mut u64, flags: u32) |sim| {
+        let context = sim.current_context()?;
+        // Flags 0, 1, 2 and 4; an event for several processes has no timing. [cuEventCreate]
+        if to.is_null() || flags & !7 != 0 || (flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let device = sim.context(context)?.device;
+        let shared = if flags & INTERPROCESS != 0 { Some(Arc::new(crate::ipc::SharedEvent::new()?)) } else { None };
+        let event = Event { context, device, flags, recorded: Recorded::Never, shared, imported: false };
+        let handle = sim.events.insert(event);
+        put(to, handle)
+    }
+    fn cuEventDestroy_v2(event: u64) |sim| {
+        // What waits for it keeps what it needs. [cuEventDestroy]
+        sim.events.remove(event).map(|_| ()).ok_or(Code::INVALID_HANDLE)
+    }
+    fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default| {
+        record(sim, event, stream, default, 0)
+    }
+    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(event: u64, stream: u64, flags: u32) |sim, default| {
+        record(sim, event, stream, default, flags)
+    }
+    fn cuEventQuery(event: u64) |sim| {
+        if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) }
+    }
+    fn cuEventSynchronize(event: u64) |sim| { reached(sim, event, true).map(|_| ()) }
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| {
+        elapsed(sim, milliseconds, start, end)
+    }
+    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: u64, end: u64) |sim| {
+        elapsed(sim, milliseconds, start, end)
+    }
+}

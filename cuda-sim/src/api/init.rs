@@ -1,0 +1,189 @@
+//! Initialization, versions, errors, and finding functions.
+
+use crate::border::{self, FORKED, STUB, put, put_if};
+use crate::config::Config;
+use crate::results::{self, Code, Result};
+use crate::sim;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Once;
+use std::sync::atomic::Ordering;
+
+/// Name, version since which it has this form, symbol, and whether it is simulated.
+pub type Entry = (&'static str, i32, &'static str, bool);
+pub const ENTRIES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/entries.rs"));
+
+pub fn read_stub_once() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let stub = std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
+        STUB.store(stub, Ordering::Relaxed);
+    });
+}
+
+extern "C" fn in_child() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuInit(flags: u32) -> i32 {
+    border::free(|| {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if sim::EXITED.load(Ordering::Acquire) {
+            return Err(Code::DEINITIALIZED);
+        }
+        if FORKED.load(Ordering::Relaxed) && sim::PROCESS.load(Ordering::Acquire) != 0 {
+            return Err(Code::NOT_INITIALIZED);
+        }
+        if sim::start(Config::from_environment()) {
+            // SAFETY: both functions may be called at any time.
+            unsafe {
+                libc::pthread_atfork(None, None, Some(in_child));
+                libc::atexit(sim::at_exit);
+            }
+        }
+        let devices = sim::lock().map_or(0, |mut sim| {
+            super::annotations::take_early(&mut sim);
+            sim.config.devices
+        });
+        if devices == 0 { Err(Code::NO_DEVICE) } else { Ok(()) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
+    border::free(|| put(version, driver_version()))
+}
+
+/// Also before cuInit.
+fn driver_version() -> i32 {
+    sim::lock().map_or_else(|| Config::from_environment().driver_version, |sim| sim.config.driver_version)
+}
+
+fn put_result_text(
+    code: i32,
+    text: *mut *const c_char,
+    of: impl Fn(&(i32, &'static str, &'static str)) -> &'static str,
+) -> i32 {
+    if text.is_null() {
+        return Code::INVALID_VALUE.0;
+    }
+    match results::find(code) {
+        Some(row) => border::number(put(text, of(row).as_ptr().cast())),
+        None => {
+            put_if(text, std::ptr::null());
+            Code::INVALID_VALUE.0
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetErrorName(code: i32, name: *mut *const c_char) -> i32 {
+    put_result_text(code, name, |row| row.1)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetErrorString(code: i32, text: *mut *const c_char) -> i32 {
+    put_result_text(code, text, |row| row.2)
+}
+
+/// The form of a function that a program of some version gets. `flags`: 2 asks for the twin whose handle 0 is
+/// the per-thread default stream.
+pub fn find_entry(name: &str, version: i32, flags: u64) -> std::result::Result<&'static Entry, i32> {
+    let twin = |symbol: &str| symbol.ends_with("_ptsz") || symbol.ends_with("_ptds");
+    let of_name = || ENTRIES.iter().filter(|entry| entry.0 == name);
+    let newest = |wanted: bool| {
+        of_name().filter(|entry| entry.1 <= version && twin(entry.2) == wanted).max_by_key(|entry| entry.1)
+    };
+    let found = if flags & 2 != 0 { newest(true).or_else(|| newest(false)) } else { newest(false) };
+    // 1: no such symbol; 2: the version is too old for it.
+    found.ok_or(if of_name().next().is_some() { 2 } else { 1 })
+}
+
+fn address_of(symbol: &str) -> *mut c_void {
+    let name = std::ffi::CString::new(symbol).unwrap_or_default();
+    // SAFETY: asks the dynamic linker about this library itself; it is never unloaded.
+    unsafe {
+        let mut info = std::mem::zeroed::<libc::Dl_info>();
+        if libc::dladdr(address_of as fn(&str) -> *mut c_void as *const c_void, &mut info) == 0 {
+            return std::ptr::null_mut();
+        }
+        let own = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        libc::dlsym(if own.is_null() { libc::RTLD_DEFAULT } else { own }, name.as_ptr())
+    }
+}
+
+fn look_up(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+) -> std::result::Result<(), (Code, i32)> {
+    if symbol.is_null() || pfn.is_null() || flags > 2 {
+        return Err((Code::INVALID_VALUE, 1));
+    }
+    put_if(pfn, std::ptr::null_mut());
+    if version > driver_version() {
+        return Err((Code::INVALID_VALUE, 1));
+    }
+    // SAFETY: the caller passes NUL-terminated text.
+    let name = unsafe { CStr::from_ptr(symbol) }.to_str().map_err(|_| (Code::NOT_FOUND, 1))?;
+    let hidden = std::env::var("CUDASIM_WITHOUT").unwrap_or_default();
+    if hidden.split(',').any(|hidden| hidden == name) {
+        return Err((Code::NOT_FOUND, 1));
+    }
+    let entry = find_entry(name, version, flags).map_err(|status| (Code::NOT_FOUND, status))?;
+    put_if(pfn, address_of(entry.2));
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetProcAddress(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+) -> i32 {
+    border::free(|| look_up(symbol, pfn, version, flags).map_err(|(code, _)| code))
+}
+
+/// Since 12.0 what is missing is no error: the status says it. [cuGetProcAddress]
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetProcAddress_v2(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+    status: *mut i32,
+) -> i32 {
+    border::free(|| {
+        let found = look_up(symbol, pfn, version, flags);
+        put_if(status, found.as_ref().map_or_else(|(_, status)| *status, |()| 0));
+        match found {
+            Err((Code::NOT_FOUND, _)) if !status.is_null() => Ok(()),
+            found => found.map_err(|(code, _)| code),
+        }
+    })
+}
+
+/// Private interfaces between NVIDIA's libraries: there are none.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) -> i32 {
+    let _ = id;
+    border::free(|| -> Result {
+        put(table, std::ptr::null())?;
+        Err(Code::NOT_FOUND)
+    })
+}
+
+/// Nothing is profiled.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuProfilerStart() -> i32 {
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuProfilerStop() -> i32 {
+    0
+}

@@ -1,0 +1,95 @@
+//! Memory and events between processes.
+
+use super::memory::{New, enter};
+use crate::border::{api, put};
+use crate::ipc::{self, Handle, SharedEvent};
+use crate::memory::{Kind, map_file};
+use crate::results::{Code, Result};
+use crate::sim::{Event, Locked, Recorded, Sim};
+use std::sync::Arc;
+
+/// Passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle([u8; 64]);
+
+fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
+    // Only what cuMemAlloc made, by its beginning or any address in it. [cuIpcGetMemHandle]
+    let found =
+        sim.memory.find(address).filter(|found| found.kind == Kind::Device).ok_or(Code::INVALID_VALUE)?;
+    let (base, size, device) = (found.base, found.size, found.device as usize);
+    let (fd, offset, total) = sim.memory.arenas[device].file_of(base).ok_or(Code::INVALID_VALUE)?;
+    let handle = Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+    put(to, handle.bytes())
+}
+
+fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32) -> Result {
+    let context = sim.current_context()?;
+    if flags & !1 != 0 || to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let parsed = Handle::parse(&handle.0, ipc::MEMORY)?;
+    // A process cannot open what it exported itself. [cuIpcOpenMemHandle]
+    if parsed.pid == std::process::id() {
+        return Err(Code::INVALID_CONTEXT);
+    }
+    let (fd, parsed) = ipc::open(&handle.0, ipc::MEMORY)?;
+    // The file is mapped whole pages at a time; allocations begin anywhere in them.
+    let page = parsed.offset & !4095;
+    let skipped = parsed.offset - page;
+    let mapped = map_file(fd, page, parsed.size + skipped);
+    // SAFETY: the mapping keeps the file.
+    unsafe { libc::close(fd) };
+    let base = mapped? + skipped;
+    let device = sim.context(context)?.device;
+    let new = New {
+        kind: Kind::Imported,
+        base,
+        host: base,
+        size: parsed.size,
+        device,
+        context,
+        pool: 0,
+        flags: 0,
+        block: None,
+    };
+    enter(sim, new, "cuIpcOpenMemHandle");
+    put(to, base)
+}
+
+fn close_memory(sim: &mut Locked, address: u64) -> Result {
+    let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Imported);
+    let size = found.ok_or(Code::INVALID_VALUE)?.size;
+    let label = sim.label("cuIpcCloseMemHandle");
+    let moment = sim.check_host(&[], label);
+    sim.end_allocation(address, moment.as_ref());
+    Sim::wait_everything(sim);
+    let page = address & !4095;
+    // SAFETY: mapped by `import_memory`, and nothing pending uses it.
+    unsafe { libc::munmap(page as *mut _, (size + address - page) as usize) };
+    Ok(())
+}
+
+api! {
+    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| { export_memory(sim, to, address) }
+    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
+    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
+    fn cuIpcCloseMemHandle(address: u64) |sim| { close_memory(sim, address) }
+    fn cuIpcGetEventHandle(to: *mut [u8; 64], event: u64) |sim| {
+        let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
+        let shared = found.shared.as_ref().ok_or(Code::INVALID_VALUE)?;
+        put(to, shared.handle())
+    }
+    fn cuIpcOpenEventHandle(to: *mut u64, handle: IpcHandle) |sim| {
+        let context = sim.current_context()?;
+        if to.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let shared = SharedEvent::open(&handle.0)?;
+        let device = sim.context(context)?.device;
+        // Disabled timing, for several processes.
+        let event = Event { context, device, flags: 6, recorded: Recorded::Never, shared: Some(Arc::new(shared)), imported: true };
+        let handle = sim.events.insert(event);
+        put(to, handle)
+    }
+}

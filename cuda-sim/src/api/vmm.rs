@@ -1,0 +1,179 @@
+//! Virtual memory management.
+
+use super::memory::{New, enter};
+use super::pools::{AccessDesc, Location};
+use crate::border::{api, get, put, slice};
+use crate::memory::{ALLOCATION_GRANULARITY, Kind};
+use crate::results::{Code, Result};
+use crate::sim::{Locked, Sim};
+use crate::vmm::Physical;
+use std::ffi::c_void;
+
+/// `CUmemAllocationProp`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Props {
+    kind: i32,
+    handle_types: i32,
+    location: Location,
+    win32: u64,
+    flags: [u8; 8],
+}
+const _: () = assert!(size_of::<Props>() == 32);
+
+const DEVICE: i32 = 1;
+
+fn check(sim: &Sim, props: &Props) -> Result {
+    if props.kind != 1 || props.location.kind != DEVICE {
+        return Err(Code::INVALID_VALUE);
+    }
+    super::devices::check(sim, props.location.id)?;
+    // Only file descriptors can be exported.
+    if props.handle_types & !1 != 0 { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
+}
+
+fn drop_unused(sim: &mut Sim, handle: u64) {
+    if sim.physical.get(handle).is_some_and(|physical| physical.released && physical.refs == 0) {
+        if let Some(physical) = sim.physical.remove(handle) {
+            // SAFETY: the file is this object's own.
+            unsafe { libc::close(physical.fd) };
+        }
+    }
+}
+
+fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
+    let inside: Vec<u64> =
+        sim.mappings.mapped.range(address..address.saturating_add(size)).map(|(base, _)| *base).collect();
+    let covered: u64 = inside.iter().map(|base| sim.mappings.mapped[base].size).sum();
+    if inside.is_empty() || covered != size || inside[0] != address {
+        return Err(Code::INVALID_VALUE);
+    }
+    let label = sim.label("cuMemUnmap");
+    let moment = sim.check_host(&[], label);
+    for base in &inside {
+        sim.end_allocation(*base, moment.as_ref());
+    }
+    Sim::wait_everything(sim);
+    for base in inside {
+        if let Some(mapping) = sim.mappings.unmap(base) {
+            if let Some(physical) = sim.physical.get_mut(mapping.physical) {
+                physical.refs -= 1;
+            }
+            drop_unused(sim, mapping.physical);
+        }
+    }
+    Ok(())
+}
+
+api! {
+    fn cuMemGetAllocationGranularity(to: *mut usize, props: *const Props, option: i32) |sim| {
+        let props = get(props)?;
+        if !(0..=1).contains(&option) {
+            return Err(Code::INVALID_VALUE);
+        }
+        check(sim, &props)?;
+        put(to, ALLOCATION_GRANULARITY as usize)
+    }
+    fn cuMemAddressReserve(to: *mut u64, size: usize, alignment: usize, wanted: u64, flags: u64) |sim| {
+        if to.is_null() || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let base = sim.mappings.reserve(size as u64, alignment as u64, wanted)?;
+        put(to, base)
+    }
+    fn cuMemAddressFree(address: u64, size: usize) |sim| { sim.mappings.free(address, size as u64) }
+    fn cuMemCreate(to: *mut u64, size: usize, props: *const Props, flags: u64) |sim| {
+        let props = get(props)?;
+        check(sim, &props)?;
+        if to.is_null() || flags != 0 || size == 0 || size as u64 % ALLOCATION_GRANULARITY != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if size as u64 > sim.config.memory {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let id = sim.id();
+        let physical = Physical::new(size as u64, props.location.id, props.location.kind, props.handle_types, id)?;
+        let handle = sim.physical.insert(physical);
+        put(to, handle)
+    }
+    fn cuMemRelease(handle: u64) |sim| {
+        let found = sim.physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
+        found.released = true;
+        drop_unused(sim, handle);
+        Ok(())
+    }
+    fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: u64) |sim| {
+        if offset != 0 || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let Sim { physical, mappings, .. } = &mut **sim;
+        let found = physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
+        mappings.map(address, size as u64, found, handle)?;
+        found.refs += 1;
+        let device = found.device;
+        let new = New { kind: Kind::Virtual, base: address, host: address, size: size as u64, device, context: 0, pool: 0, flags: 0, block: None };
+        enter(sim, new, "cuMemMap");
+        Ok(())
+    }
+    fn cuMemUnmap(address: u64, size: usize) |sim| { unmap(sim, address, size as u64) }
+    fn cuMemSetAccess(address: u64, size: usize, descs: *const AccessDesc, count: usize) |sim| {
+        for desc in slice(descs, count)? {
+            if desc.location.kind != DEVICE || !matches!(desc.flags, 0 | 1 | 3) {
+                return Err(Code::INVALID_VALUE);
+            }
+            super::devices::check(sim, desc.location.id)?;
+            sim.mappings.set_access(address, size as u64, desc.location.id, desc.flags)?;
+        }
+        if count == 0 { Err(Code::INVALID_VALUE) } else { Ok(()) }
+    }
+    fn cuMemGetAccess(flags: *mut u64, location: *const Location, address: u64) |sim| {
+        let location = get(location)?;
+        let (_, mapping) = sim.mappings.mapped.range(..=address).next_back().filter(|(base, mapping)| address < *base + mapping.size).ok_or(Code::INVALID_VALUE)?;
+        let found = mapping.access.get(&location.id).copied().unwrap_or(0);
+        put(flags, found as u64)
+    }
+    fn cuMemRetainAllocationHandle(to: *mut u64, address: u64) |sim| {
+        let (_, mapping) = sim.mappings.mapped.range(..=address).next_back().filter(|(base, mapping)| address < *base + mapping.size).ok_or(Code::INVALID_VALUE)?;
+        let handle = mapping.physical;
+        if let Some(physical) = sim.physical.get_mut(handle) {
+            physical.released = false;
+        }
+        put(to, handle)
+    }
+    fn cuMemGetAllocationPropertiesFromHandle(to: *mut Props, handle: u64) |sim| {
+        let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
+        let location = Location { kind: found.location, id: found.device };
+        put(to, Props { kind: 1, handle_types: found.handle_types, location, win32: 0, flags: [0; 8] })
+    }
+    fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: i32, flags: u64) |sim| {
+        let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
+        if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: a plain system call.
+        let fd = unsafe { libc::fcntl(found.fd, libc::F_DUPFD_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Code::OPERATING_SYSTEM);
+        }
+        put(to.cast::<i32>(), fd)
+    }
+    fn cuMemImportFromShareableHandle(to: *mut u64, handle: u64, kind: i32) |sim| {
+        if kind != 1 || to.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: plain system calls; `stat` is filled by the first.
+        let (fd, size) = unsafe {
+            let mut stat = std::mem::zeroed::<libc::stat>();
+            if libc::fstat(handle as i32, &mut stat) != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            (libc::fcntl(handle as i32, libc::F_DUPFD_CLOEXEC, 0), stat.st_size as u64)
+        };
+        if fd < 0 || size == 0 || size % ALLOCATION_GRANULARITY != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let id = sim.id();
+        let imported = sim.physical.insert(Physical { fd, size, device: 0, location: DEVICE, handle_types: 1, id, refs: 0, released: false });
+        put(to, imported)
+    }
+}

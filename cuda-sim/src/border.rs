@@ -1,0 +1,196 @@
+//! The border to C: what every function of the driver does before and after its own work. Uses `config`,
+//! `results`, `sim`, `work`. `unsafe`: reads and writes what callers point to, as cuda.h says they may.
+
+use crate::results::{Code, Result};
+use crate::sim::{self, EXITED, Locked, PROCESS};
+use crate::work::INSIDE;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set in a forked child: a driver that was initialized before does not work there.
+pub static FORKED: AtomicBool = AtomicBool::new(false);
+/// Every call answers that this is a stub.
+pub static STUB: AtomicBool = AtomicBool::new(false);
+
+pub fn number(result: Result) -> i32 {
+    result.map_or_else(|code| code.0, |()| 0)
+}
+
+/// Runs a function that needs no initialized driver and no state.
+pub fn free(body: impl FnOnce() -> Result) -> i32 {
+    crate::api::init::read_stub_once();
+    if STUB.load(Ordering::Relaxed) {
+        return Code::STUB_LIBRARY.0;
+    }
+    catch_unwind(AssertUnwindSafe(body)).map_or(Code::UNKNOWN.0, number)
+}
+
+/// Runs the body of a function of the driver. `default`: which stream the handle 0 names.
+pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, u64) -> Result) -> i32 {
+    if EXITED.load(Ordering::Acquire) {
+        return Code::DEINITIALIZED.0;
+    }
+    if PROCESS.load(Ordering::Acquire) == 0 || FORKED.load(Ordering::Relaxed) {
+        crate::api::init::read_stub_once();
+        let stub = STUB.load(Ordering::Relaxed);
+        return if stub { Code::STUB_LIBRARY.0 } else { Code::NOT_INITIALIZED.0 };
+    }
+    if INSIDE.get() {
+        return Code::NOT_PERMITTED.0;
+    }
+    let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
+    if let Err(code) = inject(&mut sim, symbol) {
+        return code.0;
+    }
+    let result = catch_unwind(AssertUnwindSafe(|| body(&mut sim, default)));
+    sim.report_now();
+    result.map_or(Code::UNKNOWN.0, number)
+}
+
+/// `cuMemAlloc` of `cuMemAlloc_v2`, `cuMemsetD8Async_ptsz`, ...
+pub fn base_name(symbol: &str) -> &str {
+    let name = symbol.trim_end_matches("_ptsz").trim_end_matches("_ptds");
+    match name.rsplit_once("_v") {
+        Some((base, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+/// The faults that were asked for.
+fn inject(sim: &mut Locked, symbol: &'static str) -> Result {
+    if sim.config.faults.is_empty() {
+        return Ok(());
+    }
+    let name = base_name(symbol);
+    sim.every_call += 1;
+    let every = sim.every_call;
+    let count = sim.calls.entry(name).or_insert(0);
+    *count += 1;
+    let count = *count;
+    let hit = |fault: &&crate::config::Fault| {
+        (fault.call == "*" && fault.nth == every) || (fault.call == name && fault.nth == count)
+    };
+    let Some(fault) = sim.config.faults.iter().find(hit).cloned() else { return Ok(()) };
+    if fault.sticky {
+        // A device that is lost is lost for all.
+        sim.contexts.iter_mut().for_each(|(_, context)| context.error = Some(fault.code));
+    }
+    Err(fault.code)
+}
+
+static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+
+/// A function of the driver that is not simulated was called.
+pub fn missing(symbol: &'static str) -> i32 {
+    if EXITED.load(Ordering::Acquire) {
+        return Code::DEINITIALIZED.0;
+    }
+    let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    *calls.entry(symbol).or_insert(0) += 1;
+    if calls[symbol] == 1 {
+        if let Ok(path) = std::env::var("CUDASIM_MISSING_LOG") {
+            use std::io::Write;
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            let _ = file.and_then(|mut file| writeln!(file, "{symbol}"));
+        }
+    }
+    Code::NOT_SUPPORTED.0
+}
+
+pub fn missing_calls() -> Vec<(&'static str, u64)> {
+    let calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    calls.iter().map(|(name, count)| (*name, *count)).collect()
+}
+
+// --- what callers point to --------------------------------------------------------------------------------
+
+/// Writes a result. NULL is the caller's mistake.
+pub fn put<T>(to: *mut T, value: T) -> Result {
+    if to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: the caller passes room for one value, as cuda.h says of every output.
+    unsafe { to.write_unaligned(value) };
+    Ok(())
+}
+
+/// Writes a result that the caller may not want.
+pub fn put_if<T>(to: *mut T, value: T) {
+    let _ = put(to, value);
+}
+
+pub fn get<T: Copy>(from: *const T) -> Result<T> {
+    if from.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: the caller passes a valid structure, as cuda.h says of every input.
+    Ok(unsafe { from.read_unaligned() })
+}
+
+/// Elements that the caller counted. The pointer does not matter where there are none.
+pub fn slice<'a, T>(from: *const T, count: usize) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if from.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: the caller passes so many elements; they are read during the call only.
+    Ok(unsafe { std::slice::from_raw_parts(from, count) })
+}
+
+/// Writes a list the way the driver does: with no room given, only how long it is; otherwise as many as fit.
+pub fn put_list<T: Copy>(to: *mut T, count: *mut usize, values: &[T]) -> Result {
+    let room = get(count)?;
+    if !to.is_null() {
+        for (i, value) in values.iter().take(room).enumerate() {
+            // SAFETY: the caller has room for `room` elements.
+            unsafe { to.add(i).write_unaligned(*value) };
+        }
+    }
+    put(count, if to.is_null() { values.len() } else { values.len().min(room) })
+}
+
+/// Copies text into a buffer of the caller, cut to what fits with its NUL.
+pub fn put_text(to: *mut std::ffi::c_char, room: i32, text: &str) -> Result {
+    if to.is_null() || room <= 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let length = text.len().min(room as usize - 1);
+    // SAFETY: the caller has room for `room` bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), length);
+        to.add(length).write(0);
+    }
+    Ok(())
+}
+
+/// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0 is the
+/// default stream has a twin for which that is the per-thread one: `fn name / twin(arguments) |sim, default|`.
+macro_rules! api {
+    () => {};
+    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($arg: $ty),*) -> i32 {
+            crate::border::enter(stringify!($name), 1, |$sim, _| $body)
+        }
+        crate::border::api! { $($rest)* }
+    };
+    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($arg: $ty),*) -> i32 {
+            crate::border::enter(stringify!($name), 1, |$sim, $default| $body)
+        }
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $twin($($arg: $ty),*) -> i32 {
+            crate::border::enter(stringify!($twin), 2, |$sim, $default| $body)
+        }
+        crate::border::api! { $($rest)* }
+    };
+}
+pub(crate) use api;

@@ -1,0 +1,137 @@
+//! What the environment says, read once at cuInit. No other room is used but `results`; no `unsafe`.
+//!
+//! | variable | values | default |
+//! |---|---|---|
+//! | `CUDASIM_SCHEDULE` | `eager`, `lazy`, `random`, `random:SEED`, `threads` | `eager` |
+//! | `CUDASIM_RACES` | `off`, `warn`, `error` | `warn` |
+//! | `CUDASIM_DEVICES` | number of devices, 0 to 16 | 1 |
+//! | `CUDASIM_MEMORY` | bytes of memory a device | 8 GiB |
+//! | `CUDASIM_FAIL` | `call:n=code,...`; `*` is any call, `lost` as the code a lost device | none |
+//! | `CUDASIM_DRIVER_VERSION` | what cuDriverGetVersion says | 13050 |
+//! | `CUDASIM_WITHOUT` | names that cuGetProcAddress does not find | none |
+//! | `CUDASIM_STUB` | 1: every call answers that this is a stub library | 0 |
+//! | `CUDASIM_GUARD` | 1: the host faults when it touches device memory | 0 |
+//! | `CUDASIM_REGISTER` | `shifted`: registered memory has another address on the device | `same` |
+//! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
+//! | `CUDASIM_HOST_THREADS` | `seen`: order comes from locks and annotations; `ordered`: from the order of calls | `ordered`, unless started by `cuda-sim run` |
+//! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
+//! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
+
+use crate::results::{self, Code};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    Eager,
+    Lazy,
+    Random(u64),
+    Threads,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Races {
+    Off,
+    Warn,
+    Error,
+}
+
+/// The `nth` call of functions named `call` answers with a code; `lost` makes it sticky for the context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub call: String,
+    pub nth: u64,
+    pub code: Code,
+    pub sticky: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub schedule: Schedule,
+    pub races: Races,
+    pub devices: usize,
+    pub memory: u64,
+    pub faults: Vec<Fault>,
+    pub driver_version: i32,
+    pub without: Vec<String>,
+    pub stub: bool,
+    pub guard: bool,
+    pub shifted: bool,
+    pub free_syncs: bool,
+    pub threads_seen: bool,
+    pub report: Option<String>,
+    pub missing_log: Option<String>,
+}
+
+pub const DRIVER_VERSION: i32 = 13050;
+
+impl Config {
+    /// Reads the environment. What cannot be understood is said on stderr and left at its default: a typing
+    /// error must not look like a passing test.
+    pub fn from_environment() -> Config {
+        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let bad =
+            |name: &str, value: &str| eprintln!("cuda-sim: {name}={value} is not understood and ignored");
+        let flag = |name: &str| get(name).is_some_and(|value| value != "0");
+        let number = |name: &str, default: u64| match get(name) {
+            None => default,
+            Some(value) => value.parse().unwrap_or_else(|_| {
+                bad(name, &value);
+                default
+            }),
+        };
+        let schedule = match get("CUDASIM_SCHEDULE").as_deref() {
+            None | Some("eager") => Schedule::Eager,
+            Some("lazy") => Schedule::Lazy,
+            Some("threads") => Schedule::Threads,
+            Some("random") => Schedule::Random(0),
+            Some(text) => match text.strip_prefix("random:").map(str::parse) {
+                Some(Ok(seed)) => Schedule::Random(seed),
+                _ => {
+                    bad("CUDASIM_SCHEDULE", text);
+                    Schedule::Eager
+                }
+            },
+        };
+        let races = match get("CUDASIM_RACES").as_deref() {
+            None | Some("warn") => Races::Warn,
+            Some("off") => Races::Off,
+            Some("error") => Races::Error,
+            Some(text) => {
+                bad("CUDASIM_RACES", text);
+                Races::Warn
+            }
+        };
+        let faults = get("CUDASIM_FAIL").map_or_else(Vec::new, |text| {
+            let parsed = text.split(',').map(|part| parse_fault(part).ok_or(part));
+            parsed.filter_map(|fault| fault.map_err(|part| bad("CUDASIM_FAIL", part)).ok()).collect()
+        });
+        Config {
+            schedule,
+            races,
+            devices: number("CUDASIM_DEVICES", 1).min(16) as usize,
+            memory: number("CUDASIM_MEMORY", 8 << 30),
+            faults,
+            driver_version: number("CUDASIM_DRIVER_VERSION", DRIVER_VERSION as u64) as i32,
+            without: get("CUDASIM_WITHOUT")
+                .map_or_else(Vec::new, |text| text.split(',').map(str::to_owned).collect()),
+            stub: flag("CUDASIM_STUB"),
+            guard: flag("CUDASIM_GUARD"),
+            shifted: get("CUDASIM_REGISTER").as_deref() == Some("shifted"),
+            free_syncs: get("CUDASIM_FREE").as_deref() == Some("syncs"),
+            threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
+            report: get("CUDASIM_REPORT"),
+            missing_log: get("CUDASIM_MISSING_LOG"),
+        }
+    }
+}
+
+/// `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call), `*:100=lost`.
+pub fn parse_fault(text: &str) -> Option<Fault> {
+    let (which, code) = text.split_once('=')?;
+    let (call, nth) = match which.split_once(':') {
+        Some((call, nth)) => (call, nth.parse().ok()?),
+        None => (which, 1),
+    };
+    let sticky = code == "lost";
+    let code = if sticky { Code::LAUNCH_FAILED } else { results::parse(code)? };
+    (!call.is_empty() && nth > 0).then(|| Fault { call: call.to_owned(), nth, code, sticky })
+}

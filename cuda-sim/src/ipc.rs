@@ -1,0 +1,114 @@
+//! What processes share: events, and the names of memory. Uses `memory`, `results`. `unsafe`: maps shared pages.
+//!
+//! A handle says which process has which open file; another process opens it through /proc, as long as the
+//! first one lives. Nothing is left behind.
+
+use crate::memory::{map_file, map_shared};
+use crate::results::{Code, Result};
+use std::ffi::CString;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An event that several processes see: how often it was recorded, and how often the record was reached.
+pub struct SharedEvent {
+    page: u64,
+    fd: RawFd,
+}
+
+impl SharedEvent {
+    pub fn new() -> Result<SharedEvent> {
+        let (page, fd) = map_shared(4096)?;
+        Ok(SharedEvent { page, fd })
+    }
+
+    fn counters(&self) -> &[AtomicU64; 2] {
+        // SAFETY: the page is mapped for as long as this object, aligned, and only ever used as atomics.
+        unsafe { &*(self.page as *const [AtomicU64; 2]) }
+    }
+
+    /// Announces a record; its number.
+    pub fn record(&self) -> u64 {
+        self.counters()[0].fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub fn reach(&self, number: u64) {
+        self.counters()[1].fetch_max(number, Ordering::AcqRel);
+    }
+
+    pub fn newest(&self) -> u64 {
+        self.counters()[0].load(Ordering::Acquire)
+    }
+
+    pub fn reached(&self, number: u64) -> bool {
+        self.counters()[1].load(Ordering::Acquire) >= number
+    }
+
+    pub fn handle(&self) -> [u8; 64] {
+        Handle { magic: EVENT, fd: self.fd, pid: std::process::id(), offset: 0, size: 4096, total: 4096 }
+            .bytes()
+    }
+
+    pub fn open(handle: &[u8; 64]) -> Result<SharedEvent> {
+        let (fd, handle) = open(handle, EVENT)?;
+        Ok(SharedEvent { page: map_file(fd, 0, handle.total)?, fd })
+    }
+}
+
+impl Drop for SharedEvent {
+    fn drop(&mut self) {
+        // SAFETY: both are this object's own.
+        unsafe {
+            libc::munmap(self.page as *mut _, 4096);
+            libc::close(self.fd);
+        }
+    }
+}
+
+const EVENT: u64 = 0x6e65_7665_6d69_7363;
+pub const MEMORY: u64 = 0x796d_656d_6d69_7363;
+
+/// What the 64 bytes of an IPC handle say.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    pub magic: u64,
+    pub fd: RawFd,
+    pub pid: u32,
+    pub offset: u64,
+    pub size: u64,
+    /// Of the whole file.
+    pub total: u64,
+}
+
+impl Handle {
+    pub fn bytes(&self) -> [u8; 64] {
+        let words = [self.magic, self.fd as u64, u64::from(self.pid), self.offset, self.size, self.total];
+        let mut bytes = [0; 64];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub fn parse(bytes: &[u8; 64], magic: u64) -> Result<Handle> {
+        let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap_or_default());
+        let handle = Handle {
+            magic: word(0),
+            fd: word(1) as RawFd,
+            pid: word(2) as u32,
+            offset: word(3),
+            size: word(4),
+            total: word(5),
+        };
+        if handle.magic == magic { Ok(handle) } else { Err(Code::INVALID_VALUE) }
+    }
+}
+
+/// The file that a handle names, opened in this process.
+pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
+    let handle = Handle::parse(bytes, magic)?;
+    let path =
+        CString::new(format!("/proc/{}/fd/{}", handle.pid, handle.fd)).map_err(|_| Code::INVALID_VALUE)?;
+    // SAFETY: a plain system call.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    if fd < 0 { Err(Code::MAP_FAILED) } else { Ok((fd, handle)) }
+}

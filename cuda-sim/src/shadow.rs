@@ -1,0 +1,270 @@
+//! Who touched which bytes of one allocation last. Uses `clock` and `access`; no `unsafe`.
+//!
+//! The bytes are cut into segments that have the same history: the last write, and the reads since then that
+//! no later read covers. An operation conflicts with what it does not know of.
+
+use crate::access::{READ, WRITE};
+use crate::clock::{Clock, Epoch};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One access in a history. `S` says where it came from.
+pub struct Mark<S> {
+    pub epoch: Epoch,
+    pub site: Arc<S>,
+}
+
+impl<S> Clone for Mark<S> {
+    fn clone(&self) -> Self {
+        Mark { epoch: self.epoch, site: self.site.clone() }
+    }
+}
+
+struct Segment<S> {
+    end: u64,
+    write: Option<Mark<S>>,
+    reads: Vec<Mark<S>>,
+}
+
+impl<S> Clone for Segment<S> {
+    fn clone(&self) -> Self {
+        Segment { end: self.end, write: self.write.clone(), reads: self.reads.clone() }
+    }
+}
+
+pub struct Shadow<S> {
+    segments: BTreeMap<u64, Segment<S>>,
+}
+
+impl<S> Default for Shadow<S> {
+    fn default() -> Self {
+        Shadow { segments: BTreeMap::new() }
+    }
+}
+
+impl<S> Shadow<S> {
+    /// All bytes from `start` to `end` begin with this write: their allocation.
+    pub fn begin(start: u64, end: u64, mark: Mark<S>) -> Shadow<S> {
+        let mut shadow = Shadow::default();
+        if start < end {
+            shadow.segments.insert(start, Segment { end, write: Some(mark), reads: Vec::new() });
+        }
+        shadow
+    }
+
+    /// Forgets what happened to these bytes; they begin again with this write.
+    pub fn restart(&mut self, start: u64, end: u64, mark: Mark<S>) {
+        if start >= end {
+            return;
+        }
+        self.split(start);
+        self.split(end);
+        while let Some((&from, _)) = self.segments.range(start..end).next() {
+            self.segments.remove(&from);
+        }
+        self.segments.insert(start, Segment { end, write: Some(mark), reads: Vec::new() });
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Makes a segment begin at `at`, where one goes across it.
+    fn split(&mut self, at: u64) {
+        if let Some((_, segment)) = self.segments.range_mut(..at).next_back() {
+            if segment.end > at {
+                let right = segment.clone();
+                segment.end = at;
+                self.segments.insert(at, right);
+            }
+        }
+    }
+
+    /// Enters an access by somebody who knows `clock`. `conflict` is called for each earlier access that it is
+    /// not ordered after, with the bytes and whether that one was a write.
+    pub fn access(
+        &mut self,
+        (start, end): (u64, u64),
+        mode: u32,
+        clock: &Clock,
+        mark: &Mark<S>,
+        conflict: &mut impl FnMut(&Mark<S>, u32, u64, u64),
+    ) {
+        if start >= end {
+            return;
+        }
+        // What is touched again and again in the same way has a segment of its own.
+        if let Some(segment) = self.segments.get_mut(&start) {
+            if segment.end == end {
+                Self::enter(segment, start, mode, clock, mark, conflict);
+                return;
+            }
+        }
+        self.split(start);
+        self.split(end);
+        let mut gap = start;
+        let mut gaps = Vec::new();
+        for (&from, segment) in self.segments.range_mut(start..end) {
+            if gap < from {
+                gaps.push((gap, from));
+            }
+            gap = segment.end;
+            Self::enter(segment, from, mode, clock, mark, conflict);
+        }
+        if mode & WRITE != 0 {
+            // One history from here on.
+            while let Some((&from, _)) = self.segments.range(start..end).next() {
+                self.segments.remove(&from);
+            }
+            self.segments.insert(start, Segment { end, write: Some(mark.clone()), reads: Vec::new() });
+            return;
+        }
+        if gap < end {
+            gaps.push((gap, end));
+        }
+        for (from, to) in gaps {
+            self.segments.insert(from, Segment { end: to, write: None, reads: vec![mark.clone()] });
+        }
+    }
+
+    fn enter(
+        segment: &mut Segment<S>,
+        start: u64,
+        mode: u32,
+        clock: &Clock,
+        mark: &Mark<S>,
+        conflict: &mut impl FnMut(&Mark<S>, u32, u64, u64),
+    ) {
+        if let Some(write) = &segment.write {
+            if !clock.knows(write.epoch) {
+                conflict(write, WRITE, start, segment.end);
+            }
+        }
+        if mode & WRITE != 0 {
+            for read in &segment.reads {
+                if !clock.knows(read.epoch) {
+                    conflict(read, READ, start, segment.end);
+                }
+            }
+            segment.write = Some(mark.clone());
+            segment.reads.clear();
+        } else {
+            segment.reads.retain(|read| !clock.knows(read.epoch));
+            segment.reads.push(mark.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(epoch: Epoch) -> Mark<&'static str> {
+        Mark { epoch, site: Arc::new("x") }
+    }
+
+    fn conflicts(
+        shadow: &mut Shadow<&'static str>,
+        range: (u64, u64),
+        mode: u32,
+        clock: &mut Clock,
+    ) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        let mark = mark(clock.step());
+        shadow.access(range, mode, clock, &mark, &mut |_, _, from, to| found.push((from, to)));
+        found
+    }
+
+    #[test]
+    fn every_pair_but_two_reads() {
+        for (first, second) in [(READ, READ), (READ, WRITE), (WRITE, READ), (WRITE, WRITE)] {
+            for ordered in [false, true] {
+                let (mut a, mut b) = (Clock::new(0, 0), Clock::new(1, 0));
+                let mut shadow = Shadow::default();
+                assert!(conflicts(&mut shadow, (10, 20), first, &mut a).is_empty());
+                if ordered {
+                    b.join(&a);
+                }
+                let found = conflicts(&mut shadow, (15, 30), second, &mut b);
+                let expected =
+                    if !ordered && (first | second) & WRITE != 0 { vec![(15, 20)] } else { vec![] };
+                assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_is_checked_against_all_reads_since() {
+        let (mut a, mut b, mut c) = (Clock::new(0, 0), Clock::new(1, 0), Clock::new(2, 0));
+        let mut shadow = Shadow::default();
+        conflicts(&mut shadow, (0, 8), READ, &mut a);
+        conflicts(&mut shadow, (0, 8), READ, &mut b);
+        c.join(&b);
+        assert_eq!(conflicts(&mut shadow, (0, 8), WRITE, &mut c), [(0, 8)]);
+    }
+
+    #[test]
+    fn adjacent_bytes_are_apart() {
+        let (mut a, mut b) = (Clock::new(0, 0), Clock::new(1, 0));
+        let mut shadow = Shadow::default();
+        conflicts(&mut shadow, (0, 8), WRITE, &mut a);
+        assert!(conflicts(&mut shadow, (8, 16), WRITE, &mut b).is_empty());
+        assert_eq!(conflicts(&mut shadow, (7, 9), WRITE, &mut b), [(7, 8)]);
+    }
+
+    #[test]
+    fn a_covering_write_forgets_the_pieces() {
+        let mut a = Clock::new(0, 0);
+        let mut shadow = Shadow::default();
+        for i in 0..100 {
+            conflicts(&mut shadow, (i * 10, i * 10 + 5), WRITE, &mut a);
+        }
+        assert_eq!(shadow.len(), 100);
+        conflicts(&mut shadow, (0, 2000), WRITE, &mut a);
+        assert_eq!(shadow.len(), 1);
+    }
+
+    /// Against a byte by byte memory of everything.
+    #[test]
+    fn random_histories() {
+        let mut seed = 1u64;
+        let mut next = |n: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % n
+        };
+        for _ in 0..300 {
+            let mut clocks: Vec<Clock> = (0..4).map(|actor| Clock::new(actor, 0)).collect();
+            let mut shadow = Shadow::default();
+            let mut all: Vec<(u64, u32, Epoch)> = Vec::new(); // byte, mode, epoch
+            for _ in 0..30 {
+                let (actor, other) = (next(4) as usize, next(4) as usize);
+                if next(2) == 0 {
+                    let known = clocks[other].clone();
+                    clocks[actor].join(&known);
+                }
+                let start = next(30);
+                let end = start + 1 + next(10);
+                let mode = 1 + next(3) as u32;
+                let found = conflicts(&mut shadow, (start, end), mode, &mut clocks[actor]);
+                let racing = |byte: u64| {
+                    all.iter().any(|(at, earlier, epoch)| {
+                        *at == byte && (earlier | mode) & WRITE != 0 && !clocks[actor].knows(*epoch)
+                    })
+                };
+                // The history keeps the last writer only: after a race was found, an older access that the
+                // racing one did not know of may be forgotten. Until the first race both say the same.
+                let expected: Vec<u64> = (start..end).filter(|byte| racing(*byte)).collect();
+                let mut bytes: Vec<u64> = found.iter().flat_map(|(from, to)| *from..*to).collect();
+                bytes.sort_unstable();
+                bytes.dedup();
+                assert_eq!(bytes, expected);
+                if !expected.is_empty() {
+                    break;
+                }
+                let epoch = clocks[actor].now();
+                all.extend((start..end).map(|byte| (byte, mode, epoch)));
+            }
+        }
+    }
+}

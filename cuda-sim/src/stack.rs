@@ -1,0 +1,190 @@
+//! The stack of whoever called the driver: taken at every operation while the checker is on, so it has to be
+//! cheap. Uses no other room. `unsafe`: reads its own stack, and asks the dynamic linker for this library.
+//!
+//! Unwinding takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
+//! where on the stack its return addresses lie; when the same stack pointer comes back and all of them are
+//! still there, it is the same stack.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{c_char, c_void};
+use std::sync::OnceLock;
+
+/// Names a stack in a `Stacks`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct StackId(u32);
+
+const DEPTH: usize = 24;
+
+#[derive(Default)]
+pub struct Stacks {
+    by_frames: HashMap<Vec<usize>, StackId>,
+    frames: Vec<Vec<usize>>,
+}
+
+struct Remembered {
+    pointer: usize,
+    id: StackId,
+    /// Where a return address lies, and which.
+    slots: Vec<(usize, usize)>,
+}
+
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    static CACHE: RefCell<Vec<Option<Remembered>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Stacks {
+    /// The stack of the calling thread.
+    #[inline(never)]
+    pub fn here(&mut self) -> StackId {
+        let marker = 0usize;
+        let pointer = &raw const marker as usize;
+        CACHE
+            .try_with(|cache| {
+                let mut cache = cache.borrow_mut();
+                if cache.is_empty() {
+                    cache.resize_with(REMEMBERED, || None);
+                }
+                let entry = &mut cache[(pointer >> 4) % REMEMBERED];
+                if let Some(known) = entry {
+                    // SAFETY: `pointer` is the same as when the slots were noted, so all of them lie further
+                    // up on this thread's stack, which is mapped; they are read as plain numbers.
+                    let same = |&(slot, value): &(usize, usize)| unsafe { (slot as *const usize).read_volatile() } == value;
+                    if known.pointer == pointer && known.slots.iter().all(same) {
+                        return known.id;
+                    }
+                }
+                let (frames, slots) = walk(pointer);
+                let id = self.intern(frames);
+                *entry = slots.map(|slots| Remembered { pointer, id, slots });
+                id
+            })
+            .unwrap_or_else(|_| self.intern(walk(pointer).0))
+    }
+
+    fn intern(&mut self, frames: Vec<usize>) -> StackId {
+        if let Some(id) = self.by_frames.get(&frames) {
+            return *id;
+        }
+        let id = StackId(self.frames.len() as u32);
+        self.frames.push(frames.clone());
+        self.by_frames.insert(frames, id);
+        id
+    }
+
+    /// A line a frame, innermost first: function, file and line where they are known.
+    pub fn describe(&self, id: StackId) -> Vec<String> {
+        let mut lines = Vec::new();
+        for &frame in &self.frames[id.0 as usize] {
+            let mut named = false;
+            if frame == 0 {
+                break;
+            }
+            // The call is the instruction before the return address.
+            let address = (frame - 1) as *mut c_void;
+            backtrace::resolve(address, |symbol| {
+                let name = symbol.name().map_or_else(|| "?".to_owned(), |name| format!("{name:#}"));
+                let place = match (symbol.filename(), symbol.lineno()) {
+                    (Some(file), Some(line)) => format!(" {}:{line}", file.display()),
+                    _ => format!(" ({})", module_of(frame)),
+                };
+                lines.push(name + &place);
+                named = true;
+            });
+            if !named {
+                lines.push(format!("{frame:#x} ({})", module_of(frame)));
+            }
+        }
+        // How the program or the thread was started is the same for all.
+        let started = ["__libc_start", "_start ", "start_thread", "clone3", "__clone"];
+        while lines.last().is_some_and(|line| started.iter().any(|name| line.starts_with(name))) {
+            lines.pop();
+        }
+        lines
+    }
+}
+
+/// The frames outside this library, and where their return addresses lie, if that is known of all.
+fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
+    let own = own_range();
+    let mut frames = Vec::with_capacity(DEPTH);
+    let mut slots = Vec::with_capacity(DEPTH + 8);
+    let mut known = true;
+    let mut before = pointer;
+    // SAFETY: unwinds this thread only; the lock that the function asks for guards symbolization, which is
+    // not done here.
+    unsafe {
+        backtrace::trace_unsynchronized(|frame| {
+            let ip = frame.ip() as usize;
+            let sp = frame.sp() as usize;
+            // A return address lies just below the frame that it returns to.
+            let slot = [sp.wrapping_sub(8), before.wrapping_sub(8)].into_iter().find(|slot| {
+                *slot >= pointer
+                    && *slot < pointer + (1 << 20)
+                    && (*slot as *const usize).read_volatile() == ip
+            });
+            before = sp;
+            if slot.is_none_or(|slot| slot < pointer) {
+                // The first frames are this function's and its caller's own.
+                known &= frames.is_empty() && own.contains(&ip);
+            }
+            slots.extend(slot.map(|slot| (slot, ip)));
+            if !own.contains(&ip) {
+                frames.push(ip);
+            }
+            frames.len() < DEPTH
+        });
+    }
+    let known = known && slots.len() >= frames.len() && !frames.is_empty();
+    (frames, known.then_some(slots))
+}
+
+/// Where this library's code lies: its frames say nothing to a user.
+fn own_range() -> std::ops::Range<usize> {
+    static RANGE: OnceLock<std::ops::Range<usize>> = OnceLock::new();
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> i32 {
+        let own = own_range as fn() -> std::ops::Range<usize> as usize;
+        // SAFETY: the dynamic linker passes a valid description, and `data` is ours.
+        unsafe {
+            let info = &*info;
+            for i in 0..info.dlpi_phnum as usize {
+                let header = &*info.dlpi_phdr.add(i);
+                let start = (info.dlpi_addr + header.p_vaddr) as usize;
+                let range = start..start + header.p_memsz as usize;
+                if header.p_type == libc::PT_LOAD && range.contains(&own) {
+                    *data.cast::<std::ops::Range<usize>>() = range;
+                    return 1;
+                }
+            }
+        }
+        0
+    }
+    RANGE
+        .get_or_init(|| {
+            let mut range = 0..0;
+            // SAFETY: `visit` keeps to the contract, and `range` outlives the call.
+            unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut range).cast()) };
+            range
+        })
+        .clone()
+}
+
+fn module_of(address: usize) -> String {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: any number may be asked for; the answer is only read on success, and names live as long as the
+    // module does.
+    unsafe {
+        if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
+            return "?".to_owned();
+        }
+        let info = info.assume_init();
+        if info.dli_fname.is_null() {
+            return "?".to_owned();
+        }
+        let path = std::ffi::CStr::from_ptr(info.dli_fname.cast::<c_char>()).to_string_lossy().into_owned();
+        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+        format!("{name}+{:#x}", address - info.dli_fbase as usize)
+    }
+}

@@ -1,0 +1,166 @@
+//! Virtual memory management: reserved addresses, physical memory, and mappings of one on the other. Uses
+//! `memory`, `results`. `unsafe`: maps and unmaps the addresses that it reserved.
+
+use crate::memory::{ALLOCATION_GRANULARITY, map_shared};
+use crate::results::{Code, Result};
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+
+/// Memory without an address: a file that can be mapped, shared and passed on.
+pub struct Physical {
+    pub fd: RawFd,
+    pub size: u64,
+    pub device: i32,
+    pub location: i32,
+    pub handle_types: i32,
+    pub id: u64,
+    pub refs: u32,
+    /// The program released its handle; mappings keep the memory.
+    pub released: bool,
+}
+
+pub struct Mapping {
+    pub size: u64,
+    pub physical: u64,
+    /// 0 none, 1 read, 3 read and write; by device.
+    pub access: BTreeMap<i32, i32>,
+}
+
+#[derive(Default)]
+pub struct Mappings {
+    pub reserved: BTreeMap<u64, u64>,
+    pub mapped: BTreeMap<u64, Mapping>,
+}
+
+impl Physical {
+    pub fn new(size: u64, device: i32, location: i32, handle_types: i32, id: u64) -> Result<Physical> {
+        let (base, fd) = map_shared(size)?;
+        // SAFETY: just mapped; only the file is wanted.
+        unsafe { libc::munmap(base as *mut _, size as usize) };
+        Ok(Physical { fd, size, device, location, handle_types, id, refs: 0, released: false })
+    }
+}
+
+impl Mappings {
+    pub fn reserve(&mut self, size: u64, alignment: u64, wanted: u64) -> Result<u64> {
+        if size == 0 || size % ALLOCATION_GRANULARITY != 0 || (alignment != 0 && !alignment.is_power_of_two())
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        let alignment = alignment.max(ALLOCATION_GRANULARITY);
+        // Room to find an aligned address in; what is too much is given back.
+        let room = size.checked_add(alignment).ok_or(Code::OUT_OF_MEMORY)?;
+        // SAFETY: lets the kernel choose; the address is a hint.
+        let base = unsafe {
+            libc::mmap(
+                wanted as *mut _,
+                room as usize,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let base = base as u64;
+        let aligned = base.next_multiple_of(alignment);
+        // SAFETY: the parts before and behind belong to the mapping that was just made.
+        unsafe {
+            if aligned > base {
+                libc::munmap(base as *mut _, (aligned - base) as usize);
+            }
+            let end = aligned + size;
+            if base + room > end {
+                libc::munmap(end as *mut _, (base + room - end) as usize);
+            }
+        }
+        self.reserved.insert(aligned, size);
+        Ok(aligned)
+    }
+
+    pub fn free(&mut self, address: u64, size: u64) -> Result {
+        if self.reserved.get(&address) != Some(&size)
+            || self.mapped.range(address..address + size).next().is_some()
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.reserved.remove(&address);
+        // SAFETY: reserved by us and nothing is mapped there.
+        unsafe { libc::munmap(address as *mut _, size as usize) };
+        Ok(())
+    }
+
+    /// Gives up the reservation that an address lies in.
+    pub fn forget(&mut self, address: u64) {
+        if let Some((base, size)) = self.reservation(address, 1) {
+            let _ = self.free(base, size);
+        }
+    }
+
+    /// The reservation that holds all of a range.
+    pub fn reservation(&self, address: u64, size: u64) -> Option<(u64, u64)> {
+        let (&base, &length) = self.reserved.range(..=address).next_back()?;
+        (address.checked_add(size)? <= base + length).then_some((base, length))
+    }
+
+    pub fn map(&mut self, address: u64, size: u64, physical: &Physical, handle: u64) -> Result {
+        if self.reservation(address, size).is_none()
+            || size != physical.size
+            || address % ALLOCATION_GRANULARITY != 0
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        let before = self.mapped.range(..address + size).next_back();
+        if before.is_some_and(|(base, mapping)| base + mapping.size > address) {
+            return Err(Code::ALREADY_MAPPED);
+        }
+        protect(address, size, Some(physical.fd), libc::PROT_NONE)?;
+        self.mapped.insert(address, Mapping { size, physical: handle, access: BTreeMap::new() });
+        Ok(())
+    }
+
+    pub fn unmap(&mut self, address: u64) -> Option<Mapping> {
+        let mapping = self.mapped.remove(&address)?;
+        // The addresses stay reserved.
+        let _ = protect(address, mapping.size, None, libc::PROT_NONE);
+        Some(mapping)
+    }
+
+    /// Sets what may be done with all mappings in a range, which they must fill.
+    pub fn set_access(&mut self, address: u64, size: u64, device: i32, access: i32) -> Result {
+        let mut at = address;
+        while at < address + size {
+            let mapping = self.mapped.get(&at).ok_or(Code::INVALID_VALUE)?;
+            at += mapping.size;
+        }
+        if at != address + size {
+            return Err(Code::INVALID_VALUE);
+        }
+        for (base, mapping) in self.mapped.range_mut(address..address + size) {
+            mapping.access.insert(device, access);
+            let most = mapping.access.values().copied().max().unwrap_or(0);
+            let protection = match most {
+                0 => libc::PROT_NONE,
+                1 => libc::PROT_READ,
+                _ => libc::PROT_READ | libc::PROT_WRITE,
+            };
+            // SAFETY: a mapping of ours.
+            unsafe { libc::mprotect(*base as *mut _, mapping.size as usize, protection) };
+        }
+        Ok(())
+    }
+}
+
+/// Puts a file, or nothing, at reserved addresses.
+fn protect(address: u64, size: u64, fd: Option<RawFd>, protection: i32) -> Result {
+    let flags = match fd {
+        Some(_) => libc::MAP_SHARED | libc::MAP_FIXED,
+        None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+    };
+    // SAFETY: the addresses are reserved by us.
+    let base =
+        unsafe { libc::mmap(address as *mut _, size as usize, protection, flags, fd.unwrap_or(-1), 0) };
+    if base == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(()) }
+}

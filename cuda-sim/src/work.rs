@@ -1,0 +1,271 @@
+//! What a stream can be asked to do, and doing it. Uses `results`. `unsafe`: copies and fills memory and calls
+//! functions that programs registered.
+
+use crate::results::Code;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A stream's identity: its place in the table, and the number that no other stream of this process had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub struct CoreRef {
+    pub slot: usize,
+    pub id: u64,
+}
+
+/// A box of bytes: `rows` rows of `width` bytes in each of `layers` layers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    pub width: u64,
+    pub rows: u64,
+    pub layers: u64,
+}
+
+/// Where a box begins, and the steps in bytes from row to row and from layer to layer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origin {
+    pub address: u64,
+    pub row: u64,
+    pub layer: u64,
+}
+
+#[derive(Clone)]
+pub struct Copy {
+    pub to: Origin,
+    pub from: Origin,
+    pub extent: Extent,
+    /// Pageable memory as it was when the copy was enqueued; `from.address` then counts from its beginning.
+    pub staged: Option<Arc<[u8]>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Fill {
+    pub to: Origin,
+    pub extent: Extent,
+    pub value: u32,
+    /// 1, 2 or 4 bytes.
+    pub element: u64,
+}
+
+/// As `cudasim_grid`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Grid {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+}
+
+#[derive(Clone, Copy)]
+pub enum Function {
+    /// From `cudasim_register`.
+    Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
+    /// From `cudasim_launch`.
+    Direct(unsafe extern "C" fn(*mut c_void)),
+}
+
+/// A kernel with its arguments, copied at the launch.
+pub struct Launch {
+    pub function: Function,
+    pub grid: Grid,
+    /// The arguments one after another, each aligned to 16 bytes.
+    pub arguments: Vec<u128>,
+    /// Where each begins, in units of 16 bytes.
+    pub offsets: Vec<usize>,
+}
+
+/// When a record was reached.
+#[derive(Default)]
+pub struct Reached {
+    pub done: AtomicBool,
+    pub nanoseconds: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+pub struct HostCall {
+    pub function: usize,
+    pub data: usize,
+    /// Of cuStreamAddCallback: the stream that the callback is told.
+    pub callback_stream: Option<u64>,
+}
+
+#[derive(Clone)]
+pub enum Work {
+    Nothing,
+    /// Until another stream has done so many operations.
+    Wait(CoreRef, u64),
+    /// Until another process has recorded its event so often.
+    WaitShared(Arc<crate::ipc::SharedEvent>, u64),
+    Record(Arc<Reached>, Option<(Arc<crate::ipc::SharedEvent>, u64)>),
+    Copy(Copy),
+    Fill(Fill),
+    Kernel(Arc<Launch>),
+    Host(HostCall),
+    /// Stores a number of 4 or 8 bytes.
+    Store {
+        address: u64,
+        value: u64,
+        wide: bool,
+    },
+    /// Until a number in memory compares as wanted.
+    WaitValue {
+        address: u64,
+        value: u64,
+        wide: bool,
+        flags: u32,
+    },
+    /// Stream-ordered free: what the block is, see `Sim::pool_released`.
+    Release(u64),
+    /// References of a graph that is gone.
+    Forget(Arc<[(u64, u32)]>),
+}
+
+thread_local! {
+    /// What the kernel that runs on this thread fails with.
+    pub static FAILED: Cell<i32> = const { Cell::new(0) };
+    /// Whether a host function or a kernel runs on this thread: calls of the driver are not permitted.
+    pub static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
+    // SAFETY: the address was found to lie in an allocation when the wait was enqueued.
+    let found = unsafe {
+        if wide {
+            (*(address as *const AtomicU64)).load(Ordering::Acquire)
+        } else {
+            u64::from((*(address as *const std::sync::atomic::AtomicU32)).load(Ordering::Acquire))
+        }
+    };
+    let difference = if wide {
+        found.wrapping_sub(value) as i64
+    } else {
+        i64::from((found as u32).wrapping_sub(value as u32) as i32)
+    };
+    match flags & 3 {
+        0 => difference >= 0,
+        1 => found == value,
+        2 => found & value != 0,
+        _ => !(found | value) != 0 && (wide || (!(found | value) as u32) != 0),
+    }
+}
+
+impl Work {
+    /// Does it, on this thread, with no lock held. Waits and records are the engine's business.
+    pub fn run(&self) -> Result<(), Code> {
+        match self {
+            Work::Copy(copy) => copy.run(),
+            Work::Fill(fill) => fill.run(),
+            Work::Kernel(launch) => return launch.run(),
+            Work::Store { address, value, wide } => {
+                // SAFETY: the address was found to lie in an allocation when this was enqueued.
+                unsafe {
+                    if *wide {
+                        (*(*address as *const AtomicU64)).store(*value, Ordering::Release);
+                    } else {
+                        (*(*address as *const std::sync::atomic::AtomicU32))
+                            .store(*value as u32, Ordering::Release);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether it reads or writes the device's memory by itself.
+    pub fn touches_memory(&self) -> bool {
+        matches!(
+            self,
+            Work::Copy(_) | Work::Fill(_) | Work::Kernel(_) | Work::Store { .. } | Work::WaitValue { .. }
+        )
+    }
+}
+
+impl Copy {
+    fn run(&self) {
+        let base = self.staged.as_ref().map_or(0, |bytes| bytes.as_ptr() as u64);
+        for_each_row(&self.extent, |layer, row| {
+            let from = base + self.from.address + layer * self.from.layer + row * self.from.row;
+            let to = self.to.address + layer * self.to.layer + row * self.to.row;
+            // SAFETY: both ends were checked against their allocations, whose pages stay mapped, or are the
+            // program's own memory for as long as the call that it made.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, self.extent.width as usize) };
+        });
+    }
+}
+
+impl Fill {
+    fn run(&self) {
+        for_each_row(&self.extent, |layer, row| {
+            let to = self.to.address + layer * self.to.layer + row * self.to.row;
+            let count = (self.extent.width / self.element) as usize;
+            // SAFETY: as for copies; the address is a multiple of the element's size.
+            unsafe {
+                match self.element {
+                    1 => std::ptr::write_bytes(to as *mut u8, self.value as u8, count),
+                    2 => std::slice::from_raw_parts_mut(to as *mut u16, count).fill(self.value as u16),
+                    _ => std::slice::from_raw_parts_mut(to as *mut u32, count).fill(self.value),
+                }
+            }
+        });
+    }
+}
+
+fn for_each_row(extent: &Extent, mut each: impl FnMut(u64, u64)) {
+    if extent.width == 0 {
+        return;
+    }
+    for layer in 0..extent.layers {
+        for row in 0..extent.rows {
+            each(layer, row);
+        }
+    }
+}
+
+impl Launch {
+    fn run(&self) -> Result<(), Code> {
+        let mut arguments = self.arguments.clone();
+        FAILED.set(0);
+        INSIDE.set(true);
+        // SAFETY: the program promised that the function takes these arguments; each pointer is to its copy.
+        unsafe {
+            match self.function {
+                Function::Direct(function) => function(arguments.as_mut_ptr().cast()),
+                Function::Named(function) => {
+                    let base = arguments.as_mut_ptr();
+                    let mut pointers: Vec<*mut c_void> =
+                        self.offsets.iter().map(|offset| base.add(*offset).cast()).collect();
+                    function(&self.grid, pointers.as_mut_ptr());
+                }
+            }
+        }
+        INSIDE.set(false);
+        match FAILED.replace(0) {
+            0 => Ok(()),
+            code => Err(Code(code)),
+        }
+    }
+}
+
+impl HostCall {
+    /// On the driver's own thread. `status` is what a callback is told.
+    pub fn run(&self, status: i32) {
+        INSIDE.set(true);
+        // SAFETY: the program passed a function of this type with its data.
+        unsafe {
+            match self.callback_stream {
+                None => {
+                    let function: unsafe extern "C" fn(*mut c_void) = std::mem::transmute(self.function);
+                    function(self.data as *mut c_void);
+                }
+                Some(stream) => {
+                    let function: unsafe extern "C" fn(*mut c_void, i32, *mut c_void) =
+                        std::mem::transmute(self.function);
+                    function(stream as *mut c_void, status, self.data as *mut c_void);
+                }
+            }
+        }
+        INSIDE.set(false);
+    }
+}

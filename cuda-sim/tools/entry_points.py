@@ -1,0 +1,45 @@
+"""Writes entry_points.txt: which functions a driver has, since which version, under which symbols.
+
+    python3 tools/entry_points.py CUDA_INCLUDE [CUDA_INCLUDE ...] > entry_points.txt
+
+Each CUDA_INCLUDE is a folder with NVIDIA's cuda.h and cudaTypedefs.h; functions of several releases add up.
+"""
+
+import pathlib
+import re
+import sys
+
+
+def main():
+    versions = {}  # name -> set of versions
+    twins = {}  # name -> (suffix, set of versions)
+    declared = set()
+    for folder in map(pathlib.Path, sys.argv[1:]):
+        typedefs = (folder / "cudaTypedefs.h").read_text()
+        for name, version, suffix in re.findall(r"\*PFN_(cu\w+?)_v(\d+)(?:_(pt[ds][sz]))?\)\(", typedefs):
+            if suffix:
+                twins.setdefault(name, (suffix, set()))[1].add(int(version))
+            else:
+                versions.setdefault(name, set()).add(int(version))
+        header = re.sub(r"/\*.*?\*/", "", (folder / "cuda.h").read_text(), flags=re.S)
+        declared |= set(re.findall(r"CUDAAPI\s+(cu\w+)\(", header))
+        declared |= set(re.findall(r"#\s*define\s+cu\w+\s+(?:__CUDA_API_\w+\()?(cu\w+)", header))
+    # The name was given to another function in 12.0; its typedef was not.
+    versions["cuGraphInstantiate"].add(12000)
+    for name in sorted(versions):
+        symbols = [name] + [f"{name}_v{n}" for n in range(2, 6) if f"{name}_v{n}" in declared]
+        known = sorted(versions[name])
+        if name == "cuGraphInstantiate":
+            symbols.append("cuGraphInstantiateWithFlags")
+        # One symbol a version; where the typedefs leave old versions out, the newest ones match.
+        pairs = list(zip(reversed(known), reversed(symbols)))[::-1]
+        for version, symbol in pairs:
+            print(name, version, symbol)
+        if name in twins:
+            suffix, since = twins[name]
+            for version in sorted(since):
+                of = [symbol for first, symbol in pairs if first <= version]
+                print(name, version, f"{(of or [symbols[0]])[-1]}_{suffix}")
+
+
+main()
