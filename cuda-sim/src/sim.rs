@@ -23,7 +23,46 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-pub type Locked = MutexGuard<'static, Sim>;
+/// The state, while this thread has the lock.
+pub struct Locked(MutexGuard<'static, Sim>);
+
+impl std::ops::Deref for Locked {
+    type Target = Sim;
+    fn deref(&self) -> &Sim {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Sim {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        HERE.set(false);
+    }
+}
+
+impl Locked {
+    /// Runs something with the lock given up.
+    pub fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
+        HERE.set(false);
+        let result = MutexGuard::unlocked(&mut self.0, run);
+        HERE.set(true);
+        result
+    }
+
+    fn wait(&mut self, condition: &Condvar, at_most: Option<Duration>) {
+        match at_most {
+            Some(time) => {
+                condition.wait_for(&mut self.0, time);
+            }
+            None => condition.wait(&mut self.0),
+        }
+    }
+}
 
 static SIM: OnceLock<Mutex<Sim>> = OnceLock::new();
 /// Something was done: for whoever waits for it.
@@ -229,6 +268,7 @@ pub struct Sim {
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
     static ENDING: Ending = const { Ending };
+    static HERE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The number of the calling thread, from 1.
@@ -263,7 +303,14 @@ impl Drop for Ending {
 
 /// The state; `None` before cuInit.
 pub fn lock() -> Option<Locked> {
-    SIM.get().map(Mutex::lock)
+    let guard = SIM.get()?.lock();
+    HERE.set(true);
+    Some(Locked(guard))
+}
+
+/// Whether this thread has the lock: whatever it does then is the simulator's own.
+pub fn is_locked_here() -> bool {
+    HERE.try_with(Cell::get).unwrap_or(true)
 }
 
 /// Makes the state, once. Says whether this call did.
@@ -801,7 +848,7 @@ impl Sim {
             }
             work if work.touches_memory() && failed.is_none() => {
                 sim.open_guard();
-                let result = MutexGuard::unlocked(sim, || work.run());
+                let result = sim.unlocked(|| work.run());
                 sim.close_guard();
                 if let Err(code) = result {
                     if let Some(context) = sim.contexts.get_mut(context) {
@@ -923,7 +970,7 @@ impl Sim {
             if !ran {
                 sim.waiting += 1;
                 // What other processes and the program's own memory do is not announced.
-                CHANGED.wait_for(sim, Duration::from_millis(2));
+                sim.wait(&CHANGED, Some(Duration::from_millis(2)));
                 sim.waiting -= 1;
             }
         }
@@ -1113,9 +1160,9 @@ fn work_on(core: CoreRef, wake: &Condvar) {
             _ => false,
         };
         if unannounced {
-            wake.wait_for(&mut sim, Duration::from_millis(1));
+            sim.wait(wake, Some(Duration::from_millis(1)));
         } else {
-            wake.wait(&mut sim);
+            sim.wait(wake, None);
         }
     }
 }
@@ -1152,7 +1199,8 @@ pub extern "C" fn at_exit() {
     EXITED.store(true, Ordering::Release);
     let Some(mutex) = SIM.get() else { return };
     // A thread that holds the lock and never lets go must not keep the process.
-    let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)) else { return };
+    let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)).map(Locked) else { return };
+    HERE.set(true);
     CHANGED.notify_all();
     let (report, missing) = (sim.config.report.clone(), crate::border::missing_calls());
     for (name, count) in &missing {

@@ -24,6 +24,8 @@ def main():
         header = re.sub(r"/\*.*?\*/", "", (folder / "cuda.h").read_text(), flags=re.S)
         declared |= set(re.findall(r"CUDAAPI\s+(cu\w+)\(", header))
         declared |= set(re.findall(r"#\s*define\s+cu\w+\s+(?:__CUDA_API_\w+\()?(cu\w+)", header))
+    # Of a header of their own.
+    versions.update({"cuProfilerStart": {4000}, "cuProfilerStop": {4000}})
     # The name was given to another function in 12.0; its typedef was not.
     versions["cuGraphInstantiate"].add(12000)
     for name in sorted(versions):

@@ -98,6 +98,18 @@ extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
     }
 }
 
+/// Tells the preloaded library of locks and joins, where there is one, whom to tell of them.
+pub fn attach_threads() {
+    // SAFETY: asks for a function of that library by its type.
+    unsafe {
+        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"cudasim_threads_attach".as_ptr());
+        if !symbol.is_null() {
+            let attach: extern "C" fn(*const Api) = std::mem::transmute(symbol);
+            attach(&API);
+        }
+    }
+}
+
 /// Takes over what was registered before there was a simulator to tell.
 pub fn take_early(sim: &mut Sim) {
     sim.kernels.extend(EARLY.lock().drain(..));
@@ -159,7 +171,8 @@ extern "C" fn hb_after(object: usize) {
 /// The state, where the order of host threads matters.
 fn checking() -> Option<crate::sim::Locked> {
     use std::sync::atomic::Ordering;
-    if crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed) {
+    let off = crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed);
+    if off || crate::sim::is_locked_here() {
         return None;
     }
     lock().filter(|sim| sim.config.threads_seen && sim.checker.is_some())
@@ -235,6 +248,7 @@ extern "C" fn step(operations: usize) -> usize {
 }
 
 extern "C" fn host_address(address: u64) -> u64 {
+    // Also from kernels, which run with the lock given up.
     lock().map_or(address, |sim| sim.memory.host_address(address))
 }
 

@@ -42,6 +42,7 @@ pub extern "C" fn cuInit(flags: u32) -> i32 {
                 libc::pthread_atfork(None, None, Some(in_child));
                 libc::atexit(sim::at_exit);
             }
+            super::annotations::attach_threads();
         }
         let devices = sim::lock().map_or(0, |mut sim| {
             super::annotations::take_early(&mut sim);

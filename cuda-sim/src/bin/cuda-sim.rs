@@ -1,1 +1,353 @@
-fn main() {}
+//! `cuda-sim`: runs a program on the simulated driver, and says what it found.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+cuda-sim: a simulated CUDA driver that finds races
+
+    cuda-sim run [options] [--] program [arguments]
+        Runs a program with the simulated libcuda.so.1 in the place of the driver. Exit code: 66 where races were
+        found, otherwise the program's own.
+
+        --races=error|warn|off      what a race is; error: also the exit code (default: error)
+        --schedule=KIND             when the device runs what it was given (default: lazy):
+                                      lazy            only what somebody waits for, so that a missing wait shows
+                                      eager           at once
+                                      random[:SEED]   in an order that the seed chooses
+                                      threads         on a thread for each stream
+        --devices=N                 number of devices (default: 1)
+        --memory=BYTES              memory of a device (default: 8 GiB)
+        --fail=CALL[:N]=CODE,...    the N-th call of a function fails: cuMemAlloc:3=2, cuStreamSynchronize=700;
+                                    any call: *:100=lost, with the device lost from there on
+        --without=NAME,...          functions that this driver does not have
+        --driver-version=N          an older driver, for example 11040; newer functions are missing
+        --stub                      the stub library of the toolkit: every call answers 34
+        --guard                     the host faults when it touches device memory
+        --register=shifted          registered host memory has another address on the device
+        --free=syncs                cuMemFree waits for the device, as drivers may and often do
+        --host-threads=ordered      count host threads as ordered by their calls; without it, only locks, joins
+                                    and annotations order them
+        --runtime                   put the stand-ins of libcudart first, too
+        --report=FILE               write what was found as JSON
+
+    cuda-sim --missing [--] program [arguments]
+        Runs a program and lists the functions of the driver that it called or asked for and that are not simulated.
+
+    cuda-sim libdir                 the folder to put into LD_LIBRARY_PATH
+    cuda-sim entries                all functions of the driver, and whether they are simulated
+    cuda-sim --version
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("cuda-sim: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
+    match arguments.first().and_then(|first| first.to_str()) {
+        Some("run") => run_program(&arguments[1..]),
+        Some("--missing") => list_missing(&arguments[1..]),
+        Some("libdir") => {
+            println!("{}", library_folder(false)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("entries") => {
+            for (name, version, symbol, simulated) in cuda::ENTRIES {
+                println!(
+                    "{symbol} ({name} since {}.{}): {}",
+                    version / 1000,
+                    version % 1000 / 10,
+                    if *simulated { "simulated" } else { "not supported" }
+                );
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("--version") => {
+            println!("cuda-sim {} (driver {})", env!("CARGO_PKG_VERSION"), cuda::config::DRIVER_VERSION);
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("--help" | "-h" | "help") => {
+            print!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(format!("what is to be done?\n\n{USAGE}")),
+    }
+}
+
+/// The folder of this program, where the libraries lie beside it, or in `../lib` of an installation.
+fn beside(name: &str) -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let folder = program.parent().unwrap_or(Path::new("."));
+    let places = [folder.join(name), folder.join("../lib/cuda-sim").join(name)];
+    places
+        .into_iter()
+        .find(|path| path.exists())
+        .ok_or_else(|| format!("{name} is neither in {} nor in ../lib/cuda-sim", folder.display()))
+}
+
+/// A folder in which the libraries have the names that programs ask for.
+fn library_folder(runtime: bool) -> Result<PathBuf, String> {
+    let driver = ["libcuda.so.1", "libcuda.so"]
+        .iter()
+        .find_map(|name| beside(name).ok())
+        .ok_or("libcuda.so is not built")?;
+    let folder = driver.parent().unwrap_or(Path::new(".")).join(if runtime {
+        "cuda-sim-runtime"
+    } else {
+        "cuda-sim-driver"
+    });
+    let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(fail)?;
+    let link = |target: &Path, name: &str| -> Result<(), String> {
+        let link = folder.join(name);
+        if std::fs::read_link(&link).is_ok_and(|old| old == target) {
+            return Ok(());
+        }
+        // Another process may do the same at this moment: made under another name, then renamed.
+        let fresh = folder.join(format!("{name}.{}", std::process::id()));
+        std::os::unix::fs::symlink(target, &fresh).map_err(fail)?;
+        std::fs::rename(&fresh, &link).map_err(fail)
+    };
+    let driver = driver.canonicalize().map_err(fail)?;
+    link(&driver, "libcuda.so.1")?;
+    link(&driver, "libcuda.so")?;
+    if runtime {
+        for name in ["libcudart.so.12", "libcudart.so.13"] {
+            let library = beside(name)?;
+            link(&library.canonicalize().map_err(fail)?, name)?;
+        }
+    }
+    Ok(folder)
+}
+
+struct Options {
+    variables: Vec<(&'static str, String)>,
+    without: Vec<String>,
+    version: Option<i32>,
+    runtime: bool,
+    threads_seen: bool,
+}
+
+/// The options up to the program, and the rest.
+fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
+    let mut options = Options {
+        variables: Vec::new(),
+        without: Vec::new(),
+        version: None,
+        runtime: false,
+        threads_seen: true,
+    };
+    let mut at = 0;
+    while let Some(argument) = arguments.get(at) {
+        let text = argument.to_string_lossy();
+        if text == "--" {
+            at += 1;
+            break;
+        }
+        let Some(option) = text.strip_prefix("--") else { break };
+        let (name, value) =
+            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        let wanted =
+            || value.map(str::to_owned).ok_or_else(|| format!("--{name} wants a value, as in --{name}=..."));
+        let one_of = |allowed: &[&str]| {
+            let value = wanted()?;
+            let kind = value.split(':').next().unwrap_or("");
+            if allowed.contains(&kind) {
+                Ok(value)
+            } else {
+                Err(format!("--{name} is one of {}, found {value}", allowed.join(", ")))
+            }
+        };
+        let number = || {
+            let value = wanted()?;
+            value
+                .parse::<u64>()
+                .map(|_| value.clone())
+                .map_err(|_| format!("--{name} is a number, found {value}"))
+        };
+        let variable = match name {
+            "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
+            "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
+            "devices" => ("CUDASIM_DEVICES", number()?),
+            "memory" => ("CUDASIM_MEMORY", number()?),
+            "fail" => {
+                let value = wanted()?;
+                if let Some(bad) = value.split(',').find(|part| cuda::config::parse_fault(part).is_none()) {
+                    return Err(format!("--fail is CALL[:N]=CODE, found {bad}"));
+                }
+                ("CUDASIM_FAIL", value)
+            }
+            "without" => {
+                options.without = wanted()?.split(',').map(str::to_owned).collect();
+                ("CUDASIM_WITHOUT", wanted()?)
+            }
+            "driver-version" => {
+                options.version = number()?.parse().ok();
+                ("CUDASIM_DRIVER_VERSION", wanted()?)
+            }
+            "stub" => ("CUDASIM_STUB", "1".to_owned()),
+            "guard" => ("CUDASIM_GUARD", "1".to_owned()),
+            "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
+            "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
+            "report" => ("CUDASIM_REPORT", wanted()?),
+            "host-threads" => {
+                options.threads_seen = one_of(&["seen", "ordered"])? == "seen";
+                ("CUDASIM_HOST_THREADS", wanted()?)
+            }
+            "runtime" => {
+                options.runtime = true;
+                ("CUDASIM_RUNTIME", "1".to_owned())
+            }
+            _ => return Err(format!("there is no option --{name}\n\n{USAGE}")),
+        };
+        options.variables.push(variable);
+        at += 1;
+    }
+    Ok((options, &arguments[at..]))
+}
+
+fn prepend(variable: &str, path: &Path) -> OsString {
+    let mut value = path.as_os_str().to_owned();
+    if let Some(old) = std::env::var_os(variable).filter(|old| !old.is_empty()) {
+        value.push(":");
+        value.push(old);
+    }
+    value
+}
+
+/// A driver in which some functions do not exist: a copy of the library with their names made unfindable.
+fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
+    let fail = |error: std::io::Error| error.to_string();
+    let mut bytes = std::fs::read(folder.join("libcuda.so.1")).map_err(fail)?;
+    for name in names {
+        // Names in a symbol table end with NUL; so does whatever comes before one.
+        let pattern = [b"\0", name.as_bytes(), b"\0"].concat();
+        let found = bytes
+            .windows(pattern.len())
+            .position(|window| window == pattern)
+            .ok_or(format!("the driver has no function {name}"))?;
+        bytes[found + 1] = b'-';
+    }
+    let own = std::env::temp_dir().join(format!("cuda-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&own).map_err(fail)?;
+    std::fs::write(own.join("libcuda.so.1"), bytes).map_err(fail)?;
+    Ok(own)
+}
+
+fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
+    let (name, arguments) = program.split_first().ok_or("which program?")?;
+    let mut folder = library_folder(options.runtime)?;
+    let mut temporary = None;
+    let mut hidden: Vec<String> = options.without.iter().flat_map(|name| symbols_of(name)).collect();
+    if let Some(version) = options.version {
+        hidden.extend(cuda::ENTRIES.iter().filter(|entry| entry.1 > version).map(|entry| entry.2.to_owned()));
+    }
+    hidden.sort();
+    hidden.dedup();
+    if !hidden.is_empty() {
+        folder = library_without(&folder, &hidden)?;
+        temporary = Some(folder.clone());
+    }
+    let mut command = Command::new(name);
+    command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", &folder));
+    command.env("CUDASIM_RACES", "error").env("CUDASIM_SCHEDULE", "lazy");
+    if options.threads_seen {
+        let preload = beside("libcudasim_threads.so")?;
+        command.env("LD_PRELOAD", prepend("LD_PRELOAD", &preload)).env("CUDASIM_HOST_THREADS", "seen");
+    }
+    for (name, value) in &options.variables {
+        command.env(name, value);
+    }
+    Ok((command, temporary))
+}
+
+/// A function by any of its names: all forms of it.
+fn symbols_of(name: &str) -> Vec<String> {
+    let of = |entry: &&(&str, i32, &str, bool)| entry.0 == name || entry.2 == name;
+    let found: Vec<String> = cuda::ENTRIES.iter().filter(of).map(|entry| entry.2.to_owned()).collect();
+    if found.is_empty() { vec![name.to_owned()] } else { found }
+}
+
+fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let (options, program) = options(arguments)?;
+    let (mut command, temporary) = command(&options, program)?;
+    let status = command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
+    if let Some(folder) = temporary {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    Ok(exit_code(status?))
+}
+
+fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ExitCode::from(code as u8),
+        // As shells do it.
+        (None, Some(signal)) => {
+            eprintln!("cuda-sim: the program was ended by signal {signal}");
+            ExitCode::from(128 + signal as u8)
+        }
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Which functions a program needs that are not simulated: what it called, and what it is linked against.
+fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
+    let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));
+    let mut options = options(&[])?.0;
+    options.variables.push(("CUDASIM_RACES", "off".to_owned()));
+    options.variables.push(("CUDASIM_SCHEDULE", "eager".to_owned()));
+    options.variables.push(("CUDASIM_MISSING_LOG", log.to_string_lossy().into_owned()));
+    options.threads_seen = false;
+    let (mut command, _) = command(&options, program)?;
+    let status =
+        command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let _ = std::fs::remove_file(&log);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    println!("not simulated, and called: {}", if lines.is_empty() { "nothing" } else { "" });
+    lines.iter().for_each(|line| println!("  {line}"));
+    let linked = mentioned(Path::new(&program[0]))?;
+    println!(
+        "not simulated, and named in {}: {}",
+        Path::new(&program[0]).display(),
+        if linked.is_empty() { "nothing" } else { "" }
+    );
+    linked.iter().for_each(|name| println!("  {name}"));
+    println!("the program ended with {status}");
+    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Names of functions of the driver in a program file, as symbols or as text that it may ask for.
+fn mentioned(program: &Path) -> Result<Vec<&'static str>, String> {
+    let find = || {
+        if program.components().count() > 1 {
+            return Some(program.to_owned());
+        }
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+    };
+    let bytes = find().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+    let mut words: Vec<&[u8]> =
+        bytes.split(|byte| *byte == 0).filter(|word| word.starts_with(b"cu")).collect();
+    words.sort_unstable();
+    let mut found: Vec<&'static str> = cuda::ENTRIES
+        .iter()
+        .filter(|entry| !entry.3 && words.binary_search(&OsStr::new(entry.2).as_bytes()).is_ok())
+        .map(|entry| entry.2)
+        .collect();
+    found.dedup();
+    Ok(found)
+}

@@ -1,0 +1,533 @@
+/*
+ * default_stream.c: every function whose meaning depends on what stream 0 is. It is compiled twice: once with
+ * PER_THREAD_DEFAULT_STREAM 0, for the plain names, where 0 is the legacy stream; and once with 1, for the
+ * names ending in _ptsz and _ptds that programs built with CUDA_API_PER_THREAD_DEFAULT_STREAM call, where 0
+ * is the thread's own stream.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#include "runtime.h"
+
+#include <stdlib.h>
+
+#if PER_THREAD_DEFAULT_STREAM
+#define DEFAULT_STREAM PER_THREAD_STREAM
+#define ASYNC(name) JOIN(name, _ptsz)       /* takes a stream */
+#define SYNC(name) JOIN(name, _ptds)        /* takes none, and uses the default stream */
+#define DRIVER_SYNC(name) JOIN(name, _ptds) /* the driver's function of that kind */
+#else
+#define DEFAULT_STREAM LEGACY_STREAM
+#define ASYNC(name) name
+#define SYNC(name) name
+#define DRIVER_SYNC(name) name
+#endif
+
+/* Never 0 to the driver: the explicit handles mean the same in all of its functions. */
+#define STREAM(stream) ((stream) != NULL ? (stream) : DEFAULT_STREAM)
+
+/* Copies. */
+
+static cudaError_t copy(void *dst, const void *src, size_t size, int kind) {
+    if (size == 0) return cudaSuccess;
+    switch (kind) {
+    case MEMCPY_HOST_TO_DEVICE: return CALL(DRIVER_SYNC(cuMemcpyHtoD_v2), dst, src, size);
+    case MEMCPY_DEVICE_TO_HOST: return CALL(DRIVER_SYNC(cuMemcpyDtoH_v2), dst, src, size);
+    case MEMCPY_DEVICE_TO_DEVICE: return CALL(DRIVER_SYNC(cuMemcpyDtoD_v2), dst, src, size);
+    case MEMCPY_HOST_TO_HOST:
+    case MEMCPY_DEFAULT: return CALL(DRIVER_SYNC(cuMemcpy), dst, src, size);
+    default: return cudaErrorInvalidMemcpyDirection;
+    }
+}
+
+static cudaError_t copy_async(void *dst, const void *src, size_t size, int kind, CUstream stream) {
+    if (size == 0) return cudaSuccess;
+    switch (kind) {
+    case MEMCPY_HOST_TO_DEVICE: return CALL(cuMemcpyHtoDAsync_v2, dst, src, size, STREAM(stream));
+    case MEMCPY_DEVICE_TO_HOST: return CALL(cuMemcpyDtoHAsync_v2, dst, src, size, STREAM(stream));
+    case MEMCPY_DEVICE_TO_DEVICE: return CALL(cuMemcpyDtoDAsync_v2, dst, src, size, STREAM(stream));
+    case MEMCPY_HOST_TO_HOST:
+    case MEMCPY_DEFAULT: return CALL(cuMemcpyAsync, dst, src, size, STREAM(stream));
+    default: return cudaErrorInvalidMemcpyDirection;
+    }
+}
+
+API cudaError_t SYNC(cudaMemcpy)(void *dst, const void *src, size_t size, int kind) {
+    NEED(context);
+    return record(copy(dst, src, size, kind));
+}
+
+API cudaError_t ASYNC(cudaMemcpyAsync)(void *dst, const void *src, size_t size, int kind, CUstream stream) {
+    NEED(context);
+    return record(copy_async(dst, src, size, kind, stream));
+}
+
+API cudaError_t SYNC(cudaMemcpy2D)(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+                                   size_t width, size_t height, int kind) {
+    struct driver_memcpy2d copy2d;
+    NEED(context);
+    cudaError_t error = describe_copy2d(&copy2d, dst, dst_pitch, src, src_pitch, width, height, kind);
+    if (error != cudaSuccess || width == 0 || height == 0) return record(error);
+    return record(CALL(DRIVER_SYNC(cuMemcpy2D_v2), &copy2d));
+}
+
+API cudaError_t ASYNC(cudaMemcpy2DAsync)(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+                                         size_t width, size_t height, int kind, CUstream stream) {
+    struct driver_memcpy2d copy2d;
+    NEED(context);
+    cudaError_t error = describe_copy2d(&copy2d, dst, dst_pitch, src, src_pitch, width, height, kind);
+    if (error != cudaSuccess || width == 0 || height == 0) return record(error);
+    return record(CALL(cuMemcpy2DAsync_v2, &copy2d, STREAM(stream)));
+}
+
+API cudaError_t SYNC(cudaMemcpy3D)(const struct memcpy3d *params) {
+    struct driver_memcpy3d copy3d;
+    NEED(context);
+    cudaError_t error = describe_copy3d(&copy3d, params);
+    return record(error != cudaSuccess ? error : CALL(DRIVER_SYNC(cuMemcpy3D_v2), &copy3d));
+}
+
+API cudaError_t ASYNC(cudaMemcpy3DAsync)(const struct memcpy3d *params, CUstream stream) {
+    struct driver_memcpy3d copy3d;
+    NEED(context);
+    cudaError_t error = describe_copy3d(&copy3d, params);
+    return record(error != cudaSuccess ? error : CALL(cuMemcpy3DAsync_v2, &copy3d, STREAM(stream)));
+}
+
+API cudaError_t SYNC(cudaMemcpy3DPeer)(const struct memcpy3d_peer *params) {
+    struct driver_memcpy3d copy3d;
+    NEED(context);
+    cudaError_t error = describe_copy3d_peer(&copy3d, params);
+    return record(error != cudaSuccess ? error : CALL(DRIVER_SYNC(cuMemcpy3DPeer), &copy3d));
+}
+
+API cudaError_t ASYNC(cudaMemcpy3DPeerAsync)(const struct memcpy3d_peer *params, CUstream stream) {
+    struct driver_memcpy3d copy3d;
+    NEED(context);
+    cudaError_t error = describe_copy3d_peer(&copy3d, params);
+    return record(error != cudaSuccess ? error : CALL(cuMemcpy3DPeerAsync, &copy3d, STREAM(stream)));
+}
+
+#if !PER_THREAD_DEFAULT_STREAM /* these two have no twin: they use the legacy stream, or take any */
+API cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t size) {
+    CUcontext dst_context, src_context;
+    NEED(context);
+    cudaError_t error = primary_context(dst_device, &dst_context);
+    if (error == cudaSuccess) error = primary_context(src_device, &src_context);
+    if (error != cudaSuccess || size == 0) return record(error);
+    return record(CALL(cuMemcpyPeer, dst, dst_context, src, src_context, size));
+}
+
+API cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t size,
+                                    CUstream stream) {
+    CUcontext dst_context, src_context;
+    NEED(context);
+    cudaError_t error = primary_context(dst_device, &dst_context);
+    if (error == cudaSuccess) error = primary_context(src_device, &src_context);
+    if (error != cudaSuccess || size == 0) return record(error);
+    return record(CALL(cuMemcpyPeerAsync, dst, dst_context, src, src_context, size, STREAM(stream)));
+}
+#endif
+
+API cudaError_t ASYNC(cudaMemcpyBatchAsync)(void **dsts, void **srcs, size_t *sizes, size_t count,
+                                            void *attributes, size_t *attribute_indices,
+                                            size_t attribute_count,
+#if CUDART_MAJOR == 12
+                                            size_t *failed_index,
+#endif
+                                            CUstream stream) {
+    NEED(context);
+#if CUDART_MAJOR == 12
+    return record(CALL(cuMemcpyBatchAsync, dsts, srcs, sizes, count, attributes, attribute_indices,
+                       attribute_count, failed_index, STREAM(stream)));
+#else
+    return record(CALL(cuMemcpyBatchAsync_v2, dsts, srcs, sizes, count, attributes, attribute_indices,
+                       attribute_count, STREAM(stream)));
+#endif
+}
+
+/* Copies to and from variables of kernels. */
+
+static cudaError_t address_in_symbol(const void *symbol, size_t offset, size_t size, char **address) {
+    void *base;
+    size_t all;
+    cudaError_t error = find_variable(symbol, &base, &all);
+    if (error != cudaSuccess) return error;
+    if (offset > all || size > all - offset) return cudaErrorInvalidValue;
+    *address = (char *)base + offset;
+    return cudaSuccess;
+}
+
+API cudaError_t SYNC(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t size, size_t offset,
+                                         int kind) {
+    char *dst;
+    NEED(context);
+    cudaError_t error = address_in_symbol(symbol, offset, size, &dst);
+    return record(error != cudaSuccess ? error : copy(dst, src, size, kind));
+}
+
+API cudaError_t SYNC(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t size, size_t offset,
+                                           int kind) {
+    char *src;
+    NEED(context);
+    cudaError_t error = address_in_symbol(symbol, offset, size, &src);
+    return record(error != cudaSuccess ? error : copy(dst, src, size, kind));
+}
+
+API cudaError_t ASYNC(cudaMemcpyToSymbolAsync)(const void *symbol, const void *src, size_t size,
+                                               size_t offset, int kind, CUstream stream) {
+    char *dst;
+    NEED(context);
+    cudaError_t error = address_in_symbol(symbol, offset, size, &dst);
+    return record(error != cudaSuccess ? error : copy_async(dst, src, size, kind, stream));
+}
+
+API cudaError_t ASYNC(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t size, size_t offset,
+                                                 int kind, CUstream stream) {
+    char *src;
+    NEED(context);
+    cudaError_t error = address_in_symbol(symbol, offset, size, &src);
+    return record(error != cudaSuccess ? error : copy_async(dst, src, size, kind, stream));
+}
+
+/* Fills. */
+
+API cudaError_t SYNC(cudaMemset)(void *address, int value, size_t size) {
+    NEED(context);
+    if (size == 0) return cudaSuccess;
+    return record(CALL(DRIVER_SYNC(cuMemsetD8_v2), address, (unsigned char)value, size));
+}
+
+API cudaError_t ASYNC(cudaMemsetAsync)(void *address, int value, size_t size, CUstream stream) {
+    NEED(context);
+    if (size == 0) return cudaSuccess;
+    return record(CALL(cuMemsetD8Async, address, (unsigned char)value, size, STREAM(stream)));
+}
+
+static cudaError_t fill2d(void *address, size_t pitch, int value, size_t width, size_t height) {
+    if (width == 0 || height == 0) return cudaSuccess;
+    return CALL(DRIVER_SYNC(cuMemsetD2D8_v2), address, pitch, (unsigned char)value, width, height);
+}
+
+static cudaError_t fill2d_async(void *address, size_t pitch, int value, size_t width, size_t height,
+                                CUstream stream) {
+    if (width == 0 || height == 0) return cudaSuccess;
+    return CALL(cuMemsetD2D8Async, address, pitch, (unsigned char)value, width, height, STREAM(stream));
+}
+
+API cudaError_t SYNC(cudaMemset2D)(void *address, size_t pitch, int value, size_t width, size_t height) {
+    NEED(context);
+    return record(fill2d(address, pitch, value, width, height));
+}
+
+API cudaError_t ASYNC(cudaMemset2DAsync)(void *address, size_t pitch, int value, size_t width, size_t height,
+                                         CUstream stream) {
+    NEED(context);
+    return record(fill2d_async(address, pitch, value, width, height, stream));
+}
+
+/* The driver has no fill in three dimensions: one fill where the slices are adjacent, else one for each. */
+static size_t adjacent_slices(struct pitched_pointer memory, struct extent *extent) {
+    if (memory.ysize != extent->height) return extent->depth;
+    extent->height *= extent->depth;
+    return 1;
+}
+
+API cudaError_t SYNC(cudaMemset3D)(struct pitched_pointer memory, int value, struct extent extent) {
+    NEED(context);
+    cudaError_t error = cudaSuccess;
+    size_t slices = adjacent_slices(memory, &extent);
+    for (size_t z = 0; z < slices && error == cudaSuccess; z++) {
+        char *slice = (char *)memory.address + z * memory.pitch * memory.ysize;
+        error = fill2d(slice, memory.pitch, value, extent.width, extent.height);
+    }
+    return record(error);
+}
+
+API cudaError_t ASYNC(cudaMemset3DAsync)(struct pitched_pointer memory, int value, struct extent extent,
+                                         CUstream stream) {
+    NEED(context);
+    cudaError_t error = cudaSuccess;
+    size_t slices = adjacent_slices(memory, &extent);
+    for (size_t z = 0; z < slices && error == cudaSuccess; z++) {
+        char *slice = (char *)memory.address + z * memory.pitch * memory.ysize;
+        error = fill2d_async(slice, memory.pitch, value, extent.width, extent.height, stream);
+    }
+    return record(error);
+}
+
+/* Functions of the driver that take a stream. */
+
+CONTEXT_CALL(ASYNC(cudaMallocAsync), (void **address, size_t size, CUstream stream),
+             (cuMemAllocAsync, address, size, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaMallocFromPoolAsync),
+             (void **address, size_t size, CUmemoryPool pool, CUstream stream),
+             (cuMemAllocFromPoolAsync, address, size, pool, STREAM(stream)))
+
+API cudaError_t ASYNC(cudaFreeAsync)(void *address, CUstream stream) {
+    NEED(context);
+    return record(address == NULL ? cudaSuccess : CALL(cuMemFreeAsync, address, STREAM(stream)));
+}
+
+#if CUDART_MAJOR == 12
+CONTEXT_CALL(ASYNC(cudaMemPrefetchAsync), (const void *address, size_t size, int device, CUstream stream),
+             (cuMemPrefetchAsync, address, size, device, STREAM(stream)))
+#endif
+CONTEXT_CALL(ASYNC(NEWER(cudaMemPrefetchAsync, _v2)),
+             (const void *address, size_t size, struct memory_location location, unsigned flags,
+              CUstream stream),
+             (cuMemPrefetchAsync_v2, address, size, location, flags, STREAM(stream)))
+#if CUDART_MAJOR >= 13
+CONTEXT_CALL(ASYNC(cudaMemPrefetchBatchAsync),
+             (void **addresses, size_t *sizes, size_t count, struct memory_location *locations,
+              size_t *location_indices, size_t location_count, unsigned long long flags, CUstream stream),
+             (cuMemPrefetchBatchAsync, addresses, sizes, count, locations, location_indices, location_count,
+              flags, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaMemDiscardBatchAsync),
+             (void **addresses, size_t *sizes, size_t count, unsigned long long flags, CUstream stream),
+             (cuMemDiscardBatchAsync, addresses, sizes, count, flags, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaMemDiscardAndPrefetchBatchAsync),
+             (void **addresses, size_t *sizes, size_t count, struct memory_location *locations,
+              size_t *location_indices, size_t location_count, unsigned long long flags, CUstream stream),
+             (cuMemDiscardAndPrefetchBatchAsync, addresses, sizes, count, locations, location_indices,
+              location_count, flags, STREAM(stream)))
+#endif
+
+CONTEXT_CALL(ASYNC(cudaStreamGetPriority), (CUstream stream, int *priority),
+             (cuStreamGetPriority, STREAM(stream), priority))
+CONTEXT_CALL(ASYNC(cudaStreamGetFlags), (CUstream stream, unsigned *flags),
+             (cuStreamGetFlags, STREAM(stream), flags))
+CONTEXT_CALL(ASYNC(cudaStreamGetId), (CUstream stream, unsigned long long *id),
+             (cuStreamGetId, STREAM(stream), id))
+CONTEXT_CALL(ASYNC(cudaStreamGetAttribute), (CUstream stream, int attribute, void *value),
+             (cuStreamGetAttribute, STREAM(stream), attribute, value))
+CONTEXT_CALL(ASYNC(cudaStreamSetAttribute), (CUstream stream, int attribute, const void *value),
+             (cuStreamSetAttribute, STREAM(stream), attribute, value))
+CONTEXT_CALL(ASYNC(cudaStreamCopyAttributes), (CUstream dst, CUstream src),
+             (cuStreamCopyAttributes, STREAM(dst), STREAM(src)))
+CONTEXT_CALL(ASYNC(cudaStreamQuery), (CUstream stream), (cuStreamQuery, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaStreamSynchronize), (CUstream stream), (cuStreamSynchronize, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaStreamWaitEvent), (CUstream stream, CUevent event, unsigned flags),
+             (cuStreamWaitEvent, STREAM(stream), event, flags))
+CONTEXT_CALL(ASYNC(cudaStreamAttachMemAsync), (CUstream stream, void *address, size_t size, unsigned flags),
+             (cuStreamAttachMemAsync, STREAM(stream), address, size, flags))
+CONTEXT_CALL(ASYNC(cudaEventRecord), (CUevent event, CUstream stream), (cuEventRecord, event, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaEventRecordWithFlags), (CUevent event, CUstream stream, unsigned flags),
+             (cuEventRecordWithFlags, event, STREAM(stream), flags))
+CONTEXT_CALL(ASYNC(cudaLaunchHostFunc), (CUstream stream, host_function run, void *data),
+             (cuLaunchHostFunc, STREAM(stream), run, data))
+#if CUDART_MAJOR >= 13
+CONTEXT_CALL(ASYNC(cudaLaunchHostFunc_v2),
+             (CUstream stream, host_function run, void *data, unsigned sync_mode),
+             (cuLaunchHostFunc_v2, STREAM(stream), run, data, sync_mode))
+#endif
+
+/* Drivers older than 12.8 know only the context of a stream. */
+static cudaError_t device_of_stream(CUstream stream, CUdevice *device) {
+    CUcontext context, popped;
+    if (driver.cuStreamGetDevice != NULL) return CALL(cuStreamGetDevice, stream, device);
+    cudaError_t error = CALL(cuStreamGetCtx, stream, &context);
+    if (error == cudaSuccess) error = CALL(cuCtxPushCurrent_v2, context);
+    if (error != cudaSuccess) return error;
+    error = CALL(cuCtxGetDevice, device);
+    cudaError_t pop_error = CALL(cuCtxPopCurrent_v2, &popped);
+    return error != cudaSuccess ? error : pop_error;
+}
+
+API cudaError_t ASYNC(cudaStreamGetDevice)(CUstream stream, int *device) {
+    NEED(context);
+    if (device == NULL) return record(cudaErrorInvalidValue);
+    return record(device_of_stream(STREAM(stream), device));
+}
+
+/* A callback gets the stream as the program named it, and the runtime's number of the error. */
+struct callback {
+    void (*run)(CUstream stream, cudaError_t status, void *data);
+    CUstream stream;
+    void *data;
+};
+
+static void run_callback(CUstream stream, int result, void *data) {
+    struct callback callback = *(struct callback *)data;
+    (void)stream;
+    free(data);
+    callback.run(callback.stream, result, callback.data);
+}
+
+API cudaError_t ASYNC(cudaStreamAddCallback)(CUstream stream,
+                                             void (*run)(CUstream stream, cudaError_t status, void *data),
+                                             void *data, unsigned flags) {
+    NEED(context);
+    if (run == NULL) return record(cudaErrorInvalidValue);
+    struct callback *callback = malloc(sizeof *callback);
+    if (callback == NULL) return record(cudaErrorMemoryAllocation);
+    *callback = (struct callback){run, stream, data};
+    cudaError_t error = CALL(cuStreamAddCallback, STREAM(stream), run_callback, callback, flags);
+    if (error != cudaSuccess) free(callback);
+    return record(error);
+}
+
+/* Capture. */
+
+CONTEXT_CALL(ASYNC(cudaStreamBeginCapture), (CUstream stream, int mode),
+             (cuStreamBeginCapture_v2, STREAM(stream), mode))
+CONTEXT_CALL(ASYNC(cudaStreamBeginCaptureToGraph),
+             (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const struct graph_edge *edges,
+              size_t count, int mode),
+             (cuStreamBeginCaptureToGraph, STREAM(stream), graph, dependencies, edges, count, mode))
+CONTEXT_CALL(ASYNC(cudaStreamEndCapture), (CUstream stream, CUgraph *graph),
+             (cuStreamEndCapture, STREAM(stream), graph))
+CONTEXT_CALL(ASYNC(cudaStreamIsCapturing), (CUstream stream, int *status),
+             (cuStreamIsCapturing, STREAM(stream), status))
+
+static cudaError_t capture_info(CUstream stream, int *status, unsigned long long *id, CUgraph *graph,
+                                const CUgraphNode **dependencies, const struct graph_edge **edges,
+                                size_t *count) {
+    if (edges == NULL || driver.cuStreamGetCaptureInfo_v3 == NULL) {
+        if (edges != NULL) *edges = NULL; /* a driver without edge data has only edges of the default kind */
+        return CALL(cuStreamGetCaptureInfo_v2, stream, status, id, graph, dependencies, count);
+    }
+    return CALL(cuStreamGetCaptureInfo_v3, stream, status, id, graph, dependencies, edges, count);
+}
+
+#if CUDART_MAJOR == 12
+API cudaError_t ASYNC(cudaStreamGetCaptureInfo)(CUstream stream, int *status, unsigned long long *id) {
+    NEED(context);
+    return record(capture_info(STREAM(stream), status, id, NULL, NULL, NULL, NULL));
+}
+API cudaError_t ASYNC(cudaStreamGetCaptureInfo_v2)(CUstream stream, int *status, unsigned long long *id,
+                                                   CUgraph *graph, const CUgraphNode **dependencies,
+                                                   size_t *count) {
+    NEED(context);
+    return record(capture_info(STREAM(stream), status, id, graph, dependencies, NULL, count));
+}
+CONTEXT_CALL(ASYNC(cudaStreamUpdateCaptureDependencies),
+             (CUstream stream, CUgraphNode *dependencies, size_t count, unsigned flags),
+             (cuStreamUpdateCaptureDependencies, STREAM(stream), dependencies, count, flags))
+#endif
+API cudaError_t ASYNC(NEWER(cudaStreamGetCaptureInfo, _v3))(CUstream stream, int *status,
+                                                            unsigned long long *id, CUgraph *graph,
+                                                            const CUgraphNode **dependencies,
+                                                            const struct graph_edge **edges, size_t *count) {
+    NEED(context);
+    return record(capture_info(STREAM(stream), status, id, graph, dependencies, edges, count));
+}
+CONTEXT_CALL(ASYNC(NEWER(cudaStreamUpdateCaptureDependencies, _v2)),
+             (CUstream stream, CUgraphNode *dependencies, const struct graph_edge *edges, size_t count,
+              unsigned flags),
+             (cuStreamUpdateCaptureDependencies_v2, STREAM(stream), dependencies, edges, count, flags))
+
+/* Graphs in streams. */
+
+CONTEXT_CALL(ASYNC(cudaGraphUpload), (CUgraphExec exec, CUstream stream),
+             (cuGraphUpload, exec, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaGraphLaunch), (CUgraphExec exec, CUstream stream),
+             (cuGraphLaunch, exec, STREAM(stream)))
+
+API cudaError_t ASYNC(cudaGraphInstantiateWithParams)(CUgraphExec *exec, CUgraph graph,
+                                                      struct instantiate_params *params) {
+    NEED(context);
+    if (params == NULL) return record(cudaErrorInvalidValue);
+    struct instantiate_params copied = *params;
+    copied.upload_stream = STREAM(params->upload_stream);
+    cudaError_t error = CALL(cuGraphInstantiateWithParams, exec, graph, &copied);
+    params->error_node = copied.error_node;
+    params->result = copied.result;
+    return record(error);
+}
+
+/* Launches. */
+
+#define MAX_THREADS_PER_BLOCK 1024 /* of every GPU so far */
+
+static bool possible_launch(struct grid_size grid, struct grid_size block, size_t shared_bytes) {
+    unsigned long long threads = (unsigned long long)block.x * block.y * block.z;
+    return grid.x != 0 && grid.y != 0 && grid.z != 0 && threads != 0 && block.x <= MAX_THREADS_PER_BLOCK &&
+           block.y <= MAX_THREADS_PER_BLOCK && block.z <= MAX_THREADS_PER_BLOCK &&
+           threads <= MAX_THREADS_PER_BLOCK && shared_bytes <= UINT32_MAX;
+}
+
+API cudaError_t ASYNC(cudaLaunchKernel)(const void *host, struct grid_size grid, struct grid_size block,
+                                        void **args, size_t shared_bytes, CUstream stream) {
+    CUfunction function;
+    NEED(context);
+    if (!possible_launch(grid, block, shared_bytes)) return record(cudaErrorInvalidConfiguration);
+    cudaError_t error = find_function(host, &function);
+    if (error != cudaSuccess) return record(error);
+    return record(CALL(cuLaunchKernel, function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                       (unsigned)shared_bytes, STREAM(stream), args, NULL));
+}
+
+/* What code compiled by nvcc 13 calls, with the handle that __cudaGetKernel gave it. */
+API cudaError_t ASYNC(__cudaLaunchKernel)(const void *kernel, struct grid_size grid, struct grid_size block,
+                                          void **args, size_t shared_bytes, CUstream stream) {
+    return ASYNC(cudaLaunchKernel)(kernel, grid, block, args, shared_bytes, stream);
+}
+
+API cudaError_t ASYNC(cudaLaunchCooperativeKernel)(const void *host, struct grid_size grid,
+                                                   struct grid_size block, void **args, size_t shared_bytes,
+                                                   CUstream stream) {
+    CUfunction function;
+    NEED(context);
+    if (!possible_launch(grid, block, shared_bytes)) return record(cudaErrorInvalidConfiguration);
+    cudaError_t error = find_function(host, &function);
+    if (error != cudaSuccess) return record(error);
+    return record(CALL(cuLaunchCooperativeKernel, function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                       (unsigned)shared_bytes, STREAM(stream), args));
+}
+
+API cudaError_t ASYNC(cudaLaunchKernelExC)(const struct launch_config *config, const void *host,
+                                           void **args) {
+    CUfunction function;
+    NEED(context);
+    if (config == NULL) return record(cudaErrorInvalidValue);
+    if (!possible_launch(config->grid, config->block, config->shared_bytes)) {
+        return record(cudaErrorInvalidConfiguration);
+    }
+    cudaError_t error = find_function(host, &function);
+    if (error != cudaSuccess) return record(error);
+    struct driver_launch_config launch = {
+        config->grid,           config->block,      (unsigned)config->shared_bytes,
+        STREAM(config->stream), config->attributes, config->attribute_count,
+    };
+    return record(CALL(cuLaunchKernelEx, &launch, function, args, NULL));
+}
+
+/* The driver's functions by name: by default, those of this file's default stream. */
+
+API cudaError_t ASYNC(cudaGetDriverEntryPointByVersion)(const char *symbol, void **function, unsigned version,
+                                                        unsigned long long flags, int *status) {
+    NEED(driver);
+    if (symbol == NULL || function == NULL) return record(cudaErrorInvalidValue);
+    if (flags == 0) flags = PER_THREAD_DEFAULT_STREAM ? 2 : 1;
+    return record(CALL(cuGetProcAddress_v2, symbol, function, (int)version, flags, status));
+}
+
+API cudaError_t ASYNC(cudaGetDriverEntryPoint)(const char *symbol, void **function, unsigned long long flags,
+                                               int *status) {
+    return ASYNC(cudaGetDriverEntryPointByVersion)(symbol, function, RUNTIME_VERSION, flags, status);
+}
+
+/* Not here: arrays, semaphores of other APIs, resources of green contexts, and the newest variants. */
+
+NOT_SUPPORTED(SYNC(cudaMemcpy2DArrayToArray))
+NOT_SUPPORTED(SYNC(cudaMemcpy2DFromArray))
+NOT_SUPPORTED(SYNC(cudaMemcpy2DToArray))
+NOT_SUPPORTED(SYNC(cudaMemcpyArrayToArray))
+NOT_SUPPORTED(SYNC(cudaMemcpyFromArray))
+NOT_SUPPORTED(SYNC(cudaMemcpyToArray))
+NOT_SUPPORTED(ASYNC(cudaMemcpy2DFromArrayAsync))
+NOT_SUPPORTED(ASYNC(cudaMemcpy2DToArrayAsync))
+NOT_SUPPORTED(ASYNC(cudaMemcpyFromArrayAsync))
+NOT_SUPPORTED(ASYNC(cudaMemcpyToArrayAsync))
+NOT_SUPPORTED(ASYNC(cudaMemcpy3DBatchAsync))
+NOT_SUPPORTED(ASYNC(cudaSignalExternalSemaphoresAsync))
+NOT_SUPPORTED(ASYNC(cudaWaitExternalSemaphoresAsync))
+#if CUDART_MAJOR == 12
+NOT_SUPPORTED(ASYNC(cudaSignalExternalSemaphoresAsync_v2))
+NOT_SUPPORTED(ASYNC(cudaWaitExternalSemaphoresAsync_v2))
+#else
+NOT_SUPPORTED(ASYNC(cudaMemcpyWithAttributesAsync))
+NOT_SUPPORTED(ASYNC(cudaMemcpy3DWithAttributesAsync))
+NOT_SUPPORTED(ASYNC(cudaStreamBeginRecaptureToGraph))
+NOT_SUPPORTED(ASYNC(cudaStreamGetDevResource))
+#endif

@@ -1,0 +1,141 @@
+/*
+ * unsupported.c: functions that exist so that programs link and load, and answer cudaErrorNotSupported:
+ * arrays, textures and surfaces; graphics; memory and semaphores of other APIs; green contexts; the driver's
+ * log.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#include "runtime.h"
+
+struct channel_description {
+    int x, y, z, w, kind;
+};
+
+/* The one function here that cannot fail: it makes a structure of its arguments. */
+API struct channel_description cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
+    return (struct channel_description){x, y, z, w, kind};
+}
+
+NOT_SUPPORTED(cudaArrayGetInfo)
+NOT_SUPPORTED(cudaArrayGetMemoryRequirements)
+NOT_SUPPORTED(cudaArrayGetPlane)
+NOT_SUPPORTED(cudaArrayGetSparseProperties)
+NOT_SUPPORTED(cudaCreateSurfaceObject)
+NOT_SUPPORTED(cudaCreateTextureObject)
+NOT_SUPPORTED(cudaDestroyExternalMemory)
+NOT_SUPPORTED(cudaDestroyExternalSemaphore)
+NOT_SUPPORTED(cudaDestroySurfaceObject)
+NOT_SUPPORTED(cudaDestroyTextureObject)
+NOT_SUPPORTED(cudaDeviceGetNvSciSyncAttributes)
+NOT_SUPPORTED(cudaDeviceGetTexture1DLinearMaxWidth)
+NOT_SUPPORTED(cudaDeviceRegisterAsyncNotification)
+NOT_SUPPORTED(cudaDeviceUnregisterAsyncNotification)
+NOT_SUPPORTED(cudaEGLStreamConsumerAcquireFrame)
+NOT_SUPPORTED(cudaEGLStreamConsumerConnect)
+NOT_SUPPORTED(cudaEGLStreamConsumerConnectWithFlags)
+NOT_SUPPORTED(cudaEGLStreamConsumerDisconnect)
+NOT_SUPPORTED(cudaEGLStreamConsumerReleaseFrame)
+NOT_SUPPORTED(cudaEGLStreamProducerConnect)
+NOT_SUPPORTED(cudaEGLStreamProducerDisconnect)
+NOT_SUPPORTED(cudaEGLStreamProducerPresentFrame)
+NOT_SUPPORTED(cudaEGLStreamProducerReturnFrame)
+NOT_SUPPORTED(cudaEventCreateFromEGLSync)
+NOT_SUPPORTED(cudaExternalMemoryGetMappedBuffer)
+NOT_SUPPORTED(cudaExternalMemoryGetMappedMipmappedArray)
+NOT_SUPPORTED(cudaFreeArray)
+NOT_SUPPORTED(cudaFreeMipmappedArray)
+NOT_SUPPORTED(cudaGLGetDevices)
+NOT_SUPPORTED(cudaGLMapBufferObject)
+NOT_SUPPORTED(cudaGLMapBufferObjectAsync)
+NOT_SUPPORTED(cudaGLRegisterBufferObject)
+NOT_SUPPORTED(cudaGLSetBufferObjectMapFlags)
+NOT_SUPPORTED(cudaGLSetGLDevice)
+NOT_SUPPORTED(cudaGLUnmapBufferObject)
+NOT_SUPPORTED(cudaGLUnmapBufferObjectAsync)
+NOT_SUPPORTED(cudaGLUnregisterBufferObject)
+NOT_SUPPORTED(cudaGetChannelDesc)
+NOT_SUPPORTED(cudaGetExportTable)
+NOT_SUPPORTED(cudaGetMipmappedArrayLevel)
+NOT_SUPPORTED(cudaGetSurfaceObjectResourceDesc)
+NOT_SUPPORTED(cudaGetTextureObjectResourceDesc)
+NOT_SUPPORTED(cudaGetTextureObjectResourceViewDesc)
+NOT_SUPPORTED(cudaGetTextureObjectTextureDesc)
+NOT_SUPPORTED(cudaGraphAddExternalSemaphoresSignalNode)
+NOT_SUPPORTED(cudaGraphAddExternalSemaphoresWaitNode)
+NOT_SUPPORTED(cudaGraphAddMemcpyNodeFromSymbol)
+NOT_SUPPORTED(cudaGraphAddMemcpyNodeToSymbol)
+NOT_SUPPORTED(cudaGraphExecExternalSemaphoresSignalNodeSetParams)
+NOT_SUPPORTED(cudaGraphExecExternalSemaphoresWaitNodeSetParams)
+NOT_SUPPORTED(cudaGraphExecMemcpyNodeSetParamsFromSymbol)
+NOT_SUPPORTED(cudaGraphExecMemcpyNodeSetParamsToSymbol)
+NOT_SUPPORTED(cudaGraphExternalSemaphoresSignalNodeGetParams)
+NOT_SUPPORTED(cudaGraphExternalSemaphoresSignalNodeSetParams)
+NOT_SUPPORTED(cudaGraphExternalSemaphoresWaitNodeGetParams)
+NOT_SUPPORTED(cudaGraphExternalSemaphoresWaitNodeSetParams)
+NOT_SUPPORTED(cudaGraphMemcpyNodeGetParams)
+NOT_SUPPORTED(cudaGraphMemcpyNodeSetParamsFromSymbol)
+NOT_SUPPORTED(cudaGraphMemcpyNodeSetParamsToSymbol)
+NOT_SUPPORTED(cudaGraphicsEGLRegisterImage)
+NOT_SUPPORTED(cudaGraphicsGLRegisterBuffer)
+NOT_SUPPORTED(cudaGraphicsGLRegisterImage)
+NOT_SUPPORTED(cudaGraphicsMapResources)
+NOT_SUPPORTED(cudaGraphicsResourceGetMappedEglFrame)
+NOT_SUPPORTED(cudaGraphicsResourceGetMappedMipmappedArray)
+NOT_SUPPORTED(cudaGraphicsResourceGetMappedPointer)
+NOT_SUPPORTED(cudaGraphicsResourceSetMapFlags)
+NOT_SUPPORTED(cudaGraphicsSubResourceGetMappedArray)
+NOT_SUPPORTED(cudaGraphicsUnmapResources)
+NOT_SUPPORTED(cudaGraphicsUnregisterResource)
+NOT_SUPPORTED(cudaGraphicsVDPAURegisterOutputSurface)
+NOT_SUPPORTED(cudaGraphicsVDPAURegisterVideoSurface)
+NOT_SUPPORTED(cudaImportExternalMemory)
+NOT_SUPPORTED(cudaImportExternalSemaphore)
+NOT_SUPPORTED(cudaMalloc3DArray)
+NOT_SUPPORTED(cudaMallocArray)
+NOT_SUPPORTED(cudaMallocMipmappedArray)
+NOT_SUPPORTED(cudaMipmappedArrayGetMemoryRequirements)
+NOT_SUPPORTED(cudaMipmappedArrayGetSparseProperties)
+NOT_SUPPORTED(cudaVDPAUGetDevice)
+NOT_SUPPORTED(cudaVDPAUSetVDPAUDevice)
+
+#if CUDART_MAJOR == 12
+NOT_SUPPORTED(cudaLaunchCooperativeKernelMultiDevice)
+/* From GPUs without doubles: nothing to convert. */
+API cudaError_t cudaSetDoubleForDevice(double *value) {
+    (void)value;
+    return cudaSuccess;
+}
+API cudaError_t cudaSetDoubleForHost(double *value) {
+    (void)value;
+    return cudaSuccess;
+}
+#else
+NOT_SUPPORTED(__cudaGetProcAddress)
+NOT_SUPPORTED(cudaDevResourceGenerateDesc)
+NOT_SUPPORTED(cudaDevSmResourceSplit)
+NOT_SUPPORTED(cudaDevSmResourceSplitByCount)
+NOT_SUPPORTED(cudaDeviceGetDevResource)
+NOT_SUPPORTED(cudaDeviceGetExecutionCtx)
+NOT_SUPPORTED(cudaDeviceGetHostAtomicCapabilities)
+NOT_SUPPORTED(cudaDeviceGetP2PAtomicCapabilities)
+NOT_SUPPORTED(cudaExecutionCtxDestroy)
+NOT_SUPPORTED(cudaExecutionCtxGetDevResource)
+NOT_SUPPORTED(cudaExecutionCtxGetDevice)
+NOT_SUPPORTED(cudaExecutionCtxGetId)
+NOT_SUPPORTED(cudaExecutionCtxRecordEvent)
+NOT_SUPPORTED(cudaExecutionCtxStreamCreate)
+NOT_SUPPORTED(cudaExecutionCtxSynchronize)
+NOT_SUPPORTED(cudaExecutionCtxWaitEvent)
+NOT_SUPPORTED(cudaGraphConditionalHandleCreate_v2)
+NOT_SUPPORTED(cudaGraphNodeGetParams)
+NOT_SUPPORTED(cudaGreenCtxCreate)
+NOT_SUPPORTED(cudaLogsCurrent)
+NOT_SUPPORTED(cudaLogsDumpToFile)
+NOT_SUPPORTED(cudaLogsDumpToMemory)
+NOT_SUPPORTED(cudaLogsRegisterCallback)
+NOT_SUPPORTED(cudaLogsUnregisterCallback)
+NOT_SUPPORTED(cudaMemGetLocationInfo)
+NOT_SUPPORTED(cudaSubgridCreate)
+NOT_SUPPORTED(cudaSubgridWorkerGridCreate)
+NOT_SUPPORTED(cudaSubgridWorksetCreate)
+#endif

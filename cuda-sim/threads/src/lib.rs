@@ -1,0 +1,263 @@
+//! Preloaded by `cuda-sim run`: functions of the C library that order threads, each of which does what it always
+//! does and tells the race checker. Whatever releases says "before", whatever acquires says "after", on the
+//! address of the lock. A program that never
+//! initializes the driver pays for a null check.
+//!
+//! Order by atomics cannot be seen here; programs say it with `cudasim_hb_before` and `cudasim_hb_after`.
+
+use libc::{
+    c_int, c_void, pthread_attr_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t,
+    pthread_t, sem_t, timespec,
+};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+// --- the checker's side -------------------------------------------------------------------------------------
+
+/// As `cudasim_api`, up to what is used here.
+#[repr(C)]
+pub struct Api {
+    struct_size: u32,
+    version: u32,
+    others: [usize; 3],
+    hb_before: extern "C" fn(usize),
+    hb_after: extern "C" fn(usize),
+}
+
+thread_local! {
+    /// The checker itself locks; what happens inside it is not the program's.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The checker's table, once there is one.
+static CHECKER: AtomicPtr<Api> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The simulated driver calls this when it is initialized.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudasim_threads_attach(api: *mut Api) {
+    CHECKER.store(api, Ordering::Release);
+}
+
+fn checker() -> Option<&'static Api> {
+    // SAFETY: NULL, or a constant of a library that is never unloaded.
+    unsafe { CHECKER.load(Ordering::Acquire).as_ref() }
+}
+
+fn tell(object: usize, function: impl Fn(&Api) -> extern "C" fn(usize)) {
+    let Some(api) = checker() else { return };
+    let _ = INSIDE.try_with(|inside| {
+        if !inside.replace(true) {
+            function(api)(object);
+            inside.set(false);
+        }
+    });
+}
+
+fn before<T>(object: *const T) {
+    tell(object as usize, |api| api.hb_before);
+}
+
+fn after<T>(object: *const T) {
+    tell(object as usize, |api| api.hb_after);
+}
+
+// --- the functions ------------------------------------------------------------------------------------------
+
+/// The next definition of a function, found once. `@VERSION` where the C library has several.
+macro_rules! real {
+    ($name:ident $(@ $version:literal)?, $type:ty) => {{
+        static REAL: AtomicUsize = AtomicUsize::new(0);
+        let mut found = REAL.load(Ordering::Relaxed);
+        if found == 0 {
+            #[allow(unused_mut, unused_assignments)]
+            let mut symbol = std::ptr::null_mut::<c_void>();
+            $(
+                // SAFETY: asks the dynamic linker for a name.
+                symbol = unsafe { libc::dlvsym(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_ptr().cast(), concat!($version, "\0").as_ptr().cast()) };
+            )?
+            if symbol.is_null() {
+                // SAFETY: as above.
+                symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_ptr().cast()) };
+            }
+            found = symbol as usize;
+            REAL.store(found, Ordering::Relaxed);
+        }
+        // SAFETY: the function has this type by POSIX; without it the program could not have been linked.
+        unsafe { std::mem::transmute::<usize, $type>(found) }
+    }};
+}
+
+/// Functions that take a lock when they return 0, and functions that give one up.
+macro_rules! locks {
+    ($($kind:ident $name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
+            locks!(@$kind $name($($arg: $type),*))
+        }
+    )* };
+    (@acquire $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
+        let real = real!(
+$name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
+        // SAFETY: passes on what the caller passed.
+        let result = unsafe { real($object $(, $arg)*) };
+        if result == 0 {
+            after($object);
+        }
+        result
+    }};
+    (@release $name:ident($object:ident: $first:ty)) => {{
+        let real = real!(
+$name, unsafe extern "C" fn($first) -> c_int);
+        before($object);
+        // SAFETY: passes on what the caller passed.
+        unsafe { real($object) }
+    }};
+}
+
+locks! {
+    acquire pthread_mutex_lock(mutex: *mut pthread_mutex_t);
+    acquire pthread_mutex_trylock(mutex: *mut pthread_mutex_t);
+    acquire pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, time: *const timespec);
+    acquire pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: libc::clockid_t, time: *const timespec);
+    release pthread_mutex_unlock(mutex: *mut pthread_mutex_t);
+    acquire pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t);
+    acquire pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t);
+    acquire pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, time: *const timespec);
+    acquire pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t);
+    acquire pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t);
+    acquire pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, time: *const timespec);
+    release pthread_rwlock_unlock(lock: *mut pthread_rwlock_t);
+    acquire pthread_spin_lock(lock: *mut libc::pthread_spinlock_t);
+    acquire pthread_spin_trylock(lock: *mut libc::pthread_spinlock_t);
+    release pthread_spin_unlock(lock: *mut libc::pthread_spinlock_t);
+    acquire sem_wait(semaphore: *mut sem_t);
+    acquire sem_trywait(semaphore: *mut sem_t);
+    acquire sem_timedwait(semaphore: *mut sem_t, time: *const timespec);
+    acquire sem_clockwait(semaphore: *mut sem_t, clock: libc::clockid_t, time: *const timespec);
+    release sem_post(semaphore: *mut sem_t);
+}
+
+/// Waiting gives the mutex up and takes it again.
+macro_rules! waits {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t $(, $arg: $type)*) -> c_int {
+            // The first version of conditions is kept for programs of 2002; everybody means the second.
+            let real = real!(
+$name @ "GLIBC_2.3.2",
+                unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t $(, $type)*) -> c_int
+            );
+            before(mutex);
+            // SAFETY: passes on what the caller passed.
+            let result = unsafe { real(condition, mutex $(, $arg)*) };
+            after(mutex);
+            result
+        }
+    )* };
+}
+
+waits! {
+    pthread_cond_wait();
+    pthread_cond_timedwait(time: *const timespec);
+    pthread_cond_clockwait(clock: libc::clockid_t, time: *const timespec);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
+    let real = real!(pthread_barrier_wait, unsafe extern "C" fn(*mut pthread_barrier_t) -> c_int);
+    before(barrier);
+    // SAFETY: passes on what the caller passed.
+    let result = unsafe { real(barrier) };
+    after(barrier);
+    result
+}
+
+/// What a thread begins with: its function, and the address that its creator told at.
+struct Start {
+    function: extern "C" fn(*mut c_void) -> *mut c_void,
+    data: *mut c_void,
+}
+
+extern "C" fn begin(start: *mut c_void) -> *mut c_void {
+    after(start);
+    // SAFETY: made by `pthread_create` below, for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let (function, data) = (start.function, start.data);
+    // Freed before the thread works, so that its address means nothing later.
+    drop(start);
+    let result = function(data);
+    before(own() as *const c_void);
+    result
+}
+
+fn own() -> pthread_t {
+    // SAFETY: may be called anywhere.
+    unsafe { libc::pthread_self() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: extern "C" fn(*mut c_void) -> *mut c_void,
+    data: *mut c_void,
+) -> c_int {
+    type Create = unsafe extern "C" fn(
+        *mut pthread_t,
+        *const pthread_attr_t,
+        extern "C" fn(*mut c_void) -> *mut c_void,
+        *mut c_void,
+    ) -> c_int;
+    let real = real!(pthread_create, Create);
+    let start = Box::into_raw(Box::new(Start { function, data })).cast::<c_void>();
+    before(start);
+    // SAFETY: passes on what the caller passed, with a function that calls the caller's.
+    let result = unsafe { real(thread, attributes, begin, start) };
+    if result != 0 {
+        // SAFETY: no thread has it.
+        drop(unsafe { Box::from_raw(start.cast::<Start>()) });
+    }
+    result
+}
+
+/// A thread that ends here says so, as one does that returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_exit(value: *mut c_void) -> ! {
+    let real = real!(pthread_exit, unsafe extern "C" fn(*mut c_void) -> !);
+    before(own() as *const c_void);
+    // SAFETY: passes on what the caller passed.
+    unsafe { real(value) }
+}
+
+macro_rules! joins {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(thread: pthread_t $(, $arg: $type)*) -> c_int {
+            let real = real!(
+$name, unsafe extern "C" fn(pthread_t $(, $type)*) -> c_int);
+            // SAFETY: passes on what the caller passed.
+            let result = unsafe { real(thread $(, $arg)*) };
+            if result == 0 {
+                after(thread as *const c_void);
+            }
+            result
+        }
+    )* };
+}
+
+joins! {
+    pthread_join(value: *mut *mut c_void);
+    pthread_tryjoin_np(value: *mut *mut c_void);
+    pthread_timedjoin_np(value: *mut *mut c_void, time: *const timespec);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_once(control: *mut c_int, function: extern "C" fn()) -> c_int {
+    let real = real!(pthread_once, unsafe extern "C" fn(*mut c_int, extern "C" fn()) -> c_int);
+    // SAFETY: passes on what the caller passed.
+    let result = unsafe { real(control, function) };
+    // Whoever comes here comes after the one that ran it; saying "before" each time only orders more.
+    before(control);
+    after(control);
+    result
+}
