@@ -30,7 +30,8 @@ cuda-sim: a simulated CUDA driver that finds races
         --free=syncs                cuMemFree waits for the device, as drivers may and often do
         --host-threads=ordered      count host threads as ordered by their calls; without it, only locks, joins
                                     and annotations order them
-        --runtime                   put the stand-ins of libcudart first, too
+        --runtime                   put the stand-ins of libcudart into the path, too
+        --runtime=12|13             and load one of them first: for programs that carry their own
         --report=FILE               write what was found as JSON
 
     cuda-sim --missing [--] program [arguments]
@@ -134,6 +135,7 @@ struct Options {
     without: Vec<String>,
     version: Option<i32>,
     runtime: bool,
+    preload: Vec<String>,
     threads_seen: bool,
 }
 
@@ -144,6 +146,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         without: Vec::new(),
         version: None,
         runtime: false,
+        preload: Vec::new(),
         threads_seen: true,
     };
     let mut at = 0;
@@ -205,6 +208,9 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             }
             "runtime" => {
                 options.runtime = true;
+                if value.is_some() {
+                    options.preload.push(format!("libcudart.so.{}", one_of(&["12", "13"])?));
+                }
                 ("CUDASIM_RUNTIME", "1".to_owned())
             }
             _ => return Err(format!("there is no option --{name}\n\n{USAGE}")),
@@ -260,9 +266,14 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     let mut command = Command::new(name);
     command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", &folder));
     command.env("CUDASIM_RACES", "error").env("CUDASIM_SCHEDULE", "lazy");
+    let mut preload: Vec<PathBuf> = options.preload.iter().map(|name| beside(name)).collect::<Result<_, _>>()?;
     if options.threads_seen {
-        let preload = beside("libcudasim_threads.so")?;
-        command.env("LD_PRELOAD", prepend("LD_PRELOAD", &preload)).env("CUDASIM_HOST_THREADS", "seen");
+        preload.push(beside("libcudasim_threads.so")?);
+        command.env("CUDASIM_HOST_THREADS", "seen");
+    }
+    if !preload.is_empty() {
+        let list = preload.iter().map(|path| path.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
+        command.env("LD_PRELOAD", prepend("LD_PRELOAD", Path::new(&list)));
     }
     for (name, value) in &options.variables {
         command.env(name, value);
