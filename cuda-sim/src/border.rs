@@ -142,12 +142,14 @@ pub fn slice<'a, T>(from: *const T, count: usize) -> Result<&'a [T]> {
 }
 
 /// Writes a list the way the driver does: with no room given, only how long it is; otherwise as many as fit.
-pub fn put_list<T: Copy>(to: *mut T, count: *mut usize, values: &[T]) -> Result {
+pub fn put_list<T: Copy + Default>(to: *mut T, count: *mut usize, values: &[T]) -> Result {
     let room = get(count)?;
     if !to.is_null() {
-        for (i, value) in values.iter().take(room).enumerate() {
+        // Behind the last one, zeros. [cuGraphGetNodes]
+        let zeros = std::iter::repeat(T::default());
+        for (i, value) in values.iter().copied().chain(zeros).take(room).enumerate() {
             // SAFETY: the caller has room for `room` elements.
-            unsafe { to.add(i).write_unaligned(*value) };
+            unsafe { to.add(i).write_unaligned(value) };
         }
     }
     put(count, if to.is_null() { values.len() } else { values.len().min(room) })

@@ -66,6 +66,8 @@ struct ActorState {
     clock: Clock,
     who: Who,
     name: Option<String>,
+    /// What else it knows when it frees memory: drivers do not give away what their own synchronous calls use.
+    when_freeing: Option<Clock>,
     /// The host thread let others see what it did since its last own access: the next access is a new moment.
     told: bool,
 }
@@ -79,8 +81,7 @@ pub struct Checker {
     pub stacks: Stacks,
     races: Vec<Race>,
     reported: HashSet<(StackId, StackId, u32)>,
-    taken: usize,
-    total: usize,
+    printed: usize,
 }
 
 impl Checker {
@@ -93,8 +94,7 @@ impl Checker {
             stacks: Stacks::default(),
             races: Vec::new(),
             reported: HashSet::new(),
-            taken: 0,
-            total: 0,
+            printed: 0,
         }
     }
 
@@ -116,7 +116,7 @@ impl Checker {
             }
             None => {
                 let actor = self.actors.len();
-                self.actors.push(ActorState { clock: Clock::new(actor, 0), who, name: None, told: false });
+                self.actors.push(ActorState { clock: Clock::new(actor, 0), who, name: None, when_freeing: None, told: false });
                 actor
             }
         };
@@ -153,6 +153,32 @@ impl Checker {
         }
         let known = self.tell(earlier);
         self.learn(later, &known);
+    }
+
+    /// `earlier` used memory in a synchronous call of the host thread `later`, which may have come back before
+    /// that was done. It may free the memory all the same.
+    pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
+        let known = self.tell(earlier);
+        let state = &mut self.actors[later];
+        match &mut state.when_freeing {
+            Some(clock) => clock.join(&known),
+            None => {
+                let mut clock = state.clock.clone();
+                clock.join(&known);
+                state.when_freeing = Some(clock);
+            }
+        }
+    }
+
+    /// As `host`, for an end of memory.
+    pub fn host_frees(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+        let mut moment = self.host(actor, label, thread);
+        if let Some(clock) = &self.actors[actor].when_freeing {
+            let own = moment.clock.own;
+            moment.clock.join(clock);
+            moment.clock.own = own;
+        }
+        moment
     }
 
     pub fn hb_before(&mut self, actor: Actor, object: usize) {
@@ -241,7 +267,6 @@ impl Checker {
             to,
             advice,
         };
-        self.total += 1;
         self.races.push(race);
     }
 
@@ -288,11 +313,7 @@ impl Checker {
 
     /// Races found and not taken.
     pub fn found(&self) -> usize {
-        self.total - self.taken
-    }
-
-    pub fn all_found(&self) -> usize {
-        self.total
+        self.races.len()
     }
 
     fn text(&self, race: &Race) -> String {
@@ -321,22 +342,21 @@ impl Checker {
         text
     }
 
-    /// The text of what was found since the last call of this or of `take`.
-    pub fn drain(&mut self) -> Vec<String> {
-        let races = std::mem::take(&mut self.races);
-        races.iter().map(|race| self.text(race)).collect()
+    /// The text of what was found and not printed yet.
+    pub fn print(&mut self) -> Vec<String> {
+        let fresh = self.printed..self.races.len();
+        self.printed = self.races.len();
+        self.races[fresh].iter().map(|race| self.text(race)).collect()
     }
 
-    pub fn drain_json(&mut self) -> (Vec<String>, Vec<serde_json::Value>) {
-        let races = std::mem::take(&mut self.races);
-        let texts = races.iter().map(|race| self.text(race)).collect();
-        let json = races.iter().map(|race| {
-            let side = |side: &Side| {
-                serde_json::json!({
-                    "mode": verb(side.mode), "actor": side.who, "label": side.label,
-                    "host_thread": side.thread, "stack": self.stacks.describe(side.stack),
-                })
-            };
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        let side = |side: &Side| {
+            serde_json::json!({
+                "mode": verb(side.mode), "actor": side.who, "label": side.label,
+                "host_thread": side.thread, "stack": self.stacks.describe(side.stack),
+            })
+        };
+        let json = self.races.iter().map(|race| {
             serde_json::json!({
                 "address": race.from, "nbytes": race.to - race.from, "offset": race.from - race.place.base,
                 "allocation": {"address": race.place.base, "nbytes": race.place.size, "device": race.place.device,
@@ -344,15 +364,15 @@ impl Checker {
                 "first": side(&race.first), "second": side(&race.second), "missing": race.advice,
             })
         });
-        let json = json.collect();
-        (texts, json)
+        json.collect()
     }
 
-    /// As `drain`, and they no longer count.
+    /// What was found so far, which from here on counts no more.
     pub fn take(&mut self) -> (usize, String) {
-        let count = self.found();
-        self.taken = self.total;
-        (count, self.drain().concat())
+        let text = self.races.iter().map(|race| self.text(race)).collect();
+        let count = std::mem::take(&mut self.races).len();
+        self.printed = 0;
+        (count, text)
     }
 }
 

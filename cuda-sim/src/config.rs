@@ -15,6 +15,7 @@
 //! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
 //! | `CUDASIM_HOST_THREADS` | `seen`: order comes from locks and annotations; `ordered`: from the order of calls | `ordered`, unless started by `cuda-sim run` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
+//! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
 
 use crate::results::{self, Code};
@@ -58,7 +59,7 @@ pub struct Config {
     pub free_syncs: bool,
     pub threads_seen: bool,
     pub report: Option<String>,
-    pub missing_log: Option<String>,
+    pub print_at_exit: bool,
 }
 
 pub const DRIVER_VERSION: i32 = 13050;
@@ -119,7 +120,7 @@ impl Config {
             free_syncs: get("CUDASIM_FREE").as_deref() == Some("syncs"),
             threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
             report: get("CUDASIM_REPORT"),
-            missing_log: get("CUDASIM_MISSING_LOG"),
+            print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
         }
     }
 }

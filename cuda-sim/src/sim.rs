@@ -740,6 +740,21 @@ impl Sim {
         Some(moment)
     }
 
+    /// The moment of a call that frees memory.
+    pub fn freeing(&mut self, label: &'static str) -> Option<Moment> {
+        let host = self.host_actor();
+        let label = self.label(label);
+        Some(self.checker.as_mut()?.host_frees(host, label, u64::from(thread_id())))
+    }
+
+    /// A synchronous call came back before its work on a stream is done.
+    pub fn synchronous_call(&mut self, core: CoreRef) {
+        let host = self.host_actor();
+        if let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &mut self.checker) {
+            checker.order_before_free(actor, host);
+        }
+    }
+
     pub fn check_at(&mut self, moment: &Moment, accesses: &[Access]) {
         for access in accesses {
             let access = self.memory.on_device(access);
@@ -1124,11 +1139,9 @@ impl Sim {
 
     /// Says what was found since the last time, on stderr.
     pub fn report_now(&mut self) {
-        if let Some(checker) = &mut self.checker {
-            if self.config.report.is_none() {
-                for text in checker.drain() {
-                    eprint!("{text}");
-                }
+        if let Some(checker) = self.checker.as_mut().filter(|_| !self.config.print_at_exit) {
+            for text in checker.print() {
+                eprint!("{text}");
             }
         }
     }
@@ -1210,15 +1223,14 @@ pub extern "C" fn at_exit() {
     }
     let Some(checker) = &mut sim.checker else { return };
     let (found, mode) = (checker.found(), checker.mode);
-    let (texts, json) = checker.drain_json();
-    texts.iter().for_each(|text| eprint!("{text}"));
+    checker.print().iter().for_each(|text| eprint!("{text}"));
     if found > 0 {
         eprintln!("cuda-sim: {found} race{} found", if found == 1 { "" } else { "s" });
     }
     if let Some(path) = report {
         let missing: serde_json::Map<String, serde_json::Value> =
             missing.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
-        let text = serde_json::json!({"races": json, "count": found, "missing": missing}).to_string();
+        let text = serde_json::json!({"races": checker.json(), "count": found, "missing": missing}).to_string();
         if let Err(error) = std::fs::write(&path, text) {
             eprintln!("cuda-sim: {path}: {error}");
         }

@@ -150,7 +150,12 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
     let position = submit(sim, core, Work::Copy(work), accesses, label)?;
     match position {
         Some(position) if waits => host_waits(sim, core, position),
-        _ => Ok(()),
+        _ => {
+            if synchronous {
+                sim.synchronous_call(core);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -365,7 +370,12 @@ fn fill(sim: &mut Locked, core: CoreRef, request: FillRequest) -> Result {
     let position = submit(sim, core, work, vec![access], label)?;
     match position {
         Some(position) if synchronous && (side != Side::Device || managed) => host_waits(sim, core, position),
-        _ => Ok(()),
+        _ => {
+            if synchronous {
+                sim.synchronous_call(core);
+            }
+            Ok(())
+        }
     }
 }
 

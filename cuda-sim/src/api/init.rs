@@ -188,3 +188,21 @@ pub extern "C" fn cuProfilerStart() -> i32 {
 pub extern "C" fn cuProfilerStop() -> i32 {
     0
 }
+
+/// The driver's own log: nothing is ever logged.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuLogsRegisterCallback(callback: *const c_void, data: *mut c_void, handle: *mut u64) -> i32 {
+    let _ = data;
+    border::free(|| {
+        if callback.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        put_if(handle, 1);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuLogsUnregisterCallback(handle: u64) -> i32 {
+    if handle == 1 { 0 } else { Code::INVALID_VALUE.0 }
+}

@@ -5,7 +5,6 @@ use crate::memory::{Allocation, Kind, round_up};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
 use crate::sim::{Locked, Sim};
-use std::borrow::Cow;
 use std::ffi::c_void;
 
 /// What a new allocation is, besides its bytes.
@@ -95,8 +94,7 @@ fn free(sim: &mut Locked, address: u64) -> Result {
 
 /// Ends an allocation at a call of the host, and gives its bytes back.
 fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
-    let label: Cow<'static, str> = sim.label(label);
-    let moment = sim.check_host(&[], label);
+    let moment = sim.freeing(label);
     let allocation = sim.end_allocation(base, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
     if let Some(pool) = sim.pools.get_mut(allocation.pool) {
         pool.used -= allocation.size;

@@ -32,6 +32,7 @@ cuda-sim: a simulated CUDA driver that finds races
                                     and annotations order them
         --runtime                   put the stand-ins of libcudart into the path, too
         --runtime=12|13             and load one of them first: for programs that carry their own
+        --print=exit                print races when the program ends, not when they are found
         --report=FILE               write what was found as JSON
 
     cuda-sim --missing [--] program [arguments]
@@ -201,6 +202,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "guard" => ("CUDASIM_GUARD", "1".to_owned()),
             "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
             "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
+            "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
             "report" => ("CUDASIM_REPORT", wanted()?),
             "host-threads" => {
                 options.threads_seen = one_of(&["seen", "ordered"])? == "seen";
