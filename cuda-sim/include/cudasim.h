@@ -43,8 +43,8 @@ extern "C" {
 
 /*
  * The bytes that an operation touches: blocks of `nbytes` bytes that follow each other contiguously, repeated
- * `count[d]` times at steps of `stride[d]` bytes, for each of `ndim` dimensions. The block at index (0, 0, ...)
- * begins at `address`. Strides may be negative or zero. A contiguous range has `ndim` 0.
+ * `count[d]` times at steps of `stride[d]` bytes, for each of `ndim` dimensions. The block at index (0, 0,
+ * ...) begins at `address`. Strides may be negative or zero. A contiguous range has `ndim` 0.
  */
 typedef struct cudasim_access {
     uint64_t address;

@@ -16,9 +16,20 @@ use std::sync::Arc;
 /// Who an actor is, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    Host { thread: u64 },
-    Stream { id: u64, device: i32, kind: &'static str },
-    Branch { stream: u64, graph: u64 },
+    Host {
+        thread: u64,
+    },
+    Stream {
+        id: u64,
+        device: i32,
+        kind: &'static str,
+    },
+    Branch {
+        stream: u64,
+        graph: u64,
+    },
+    /// What destroyed streams of a context did.
+    Destroyed,
 }
 
 /// Where an access came from.
@@ -67,7 +78,7 @@ struct ActorState {
     who: Who,
     name: Option<String>,
     /// What else it knows when it frees memory: drivers do not give away what their own synchronous calls use.
-    when_freeing: Option<Clock>,
+    when_freeing: Vec<Clock>,
     /// The host thread let others see what it did since its last own access: the next access is a new moment.
     told: bool,
 }
@@ -116,7 +127,13 @@ impl Checker {
             }
             None => {
                 let actor = self.actors.len();
-                self.actors.push(ActorState { clock: Clock::new(actor, 0), who, name: None, when_freeing: None, told: false });
+                self.actors.push(ActorState {
+                    clock: Clock::new(actor, 0),
+                    who,
+                    name: None,
+                    when_freeing: Vec::new(),
+                    told: false,
+                });
                 actor
             }
         };
@@ -159,25 +176,19 @@ impl Checker {
     /// that was done. It may free the memory all the same.
     pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
         let known = self.tell(earlier);
-        let state = &mut self.actors[later];
-        match &mut state.when_freeing {
-            Some(clock) => clock.join(&known),
-            None => {
-                let mut clock = state.clock.clone();
-                clock.join(&known);
-                state.when_freeing = Some(clock);
-            }
-        }
+        let list = &mut self.actors[later].when_freeing;
+        list.retain(|clock| known.of(clock.actor) < clock.own);
+        list.push(known);
     }
 
     /// As `host`, for an end of memory.
     pub fn host_frees(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
         let mut moment = self.host(actor, label, thread);
-        if let Some(clock) = &self.actors[actor].when_freeing {
-            let own = moment.clock.own;
+        let own = moment.clock.own;
+        for clock in &self.actors[actor].when_freeing {
             moment.clock.join(clock);
-            moment.clock.own = own;
         }
+        moment.clock.own = own;
         moment
     }
 
@@ -305,6 +316,7 @@ impl Checker {
         match &state.who {
             Who::Host { thread } => format!("host thread {thread}{name}"),
             Who::Stream { id, device, kind } => format!("{kind} {id}{name} of device {device}"),
+            Who::Destroyed => "a destroyed stream".to_owned(),
             Who::Branch { stream, graph } => format!("a branch of graph {graph} on stream {stream}"),
         }
     }

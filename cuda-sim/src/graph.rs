@@ -44,7 +44,7 @@ impl Node {
             Task::Work { work: Work::Kernel(_), .. } => 0,
             Task::Work { work: Work::Copy(_), .. } => 1,
             Task::Work { work: Work::Fill(_), .. } => 2,
-            Task::Work { work: Work::Host(_), .. } => 3,
+            Task::Work { work: Work::Host(..), .. } => 3,
             Task::Child(_) => 4,
             Task::Empty => 5,
             Task::WaitEvent(_) => 6,
@@ -226,7 +226,17 @@ pub fn submit(
     sim.forbid_legacy(core)?;
     sim.prepare(core);
     sim.check(core, &accesses, label);
+    let actor = sim.core_mut(core).actor;
+    let work = with_knowledge(sim, actor, work);
     Ok(Some(Sim::enqueue(sim, core, work)))
+}
+
+/// A host function takes along what it comes after.
+fn with_knowledge(sim: &mut Locked, actor: Option<Actor>, work: Work) -> Work {
+    match work {
+        Work::Host(call, _) => Work::Host(call, sim.knowledge(actor)),
+        work => work,
+    }
 }
 
 // --- events -------------------------------------------------------------------------------------------------
@@ -340,7 +350,10 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
             }
             sim.forbid_legacy(core)?;
             sim.prepare(core);
-            if let Some(work) = wait_now(sim, core, &recorded, shared.filter(|_| imported)) {
+            let work = wait_now(sim, core, &recorded, shared.filter(|_| imported));
+            // In the legacy stream also a wait that is over is something that blocking streams come after.
+            let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
+            if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
                 Sim::enqueue(sim, core, work);
             }
             Ok(())
@@ -668,7 +681,8 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
                     sim.check_at(&moment, accesses);
                 }
             }
-            Sim::enqueue(sim, core, work.clone());
+            let work = with_knowledge(sim, branch, work.clone());
+            Sim::enqueue(sim, core, work);
         }
         Task::RecordEvent(event) => {
             let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.tell(branch)));

@@ -98,6 +98,8 @@ pub struct Context {
     pub peers: Vec<u64>,
     pub limits: [u64; 16],
     pub attached: u32,
+    /// What streams that were destroyed did: the blocking ones, and all.
+    pub gone: [Option<Actor>; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,6 +227,10 @@ pub struct Pool {
     pub handle_types: i32,
 }
 
+/// A host function with the stream that waits for it, the state that a callback is told, and what the stream
+/// knew.
+type HostJob = (CoreRef, HostCall, i32, Option<Clock>);
+
 pub struct Sim {
     pub config: Config,
     started: Instant,
@@ -254,7 +260,7 @@ pub struct Sim {
     one_host: Option<Actor>,
     random: u64,
     pub kernels: HashMap<Vec<u8>, Registered>,
-    callbacks: Option<mpsc::Sender<(CoreRef, HostCall, i32)>>,
+    callbacks: Option<mpsc::Sender<HostJob>>,
     pub calls: HashMap<&'static str, u64>,
     pub every_call: u64,
     guards: u32,
@@ -557,6 +563,18 @@ impl Sim {
         }
     }
 
+    fn this_thread_learns(&mut self, clock: Option<&Clock>) {
+        let host = self.host_actor();
+        if let (Some(clock), Some(checker)) = (clock, &mut self.checker) {
+            checker.learn(host, clock);
+        }
+    }
+
+    /// What a stream knows now.
+    pub fn knowledge(&mut self, actor: Option<Actor>) -> Option<Clock> {
+        Some(self.checker.as_mut()?.tell(actor?))
+    }
+
     /// `core` goes on only after what `other` was given so far.
     pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
         let Some(found) = self.get(other) else { return };
@@ -584,10 +602,37 @@ impl Sim {
         if let Some(context) = self.contexts.get_mut(context) {
             context.cores.retain(|other| *other != core);
         }
+        self.remember_destroyed(core, context);
         if let (Some(actor), Some(checker)) = (self.core_mut(core).actor, &mut self.checker) {
             checker.retire(actor);
         }
         self.drop_if_drained(core);
+    }
+
+    /// The legacy stream and whoever waits for the context still wait for a stream that is gone.
+    fn remember_destroyed(&mut self, core: CoreRef, context: u64) {
+        let (kind, actor) = (self.core_mut(core).kind, self.core_mut(core).actor);
+        let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context)) else {
+            return;
+        };
+        let blocking = matches!(kind, CoreKind::Blocking | CoreKind::PerThread);
+        for (gone, counts) in context.gone.iter_mut().zip([blocking, true]) {
+            if counts {
+                let gone = *gone.get_or_insert_with(|| checker.actor(None, Who::Destroyed));
+                actor.iter().for_each(|actor| checker.order(*actor, gone));
+            }
+        }
+    }
+
+    /// The calling thread knows from here on all that a context was given.
+    pub fn host_knows_context(&mut self, context: u64) {
+        let all = self.cores_of(context);
+        self.host_knows(&all);
+        if self.checker.is_some() {
+            let host = self.host_actor();
+            let gone = self.contexts.get(context).and_then(|context| context.gone[1]);
+            self.order_actors(gone, Some(host));
+        }
     }
 
     fn drop_if_drained(&mut self, core: CoreRef) {
@@ -656,7 +701,10 @@ impl Sim {
             CoreKind::NonBlocking => {}
             CoreKind::Legacy => {
                 let Some(context) = self.contexts.get_mut(handle) else { return };
-                for other in std::mem::take(&mut context.dirty) {
+                let gone = context.gone[0];
+                let dirty = std::mem::take(&mut context.dirty);
+                self.order_actors(gone, actor);
+                for other in dirty {
                     let Some(found) = self.get_mut(other) else { continue };
                     found.dirty = false;
                     self.wait_for_core(core, other);
@@ -750,7 +798,8 @@ impl Sim {
     /// A synchronous call came back before its work on a stream is done.
     pub fn synchronous_call(&mut self, core: CoreRef) {
         let host = self.host_actor();
-        if let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &mut self.checker) {
+        if let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &mut self.checker)
+        {
             checker.order_before_free(actor, host);
         }
     }
@@ -834,13 +883,13 @@ impl Sim {
         let failed = sim.contexts.get(context).and_then(|context| context.error);
         sim.executed += 1;
         match op.work {
-            Work::Host(call) => {
+            Work::Host(call, clock) => {
                 // After an error host functions are dropped, and callbacks are told.
                 if failed.is_some() && call.callback_stream.is_none() {
                     Self::complete(sim, core);
                     return;
                 }
-                let job = (core, call, failed.map_or(0, |code| code.0));
+                let job = (core, call, failed.map_or(0, |code| code.0), clock);
                 let sender = sim.callbacks.get_or_insert_with(start_callback_thread);
                 // The thread lives as long as the process.
                 let _ = sender.send(job);
@@ -1181,15 +1230,22 @@ fn work_on(core: CoreRef, wake: &Condvar) {
 }
 
 /// Host functions and callbacks run one after another on a thread of their own, as drivers do it.
-fn start_callback_thread() -> mpsc::Sender<(CoreRef, HostCall, i32)> {
-    let (sender, receiver) = mpsc::channel::<(CoreRef, HostCall, i32)>();
+fn start_callback_thread() -> mpsc::Sender<HostJob> {
+    let (sender, receiver) = mpsc::channel::<HostJob>();
     let run = move || {
-        for (core, call, status) in receiver {
+        for (core, call, status, clock) in receiver {
             if EXITED.load(Ordering::Acquire) {
                 return;
             }
-            call.run(status);
             let Some(mut sim) = lock() else { return };
+            // The function comes after what was before it in the stream, and whoever it tells, too.
+            if sim.config.threads_seen {
+                sim.this_thread_learns(clock.as_ref());
+            }
+            sim.unlocked(|| call.run(status));
+            if !sim.config.threads_seen {
+                sim.this_thread_learns(clock.as_ref());
+            }
             Sim::complete(&mut sim, core);
             match sim.config.schedule {
                 Schedule::Eager => Sim::run_unblocked(&mut sim),
@@ -1230,7 +1286,8 @@ pub extern "C" fn at_exit() {
     if let Some(path) = report {
         let missing: serde_json::Map<String, serde_json::Value> =
             missing.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
-        let text = serde_json::json!({"races": checker.json(), "count": found, "missing": missing}).to_string();
+        let text =
+            serde_json::json!({"races": checker.json(), "count": found, "missing": missing}).to_string();
         if let Err(error) = std::fs::write(&path, text) {
             eprintln!("cuda-sim: {path}: {error}");
         }

@@ -101,7 +101,8 @@ pub enum Work {
     Copy(Copy),
     Fill(Fill),
     Kernel(Arc<Launch>),
-    Host(HostCall),
+    /// With what its stream knows when it is enqueued.
+    Host(HostCall, Option<crate::clock::Clock>),
     /// Stores a number of 4 or 8 bytes.
     Store {
         address: u64,

@@ -21,6 +21,7 @@ pub fn new_context(sim: &mut Locked, device: i32, flags: u32, primary: bool, api
         peers: Vec::new(),
         limits: [1024, 1 << 20, 8 << 20, 2, 2048, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         attached: 1,
+        gone: [None; 2],
     });
     let legacy = sim.new_core(CoreKind::Legacy, handle, device, 0, 0);
     if let Some(context) = sim.contexts.get_mut(handle) {
@@ -120,7 +121,7 @@ pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
     // A stream that was destroyed with work pending belongs to the context's work.
     let all = sim.cores_of(handle);
     Sim::wait_all(sim, &all);
-    sim.host_knows(&all);
+    sim.host_knows_context(handle);
     sim.context(handle)?.error.map_or(Ok(()), Err)
 }
 

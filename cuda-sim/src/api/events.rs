@@ -37,9 +37,7 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
     if let Some(shared) = shared.filter(|_| imported && matches!(recorded, Recorded::Never)) {
         let number = shared.newest();
         while wait && !shared.reached(number) {
-            sim.unlocked(|| {
-                std::thread::sleep(std::time::Duration::from_micros(200))
-            });
+            sim.unlocked(|| std::thread::sleep(std::time::Duration::from_micros(200)));
         }
         return Ok(shared.reached(number));
     }

@@ -166,7 +166,7 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         let call = HostCall { function, data, callback_stream: None };
-        add(sim, to, graph, dependencies, count, work(Work::Host(call), Vec::new(), "a host node"))
+        add(sim, to, graph, dependencies, count, work(Work::Host(call, None), Vec::new(), "a host node"))
     }
     fn cuGraphAddMemcpyNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const Copy3D, context: u64) |sim| {
         sim.context(context)?;

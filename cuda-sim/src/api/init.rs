@@ -191,7 +191,11 @@ pub extern "C" fn cuProfilerStop() -> i32 {
 
 /// The driver's own log: nothing is ever logged.
 #[unsafe(no_mangle)]
-pub extern "C" fn cuLogsRegisterCallback(callback: *const c_void, data: *mut c_void, handle: *mut u64) -> i32 {
+pub extern "C" fn cuLogsRegisterCallback(
+    callback: *const c_void,
+    data: *mut c_void,
+    handle: *mut u64,
+) -> i32 {
     let _ = data;
     border::free(|| {
         if callback.is_null() {

@@ -153,7 +153,7 @@ fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data:
         return Err(Code::INVALID_VALUE);
     }
     let call = HostCall { function, data, callback_stream: None };
-    graph::submit(sim, core, Work::Host(call), Vec::new(), "cuLaunchHostFunc")?;
+    graph::submit(sim, core, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
     Ok(())
 }
 
@@ -238,7 +238,7 @@ api! {
         }
         sim.forbid_on_capturing(core)?;
         let call = HostCall { function, data, callback_stream: Some(stream) };
-        graph::submit(sim, core, Work::Host(call), Vec::new(), "cuStreamAddCallback")?;
+        graph::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
     }
     fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |sim, default| {

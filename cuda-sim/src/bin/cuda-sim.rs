@@ -268,7 +268,8 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     let mut command = Command::new(name);
     command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", &folder));
     command.env("CUDASIM_RACES", "error").env("CUDASIM_SCHEDULE", "lazy");
-    let mut preload: Vec<PathBuf> = options.preload.iter().map(|name| beside(name)).collect::<Result<_, _>>()?;
+    let mut preload: Vec<PathBuf> =
+        options.preload.iter().map(|name| beside(name)).collect::<Result<_, _>>()?;
     if options.threads_seen {
         preload.push(beside("libcudasim_threads.so")?);
         command.env("CUDASIM_HOST_THREADS", "seen");
