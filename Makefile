@@ -11,7 +11,7 @@ VENV := build/venv
 BIN  := $(CURDIR)/$(VENV)/bin
 PY   := $(BIN)/python
 
-.PHONY: all demo test bench lint header format install lib fuzz clean FORCE
+.PHONY: all demo test interop bench lint header format install lib sim fuzz clean FORCE
 
 all: lib
 
@@ -33,12 +33,37 @@ lib: FORCE
 	$(CARGO) rustc -q --release --lib --crate-type cdylib
 	$(CARGO) rustc -q --release --lib --crate-type staticlib
 
+# The simulated driver, its preloaded library, and the stand-ins for the runtime library beside them.
+sim: FORCE
+	$(CARGO) build -q --release -p cuda-sim -p cudasim-threads
+	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
+	ln -sf runtime/libcudart.so.12 runtime/libcudart.so.13 target/release/
+
 # --- the main targets -------------------------------------------------------------------------------------
 
-test: $(VENV)/ready lib
+test: $(VENV)/ready lib sim
 	$(CARGO) test -q
+	$(CARGO) test -q -p cuda-sim
 	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
 	PATH="$(BIN):$$PATH" $(PY) -m pytest -q tests/python
+
+# Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
+# only what somebody waits for, and with a thread for each stream.
+INTEROP := build/interop
+$(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
+	rm -rf $(INTEROP)
+	$(PYTHON) -m venv $(INTEROP) || { rm -rf $(INTEROP); \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP); }
+	$(INTEROP)/bin/python -m pip install -q --disable-pip-version-check -r interop/requirements.txt
+	$(INTEROP)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r interop/requirements-torch.txt
+	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
+	touch $@
+
+interop: $(INTEROP)/ready sim
+	for schedule in lazy threads; do \
+	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
+	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
+	done
 
 # What is generated and checked in: the header, the list of exported names, the table of errors.
 header:
@@ -75,7 +100,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/c
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++, and the header under clang too.
 lint: $(VENV)/ready
 	$(CARGO) fmt --check
-	$(CARGO) clippy -q --all-targets -- -D warnings
+	$(CARGO) clippy -q --workspace --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 
 format: $(VENV)/ready

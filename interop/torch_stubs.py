@@ -1,6 +1,6 @@
 """Makes empty libraries for what PyTorch names and a slim installation lacks.
 
-    python torch_stubs.py SITE_PACKAGES FOLDER
+    python torch_stubs.py FOLDER
 
 Each has the right SONAME, and the versioned symbols without which the loader refuses; calling one is a mistake.
 """
@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 
 
 def read(*command):
@@ -55,4 +56,4 @@ def main(site, folder):
         subprocess.run(command, check=True)
 
 
-main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+main(pathlib.Path(sysconfig.get_path("purelib")), pathlib.Path(sys.argv[1]))

@@ -577,15 +577,15 @@ pub fn instantiate(sim: &mut Locked, graph: u64) -> Result<u64> {
     plan(sim, graph, &[], &mut steps)?;
     // Chains: a step continues the chain of a step that it follows, if no other does.
     let mut tails: Vec<Option<usize>> = Vec::new();
-    for at in 0..steps.len() {
+    for (at, step) in steps.iter_mut().enumerate() {
         let follows =
-            tails.iter().position(|tail| tail.is_some_and(|tail| steps[at].dependencies.contains(&tail)));
+            tails.iter().position(|tail| tail.is_some_and(|tail| step.dependencies.contains(&tail)));
         let chain = follows.unwrap_or_else(|| {
             tails.push(None);
             tails.len() - 1
         });
         tails[chain] = Some(at);
-        steps[at].chain = chain;
+        step.chain = chain;
     }
     let id = sim.id();
     let objects = sim.graphs.get(graph).map_or_else(Vec::new, |graph| graph.objects.clone());

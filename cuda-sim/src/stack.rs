@@ -79,9 +79,6 @@ impl Stacks {
         let mut lines = Vec::new();
         for &frame in &self.frames[id.0 as usize] {
             let mut named = false;
-            if frame == 0 {
-                break;
-            }
             // The call is the instruction before the return address.
             let address = (frame - 1) as *mut c_void;
             backtrace::resolve(address, |symbol| {
@@ -119,6 +116,10 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
         backtrace::trace_unsynchronized(|frame| {
             let ip = frame.ip() as usize;
             let sp = frame.sp() as usize;
+            // Where the program began nothing called.
+            if ip == 0 {
+                return false;
+            }
             // A return address lies just below the frame that it returns to.
             let slot = [sp.wrapping_sub(8), before.wrapping_sub(8)].into_iter().find(|slot| {
                 *slot >= pointer

@@ -146,7 +146,7 @@ api! {
     }
     fn cuDeviceGetAttribute(value: *mut i32, which: i32, device: Device) |sim| {
         check(sim, device)?;
-        if which < 1 || which > 200 {
+        if !(1..=200).contains(&which) {
             return Err(Code::INVALID_VALUE);
         }
         put(value, attribute(sim, device, which))

@@ -3,7 +3,11 @@
 //! address of the lock. A program that never
 //! initializes the driver pays for a null check.
 //!
+//! Each function is as unsafe as the one that it stands for, and passes on what it is given.
+//!
 //! Order by atomics cannot be seen here; programs say it with `cudasim_hb_before` and `cudasim_hb_after`.
+
+#![allow(clippy::missing_safety_doc)]
 
 use libc::{
     c_int, c_void, pthread_attr_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t,

@@ -1,0 +1,236 @@
+"""The simulated driver from outside: programs in C against NVIDIA's own headers, under `cuda-sim run`."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SIM = ROOT / "cuda-sim"
+BUILT = ROOT / "target/release"
+SITE = pathlib.Path(sysconfig.get_path("purelib"))
+HEADERS = {"12": SITE / "nvidia/cuda_runtime/include", "13": SITE / "nvidia/cu13/include"}
+SCHEDULES = ["eager", "lazy", "random:7", "threads"]
+
+
+def run(*command, check=True, timeout=60, **more):
+    environment = {**os.environ, **more.pop("env", {})}
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, env=environment, timeout=timeout, **more
+    )
+    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def sim(*arguments, **more):
+    return run(BUILT / "cuda-sim", "run", "--print=exit", *arguments, **more)
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    """A folder with libcuda.so, for the linker."""
+    return run(BUILT / "cuda-sim", "libdir").stdout.strip()
+
+
+def compile_program(driver, target, sources, major="13", flags=()):
+    run(
+        "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-rdynamic", *flags,
+        "-isystem", HEADERS[major], "-I", SIM / "include", "-I", SIM / "tests/programs", *sources, "-o", target,
+        "-L", driver, "-lcuda", "-lpthread", "-ldl",
+    )  # fmt: skip
+    return target
+
+
+# --- the checker --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session", params=["12", "13"])
+def cases(request, driver, tmp_path_factory):
+    sources = sorted((SIM / "tests/cases").glob("*.c"))
+    return compile_program(driver, tmp_path_factory.mktemp("cases") / "cases", sources, request.param)
+
+
+def list_cases(program):
+    return [line.split() for line in sim("--", program, "list").stdout.splitlines()]
+
+
+def test_there_are_enough_cases(cases):
+    kinds = [kind for kind, _ in list_cases(cases)]
+    assert kinds.count("racy") >= 60 and kinds.count("correct") >= 60
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_verdicts(cases, schedule):
+    def verdict(case):
+        done = sim("--devices=2", f"--schedule={schedule}", "--", cases, "run", case[1], check=False)
+        return case, done
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for case, done in pool.map(verdict, list_cases(cases)):
+            assert done.returncode == 0, f"{case}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+# --- programs that state what the driver does ---------------------------------------------------------------
+
+PROGRAMS = sorted(path.stem for path in (SIM / "tests/programs").glob("*.c"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(driver, tmp_path, name):
+    source = SIM / f"tests/programs/{name}.c"
+    for major in HEADERS:
+        program = compile_program(driver, tmp_path / f"{name}{major}", [source], major)
+        for schedule in SCHEDULES:
+            sim("--devices=2", f"--schedule={schedule}", "--", program)
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+RACE = r"""
+#include <cuda.h>
+#include <stdio.h>
+#define OK(call) do { int r = (int)(call); if (r) { printf("%s = %d\n", #call, r); return 3; } } while (0)
+int main(int argc, char **argv) {
+    CUcontext context; CUstream a, b; CUdeviceptr p; char host[100];
+    (void)argv;
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING)); OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&p, 100));
+    OK(cuMemsetD8Async(p, 5, 100, a));
+    if (argc > 1) OK(cuStreamSynchronize(a));
+    OK(cuMemcpyDtoHAsync(host, p, 100, b));
+    printf("%d\n", host[99]);
+    return 7;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def race(driver, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("race")
+    (folder / "race.c").write_text(RACE)
+    return compile_program(driver, folder / "race", [folder / "race.c"])
+
+
+def test_exit_codes_and_report(race, tmp_path):
+    done = sim("--", race, check=False)
+    assert done.returncode == 66
+    assert "cuMemsetD8Async" in done.stderr and len(re.findall(r"main \S+race\.c:\d+", done.stderr)) == 2
+    assert "missing: cuEventRecord" in done.stderr and "1 race found" in done.stderr
+    assert done.stdout == "0\n", "nobody waited, so nothing ran"
+    assert sim("--races=warn", "--", race, check=False).returncode == 7
+    quiet = sim("--races=off", "--", race, check=False)
+    assert quiet.returncode == 7 and quiet.stderr == ""
+    ordered = sim("--", race, "wait", check=False)
+    assert ordered.returncode == 7 and ordered.stdout == "5\n" and ordered.stderr == ""
+    report = tmp_path / "report.json"
+    sim(f"--report={report}", "--", race, check=False)
+    found = json.loads(report.read_text())
+    assert found["count"] == 1 and found["races"][0]["first"]["mode"] == "write"
+    assert found["races"][0]["second"]["label"] == "cuMemcpyDtoHAsync"
+    assert any("race.c" in line for line in found["races"][0]["second"]["stack"])
+
+
+def test_random_schedules_repeat(race):
+    def seen():
+        return [sim("--races=off", f"--schedule=random:{seed}", "--", race, check=False).stdout for seed in range(30)]
+
+    first = seen()
+    assert first == seen()
+    assert set(first) == {"0\n", "5\n"}, "some seed shows the damage, some hides it"
+
+
+@pytest.mark.parametrize(
+    "option, output",
+    [
+        ("--fail=cuMemAlloc=2", "cuMemAlloc(&p, 100) = 2"),
+        ("--fail=cuMemAlloc=OUT_OF_MEMORY", "cuMemAlloc(&p, 100) = 2"),
+        ("--fail=cuStreamCreate:2=CUDA_ERROR_UNKNOWN", "cuStreamCreate(&b, CU_STREAM_NON_BLOCKING) = 999"),
+        ("--fail=cuMemsetD8Async=lost", "cuMemsetD8Async(p, 5, 100, a) = 719"),
+        ("--fail=*:3=700", "cuStreamCreate(&a, CU_STREAM_NON_BLOCKING) = 700"),
+        ("--memory=50", "cuMemAlloc(&p, 100) = 2"),
+        ("--devices=0", "cuInit(0) = 100"),
+        ("--stub", "cuInit(0) = 34"),
+    ],
+)
+def test_faults(race, option, output):
+    done = sim("--races=off", option, "--", race, check=False)
+    assert done.returncode == 3 and output in done.stdout, done.stdout + done.stderr
+
+
+def test_a_lost_device_stays_lost(driver, tmp_path):
+    (tmp_path / "lost.c").write_text(
+        RACE.replace("OK(cuMemsetD8Async(p, 5, 100, a));", "cuMemsetD8Async(p, 5, 100, a);")
+    )
+    program = compile_program(driver, tmp_path / "lost", [tmp_path / "lost.c"])
+    done = sim("--fail=cuMemsetD8Async=lost", "--", program, "wait", check=False)
+    assert "cuStreamSynchronize(a) = 719" in done.stdout
+
+
+def test_missing_functions(race):
+    done = sim("--without=cuMemsetD8Async", "--", race, check=False, env={"LD_BIND_NOW": "1"})
+    assert done.returncode != 7 and "cuMemsetD8Async" in done.stderr
+    done = sim("--driver-version=3010", "--", race, check=False, env={"LD_BIND_NOW": "1"})
+    assert done.returncode != 7 and "undefined symbol" in done.stderr
+
+
+def test_guarded_memory(driver, tmp_path):
+    touch = RACE.replace('printf("%d\\n", host[99]);', 'printf("%d\\n", *(volatile char *)p);')
+    (tmp_path / "touch.c").write_text(touch)
+    program = compile_program(driver, tmp_path / "touch", [tmp_path / "touch.c"])
+    for schedule in SCHEDULES:
+        done = sim("--guard", f"--schedule={schedule}", "--", program, "wait", check=False)
+        assert done.returncode == 128 + signal.SIGSEGV
+    assert sim("--", program, "wait", check=False).returncode == 7
+    assert sim("--guard", "--", compile_program(driver, tmp_path / "fine", [_write(tmp_path, RACE)]), "wait", check=False).returncode == 7
+
+
+def _write(folder, text):
+    (folder / "fine.c").write_text(text)
+    return folder / "fine.c"
+
+
+def test_missing_is_listed(driver, tmp_path):
+    text = RACE.replace("return 7;", "CUarray array; CUDA_ARRAY_DESCRIPTOR d = {0}; return cuArrayCreate(&array, &d);")
+    (tmp_path / "array.c").write_text(text)
+    program = compile_program(driver, tmp_path / "array", [tmp_path / "array.c"])
+    done = run(BUILT / "cuda-sim", "--missing", program, check=False)
+    assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout
+    assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
+
+
+def test_found_by_library_path_alone(race, driver):
+    done = run(race, "wait", check=False, env={"LD_LIBRARY_PATH": driver})
+    assert done.returncode == 7 and done.stdout == "5\n"
+
+
+def test_wrong_options():
+    for option in ("--races=maybe", "--schedule=soon", "--devices=many", "--fail=cuInit", "--nonsense"):
+        done = sim(option, "--", "true", check=False)
+        assert done.returncode == 2 and option.split("=")[0] in done.stderr
+
+
+def test_exported_names():
+    """Nothing but the driver's functions and the one that cudasim.h looks for."""
+    names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", BUILT / "libcuda.so").stdout.splitlines()}
+    entries = {line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}
+    assert entries <= names
+    assert {name for name in names if not name.startswith("cu")} == set()
+    assert "SONAME" in run("readelf", "-d", BUILT / "libcuda.so").stdout
+
+
+def test_header_compiles_everywhere(tmp_path):
+    (tmp_path / "h.c").write_text("#include <cudasim.h>\nint main(void) { return cudasim_present(); }\n")
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-I", SIM / "include"]
+    for compiler, standard in [("gcc", "c99"), ("gcc", "c11"), ("gcc", "c17")]:
+        run(compiler, f"-std={standard}", *strict, tmp_path / "h.c", "-ldl", "-o", tmp_path / "h")
+    for standard in ["c++11", "c++17", "c++20"]:
+        run("g++", f"-std={standard}", *strict, "-x", "c++", tmp_path / "h.c", "-ldl", "-o", tmp_path / "h")
+    run(tmp_path / "h")
