@@ -1107,6 +1107,9 @@ impl Sim {
     pub fn default_stream_rules_for_wait(&mut self, core: CoreRef) {
         if self.core_mut(core).kind == CoreKind::Legacy {
             self.default_stream_rules(core);
+            if self.config.schedule == Schedule::Threads {
+                self.wake_worker(core);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -41,7 +42,7 @@ def driver(tmp_path_factory):
 def compile_program(driver, target, sources, major="13", flags=()):
     run(
         "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-rdynamic", *flags,
-        "-isystem", HEADERS[major], "-I", SIM / "include", "-I", SIM / "tests/programs", *sources, "-o", target,
+        "-isystem", HEADERS[major], "-I", SIM / "include", *sources, "-o", target,
         "-L", driver, "-lcuda", "-lpthread", "-ldl",
     )  # fmt: skip
     return target
@@ -76,18 +77,45 @@ def test_verdicts(cases, schedule):
             assert done.returncode == 0, f"{case}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
-# --- programs that state what the driver does ---------------------------------------------------------------
-
-PROGRAMS = sorted(path.stem for path in (SIM / "tests/programs").glob("*.c"))
+# --- rules of the driver --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_program(driver, tmp_path, name):
-    source = SIM / f"tests/programs/{name}.c"
-    for major in HEADERS:
-        program = compile_program(driver, tmp_path / f"{name}{major}", [source], major)
-        for schedule in SCHEDULES:
-            sim("--devices=2", f"--schedule={schedule}", "--", program)
+@pytest.fixture(scope="session", params=["12", "13"])
+def conformance(request, driver, tmp_path_factory):
+    sources = sorted((SIM / "conformance").glob("*.c"))
+    return compile_program(driver, tmp_path_factory.mktemp("conformance") / "conformance", sources, request.param)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_conformance(conformance, schedule, tmp_path):
+    options = ["--races=off", "--devices=2", f"--schedule={schedule}"]
+    done = sim(*options, "--", conformance, "--json", tmp_path / "found.json", check=False, timeout=300)
+    assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if not line.startswith("ok "))
+    rules = [json.loads(line) for line in (tmp_path / "found.json").read_text().splitlines()]
+    assert len(rules) >= 100 and all(rule["rule"] and rule["source"] for rule in rules)
+    # A table of a run against itself has no difference.
+    table = run(sys.executable, SIM / "conformance/compare.py", tmp_path / "found.json", tmp_path / "found.json")
+    assert f"0 of {len(rules)} rules differ" in table.stdout
+
+
+def test_conformance_can_fail(conformance):
+    """A driver that breaks a rule is found out."""
+    done = sim("--races=off", "--fail=cuEventQuery=999", "--", conformance, "run", "events/never_recorded", check=False)
+    assert done.returncode == 1 and "found 999, expected 0" in done.stdout
+
+
+def test_registered_memory_with_another_address(conformance):
+    done = sim("--races=off", "--register=shifted", "--", conformance, "run", "attributes/registered")
+    assert "observed the same address 0" in done.stdout
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("races", ["off", "error"])
+def test_stress(driver, tmp_path, schedule, races):
+    """8 host threads, 16 streams each, a million operations: nothing lost, no deadlock, memory bounded."""
+    program = compile_program(driver, tmp_path / "stress", [SIM / "tests/stress.c"])
+    done = sim(f"--races={races}", f"--schedule={schedule}", "--", program, "8", "16", "1000000", timeout=300)
+    assert "1000000 operations" in done.stdout
 
 
 # --- the command --------------------------------------------------------------------------------------------

@@ -1,0 +1,401 @@
+// Stream capture, graphs and user objects.
+#include "conformance.h"
+
+static CUstreamCaptureStatus status(CUstream of) {
+    CUstreamCaptureStatus found = (CUstreamCaptureStatus)9;
+    OK(cuStreamIsCapturing(of, &found));
+    return found;
+}
+
+static CUstream capturing(CUstreamCaptureMode mode) {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamBeginCapture(a, mode));
+    return a;
+}
+
+static size_t nodes(CUgraph graph) {
+    size_t count = 0;
+    OK(cuGraphGetNodes(graph, NULL, &count));
+    return count;
+}
+
+RULE(capture, states, "A stream captures between begin and end", "cuStreamIsCapturing") {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    CUgraph graph = NULL;
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_NONE);
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    OK(cuStreamEndCapture(a, &graph));
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_NONE);
+    EXPECT(nodes(graph), 0);
+    OK(cuGraphDestroy(graph));
+}
+
+RULE(capture, not_the_legacy_stream, "The legacy stream cannot capture", "cuStreamBeginCapture") {
+    EXPECT(cuStreamBeginCapture(CU_STREAM_LEGACY, CU_STREAM_CAPTURE_MODE_GLOBAL),
+           CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+RULE(capture, nothing_runs, "What is captured is not done, and done at each launch", "capture") {
+    const CUdeviceptr p = device(N);
+    char back = 9;
+    OK(cuMemsetD8(p, 0, N));
+    OK(cuCtxSynchronize());
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    OK(cuMemsetD8Async(p, 1, N, a));
+    OK(cuMemsetD8Async(p + 1, 2, 1, a));
+    CUgraph graph;
+    OK(cuStreamEndCapture(a, &graph));
+    EXPECT(nodes(graph), 2);
+    OK(cuMemcpyDtoH(&back, p, 1));
+    EXPECT(back, 0);
+    CUgraphExec exec;
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, a));
+    OK(cuStreamSynchronize(a));
+    OK(cuMemcpyDtoH(&back, p + 1, 1));
+    EXPECT(back, 2);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
+RULE(capture, synchronizing_breaks_it, "Waiting for a capturing stream is refused and invalidates",
+     "observed") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUgraph graph = (CUgraph)1;
+    EXPECT(cuStreamSynchronize(a), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    EXPECT(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    EXPECT(graph == NULL, 1);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+RULE(capture, querying_breaks_it, "So is asking whether it is done", "capture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT(cuStreamQuery(a), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+}
+
+RULE(capture, allocating_breaks_a_global_one, "An unsafe call while a global capture is on is refused",
+     "observed") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUdeviceptr p;
+    EXPECT(cuMemAlloc(&p, 16), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+}
+
+RULE(capture, allocating_in_a_relaxed_one, "A relaxed capture forbids no unsafe calls",
+     "cuStreamBeginCapture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, 16));
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+}
+
+RULE(capture, relaxed_thread, "A thread in relaxed mode may make unsafe calls",
+     "cuThreadExchangeStreamCaptureMode") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    EXPECT(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUdeviceptr p;
+    OK(cuMemAlloc(&p, 16));
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    EXPECT(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+}
+
+static CUevent shared_event;
+static CUstream shared_stream;
+static CUresult from_thread;
+
+static void *query_event(void *data) {
+    (void)data;
+    OK(cuCtxSetCurrent(ctx));
+    from_thread = cuEventQuery(shared_event);
+    return NULL;
+}
+
+RULE(capture, a_query_in_another_thread, "An event query of another thread breaks a global capture",
+     "observed") {
+    pthread_t thread;
+    shared_event = event();
+    OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    OK(pthread_create(&thread, NULL, query_event, NULL));
+    OK(pthread_join(thread, NULL));
+    OBSERVE("the query", from_thread);
+    OBSERVE("the capture", status(a));
+}
+
+RULE(capture, a_query_in_another_thread_when_local, "A thread-local capture does not mind other threads",
+     "cuStreamBeginCapture") {
+    pthread_t thread;
+    shared_event = event();
+    OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
+    OK(cuEventSynchronize(shared_event));
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    OK(pthread_create(&thread, NULL, query_event, NULL));
+    OK(pthread_join(thread, NULL));
+    OK(from_thread);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+}
+
+static void *end_elsewhere(void *data) {
+    CUgraph graph;
+    (void)data;
+    OK(cuCtxSetCurrent(ctx));
+    from_thread = cuStreamEndCapture(shared_stream, &graph);
+    return NULL;
+}
+
+RULE(capture, ended_by_the_wrong_thread, "Only the thread that began may end, unless relaxed", "observed") {
+    pthread_t thread;
+    CUgraph graph;
+    shared_stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    OK(pthread_create(&thread, NULL, end_elsewhere, NULL));
+    OK(pthread_join(thread, NULL));
+    EXPECT(from_thread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    EXPECT(cuStreamEndCapture(shared_stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+}
+
+RULE(capture, fork_and_join, "Waiting for a captured event pulls a stream in; it must join again",
+     "capture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
+    CUevent fork_event = event(), join_event = event();
+    const CUdeviceptr p = device(N);
+    OK(cuMemsetD8Async(p, 1, N, a));
+    OK(cuEventRecord(fork_event, a));
+    OK(cuStreamWaitEvent(b, fork_event, 0));
+    EXPECT(status(b), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    cuuint64_t one = 0, two = 1;
+    CUstreamCaptureStatus found;
+#if CUDA_VERSION >= 13000
+    OK(cuStreamGetCaptureInfo(a, &found, &one, NULL, NULL, NULL, NULL));
+    OK(cuStreamGetCaptureInfo(b, &found, &two, NULL, NULL, NULL, NULL));
+#else
+    OK(cuStreamGetCaptureInfo(a, &found, &one, NULL, NULL, NULL));
+    OK(cuStreamGetCaptureInfo(b, &found, &two, NULL, NULL, NULL));
+#endif
+    EXPECT(one == two && one != 0, 1);
+    OK(cuMemsetD8Async(p, 2, N, b));
+    OK(cuEventRecord(join_event, b));
+    OK(cuStreamWaitEvent(a, join_event, 0));
+    CUgraph graph;
+    OK(cuStreamEndCapture(a, &graph));
+    EXPECT(nodes(graph), 2);
+    EXPECT(status(b), CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+RULE(capture, unjoined, "A branch that does not join is an error", "capture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
+    CUevent e = event();
+    CUgraph graph = (CUgraph)1;
+    OK(cuEventRecord(e, a));
+    OK(cuStreamWaitEvent(b, e, 0));
+    OK(cuMemsetD8Async(device(N), 2, N, b));
+    EXPECT(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    EXPECT(graph == NULL, 1);
+}
+
+RULE(capture, unmatched, "A capture ends in the stream where it began", "cuStreamEndCapture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
+    CUevent e = event();
+    CUgraph graph;
+    OK(cuEventRecord(e, a));
+    OK(cuStreamWaitEvent(b, e, 0));
+    EXPECT(cuStreamEndCapture(b, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+}
+
+RULE(capture, isolation, "A capture cannot wait for an event from outside", "capture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUevent e = event();
+    OK(cuEventRecord(e, stream(CU_STREAM_NON_BLOCKING)));
+    EXPECT(cuStreamWaitEvent(a, e, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    OBSERVE("the capture", status(a));
+}
+
+RULE(capture, never_recorded_inside, "Waiting for an event that was never recorded, while capturing",
+     "section 9 item 5") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    OBSERVE("the wait", cuStreamWaitEvent(a, event(), 0));
+    OBSERVE("the capture", status(a));
+}
+
+RULE(capture, merge, "Two captures cannot be merged", "capture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUevent e = event();
+    OK(cuEventRecord(e, a));
+    EXPECT(cuStreamWaitEvent(b, e, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    EXPECT(status(b), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+}
+
+RULE(capture, captured_event, "An event of a capture cannot be waited for or asked by the host", "capture") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUevent e = event();
+    OK(cuEventRecord(e, a));
+    EXPECT(cuEventQuery(e), CUDA_ERROR_CAPTURED_EVENT);
+    OBSERVE("the capture", status(a));
+}
+
+RULE(capture, legacy_while_blocking_captures,
+     "The legacy stream cannot be used while a blocking stream captures", "capture") {
+    CUstream a = stream(CU_STREAM_DEFAULT);
+    const CUdeviceptr p = device(N);
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CUstreamCaptureStatus found;
+    EXPECT(cuStreamIsCapturing(CU_STREAM_LEGACY, &found), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    EXPECT(cuMemsetD8Async(p, 1, N, CU_STREAM_LEGACY), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    OBSERVE("the capture", status(a));
+}
+
+RULE(capture, legacy_while_nonblocking_captures,
+     "A non-blocking stream's capture does not concern the legacy stream", "capture") {
+    const CUdeviceptr p = device(N);
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    EXPECT(status(CU_STREAM_LEGACY), CU_STREAM_CAPTURE_STATUS_NONE);
+    OK(cuMemsetD8Async(p, 1, N, CU_STREAM_LEGACY));
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+}
+
+static void getters(CUstreamCaptureMode mode, const char *name) {
+    CUstream a = capturing(mode);
+    unsigned long long id;
+    char key[64];
+    snprintf(key, sizeof key, "cuStreamGetId, %s", name);
+    OBSERVE(key, cuStreamGetId(a, &id));
+    snprintf(key, sizeof key, "the capture, %s", name);
+    OBSERVE(key, status(a));
+    CUgraph graph;
+    (void)cuStreamEndCapture(a, &graph);
+}
+
+RULE(capture, getters, "What getters answer while a stream captures", "section 9 item 8") {
+    getters(CU_STREAM_CAPTURE_MODE_GLOBAL, "global");
+    getters(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, "thread-local");
+    getters(CU_STREAM_CAPTURE_MODE_RELAXED, "relaxed");
+}
+
+RULE(capture, external_record_and_wait, "Events become nodes with the external flags",
+     "cuEventRecordWithFlags") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
+    CUevent out = event(), in = event();
+    OK(cuStreamWaitEvent(a, in, CU_EVENT_WAIT_EXTERNAL));
+    OK(cuEventRecordWithFlags(out, a, CU_EVENT_RECORD_EXTERNAL));
+    CUgraph graph;
+    OK(cuStreamEndCapture(a, &graph));
+    EXPECT(nodes(graph), 2);
+    CUgraphExec exec;
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    close_gate(b);
+    OK(cuEventRecord(in, b));
+    OK(cuGraphLaunch(exec, a));
+    EXPECT(cuEventQuery(out), CUDA_ERROR_NOT_READY);
+    open_gate();
+    OK(cuEventSynchronize(out));
+    // Again: what is waited for now is long done.
+    OK(cuGraphLaunch(exec, a));
+    OK(cuStreamSynchronize(a));
+}
+
+RULE(graphs, types_and_edges, "Captured work becomes nodes with dependencies", "cuGraphNodeGetType") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    const CUdeviceptr p = device(N), q = device(N);
+    OK(cuMemsetD8Async(p, 1, N, a));
+    OK(cuMemcpyDtoDAsync(q, p, N, a));
+    CUgraph graph;
+    OK(cuStreamEndCapture(a, &graph));
+    CUgraphNode found[4] = {NULL}, root = NULL;
+    size_t count = 4, one = 1;
+    OK(cuGraphGetNodes(graph, found, &count));
+    EXPECT(count, 2);
+    OK(cuGraphGetRootNodes(graph, &root, &one));
+    EXPECT(one, 1);
+    CUgraphNodeType type;
+    OK(cuGraphNodeGetType(root, &type));
+    EXPECT(type, CU_GRAPH_NODE_TYPE_MEMSET);
+    EXPECT(found[2] == NULL, 1);
+}
+
+RULE(graphs, launches_of_one_are_ordered, "Launches of one executable graph come one after another",
+     "cuGraphLaunch") {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);
+    CUstream c = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    OK(cuMemsetD8Async(device(N), 1, N, c));
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuStreamEndCapture(c, &graph));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    close_gate(a);
+    OK(cuGraphLaunch(exec, a));
+    OK(cuGraphLaunch(exec, b));
+    EXPECT(cuStreamQuery(b), CUDA_ERROR_NOT_READY);
+    open_gate();
+    OK(cuStreamSynchronize(b));
+}
+
+static atomic_int destroyed;
+static void CUDA_CB destroy(void *data) {
+    (void)data;
+    atomic_fetch_add(&destroyed, 1);
+}
+
+static void wait_until_destroyed(int wanted) {
+    for (int i = 0; i < 5000 && atomic_load(&destroyed) < wanted; ++i) {
+        usleep(1000);
+    }
+    EXPECT(atomic_load(&destroyed), wanted);
+}
+
+RULE(user_objects, kept_by_graphs, "A graph keeps its objects; so does what was made from it",
+     "cuGraphRetainUserObject") {
+    CUuserObject object;
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuUserObjectCreate(&object, NULL, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphDestroy(graph));
+    usleep(20000);
+    EXPECT(atomic_load(&destroyed), 0);
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuGraphLaunch(exec, a));
+    OK(cuStreamSynchronize(a));
+    OK(cuGraphExecDestroy(exec));
+    wait_until_destroyed(1);
+}
+
+RULE(user_objects, kept_by_a_launch, "A launch that is not done keeps them, too", "cuGraphRetainUserObject") {
+    CUuserObject object;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuUserObjectCreate(&object, NULL, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cuGraphDestroy(graph));
+    close_gate(a);
+    OK(cuGraphLaunch(exec, a));
+    OK(cuGraphExecDestroy(exec));
+    usleep(20000);
+    EXPECT(atomic_load(&destroyed), 0);
+    open_gate();
+    OK(cuStreamSynchronize(a));
+    wait_until_destroyed(1);
+}
+
+RULE(user_objects, counted, "Retain and release count", "cuUserObjectRetain") {
+    CUuserObject object;
+    OK(cuUserObjectCreate(&object, NULL, destroy, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    OK(cuUserObjectRetain(object, 3));
+    OK(cuUserObjectRelease(object, 4));
+    usleep(10000);
+    EXPECT(atomic_load(&destroyed), 0);
+    OK(cuUserObjectRelease(object, 1));
+    wait_until_destroyed(1);
+    EXPECT(cuUserObjectCreate(&object, NULL, destroy, 1, 0), CUDA_ERROR_INVALID_VALUE);
+}
