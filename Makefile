@@ -11,7 +11,7 @@ VENV := build/venv
 BIN  := $(CURDIR)/$(VENV)/bin
 PY   := $(BIN)/python
 
-.PHONY: all demo test interop bench lint header format install lib sim fuzz clean FORCE
+.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install lib sim fuzz clean FORCE
 
 all: lib
 
@@ -65,6 +65,19 @@ interop: $(INTEROP)/ready sim
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
 
+# The rules of the driver on the real one and on the simulated one, side by side. Where there is cargo, the
+# programs are built first; a machine with a GPU needs only build/gpu and Python. Without a GPU: only here.
+gpu-test:
+	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
+	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
+
+gpu-programs: $(VENV)/ready sim
+	mkdir -p build/gpu/simulated
+	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem $$($(PY) -c "import sysconfig; \
+	    print(sysconfig.get_path('purelib'))")/nvidia/cuda_runtime/include cuda-sim/conformance/*.c \
+	    -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
+
 # What is generated and checked in: the header, the list of exported names, the table of errors.
 header:
 	CAI_BLESS=1 $(CARGO) test -q --test header
@@ -76,12 +89,17 @@ clean:
 	$(CARGO) clean
 
 # Ratios between ways to exchange an array, measured side by side in one run.
-bench: lib
+bench: $(VENV)/ready lib sim
 	mkdir -p build/bench
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
 	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
 	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
 	build/bench/exchange
+	gcc -O2 -std=gnu11 -Wall -Wextra -isystem $$($(PY) -c "import sysconfig; \
+	    print(sysconfig.get_path('purelib'))")/nvidia/cu13/include -Icuda-sim/include bench/simulator.c \
+	    -o build/bench/simulator target/release/libcuda.so
+	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
+	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
 
 # Fuzzes each target for SECONDS. cargo-fuzz goes into build/cargo; it needs unstable compiler flags, which
 # RUSTC_BOOTSTRAP allows on a stable compiler.

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,6 +117,48 @@ def test_stress(driver, tmp_path, schedule, races):
     program = compile_program(driver, tmp_path / "stress", [SIM / "tests/stress.c"])
     done = sim(f"--races={races}", f"--schedule={schedule}", "--", program, "8", "16", "1000000", timeout=300)
     assert "1000000 operations" in done.stdout
+
+
+# --- memory errors ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def instrumented(tmp_path_factory):
+    """The driver under AddressSanitizer, as a static library: rustc's option for it is unstable."""
+    triple = f"{os.uname().machine}-unknown-linux-gnu"
+    environment = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
+    command = ["cargo", "rustc", "-q", "-p", "cuda-sim", "--lib", "--crate-type", "staticlib", "--target", triple]
+    run(*command, "--target-dir", ROOT / "target/asan", cwd=ROOT, env=environment, timeout=600)
+    library = ROOT / f"target/asan/{triple}/debug/libcuda.a"
+    folder = tmp_path_factory.mktemp("instrumented")
+
+    def build(name, sources):
+        flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-rdynamic", "-std=gnu11", "-g"]
+        includes = ["-isystem", HEADERS["13"], "-I", SIM / "include"]
+        run("gcc", *flags, *includes, *sources, library, "-o", folder / name, "-lpthread", "-ldl", "-lm")
+        return folder / name
+
+    return build
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_address_sanitizer(instrumented, schedule):
+    environment = {"CUDASIM_SCHEDULE": schedule, "CUDASIM_DEVICES": "2", "CUDASIM_PRINT": "exit"}
+    conformance = instrumented("conformance", sorted((SIM / "conformance").glob("*.c")))
+    done = run(conformance, check=False, env=environment, timeout=300)
+    assert done.returncode == 0 and "Sanitizer" not in done.stderr, done.stdout + done.stderr
+    stress = instrumented("stress", [SIM / "tests/stress.c"])
+    done = run(stress, "8", "16", "50000", check=False, env=environment, timeout=300)
+    assert done.returncode == 0 and "Sanitizer" not in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_valgrind(driver, tmp_path, schedule):
+    program = compile_program(driver, tmp_path / "stress", [SIM / "tests/stress.c"])
+    environment = {"CUDASIM_SCHEDULE": schedule, "LD_LIBRARY_PATH": driver}
+    command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite"]
+    run(*command, "--errors-for-leak-kinds=definite", program, "4", "4", "3000", env=environment, timeout=300)
 
 
 # --- the command --------------------------------------------------------------------------------------------
