@@ -10,6 +10,8 @@ DESTDIR ?=
 VENV := build/venv
 BIN  := $(CURDIR)/$(VENV)/bin
 PY   := $(BIN)/python
+# Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
+SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
 .PHONY: all demo test interop gpu-test gpu-programs bench lint header format install lib sim fuzz clean FORCE
 
@@ -44,6 +46,9 @@ sim: FORCE
 test: $(VENV)/ready lib sim
 	$(CARGO) test -q
 	$(CARGO) test -q -p cuda-sim
+	$(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" DRIVER="$(CURDIR)/target/release" \
+	    NV_INCLUDE_12="$(SITE)/nvidia/cuda_runtime/include $(SITE)/nvidia/cu13/include" \
+	    NV_INCLUDE_13="$(SITE)/nvidia/cu13/include"
 	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
 	PATH="$(BIN):$$PATH" $(PY) -m pytest -q tests/python
 
@@ -74,9 +79,8 @@ gpu-test:
 gpu-programs: $(VENV)/ready sim
 	mkdir -p build/gpu/simulated
 	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem $$($(PY) -c "import sysconfig; \
-	    print(sysconfig.get_path('purelib'))")/nvidia/cuda_runtime/include cuda-sim/conformance/*.c \
-	    -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
+	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
 
 # What is generated and checked in: the header, the list of exported names, the table of errors.
 header:
@@ -95,9 +99,8 @@ bench: $(VENV)/ready lib sim
 	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
 	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
 	build/bench/exchange
-	gcc -O2 -std=gnu11 -Wall -Wextra -isystem $$($(PY) -c "import sysconfig; \
-	    print(sysconfig.get_path('purelib'))")/nvidia/cu13/include -Icuda-sim/include bench/simulator.c \
-	    -o build/bench/simulator target/release/libcuda.so
+	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Icuda-sim/include \
+	    bench/simulator.c -o build/bench/simulator target/release/libcuda.so
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
 
