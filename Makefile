@@ -82,11 +82,12 @@ gpu-programs: $(VENV)/ready sim
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
 	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
 
-# What is generated and checked in: the header, the list of exported names, the table of errors.
-header:
+# What is generated and checked in: the header, the list of exported names, the table of errors, pages of the book.
+header: $(VENV)/ready sim
 	CAI_BLESS=1 $(CARGO) test -q --test header
 	CAI_BLESS=1 $(CARGO) test -q --test error_table
 	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
+	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_cuda_sim.py
 
 clean:
 	rm -rf build

@@ -216,7 +216,7 @@ RULE(capture, isolation, "A capture cannot wait for an event from outside", "cap
 }
 
 RULE(capture, never_recorded_inside, "Waiting for an event that was never recorded, while capturing",
-     "section 9 item 5") {
+     "undocumented") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     OBSERVE("the wait", cuStreamWaitEvent(a, event(), 0));
     OBSERVE("the capture", status(a));
@@ -272,7 +272,7 @@ static void getters(CUstreamCaptureMode mode, const char *name) {
     (void)cuStreamEndCapture(a, &graph);
 }
 
-RULE(capture, getters, "What getters answer while a stream captures", "section 9 item 8") {
+RULE(capture, getters, "What getters answer while a stream captures", "undocumented") {
     getters(CU_STREAM_CAPTURE_MODE_GLOBAL, "global");
     getters(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, "thread-local");
     getters(CU_STREAM_CAPTURE_MODE_RELAXED, "relaxed");

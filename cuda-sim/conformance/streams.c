@@ -88,7 +88,7 @@ RULE(streams, querying_progresses, "Asking again and again ends some day", "cuSt
 }
 
 RULE(streams, wait_without_a_context, "A stream can be told to wait without a current context",
-     "section 9 item 3") {
+     "undocumented") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event();
     OK(cuEventRecord(e, a));

@@ -99,6 +99,43 @@ def test_conformance(conformance, schedule, tmp_path):
     assert f"0 of {len(rules)} rules differ" in table.stdout
 
 
+def generated(page, text):
+    """A page of the book that is made from the programs. CAI_BLESS=1 writes it."""
+    path = ROOT / "docs/src" / page
+    if os.environ.get("CAI_BLESS"):
+        path.write_text(text)
+    assert path.read_text() == text, f"{page} is stale: CAI_BLESS=1 build/venv/bin/python -m pytest -k generated tests/python"
+
+
+def test_generated_page_of_rules(conformance):
+    text = "# Rules of the driver\n\nWhat the conformance suite states and checks, on the simulated driver and, with "
+    text += "`make gpu-test`, on a real one. Sources:\nnames of functions mean their documentation in cuda.h; "
+    text += "\"synchronization\" is the chapter on API synchronization behavior, \"capture\"\nthat on stream capture; "
+    text += "\"observed\" is what was seen on real drivers, \"undocumented\" what nobody\nsays. Some rules only note what they see.\n"
+    theme = None
+    for line in sorted(sim("--races=off", "--", conformance, "list").stdout.splitlines(), key=lambda l: l.split("/")[0]):
+        name, rule, source = re.fullmatch(r"(\S+): (.*) \[(.*)\]", line).groups()
+        if name.split("/")[0] != theme:
+            theme = name.split("/")[0]
+            text += f"\n## {theme}\n\n| rule | | source |\n|---|---|---|\n"
+        text += f"| {name.split('/')[1]} | {rule} | {source} |\n"
+    generated("driver_rules.md", text)
+
+
+def test_generated_page_of_entry_points():
+    rows = [
+        re.fullmatch(r"(\S+) \((\S+) since (\S+)\): (.*)", line).groups()
+        for line in run(BUILT / "cuda-sim", "entries").stdout.splitlines()
+    ]
+    simulated = [row for row in rows if row[3] == "simulated"]
+    assert len(simulated) >= 300
+    text = "# Entry points\n\nEvery function of the driver that cuda.h of CUDA 12.9 and 13.5 declares, in each of its forms. "
+    text += "All can be linked and found;\nthose without a mark answer \"not supported\", and are counted. "
+    text += f"{len(simulated)} of {len(rows)} are simulated.\n\n| symbol | since | simulated |\n|---|---|---|\n"
+    text += "".join(f"| {symbol} | {since} | {'yes' if state == 'simulated' else ''} |\n" for symbol, _, since, state in rows)
+    generated("entry_points.md", text)
+
+
 def test_conformance_can_fail(conformance):
     """A driver that breaks a rule is found out."""
     done = sim("--races=off", "--fail=cuEventQuery=999", "--", conformance, "run", "events/never_recorded", check=False)

@@ -4,11 +4,13 @@ and the figures' table has the rows that the bench prints."""
 import pathlib
 import re
 import subprocess
+import sysconfig
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = ROOT / "docs/src"
+NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(BOOK.glob("*.md"))]
 
 
@@ -16,7 +18,7 @@ def programs():
     """Blocks of C and C++ that include the headers, and so claim to be whole."""
     for page in PAGES:
         for language, text in re.findall(r"```(c|cpp)\n(.*?)```", page.read_text(), re.S):
-            if "#include <cai/" in text:
+            if re.search("#include <(cai/|cudasim)", text):
                 yield pytest.param(language, text, id=f"{page.stem}-{language}")
 
 
@@ -25,7 +27,8 @@ def test_programs_compile(tmp_path, language, text):
     source = tmp_path / f"program.{language}"
     source.write_text(text)
     compiler = ["gcc", "-std=c99"] if language == "c" else ["g++", "-std=c++17", "-Wno-unused-but-set-variable"]
-    command = [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "include", "-c", source]
+    headers = ["-I", ROOT / "include", "-I", ROOT / "cuda-sim/include", "-isystem", NVIDIA]
+    command = [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", *headers, "-c", source]
     done = subprocess.run([*command, "-o", tmp_path / "program.o"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -38,7 +41,7 @@ def test_there_are_programs():
 def test_links(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         assert "://" in target or (page.parent / target).exists(), target
-    for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|abi)/[\w./-]+)`", page.read_text()):
+    for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
         assert (ROOT / file).exists(), file
 
 
