@@ -141,6 +141,24 @@ RULE(capture, a_query_in_another_thread_when_local, "A thread-local capture does
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
+static void *synchronize_stream(void *data) {
+    (void)data;
+    OK(cuCtxSetCurrent(ctx));
+    from_thread = cuStreamSynchronize(shared_stream);
+    return NULL;
+}
+
+RULE(capture, a_synchronize_in_another_thread,
+     "Another thread waits for another stream during a global capture", "undocumented") {
+    pthread_t thread;
+    shared_stream = stream(CU_STREAM_NON_BLOCKING);
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    OK(pthread_create(&thread, NULL, synchronize_stream, NULL));
+    OK(pthread_join(thread, NULL));
+    OBSERVE("the wait", from_thread);
+    OBSERVE("the capture", status(a));
+}
+
 static void *end_elsewhere(void *data) {
     CUgraph graph;
     (void)data;

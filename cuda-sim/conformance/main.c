@@ -186,9 +186,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; ++i) {
         const char *result = run_apart("/proc/self/exe", &rules[i], text, sizeof text);
         printf("%-10s %s/%s\n%s", result, rules[i].theme, rules[i].name,
-               strcmp(result, "ok") == 0 ? "" : text);
+               strcmp(result, "ok") == 0 && strcmp(rules[i].theme, "timing") != 0 ? "" : text);
+        const int noted = strcmp(rules[i].theme, "undefined") == 0;
         skipped += strcmp(result, "skip") == 0;
-        bad += strcmp(result, "ok") != 0 && strcmp(result, "skip") != 0;
+        bad += !noted && strcmp(result, "ok") != 0 && strcmp(result, "skip") != 0;
         if (json != NULL) {
             const char *fields[][2] = {{"theme", rules[i].theme}, {"name", rules[i].name},
                                        {"rule", rules[i].rule},   {"source", rules[i].source},

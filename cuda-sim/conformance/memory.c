@@ -463,3 +463,64 @@ RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared e
     OK(cuMemcpyDtoH(&back, p + N - 1, 1));
     EXPECT(back, 43);
 }
+
+struct pool_message {
+    CUmemPoolPtrExportData pointer;
+};
+
+RULE(ipc, pools, "Another process uses memory of a pool by its shared handle", "cuMemPoolImportPointer") {
+    const char *role = getenv("CONFORMANCE_POOL");
+    if (role != NULL) {
+        int input, file;
+        EXPECT(sscanf(role, "%d %d", &input, &file), 2);
+        struct pool_message message;
+        EXPECT(read(input, &message, sizeof message), sizeof message);
+        CUmemoryPool pool = NULL;
+        CUdeviceptr p = 0;
+        char back = 0;
+        CUstream a = stream(CU_STREAM_NON_BLOCKING);
+        OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)file,
+                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+        OK(cuMemPoolImportPointer(&p, pool, &message.pointer));
+        OK(cuMemcpyDtoHAsync(&back, p + N - 1, 1, a));
+        EXPECT(back, 11);
+        OK(cuMemFreeAsync(p, a));
+        OK(cuStreamSynchronize(a));
+        EXPECT(cuMemAllocFromPoolAsync(&p, N, pool, a), CUDA_ERROR_INVALID_VALUE);
+        return;
+    }
+    CUmemPoolProps props;
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemoryPool pool;
+    int file = -1, fds[2];
+    char text[32];
+    OK(pipe(fds));
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemPoolExportToShareableHandle(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    // It has to outlive exec.
+    const int kept = dup(file);
+    snprintf(text, sizeof text, "%d %d", fds[0], kept);
+    setenv("CONFORMANCE_POOL", text, 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "conformance", "run", "ipc/pools", (char *)NULL);
+        _exit(126);
+    }
+    struct pool_message message;
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = 0;
+    OK(cuMemAllocFromPoolAsync(&p, N, pool, a));
+    OK(cuMemsetD8Async(p, 11, N, a));
+    OK(cuStreamSynchronize(a));
+    OK(cuMemPoolExportPointer(&message.pointer, p));
+    EXPECT(write(fds[1], &message, sizeof message), sizeof message);
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0), child);
+    EXPECT(status, 0);
+    OK(cuMemFreeAsync(p, a));
+    OK(cuStreamSynchronize(a));
+    OK(cuMemPoolDestroy(pool));
+}

@@ -267,13 +267,13 @@ RULE(events, across_devices, "A stream of one device waits for an event of anoth
 
 static int seen[8], seen_count;
 static pthread_t host_thread;
-static int inside = -1;
+static int answer_inside = -1;
 
 static void CUDA_CB note(void *data) {
     seen[seen_count++] = (int)(intptr_t)data;
     host_thread = pthread_self();
     int n;
-    inside = cuDeviceGetCount(&n);
+    answer_inside = cuDeviceGetCount(&n);
 }
 
 static void CUDA_CB note_callback(CUstream of, CUresult status, void *data) {
@@ -303,9 +303,65 @@ RULE(host_functions, no_calls_inside, "Inside, the driver may not be called", "c
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuLaunchHostFunc(a, note, NULL));
     OK(cuStreamSynchronize(a));
-    OBSERVE("cuDeviceGetCount inside", inside);
+    OBSERVE("cuDeviceGetCount inside", answer_inside);
 }
 
 RULE(host_functions, null, "A host function must be given", "cuLaunchHostFunc") {
     EXPECT(cuLaunchHostFunc(stream(0), NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+// --- undefined ---
+// Using a handle after its object is gone is the program's mistake; whatever happens is only noted.
+
+RULE(undefined, id_of_a_destroyed_stream, "What the id of a destroyed stream is", "undocumented") {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    unsigned long long id = 0;
+    OK(cuStreamDestroy(a));
+    OBSERVE("cuStreamGetId", cuStreamGetId(a, &id));
+}
+
+RULE(undefined, waiting_for_a_destroyed_stream, "What waiting for a destroyed stream answers",
+     "undocumented") {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamDestroy(a));
+    OBSERVE("cuStreamSynchronize", cuStreamSynchronize(a));
+}
+
+RULE(undefined, recording_a_destroyed_event, "What recording a destroyed event answers", "undocumented") {
+    CUevent e = event();
+    OK(cuEventDestroy(e));
+    OBSERVE("cuEventRecord", cuEventRecord(e, stream(CU_STREAM_NON_BLOCKING)));
+}
+
+// --- green contexts ---
+
+RULE(green_contexts, events, "Events of the primary context on streams of a green one, and back",
+     "undocumented") {
+#if CUDA_VERSION >= 12080
+    CUdevResource all;
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    CUcontext inside, popped;
+    CUstream on_green;
+    CUevent e = event(), of_green;
+    if (cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS ||
+        cuDevResourceGenerateDesc(&desc, &all, 1) != CUDA_SUCCESS ||
+        cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM) != CUDA_SUCCESS) {
+        skip("no green contexts");
+    }
+    OK(cuGreenCtxStreamCreate(&on_green, green, CU_STREAM_NON_BLOCKING, 0));
+    OBSERVE("an event of the primary context", cuEventRecord(e, on_green));
+    OK(cuCtxFromGreenCtx(&inside, green));
+    OK(cuCtxPushCurrent(inside));
+    of_green = event();
+    OK(cuCtxPopCurrent(&popped));
+    OBSERVE("an event of the green context", cuEventRecord(of_green, on_green));
+    OBSERVE("on a stream of the primary one", cuEventRecord(of_green, stream(CU_STREAM_NON_BLOCKING)));
+    OBSERVE("a blocking stream in it", cuGreenCtxStreamCreate(&on_green, green, CU_STREAM_DEFAULT, 0));
+    OK(cuStreamWaitEvent(stream(CU_STREAM_NON_BLOCKING), of_green, 0));
+    OK(cuGreenCtxDestroy(green));
+    OBSERVE("a stream of a destroyed one", cuStreamQuery(on_green));
+#else
+    skip("an old header");
+#endif
 }

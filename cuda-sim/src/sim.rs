@@ -224,6 +224,7 @@ pub struct Pool {
     pub access: HashMap<i32, i32>,
     pub host: bool,
     pub default: bool,
+    pub imported: bool,
     pub handle_types: i32,
 }
 

@@ -142,6 +142,131 @@ def test_conformance_can_fail(conformance):
     assert done.returncode == 1 and "found 999, expected 0" in done.stdout
 
 
+KERNELS = r"""
+#include <cuda.h>
+#include <cudasim.h>
+#include <stdio.h>
+#include <string.h>
+#define OK(call) do { int r = (int)(call); if (r) { printf("%s = %d\\n", #call, r); return 3; } } while (0)
+
+static void add_run(const cudasim_grid *grid, void **args) {
+    float *to = *(float **)args[0];
+    const float *from = *(const float **)args[1];
+    const unsigned n = grid->grid[0] * grid->block[0];
+    for (unsigned i = 0; i < n && i < *(unsigned *)args[2]; ++i) to[i] += from[i];
+}
+static size_t add_accesses(const cudasim_grid *grid, void **args, cudasim_access *out, size_t room) {
+    const uint64_t bytes = *(unsigned *)args[2] * sizeof(float);
+    (void)grid;
+    if (room >= 2) {
+        out[0] = (cudasim_access){.address = *(uint64_t *)args[0], .nbytes = bytes, .mode = CUDASIM_READ | CUDASIM_WRITE};
+        out[1] = (cudasim_access){.address = *(uint64_t *)args[1], .nbytes = bytes, .mode = CUDASIM_READ};
+    }
+    return 2;
+}
+static void fail_run(const cudasim_grid *grid, void **args) { (void)grid; (void)args; cudasim_fail_kernel(700); }
+static const size_t sizes[] = {8, 8, 4};
+static const cudasim_kernel kernels[] = {{"add", add_run, add_accesses, 3, sizes}, {"fail", fail_run, NULL, 0, NULL}};
+
+int main(void) {
+    CUcontext context; CUmodule module; CUfunction add, fail, none; CUstream a; CUdeviceptr p, q;
+    cudasim_register(kernels, 2);
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuModuleLoadData(&module, "any image"));
+    OK(cuModuleGetFunction(&add, module, "add"));
+    OK(cuModuleGetFunction(&fail, module, "fail"));
+    if (cuModuleGetFunction(&none, module, "none") != CUDA_ERROR_NOT_FOUND) return 4;
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&p, 400)); OK(cuMemAlloc(&q, 400));
+    float host[100];
+    OK(cuMemsetD32Async(p, 0x3f800000, 100, a)); OK(cuMemsetD32Async(q, 0x40000000, 100, a));
+    unsigned n = 100;
+    void *args[] = {&p, &q, &n};
+    OK(cuLaunchKernel(add, 4, 1, 1, 32, 1, 1, 0, a, args, NULL));
+    struct { CUdeviceptr to, from; unsigned n; } packed = {p, q, 50};
+    size_t size = sizeof packed;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    OK(cuLaunchKernel(add, 4, 1, 1, 32, 1, 1, 0, a, NULL, extra));
+    n = 0; /* copied at the launch */
+    memset(&packed, 0, sizeof packed);
+    OK(cuMemcpyDtoHAsync(host, p, sizeof host, a));
+    OK(cuStreamSynchronize(a));
+    if (host[0] != 5 || host[99] != 3) { printf("%f %f\\n", host[0], host[99]); return 5; }
+    if (cuLaunchKernel(add, 0, 1, 1, 32, 1, 1, 0, a, args, NULL) != CUDA_ERROR_INVALID_VALUE) return 6;
+    if (cuLaunchKernel(add, 1, 1, 1, 2048, 1, 1, 0, a, args, NULL) != CUDA_ERROR_INVALID_VALUE) return 7;
+    char report[4096];
+    if (cudasim_races() != 0) return 8;
+    n = 100;
+    OK(cuLaunchKernel(add, 4, 1, 1, 32, 1, 1, 0, NULL, args, NULL));
+    OK(cuLaunchKernel(add, 4, 1, 1, 32, 1, 1, 0, a, args, NULL));
+    if (cudasim_take_report(report, sizeof report) == 0 || strstr(report, "by add,") == NULL) return 9;
+    /* A kernel that fails takes its context with it. */
+    OK(cuCtxSynchronize());
+    OK(cuLaunchKernel(fail, 1, 1, 1, 1, 1, 1, 0, a, NULL, NULL));
+    if (cuCtxSynchronize() != CUDA_ERROR_ILLEGAL_ADDRESS) return 10;
+    if (cuMemFree(p) != CUDA_ERROR_ILLEGAL_ADDRESS) return 11;
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_kernels(driver, tmp_path, schedule):
+    (tmp_path / "kernels.c").write_text(KERNELS)
+    program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
+    done = sim(f"--schedule={schedule}", "--", program, check=False)
+    assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+RUNTIME = r"""
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
+#define OK(call) do { cudaError_t r = (call); if (r) { printf("%s = %s\\n", #call, cudaGetErrorName(r)); return 3; } } while (0)
+int main(int argc, char **argv) {
+    cudaStream_t a, b; cudaEvent_t e; char *p, *q, host[1000]; struct cudaDeviceProp prop; int n; (void)argv;
+    OK(cudaGetDeviceCount(&n)); OK(cudaGetDeviceProperties(&prop, 0));
+    if (n < 1 || prop.major != 9 || prop.totalGlobalMem != (size_t)8 << 30) return 4;
+    OK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking)); OK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    OK(cudaMalloc((void **)&p, sizeof host)); OK(cudaMallocAsync((void **)&q, sizeof host, a));
+    OK(cudaMemsetAsync(p, 7, sizeof host, a)); OK(cudaMemcpyAsync(q, p, sizeof host, cudaMemcpyDeviceToDevice, a));
+    OK(cudaEventRecord(e, a));
+    if (argc == 1) OK(cudaStreamWaitEvent(b, e, 0));
+    OK(cudaMemcpyAsync(host, q, sizeof host, cudaMemcpyDeviceToHost, b));
+    if (argc == 1 && host[999] != 7) return 5;
+    struct cudaPointerAttributes attributes;
+    OK(cudaPointerGetAttributes(&attributes, p + 5));
+    if (attributes.type != cudaMemoryTypeDevice || attributes.device != 0) return 6;
+    OK(cudaPointerGetAttributes(&attributes, host));
+    if (attributes.type != cudaMemoryTypeUnregistered) return 7;
+    cudaGraph_t graph; cudaGraphExec_t exec;
+    OK(cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal)); OK(cudaMemsetAsync(p, 8, sizeof host, a));
+    OK(cudaStreamEndCapture(a, &graph)); OK(cudaGraphInstantiate(&exec, graph, 0)); OK(cudaGraphLaunch(exec, a));
+    OK(cudaMemcpyAsync(host, p, sizeof host, cudaMemcpyDeviceToHost, a)); OK(cudaStreamSynchronize(a));
+    if (host[0] != 8) return 8;
+    if (cudaMalloc((void **)&p, (size_t)1 << 60) != cudaErrorMemoryAllocation) return 9;
+    if (cudaGetLastError() != cudaErrorMemoryAllocation || cudaGetLastError() != cudaSuccess) return 10;
+    OK(cudaStreamSynchronize(b)); OK(cudaFreeAsync(q, a)); OK(cudaDeviceSynchronize());
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("major", ["12", "13"])
+def test_runtime_library(tmp_path, major):
+    """A program written for the runtime library, with NVIDIA's header, linked with the stand-in."""
+    (tmp_path / "runtime.c").write_text(RUNTIME)
+    run(
+        "gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-isystem", HEADERS[major], "-isystem", HEADERS["13"],
+        tmp_path / "runtime.c", "-o", tmp_path / "runtime", BUILT / f"libcudart.so.{major}",
+    )  # fmt: skip
+    for schedule in SCHEDULES:
+        done = sim("--runtime", f"--schedule={schedule}", "--", tmp_path / "runtime", check=False)
+        assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+        assert sim("--runtime", f"--schedule={schedule}", "--", tmp_path / "runtime", "race", check=False).returncode == 66
+
+
 def test_registered_memory_with_another_address(conformance):
     done = sim("--races=off", "--register=shifted", "--", conformance, "run", "attributes/registered")
     assert "observed the same address 0" in done.stdout

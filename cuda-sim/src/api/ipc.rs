@@ -23,17 +23,16 @@ fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
     put(to, handle.bytes())
 }
 
-fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32) -> Result {
-    let context = sim.current_context()?;
-    if flags & !1 != 0 || to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
-    let parsed = Handle::parse(&handle.0, ipc::MEMORY)?;
-    // A process cannot open what it exported itself. [cuIpcOpenMemHandle]
-    if parsed.pid == std::process::id() {
-        return Err(Code::INVALID_CONTEXT);
-    }
-    let (fd, parsed) = ipc::open(&handle.0, ipc::MEMORY)?;
+/// Maps memory of another process, which its handle names.
+pub fn import(
+    sim: &mut Sim,
+    handle: &[u8; 64],
+    device: i32,
+    context: u64,
+    pool: u64,
+    label: &'static str,
+) -> Result<u64> {
+    let (fd, parsed) = ipc::open(handle, ipc::MEMORY)?;
     // The file is mapped whole pages at a time; allocations begin anywhere in them.
     let page = parsed.offset & !4095;
     let skipped = parsed.offset - page;
@@ -41,19 +40,26 @@ fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32)
     // SAFETY: the mapping keeps the file.
     unsafe { libc::close(fd) };
     let base = mapped? + skipped;
+    let size = parsed.size;
+    enter(
+        sim,
+        New { kind: Kind::Imported, base, host: base, size, device, context, pool, flags: 0, block: None },
+        label,
+    );
+    Ok(base)
+}
+
+fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32) -> Result {
+    let context = sim.current_context()?;
+    if flags & !1 != 0 || to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // A process cannot open what it exported itself. [cuIpcOpenMemHandle]
+    if Handle::parse(&handle.0, ipc::MEMORY)?.pid == std::process::id() {
+        return Err(Code::INVALID_CONTEXT);
+    }
     let device = sim.context(context)?.device;
-    let new = New {
-        kind: Kind::Imported,
-        base,
-        host: base,
-        size: parsed.size,
-        device,
-        context,
-        pool: 0,
-        flags: 0,
-        block: None,
-    };
-    enter(sim, new, "cuIpcOpenMemHandle");
+    let base = import(sim, &handle.0, device, context, 0, "cuIpcOpenMemHandle")?;
     put(to, base)
 }
 

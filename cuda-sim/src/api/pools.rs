@@ -72,6 +72,10 @@ fn allocate(
     let device = sim.core_mut(core).device;
     let pool = pool.unwrap_or(sim.devices[device as usize].current_pool);
     let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?.device;
+    if sim.pools.get(pool).is_some_and(|pool| pool.imported) {
+        // Nothing can be allocated from the pool of another process. [cuMemPoolImportFromShareableHandle]
+        return Err(Code::INVALID_VALUE);
+    }
     if sim.core_mut(core).lane.is_some() {
         // Memory of graphs has addresses that are fixed at the launch; nobody asked for it yet.
         return Err(Code::NOT_SUPPORTED);
@@ -104,7 +108,7 @@ fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
         return Err(Code::NOT_SUPPORTED);
     }
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
-    if !matches!(found.kind, Kind::Pool | Kind::Device) {
+    if !matches!(found.kind, Kind::Pool | Kind::Device | Kind::Imported) {
         return Err(Code::INVALID_VALUE);
     }
     sim.forbid_legacy(core)?;
@@ -223,6 +227,44 @@ api! {
         let own = if location.id == pool.device { 3 } else { 0 };
         let found = pool.access.get(&location.id).copied().unwrap_or(own);
         put(flags, found)
+    }
+    fn cuMemPoolExportToShareableHandle(to: *mut c_void, pool: u64, kind: i32, flags: u64) |sim| {
+        let found = pool_of(sim, pool)?;
+        if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        // The file says which device; the memory comes with each pointer.
+        let device = found.device;
+        // SAFETY: plain system calls on a file of our own.
+        let fd = unsafe {
+            let fd = libc::memfd_create(c"cuda-sim pool".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 || libc::pwrite(fd, (&raw const device).cast(), 4, 0) != 4 {
+                return Err(Code::OPERATING_SYSTEM);
+            }
+            fd
+        };
+        put(to.cast::<i32>(), fd)
+    }
+    fn cuMemPoolImportFromShareableHandle(to: *mut u64, handle: u64, kind: i32, flags: u64) |sim| {
+        let mut device = -1i32;
+        // SAFETY: reads four bytes of whatever file that is.
+        let read = unsafe { libc::pread(handle as i32, (&raw mut device).cast(), 4, 0) };
+        if to.is_null() || kind != 1 || flags != 0 || read != 4 {
+            return Err(Code::INVALID_VALUE);
+        }
+        super::devices::check(sim, device)?;
+        let pool = sim.pools.insert(Pool { device, imported: true, ..Pool::default() });
+        put(to, pool)
+    }
+    fn cuMemPoolImportPointer(to: *mut u64, pool: u64, data: *const [u8; 64]) |sim| {
+        let data = get(data)?;
+        let found = pool_of(sim, pool)?;
+        if to.is_null() || !found.imported {
+            return Err(Code::INVALID_VALUE);
+        }
+        let device = found.device;
+        let base = super::ipc::import(sim, &data, device, 0, pool, "cuMemPoolImportPointer")?;
+        put(to, base)
     }
     fn cuMemPoolExportPointer(data: *mut [u8; 64], address: u64) |sim| {
         let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Pool).ok_or(Code::INVALID_VALUE)?;
