@@ -97,7 +97,7 @@ fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
     let moment = sim.freeing(label);
     let allocation = sim.end_allocation(base, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
     if let Some(pool) = sim.pools.get_mut(allocation.pool) {
-        pool.used -= allocation.size;
+        pool.used = pool.used.saturating_sub(allocation.size);
     }
     sim.give_back(&allocation);
     Ok(())

@@ -119,7 +119,8 @@ fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
     let moment = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread)));
     let allocation = sim.end_allocation(address, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
     if let Some(pool) = sim.pools.get_mut(allocation.pool) {
-        pool.used -= allocation.size;
+        // Memory of another process was never counted here.
+        pool.used = pool.used.saturating_sub(allocation.size);
     }
     let Some((arena, size)) = allocation.block else { return Ok(()) };
     let id = sim.id();
