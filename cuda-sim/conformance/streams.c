@@ -306,6 +306,39 @@ RULE(host_functions, no_calls_inside, "Inside, the driver may not be called", "c
     OBSERVE("cuDeviceGetCount inside", answer_inside);
 }
 
+static atomic_int told;
+static void CUDA_CB tell(void *data) {
+    (void)data;
+    atomic_store(&told, 1);
+}
+
+RULE(host_functions, without_a_call, "They run also when nobody calls the driver", "cuLaunchHostFunc") {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuMemsetD8Async(device(N), 1, N, a));
+    OK(cuLaunchHostFunc(a, tell, NULL));
+    for (int i = 0; i < 10000 && !atomic_load(&told); ++i) {
+        usleep(1000);
+    }
+    EXPECT(atomic_load(&told), 1);
+}
+
+RULE(streams, values_in_memory, "A stream waits until a number in memory is large enough",
+     "cuStreamWaitValue32") {
+    void *host;
+    CUdeviceptr p = 0;
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuMemHostAlloc(&host, 64, CU_MEMHOSTALLOC_DEVICEMAP));
+    OK(cuMemHostGetDevicePointer(&p, host, 0));
+    atomic_uint *number = host;
+    atomic_store(number, 0);
+    OK(cuStreamWaitValue32(a, p, 5, CU_STREAM_WAIT_VALUE_GEQ));
+    OK(cuStreamWriteValue32(a, p + 4, 7, CU_STREAM_WRITE_VALUE_DEFAULT));
+    EXPECT(cuStreamQuery(a), CUDA_ERROR_NOT_READY);
+    atomic_store(number, 5);
+    OK(cuStreamSynchronize(a));
+    EXPECT(atomic_load(number + 1), 7);
+}
+
 RULE(host_functions, null, "A host function must be given", "cuLaunchHostFunc") {
     EXPECT(cuLaunchHostFunc(stream(0), NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }

@@ -41,6 +41,7 @@ pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, 
         return Code::NOT_PERMITTED.0;
     }
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
+    sim.touched += 1;
     if let Err(code) = inject(&mut sim, symbol) {
         return code.0;
     }

@@ -266,6 +266,9 @@ pub struct Sim {
     pub every_call: u64,
     guards: u32,
     waiting: u32,
+    /// Grows with every call, so that a program that waits without calling is noticed.
+    pub touched: u64,
+    patience: bool,
     pub executed: u64,
     names: std::collections::HashSet<&'static str>,
 }
@@ -376,6 +379,8 @@ impl Sim {
             every_call: 0,
             guards: 0,
             waiting: 0,
+            touched: 0,
+            patience: false,
             executed: 0,
             names: Default::default(),
             config,
@@ -824,6 +829,10 @@ impl Sim {
 
     /// Gives the schedule its chance.
     pub fn after_enqueue(sim: &mut Locked, core: CoreRef) {
+        if !sim.patience && sim.config.schedule != Schedule::Threads {
+            sim.patience = true;
+            let _ = std::thread::Builder::new().name("cuda-sim".to_owned()).spawn(go_on_unasked);
+        }
         match sim.config.schedule {
             Schedule::Eager => Self::run_ready(sim, core),
             Schedule::Lazy => {}
@@ -1229,6 +1238,26 @@ fn work_on(core: CoreRef, wake: &Condvar) {
             sim.wait(wake, Some(Duration::from_millis(1)));
         } else {
             sim.wait(wake, None);
+        }
+    }
+}
+
+/// A program may wait for the device without a call: for a host function, or for a value in memory. When nobody
+/// has called for a quarter of a second, the device gets on by itself, one operation at a time.
+fn go_on_unasked() {
+    const STEP: Duration = Duration::from_millis(25);
+    const PATIENCE: u32 = 10;
+    let (mut seen, mut quiet) = (0, 0);
+    loop {
+        std::thread::sleep(STEP);
+        if EXITED.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(mut sim) = lock() else { return };
+        quiet = if sim.touched == seen { quiet + 1 } else { 0 };
+        seen = sim.touched;
+        if quiet >= PATIENCE {
+            while sim.touched == seen && !EXITED.load(Ordering::Acquire) && Sim::run_any(&mut sim) {}
         }
     }
 }
