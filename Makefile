@@ -13,7 +13,7 @@ PY   := $(BIN)/python
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
-.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install lib sim fuzz clean FORCE
+.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install install-sim lib sim fuzz clean FORCE
 
 all: lib
 
@@ -136,6 +136,18 @@ install: $(VENV)/ready
 	    -DCAI_CARGO_TARGET_DIR="$(CURDIR)/target" >/dev/null
 	$(BIN)/cmake --build build/install
 	DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/install
+
+# The simulated driver, for use elsewhere: bin/cuda-sim, its libraries in lib/cuda-sim, include/cudasim.h.
+install-sim: sim
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver" \
+	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"
+	install target/release/cuda-sim "$(DESTDIR)$(PREFIX)/bin"
+	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
+	install target/release/libcudasim_threads.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
+	install target/release/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
+	ln -sf libcuda.so.1 "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so"
+	install target/release/runtime/libcudart.so.12 target/release/runtime/libcudart.so.13 \
+	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"
 
 # One plug-in exports a .npy file in several forms, another checks and reads them: `make demo NPY=your.npy`.
 NPY ?= examples-c/demo/data/temperatures.npy

@@ -130,15 +130,16 @@ impl Mappings {
 
     /// Sets what may be done with all mappings in a range, which they must fill.
     pub fn set_access(&mut self, address: u64, size: u64, device: i32, access: i32) -> Result {
+        let end = address.checked_add(size).ok_or(Code::INVALID_VALUE)?;
         let mut at = address;
-        while at < address + size {
+        while at < end {
             let mapping = self.mapped.get(&at).ok_or(Code::INVALID_VALUE)?;
             at += mapping.size;
         }
-        if at != address + size {
+        if at != end {
             return Err(Code::INVALID_VALUE);
         }
-        for (base, mapping) in self.mapped.range_mut(address..address + size) {
+        for (base, mapping) in self.mapped.range_mut(address..end) {
             mapping.access.insert(device, access);
             let most = mapping.access.values().copied().max().unwrap_or(0);
             let protection = match most {

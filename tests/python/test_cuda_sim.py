@@ -444,6 +444,49 @@ def test_found_by_library_path_alone(race, driver):
     assert done.returncode == 7 and done.stdout == "5\n"
 
 
+NULLS = r"""
+import ctypes, sys
+cu = ctypes.CDLL("libcuda.so.1")
+assert cu.cuInit(0) == 0
+context = ctypes.c_void_p()
+assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+buffer = ctypes.create_string_buffer(4096)
+room = ctypes.addressof(buffer)
+# What is called as a function must be one.
+calls = ("HostFunc", "HostNode", "Callback", "cuUserObjectCreate", "cuInit")
+for name in sys.argv[1].split(","):
+    if not any(part in name for part in calls):
+        for arguments in ([0] * 11, [room] + [0] * 10, [0, room] + [0] * 9, [room] * 2 + [0] * 9, [room] * 3 + [0] * 8):
+            cu.cuCtxSetCurrent(context)
+            ctypes.memset(room, 0, len(buffer))
+            answer = getattr(cu, name)(*map(ctypes.c_uint64, arguments))
+            assert 0 <= answer < 999, (name, answer)
+"""
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_null_arguments(schedule):
+    """No function crashes or panics on NULL, whatever else it is given."""
+    names = ",".join(sorted({line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}))
+    sim("--races=warn", f"--schedule={schedule}", "--", sys.executable, "-c", NULLS, names)
+
+
+def test_installed(race, tmp_path):
+    """Installed elsewhere, moved, and read-only."""
+    run("make", "-C", ROOT, "install-sim", "PREFIX=/opt/sim", f"DESTDIR={tmp_path}/stage", timeout=300)
+    shutil.move(tmp_path / "stage/opt/sim", tmp_path / "moved")
+    command = tmp_path / "moved/bin/cuda-sim"
+    for folder in ("bin", "lib/cuda-sim", "lib/cuda-sim/driver"):
+        (tmp_path / "moved" / folder).chmod(0o555)
+    assert run(command, "run", "--", race, check=False).returncode == 66
+    assert run(command, "run", "--without=cuMemAllocAsync", "--", race, "wait", check=False).returncode == 7
+    folder = pathlib.Path(run(command, "libdir").stdout.strip()).resolve()
+    assert folder == (tmp_path / "moved/lib/cuda-sim/driver").resolve()
+    assert (tmp_path / "moved/include/cudasim.h").exists()
+    loaded = run(command, "run", "--runtime", "--", "sh", "-c", "echo $LD_LIBRARY_PATH").stdout
+    assert "lib/cuda-sim/runtime" in loaded
+
+
 def test_wrong_options():
     for option in ("--races=maybe", "--schedule=soon", "--devices=many", "--fail=cuInit", "--nonsense"):
         done = sim(option, "--", "true", check=False)

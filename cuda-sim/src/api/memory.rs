@@ -131,7 +131,8 @@ fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
         return Err(Code::INVALID_VALUE);
     }
     sim.forbid_while_capturing()?;
-    if sim.memory.find(address).is_some() || sim.memory.find(address + size - 1).is_some() {
+    let last = address.checked_add(size - 1).ok_or(Code::INVALID_VALUE)?;
+    if sim.memory.find(address).is_some() || sim.memory.find(last).is_some() {
         return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
     }
     let device = sim.context(context)?.device;

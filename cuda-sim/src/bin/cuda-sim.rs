@@ -59,7 +59,7 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
         Some("run") => run_program(&arguments[1..]),
         Some("--missing") => list_missing(&arguments[1..]),
         Some("libdir") => {
-            println!("{}", library_folder(false)?.display());
+            println!("{}", library_folders(false)?[0].display());
             Ok(ExitCode::SUCCESS)
         }
         Some("entries") => {
@@ -85,23 +85,38 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     }
 }
 
-/// The folder of this program, where the libraries lie beside it, or in `../lib` of an installation.
-fn beside(name: &str) -> Result<PathBuf, String> {
+/// A library by its name: of an installation in `../lib/cuda-sim`, otherwise beside this program, as cargo
+/// leaves them.
+fn library(name: &str) -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = program.parent().unwrap_or(Path::new("."));
-    let places = [folder.join(name), folder.join("../lib/cuda-sim").join(name)];
-    places
-        .into_iter()
-        .find(|path| path.exists())
-        .ok_or_else(|| format!("{name} is neither in {} nor in ../lib/cuda-sim", folder.display()))
+    let installed = folder.join("../lib/cuda-sim");
+    let places = [
+        installed.join("driver").join(name),
+        installed.join("runtime").join(name),
+        installed.join(name),
+        folder.join(name),
+    ];
+    let found = places.into_iter().find(|path| path.exists());
+    found.ok_or_else(|| format!("{name} is neither in {} nor in {}", installed.display(), folder.display()))
 }
 
-/// A folder in which the libraries have the names that programs ask for.
-fn library_folder(runtime: bool) -> Result<PathBuf, String> {
-    let driver = ["libcuda.so.1", "libcuda.so"]
-        .iter()
-        .find_map(|name| beside(name).ok())
-        .ok_or("libcuda.so is not built")?;
+/// The folders in which the libraries have the names that programs ask for.
+fn library_folders(runtime: bool) -> Result<Vec<PathBuf>, String> {
+    let parent = |path: PathBuf| path.parent().map_or(PathBuf::new(), Path::to_owned);
+    if let Ok(driver) = library("libcuda.so.1") {
+        let mut folders = vec![parent(driver)];
+        if runtime {
+            folders.push(parent(library("libcudart.so.13")?));
+        }
+        return Ok(folders);
+    }
+    linked_folder(runtime).map(|folder| vec![folder])
+}
+
+/// In a build tree: a folder with links of the right names.
+fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
+    let driver = library("libcuda.so")?;
     let folder = driver.parent().unwrap_or(Path::new(".")).join(if runtime {
         "cuda-sim-runtime"
     } else {
@@ -124,7 +139,7 @@ fn library_folder(runtime: bool) -> Result<PathBuf, String> {
     link(&driver, "libcuda.so")?;
     if runtime {
         for name in ["libcudart.so.12", "libcudart.so.13"] {
-            let library = beside(name)?;
+            let library = library(name)?;
             link(&library.canonicalize().map_err(fail)?, name)?;
         }
     }
@@ -253,7 +268,7 @@ fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
 
 fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
     let (name, arguments) = program.split_first().ok_or("which program?")?;
-    let mut folder = library_folder(options.runtime)?;
+    let mut folders = library_folders(options.runtime)?;
     let mut temporary = None;
     let mut hidden: Vec<String> = options.without.iter().flat_map(|name| symbols_of(name)).collect();
     if let Some(version) = options.version {
@@ -262,16 +277,18 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     hidden.sort();
     hidden.dedup();
     if !hidden.is_empty() {
-        folder = library_without(&folder, &hidden)?;
-        temporary = Some(folder.clone());
+        let own = library_without(&folders[0], &hidden)?;
+        temporary = Some(own.clone());
+        folders.insert(0, own);
     }
+    let path = folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
     let mut command = Command::new(name);
-    command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", &folder));
+    command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", Path::new(&path)));
     command.env("CUDASIM_RACES", "error").env("CUDASIM_SCHEDULE", "lazy");
     let mut preload: Vec<PathBuf> =
-        options.preload.iter().map(|name| beside(name)).collect::<Result<_, _>>()?;
+        options.preload.iter().map(|name| library(name)).collect::<Result<_, _>>()?;
     if options.threads_seen {
-        preload.push(beside("libcudasim_threads.so")?);
+        preload.push(library("libcudasim_threads.so")?);
         command.env("CUDASIM_HOST_THREADS", "seen");
     }
     if !preload.is_empty() {
