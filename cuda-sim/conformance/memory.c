@@ -524,3 +524,52 @@ RULE(ipc, pools, "Another process uses memory of a pool by its shared handle", "
     OK(cuStreamSynchronize(a));
     OK(cuMemPoolDestroy(pool));
 }
+
+RULE(ipc, recorded_by_the_other, "Whoever made a shared event waits for what the other process recorded",
+     "cuIpcOpenEventHandle") {
+    const char *role = getenv("CONFORMANCE_ANSWER");
+    char byte = 0;
+    if (role != NULL) {
+        int input, output;
+        EXPECT(sscanf(role, "%d %d", &input, &output), 2);
+        CUipcEventHandle handle;
+        EXPECT(read(input, &handle, sizeof handle), sizeof handle);
+        CUevent done;
+        CUstream a = stream(CU_STREAM_NON_BLOCKING);
+        OK(cuIpcOpenEventHandle(&done, handle));
+        close_gate(a);
+        OK(cuEventRecord(done, a));
+        EXPECT(write(output, &byte, 1), 1);
+        EXPECT(read(input, &byte, 1), 1);
+        open_gate();
+        OK(cuStreamSynchronize(a));
+        return;
+    }
+    int to[2], from[2];
+    char text[32];
+    CUevent done;
+    CUipcEventHandle handle;
+    OK(pipe(to));
+    OK(pipe(from));
+    snprintf(text, sizeof text, "%d %d", to[0], from[1]);
+    setenv("CONFORMANCE_ANSWER", text, 1);
+    OK(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    OK(cuIpcGetEventHandle(&handle, done));
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "conformance", "run", "ipc/recorded_by_the_other", (char *)NULL);
+        _exit(126);
+    }
+    EXPECT(write(to[1], &handle, sizeof handle), sizeof handle);
+    EXPECT(read(from[0], &byte, 1), 1);
+    EXPECT(cuEventQuery(done), CUDA_ERROR_NOT_READY);
+    CUstream b = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamWaitEvent(b, done, 0));
+    EXPECT(cuStreamQuery(b), CUDA_ERROR_NOT_READY);
+    EXPECT(write(to[1], &byte, 1), 1);
+    OK(cuEventSynchronize(done));
+    OK(cuStreamSynchronize(b));
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0), child);
+    EXPECT(status, 0);
+}

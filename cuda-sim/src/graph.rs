@@ -295,9 +295,9 @@ fn record_now(
 
 /// cuStreamWaitEvent.
 pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Result {
-    let (recorded, shared, imported) = {
+    let (recorded, shared, foreign) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
-        (found.recorded.clone(), found.shared.clone(), found.imported)
+        (found.recorded.clone(), found.shared.clone(), found.is_foreign())
     };
     let lane = sim.lane_of(core)?;
     if external {
@@ -336,7 +336,7 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
             }
             Ok(())
         }
-        Recorded::Never if !imported => {
+        Recorded::Never if !foreign => {
             if lane.is_none() {
                 sim.forbid_legacy(core)?;
                 sim.prepare(core);
@@ -350,7 +350,7 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
             }
             sim.forbid_legacy(core)?;
             sim.prepare(core);
-            let work = wait_now(sim, core, &recorded, shared.filter(|_| imported));
+            let work = wait_now(sim, core, &recorded, shared.filter(|_| foreign));
             // In the legacy stream also a wait that is over is something that blocking streams come after.
             let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
             if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
@@ -367,7 +367,7 @@ fn wait_now(
     sim: &mut Locked,
     core: CoreRef,
     recorded: &Recorded,
-    imported: Option<Arc<crate::ipc::SharedEvent>>,
+    foreign: Option<Arc<crate::ipc::SharedEvent>>,
 ) -> Option<Work> {
     let actor = sim.core_mut(core).actor;
     if let (Some(actor), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
@@ -375,7 +375,7 @@ fn wait_now(
     {
         checker.learn(actor, clock);
     }
-    wait_only(sim, recorded, imported)
+    wait_only(sim, recorded, foreign)
 }
 
 // --- capture ------------------------------------------------------------------------------------------------
@@ -692,7 +692,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
         Task::WaitEvent(event) => {
             let Some(found) = sim.events.get(*event) else { return };
             let (recorded, shared) =
-                (found.recorded.clone(), found.shared.clone().filter(|_| found.imported));
+                (found.recorded.clone(), found.shared.clone().filter(|_| found.is_foreign()));
             if let (Some(branch), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
                 (branch, &recorded, &mut sim.checker)
             {
@@ -707,8 +707,8 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
     }
 }
 
-fn wait_only(sim: &Sim, recorded: &Recorded, imported: Option<Arc<crate::ipc::SharedEvent>>) -> Option<Work> {
-    if let Some(event) = imported {
+fn wait_only(sim: &Sim, recorded: &Recorded, foreign: Option<Arc<crate::ipc::SharedEvent>>) -> Option<Work> {
+    if let Some(event) = foreign {
         let number = event.newest();
         return (!event.reached(number)).then_some(Work::WaitShared(event, number));
     }

@@ -31,10 +31,10 @@ fn context_error(sim: &Locked, context: u64) -> Result {
 fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
     refuse_captured(sim, event)?;
     let found = find(sim, event)?;
-    let (recorded, shared, imported, context) =
-        (found.recorded.clone(), found.shared.clone(), found.imported, found.context);
+    let (recorded, shared, foreign, context) =
+        (found.recorded.clone(), found.shared.clone(), found.is_foreign(), found.context);
     context_error(sim, context)?;
-    if let Some(shared) = shared.filter(|_| imported && matches!(recorded, Recorded::Never)) {
+    if let Some(shared) = shared.filter(|_| foreign) {
         let number = shared.newest();
         while wait && !shared.reached(number) {
             sim.unlocked(|| std::thread::sleep(std::time::Duration::from_micros(200)));
@@ -95,7 +95,7 @@ api! {
         }
         let device = sim.context(context)?.device;
         let shared = if flags & INTERPROCESS != 0 { Some(Arc::new(crate::ipc::SharedEvent::new()?)) } else { None };
-        let event = Event { context, device, flags, recorded: Recorded::Never, shared, imported: false };
+        let event = Event { context, device, flags, recorded: Recorded::Never, shared };
         let handle = sim.events.insert(event);
         put(to, handle)
     }

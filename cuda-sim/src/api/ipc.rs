@@ -94,7 +94,7 @@ api! {
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
         // Disabled timing, for several processes.
-        let event = Event { context, device, flags: 6, recorded: Recorded::Never, shared: Some(Arc::new(shared)), imported: true };
+        let event = Event { context, device, flags: 6, recorded: Recorded::Never, shared: Some(Arc::new(shared)) };
         let handle = sim.events.insert(event);
         put(to, handle)
     }

@@ -1,0 +1,226 @@
+//! What comes before what: the rules of the default streams, and what the checker is told. `unsafe`: none.
+
+use super::*;
+
+impl Sim {
+    /// The calling thread, as the checker knows it. Where nobody sees how host threads order themselves, they
+    /// count as one: ordered as their calls came.
+    pub fn host_actor(&mut self) -> Actor {
+        let number = thread_id();
+        if !self.config.threads_seen {
+            if let Some(actor) = self.one_host {
+                return actor;
+            }
+            let Some(checker) = &mut self.checker else { return 0 };
+            let actor = checker.actor(None, Who::Host { thread: u64::from(number) });
+            self.one_host = Some(actor);
+            return actor;
+        }
+        let thread = self.threads.entry(number).or_default();
+        if let Some(actor) = thread.actor {
+            return actor;
+        }
+        let Some(checker) = &mut self.checker else { return 0 };
+        let actor = checker.actor(None, Who::Host { thread: u64::from(number) });
+        thread.actor = Some(actor);
+        actor
+    }
+
+    /// The calling thread knows from here on what these streams did so far.
+    pub fn host_knows(&mut self, cores: &[CoreRef]) {
+        if self.checker.is_some() {
+            let host = self.host_actor();
+            for core in cores {
+                let actor = self.get(*core).and_then(|core| core.actor);
+                self.order_actors(actor, Some(host));
+            }
+        }
+    }
+
+    pub(super) fn this_thread_learns(&mut self, clock: Option<&Clock>) {
+        let host = self.host_actor();
+        if let (Some(clock), Some(checker)) = (clock, &mut self.checker) {
+            checker.learn(host, clock);
+        }
+    }
+
+    /// What a stream knows now.
+    pub fn knowledge(&mut self, actor: Option<Actor>) -> Option<Clock> {
+        Some(self.checker.as_mut()?.tell(actor?))
+    }
+
+    /// The legacy stream and whoever waits for the context still wait for a stream that is gone.
+    pub(super) fn remember_destroyed(&mut self, core: CoreRef, context: u64) {
+        let (kind, actor) = (self.core_mut(core).kind, self.core_mut(core).actor);
+        let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context)) else {
+            return;
+        };
+        let blocking = matches!(kind, CoreKind::Blocking | CoreKind::PerThread);
+        for (gone, counts) in context.gone.iter_mut().zip([blocking, true]) {
+            if counts {
+                let gone = *gone.get_or_insert_with(|| checker.actor(None, Who::Destroyed));
+                actor.iter().for_each(|actor| checker.order(*actor, gone));
+            }
+        }
+    }
+
+    /// The calling thread knows from here on all that a context was given.
+    pub fn host_knows_context(&mut self, context: u64) {
+        let all = self.cores_of(context);
+        self.host_knows(&all);
+        if self.checker.is_some() {
+            let host = self.host_actor();
+            let gone = self.contexts.get(context).and_then(|context| context.gone[1]);
+            self.order_actors(gone, Some(host));
+        }
+    }
+
+    pub(super) fn order_actors(&mut self, earlier: Option<Actor>, later: Option<Actor>) {
+        if let (Some(earlier), Some(later), Some(checker)) = (earlier, later, &mut self.checker) {
+            checker.order(earlier, later);
+        }
+    }
+
+    /// The rules of the default streams, for an operation that is about to be enqueued: the legacy stream waits
+    /// for all blocking ones of its context, and they for it.
+    pub fn default_stream_rules(&mut self, core: CoreRef) {
+        let (kind, handle, actor) = {
+            let found = self.core_mut(core);
+            (found.kind, found.context, found.actor)
+        };
+        match kind {
+            CoreKind::NonBlocking => {}
+            CoreKind::Legacy => {
+                let Some(context) = self.contexts.get_mut(handle) else { return };
+                let gone = context.gone[0];
+                let dirty = std::mem::take(&mut context.dirty);
+                self.order_actors(gone, actor);
+                for other in dirty {
+                    let Some(found) = self.get_mut(other) else { continue };
+                    found.dirty = false;
+                    self.wait_for_core(core, other);
+                }
+            }
+            CoreKind::Blocking | CoreKind::PerThread => {
+                let Some(context) = self.contexts.get(handle) else { return };
+                let legacy = context.legacy;
+                let Some(found) = self.get(legacy) else { return };
+                let (position, completed, theirs) = (found.enqueued, found.completed, found.actor);
+                if self.core_mut(core).legacy_seen < position {
+                    self.core_mut(core).legacy_seen = position;
+                    self.order_actors(theirs, actor);
+                    if completed < position {
+                        self.push(core, Work::Wait(legacy, position));
+                    }
+                }
+                if !self.core_mut(core).dirty {
+                    self.core_mut(core).dirty = true;
+                    if let Some(context) = self.contexts.get_mut(handle) {
+                        context.dirty.push(core);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What comes before every operation on a stream: the rules of the default streams, and that the calling
+    /// thread's past comes before it.
+    pub fn prepare(&mut self, core: CoreRef) {
+        self.default_stream_rules(core);
+        if self.checker.is_some() {
+            let host = self.host_actor();
+            let actor = self.core_mut(core).actor;
+            self.order_actors(Some(host), actor);
+        }
+    }
+
+    pub fn label(&mut self, name: &'static str) -> Cow<'static, str> {
+        match &self.thread().label {
+            None => Cow::Borrowed(name),
+            Some(label) => Cow::Owned(format!("{label} ({name})")),
+        }
+    }
+
+    /// Text that lives as long as the process: there are as many as the program has names.
+    pub fn interned(&mut self, text: &str) -> &'static str {
+        match self.names.get(text) {
+            Some(name) => name,
+            None => {
+                let name: &'static str = Box::leak(text.to_owned().into_boxed_str());
+                self.names.insert(name);
+                name
+            }
+        }
+    }
+
+    pub fn kernel_label(&mut self, function: u64) -> &'static str {
+        let name = self.functions.get(function).map(|function| function.name.to_string_lossy().into_owned());
+        name.map_or("a kernel", |name| self.interned(&name))
+    }
+
+    /// The accesses of an operation on a stream, judged.
+    pub fn check(&mut self, core: CoreRef, accesses: &[Access], label: &'static str) {
+        if self.checker.is_none() || accesses.is_empty() {
+            return;
+        }
+        let label = self.label(label);
+        let Some(actor) = self.core_mut(core).actor else { return };
+        let Some(checker) = &mut self.checker else { return };
+        let moment = checker.step(actor, label, u64::from(thread_id()));
+        self.check_at(&moment, accesses);
+    }
+
+    /// The same for what the calling thread does by itself.
+    pub fn check_host(&mut self, accesses: &[Access], label: Cow<'static, str>) -> Option<Moment> {
+        let host = self.host_actor();
+        let checker = self.checker.as_mut()?;
+        let moment = checker.host(host, label, u64::from(thread_id()));
+        self.check_at(&moment, accesses);
+        Some(moment)
+    }
+
+    /// The moment of a call that frees memory.
+    pub fn freeing(&mut self, label: &'static str) -> Option<Moment> {
+        let host = self.host_actor();
+        let label = self.label(label);
+        Some(self.checker.as_mut()?.host_frees(host, label, u64::from(thread_id())))
+    }
+
+    /// A synchronous call came back before its work on a stream is done.
+    pub fn synchronous_call(&mut self, core: CoreRef) {
+        let host = self.host_actor();
+        if let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &mut self.checker)
+        {
+            checker.order_before_free(actor, host);
+        }
+    }
+
+    pub fn check_at(&mut self, moment: &Moment, accesses: &[Access]) {
+        for access in accesses {
+            let access = self.memory.on_device(access);
+            let Some(checker) = &mut self.checker else { return };
+            let Some(allocation) = self.memory.find_mut(access.address) else { continue };
+            let place = allocation.place();
+            checker.access(&mut allocation.shadow, &place, &access, moment);
+        }
+    }
+
+    /// Waiting for the legacy stream waits for what it would wait for.
+    pub fn default_stream_rules_for_wait(&mut self, core: CoreRef) {
+        if self.core_mut(core).kind == CoreKind::Legacy {
+            self.default_stream_rules(core);
+            if self.config.schedule == Schedule::Threads {
+                self.wake_worker(core);
+            }
+        }
+    }
+
+    /// Says what was found since the last time, on stderr.
+    pub fn report_now(&mut self) {
+        if let Some(checker) = self.checker.as_mut().filter(|_| !self.config.print_at_exit) {
+            for text in checker.print() {
+                eprint!("{text}");
+            }
+        }
+    }
+}
