@@ -81,6 +81,11 @@ fn inject(sim: &mut Locked, symbol: &'static str) -> Result {
     Err(fault.code)
 }
 
+/// Writes to stderr, which may be closed: that is no reason to fail.
+pub fn say(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+}
+
 static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
 /// A function of the driver that is not simulated was called.

@@ -19,6 +19,7 @@
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
 
 use crate::results::{self, Code};
+use std::io::Write;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
@@ -69,8 +70,7 @@ impl Config {
     /// error must not look like a passing test.
     pub fn from_environment() -> Config {
         let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let bad =
-            |name: &str, value: &str| eprintln!("cuda-sim: {name}={value} is not understood and ignored");
+        let bad = not_understood;
         let flag = |name: &str| get(name).is_some_and(|value| value != "0");
         let number = |name: &str, default: u64| match get(name) {
             None => default,
@@ -123,6 +123,11 @@ impl Config {
             print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
         }
     }
+}
+
+/// stderr may be closed: that is no reason to fail.
+fn not_understood(name: &str, value: &str) {
+    let _ = writeln!(std::io::stderr(), "cuda-sim: {name}={value} is not understood and ignored");
 }
 
 /// `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call), `*:100=lost`.

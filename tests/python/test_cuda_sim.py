@@ -371,6 +371,20 @@ def test_exit_codes_and_report(race, tmp_path):
     assert any("race.c" in line for line in found["races"][0]["second"]["stack"])
 
 
+def test_report_of_several_processes(race, tmp_path):
+    report = tmp_path / "report.json"
+    report.write_text("of an earlier run\n")
+    done = sim(f"--report={report}", "--", "sh", "-c", '"$1" & "$1" wait; "$1"; wait', "sh", race, check=False)
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    assert sorted(line["count"] for line in lines) == [0, 1, 1] and len({line["process"] for line in lines}) == 3
+
+
+def test_stderr_may_be_closed(race):
+    done = sim("--", "sh", "-c", '"$1" 2>&-', "sh", race, check=False)
+    assert done.returncode == 66
+
+
 def test_random_schedules_repeat(race):
     def seen():
         return [sim("--races=off", f"--schedule=random:{seed}", "--", race, check=False).stdout for seed in range(30)]

@@ -33,7 +33,7 @@ cuda-sim: a simulated CUDA driver that finds races
         --runtime                   put the stand-ins of libcudart into the path, too
         --runtime=12|13             and load one of them first: for programs that carry their own
         --print=exit                print races when the program ends, not when they are found
-        --report=FILE               write what was found as JSON
+        --report=FILE               write what was found as JSON, one line for each process
 
     cuda-sim --missing [--] program [arguments]
         Runs a program and lists the functions of the driver that it called or asked for and that are not simulated.
@@ -311,6 +311,10 @@ fn symbols_of(name: &str) -> Vec<String> {
 fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let (options, program) = options(arguments)?;
     let (mut command, temporary) = command(&options, program)?;
+    // Each process of the program adds a line.
+    for (_, path) in options.variables.iter().filter(|(name, _)| *name == "CUDASIM_REPORT") {
+        let _ = std::fs::remove_file(path);
+    }
     let status = command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
     if let Some(folder) = temporary {
         let _ = std::fs::remove_dir_all(folder);

@@ -427,7 +427,7 @@ fn start_callback_thread() -> mpsc::Sender<HostJob> {
         }
     };
     if std::thread::Builder::new().name("cuda-sim host functions".to_owned()).spawn(run).is_err() {
-        eprintln!("cuda-sim: no thread for host functions: they will not run");
+        crate::border::say("cuda-sim: no thread for host functions: they will not run\n");
     }
     sender
 }

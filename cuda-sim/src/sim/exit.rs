@@ -1,6 +1,8 @@
 //! The end of the process: the driver is gone, and the verdict is given. `unsafe`: ends the process.
 
 use super::*;
+use crate::border::say;
+use std::io::Write;
 
 /// Registered at cuInit: from here on every call answers that the driver is gone, and the verdict is given.
 pub extern "C" fn at_exit() {
@@ -13,25 +15,32 @@ pub extern "C" fn at_exit() {
     let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)).map(Locked) else { return };
     HERE.set(true);
     CHANGED.notify_all();
-    let (report, missing) = (sim.config.report.clone(), crate::border::missing_calls());
+    let missing = crate::border::missing_calls();
     for (name, count) in &missing {
-        eprintln!(
-            "cuda-sim: {name} is not simulated and was called {count} times; it answered \"not supported\""
-        );
+        say(&format!(
+            "cuda-sim: {name} is not simulated and was called {count} times; it answered \"not supported\"\n"
+        ));
     }
-    let Some(checker) = &mut sim.checker else { return };
-    let (found, mode) = (checker.found(), checker.mode);
-    checker.print().iter().for_each(|text| eprint!("{text}"));
+    let report = sim.config.report.clone();
+    let (mut found, mut mode, mut races) = (0, Races::Off, Vec::new());
+    if let Some(checker) = &mut sim.checker {
+        (found, mode) = (checker.found(), checker.mode);
+        checker.print().iter().for_each(|text| say(text));
+        races = if report.is_some() { checker.json() } else { races };
+    }
     if found > 0 {
-        eprintln!("cuda-sim: {found} race{} found", if found == 1 { "" } else { "s" });
+        say(&format!("cuda-sim: {found} race{} found\n", if found == 1 { "" } else { "s" }));
     }
     if let Some(path) = report {
         let missing: serde_json::Map<String, serde_json::Value> =
             missing.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
-        let text =
-            serde_json::json!({"races": checker.json(), "count": found, "missing": missing}).to_string();
-        if let Err(error) = std::fs::write(&path, text) {
-            eprintln!("cuda-sim: {path}: {error}");
+        let process = std::process::id();
+        let line =
+            serde_json::json!({"process": process, "count": found, "races": races, "missing": missing});
+        // One write a process: several may end at the same moment.
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
+            say(&format!("cuda-sim: {path}: {error}\n"));
         }
     }
     if found > 0 && mode == Races::Error {

@@ -219,7 +219,7 @@ impl Sim {
     pub fn report_now(&mut self) {
         if let Some(checker) = self.checker.as_mut().filter(|_| !self.config.print_at_exit) {
             for text in checker.print() {
-                eprint!("{text}");
+                crate::border::say(&text);
             }
         }
     }
