@@ -247,6 +247,14 @@ impl Checker {
         }
     }
 
+    /// An access to what was freed before, in whatever order the device comes to it.
+    pub fn use_after_free(&mut self, freed: Arc<Site>, place: &Place, access: &Access, moment: &Moment) {
+        let first = Mark { epoch: Epoch { actor: freed.actor, n: 0 }, site: freed };
+        let from = access.address;
+        let to = (from + access.nbytes).min(place.base + place.size);
+        self.race(&first, WRITE, &moment.mark, access.mode, place, from, to);
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn race(
         &mut self,
@@ -284,6 +292,9 @@ impl Checker {
     /// The one call that would have ordered the two.
     fn advice(&self, first: &Site, second: &Site) -> String {
         let (a, b) = (self.describe(first.actor), self.describe(second.actor));
+        if first.label.contains("cuMemFree") {
+            return "The memory was freed: free it after the last use.".to_owned();
+        }
         match (&self.actors[first.actor].who, &self.actors[second.actor].who) {
             (Who::Host { .. }, Who::Host { .. }) => {
                 "Order the two threads: a lock, a join, or cudasim_hb_before and cudasim_hb_after around what \
@@ -330,13 +341,13 @@ impl Checker {
 
     fn text(&self, race: &Race) -> String {
         let mut text = format!(
-            "cuda-sim: race on {} bytes at {:#x}, {} bytes into {} of {} bytes on device {}\n",
+            "cuda-sim: race on {} bytes at {:#x}, {} bytes into {} of {} bytes{}\n",
             race.to - race.from,
             race.from,
             race.from - race.place.base,
             race.place.kind,
             race.place.size,
-            race.place.device,
+            if race.place.device < 0 { String::new() } else { format!(" on device {}", race.place.device) },
         );
         for (title, side) in [("first", &race.first), ("second, not ordered after it", &race.second)] {
             text += &format!(

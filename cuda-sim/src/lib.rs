@@ -1,7 +1,7 @@
 //! A simulated CUDA driver: `libcuda.so.1` for machines without a GPU. It moves real bytes, runs streams
 //! asynchronously, and finds accesses that nothing orders.
 //!
-//! The rooms, each using only those before it (`sim`, `graph` and `vmm` are one state and know each other):
+//! The rooms, each using only those before it (`sim`, `capture`, `graph` and `vmm` are one state and know each other):
 
 #![recursion_limit = "1024"]
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::type_complexity)]
@@ -19,6 +19,7 @@ mod checker;
 mod ipc;
 mod work;
 
+mod capture;
 mod graph;
 pub mod sim;
 mod vmm;

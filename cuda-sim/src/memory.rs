@@ -297,7 +297,8 @@ impl Memory {
     pub fn remove(&mut self, base: u64, site: Option<Arc<Site>>) -> Option<Allocation> {
         let allocation = self.allocations.remove(&base)?;
         self.shifted.remove(&allocation.host);
-        if let Some(site) = site {
+        // Memory of an arena stays the device's; what was registered or mapped is again whatever it was.
+        if let (Some(site), Some(_)) = (site, allocation.block) {
             self.freed.insert(base, (allocation.size, site));
         }
         Some(allocation)
@@ -320,9 +321,11 @@ impl Memory {
         self.allocations.get_mut(&base)
     }
 
-    pub fn was_freed(&self, address: u64) -> Option<&Arc<Site>> {
+    /// What lay at an address until it was freed there, if nothing has come since: its beginning, its size, and
+    /// who freed it.
+    pub fn was_freed(&self, address: u64) -> Option<(u64, u64, &Arc<Site>)> {
         let (start, (size, site)) = self.freed.range(..=address).next_back()?;
-        (address - start < *size).then_some(site)
+        (address - start < *size).then_some((*start, *size, site))
     }
 
     /// Where the bytes of an address are.

@@ -2,7 +2,7 @@
 
 use crate::access::{Access, READ, WRITE};
 use crate::border::{enter, slice};
-use crate::graph::submit;
+use crate::capture::submit;
 use crate::results::Code;
 use crate::sim::{Registered, Sim, lock, thread_id};
 use crate::work::{FAILED, Function, Grid, Launch, Work};

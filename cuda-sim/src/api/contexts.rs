@@ -274,7 +274,7 @@ api! {
         let cores = sim.context(context)?.cores.clone();
         no_capture(sim, &cores)?;
         for core in cores {
-            crate::graph::wait(sim, core, event, false)?;
+            crate::capture::wait(sim, core, event, false)?;
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     for core in cores {
         sim.wait_for_core(joined, core);
     }
-    crate::graph::record(sim, event, joined, false)?;
+    crate::capture::record(sim, event, joined, false)?;
     sim.destroy_core(joined);
     Ok(())
 }

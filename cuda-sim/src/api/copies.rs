@@ -13,7 +13,7 @@
 
 use crate::access::{Access, READ, WRITE};
 use crate::border::{api, get};
-use crate::graph::submit;
+use crate::capture::submit;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};

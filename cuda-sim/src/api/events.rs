@@ -1,7 +1,7 @@
 //! Events.
 
 use crate::border::{api, put};
-use crate::graph;
+use crate::capture;
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Recorded, Sim};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
     }
-    graph::record(sim, event, core, flags == 1)
+    capture::record(sim, event, core, flags == 1)
 }
 
 fn elapsed(sim: &mut Locked, milliseconds: *mut f32, start: u64, end: u64) -> Result {

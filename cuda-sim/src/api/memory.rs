@@ -372,6 +372,6 @@ fn managed(sim: &Locked, address: u64) -> Result {
 fn prefetch(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
     managed(sim, address)?;
     let core = sim.stream(stream, default)?;
-    crate::graph::submit(sim, core, crate::work::Work::Nothing, Vec::new(), "cuMemPrefetchAsync")?;
+    crate::capture::submit(sim, core, crate::work::Work::Nothing, Vec::new(), "cuMemPrefetchAsync")?;
     Ok(())
 }

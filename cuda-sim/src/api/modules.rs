@@ -3,7 +3,7 @@
 
 use crate::access::Access;
 use crate::border::{api, get, put, slice};
-use crate::graph::submit;
+use crate::capture::submit;
 use crate::results::{Code, Result};
 use crate::sim::{Function as Named, Locked};
 use crate::work::{Function, Grid, Launch, Work};

@@ -1,8 +1,8 @@
 //! Streams, what is enqueued besides copies and kernels, and their capture.
 
-use crate::access::{Access, READ, WRITE};
+use crate::access::{Access, WRITE};
 use crate::border::{api, get, put, put_if, slice};
-use crate::graph::{self, Lane};
+use crate::capture::{self, Lane};
 use crate::results::{Code, Result};
 use crate::sim::{CoreKind, Locked, Sim};
 use crate::work::{HostCall, Work};
@@ -126,12 +126,17 @@ fn write_value(sim: &mut Locked, core: crate::work::CoreRef, address: u64, value
     let host = value_address(sim, address, wide)?;
     let access = Access::range(address, if wide { 8 } else { 4 }, WRITE);
     let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
-    graph::submit(sim, core, Work::Store { address: host, value, wide }, vec![access], label)?;
+    let work = Work::Store { address: host, value, wide };
+    let position = capture::submit(sim, core, work, vec![access], label)?;
+    let actor = sim.core_mut(core).actor;
+    if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
+        checker.hb_before(actor, host as usize);
+    }
     Ok(())
 }
 
-/// What was written before the value that is waited for is not known to be ordered: values order nothing here
-/// but the stream itself.
+/// What was enqueued before a value is written comes before what is enqueued after a wait for it, if the write
+/// is enqueued first. What the host or a kernel writes there orders nothing that could be known.
 fn wait_value(
     sim: &mut Locked,
     core: crate::work::CoreRef,
@@ -141,9 +146,13 @@ fn wait_value(
     flags: u32,
 ) -> Result {
     let host = value_address(sim, address, wide)?;
-    let _ = READ;
     let label = if wide { "cuStreamWaitValue64" } else { "cuStreamWaitValue32" };
-    graph::submit(sim, core, Work::WaitValue { address: host, value, wide, flags }, Vec::new(), label)?;
+    let work = Work::WaitValue { address: host, value, wide, flags };
+    let position = capture::submit(sim, core, work, Vec::new(), label)?;
+    let actor = sim.core_mut(core).actor;
+    if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
+        checker.hb_after(actor, host as usize);
+    }
     Ok(())
 }
 
@@ -153,7 +162,7 @@ fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data:
         return Err(Code::INVALID_VALUE);
     }
     let call = HostCall { function, data, callback_stream: None };
-    graph::submit(sim, core, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
+    capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
     Ok(())
 }
 
@@ -211,7 +220,7 @@ api! {
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
-        graph::wait(sim, core, event, flags == 1)
+        capture::wait(sim, core, event, flags == 1)
     }
     fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |sim, default| {
         let core = sim.stream(stream, default)?;
@@ -238,7 +247,7 @@ api! {
         }
         sim.forbid_on_capturing(core)?;
         let call = HostCall { function, data, callback_stream: Some(stream) };
-        graph::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
+        capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
     }
     fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |sim, default| {
@@ -256,7 +265,7 @@ api! {
         if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);
         }
-        graph::submit(sim, core, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
+        capture::submit(sim, core, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
         Ok(())
     }
     fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(stream: u64, address: u64, value: u32, flags: u32) |sim, default| {
@@ -300,11 +309,11 @@ api! {
 
     fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default| {
         let core = sim.stream(stream, default)?;
-        graph::begin(sim, core, mode, None)
+        capture::begin(sim, core, mode, None)
     }
     fn cuStreamBeginCapture / cuStreamBeginCapture_ptsz(stream: u64) |sim, default| {
         let core = sim.stream(stream, default)?;
-        graph::begin(sim, core, graph::GLOBAL, None)
+        capture::begin(sim, core, capture::GLOBAL, None)
     }
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32) |sim, default| {
         let core = sim.stream(stream, default)?;
@@ -314,12 +323,12 @@ api! {
         if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
             return Err(Code::INVALID_VALUE);
         }
-        graph::begin(sim, core, mode, Some((graph, tail)))
+        capture::begin(sim, core, mode, Some((graph, tail)))
     }
     fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default| {
         let core = sim.stream(stream, default)?;
         put_if(graph, 0);
-        let captured = crate::graph::end(sim, core)?;
+        let captured = capture::end(sim, core)?;
         put_if(graph, captured);
         Ok(())
     }

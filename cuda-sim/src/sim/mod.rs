@@ -10,10 +10,11 @@ mod order;
 pub use exit::at_exit;
 
 use crate::access::Access;
-use crate::checker::{Checker, Moment, Who};
+use crate::capture::{Capture, Lane};
+use crate::checker::{Checker, Moment, Place, Who};
 use crate::clock::{Actor, Clock};
 use crate::config::{Config, Races, Schedule};
-use crate::graph::{Capture, Exec, Graph, Lane, UserObject};
+use crate::graph::{Exec, Graph, UserObject};
 use crate::handles::{Kind, Table};
 use crate::ipc::SharedEvent;
 use crate::memory::{self, Allocation, Memory};

@@ -199,7 +199,13 @@ impl Sim {
         for access in accesses {
             let access = self.memory.on_device(access);
             let Some(checker) = &mut self.checker else { return };
-            let Some(allocation) = self.memory.find_mut(access.address) else { continue };
+            let Some(allocation) = self.memory.find_mut(access.address) else {
+                if let Some((base, size, site)) = self.memory.was_freed(access.address) {
+                    let place = Place { base, size, device: -1, kind: "memory that was freed," };
+                    checker.use_after_free(site.clone(), &place, &access, moment);
+                }
+                continue;
+            };
             let place = allocation.place();
             checker.access(&mut allocation.shadow, &place, &access, moment);
         }

@@ -79,6 +79,23 @@ static void filled_and_freed(void) {
     OK(cuMemFree(p));
 }
 
+static void used_after_it_was_freed(void) {
+    CUdeviceptr p = device(N);
+    CUstream a = nonblocking();
+    OK(cuMemFree(p));
+    writes(a, p, N);
+}
+
+// What was registered is ordinary memory afterwards.
+static void unregistered_and_used(void) {
+    static char memory[N];
+    CUdeviceptr p = device(N);
+    OK(cuMemHostRegister(memory, sizeof memory, 0));
+    OK(cuMemHostUnregister(memory));
+    OK(cuMemcpy(p, (CUdeviceptr)memory, N));
+    OK(cuMemcpy((CUdeviceptr)memory, p, N));
+}
+
 const struct race_case frees_cases[] = {
     RACY(freed_while_in_use),
     CORRECT(freed_after_the_stream),
@@ -89,5 +106,7 @@ const struct race_case frees_cases[] = {
     CORRECT(pinned_memory_freed_after_an_event),
     CORRECT(allocated_copied_freed),
     CORRECT(filled_and_freed),
+    RACY(used_after_it_was_freed),
+    CORRECT(unregistered_and_used),
     {NULL, 0, NULL},
 };

@@ -3,7 +3,7 @@
 // clang-format off
 #define THEMES(X)                                                                                              \
     X(events) X(legacy) X(per_thread) X(contexts) X(handles) X(ordered_memory) X(host_memory) X(copies)        \
-    X(threads) X(graphs) X(ranges) X(allocators) X(frees)
+    X(threads) X(graphs) X(ranges) X(allocators) X(frees) X(values)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_case theme##_cases[];

@@ -132,6 +132,15 @@ static void freed_at_once_after_a_synchronize(void) {
     OK(cuMemFree(p));
 }
 
+// After its end the memory is nobody's, in whatever order the device comes to it.
+static void used_after_its_end(void) {
+    CUstream a = nonblocking();
+    CUdeviceptr p = begin(a);
+    writes(a, p, N);
+    OK(cuMemFreeAsync(p, a));
+    reads(a, p, N);
+}
+
 const struct race_case ordered_memory_cases[] = {
     CORRECT(used_on_its_stream),
     RACY(used_elsewhere_before_it_began),
@@ -146,5 +155,6 @@ const struct race_case ordered_memory_cases[] = {
     CORRECT(from_a_pool),
     RACY(freed_at_once_while_in_use),
     CORRECT(freed_at_once_after_a_synchronize),
+    RACY(used_after_its_end),
     {NULL, 0, NULL},
 };
