@@ -64,7 +64,7 @@ def list_cases(program):
 
 def test_there_are_enough_cases(cases):
     kinds = [kind for kind, _ in list_cases(cases)]
-    assert kinds.count("racy") >= 60 and kinds.count("correct") >= 60
+    assert kinds.count("racy") >= 200 and kinds.count("correct") >= 200
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -1,148 +1,201 @@
-// Contexts and devices: default streams order within one context only; events order across all.
-#include "case.h"
+// Several contexts of one device. Managed memory is used, which is at home in all of them.
+#include "race_test.h"
 
-static CUcontext second(void) {
-    CUcontext made;
-    OK(cuDevicePrimaryCtxRetain(&made, 1));
-    return made;
-}
-
-static CUcontext another_of_device_0(void) {
-    CUcontext made;
-#if CUDA_VERSION >= 13000
-    OK(cuCtxCreate(&made, NULL, 0, 0));
-#else
-    OK(cuCtxCreate(&made, 0, 0));
-#endif
-    return made;
-}
-
+// Each context has a legacy stream of its own; they do not wait for each other.
 static void legacy_streams_of_two_contexts(void) {
-    CUdeviceptr p = device(N);
+    CUdeviceptr p = alloc_managed(N);
     writes(CU_STREAM_LEGACY, p, N);
-    use(another_of_device_0());
+    second_context();
     reads(CU_STREAM_LEGACY, p, N);
 }
 
-static void two_contexts_with_an_event(void) {
-    CUdeviceptr p = device(N);
-    CUevent e = event();
+// NULL means the stream of the context that is current at the call.
+static void null_in_two_contexts(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CHECK(cuMemsetD8Async(p, 1, N, NULL));
+    second_context();
+    CHECK(cuMemsetD8Async(p, 2, N, NULL));
+}
+
+// Back in the first context, its legacy stream is the same as before.
+static void null_in_one_context_twice(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N);
+    CHECK(cuMemsetD8Async(p, 1, N, NULL));
+    second_context();
+    use(first);
+    CHECK(cuMemsetD8Async(p, 2, N, NULL));
+}
+
+// The legacy stream of one context does not wait for blocking streams of another.
+static void legacy_and_blocking_of_another_context(void) {
+    CUdeviceptr p = alloc_managed(N);
+    writes(make_stream(), p, N);
+    second_context();
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// Nor do blocking streams wait for the legacy stream of another context.
+static void blocking_after_legacy_of_another_context(void) {
+    CUdeviceptr p = alloc_managed(N);
     writes(CU_STREAM_LEGACY, p, N);
-    OK(cuEventRecord(e, CU_STREAM_LEGACY));
-    use(another_of_device_0());
-    OK(cuStreamWaitEvent(CU_STREAM_LEGACY, e, 0));
-    reads(CU_STREAM_LEGACY, p, N);
+    second_context();
+    reads(make_stream(), p, N);
 }
 
-static void synchronizing_one_context_is_not_the_other(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
+// Legacy work of the second context is no barrier for streams of the first.
+static void barrier_of_the_wrong_context(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N), q = alloc_managed(N);
+    CUstream a = make_stream(), b = make_stream();
     writes(a, p, N);
-    use(another_of_device_0());
-    OK(cuCtxSynchronize());
-    reads(nonblocking(), p, N);
-}
-
-static void synchronizing_the_right_context(void) {
-    CUdeviceptr p = device(N);
-    writes(nonblocking(), p, N);
-    OK(cuCtxSynchronize());
-    use(another_of_device_0());
-    reads(nonblocking(), p, N);
-}
-
-static void legacy_against_a_blocking_stream_of_another_context(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = blocking();
-    writes(a, p, N);
-    use(another_of_device_0());
-    reads(CU_STREAM_LEGACY, p, N);
-}
-
-static void two_devices(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
-    writes(a, p, N);
-    use(second());
-    reads(nonblocking(), p, N);
-}
-
-static void two_devices_with_an_event(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
-    CUevent e = event();
-    writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    use(second());
-    CUstream b = nonblocking();
-    OK(cuStreamWaitEvent(b, e, 0));
+    second_context();
+    writes(CU_STREAM_LEGACY, q, N);
+    use(first);
     reads(b, p, N);
 }
 
-static void a_peer_copy_without_order(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
+// Legacy work of their own context is one.
+static void barrier_of_the_right_context(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N), q = alloc_managed(N);
+    CUstream a = make_stream(), b = make_stream();
     writes(a, p, N);
-    CUcontext other = second();
-    use(other);
-    CUdeviceptr q = device(N);
-    OK(cuMemcpyPeerAsync(q, other, p, ctx, N, nonblocking()));
-}
-
-static void a_peer_copy_in_order(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
-    CUevent e = event();
-    writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    CUcontext other = second();
-    use(other);
-    CUdeviceptr q = device(N);
-    CUstream b = nonblocking();
-    OK(cuStreamWaitEvent(b, e, 0));
-    OK(cuMemcpyPeerAsync(q, other, p, ctx, N, b));
-    reads(b, q, N);
-}
-
-// Device 0's stream must wait before it writes again.
-static void a_peer_copy_overtaken(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
-    CUevent e = event();
-    writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    CUcontext other = second();
-    use(other);
-    CUdeviceptr q = device(N);
-    CUstream b = nonblocking();
-    OK(cuStreamWaitEvent(b, e, 0));
-    OK(cuMemcpyPeerAsync(q, other, p, ctx, N, b));
-    use(ctx);
-    writes(a, p, N);
-}
-
-static void the_token_1_of_another_context(void) {
-    CUdeviceptr p = device(N);
-    writes(CU_STREAM_LEGACY, p, N);
-    use(second());
-    CUevent e = event();
-    CUstream b = nonblocking();
-    OK(cuEventRecord(e, CU_STREAM_LEGACY));
-    OK(cuStreamWaitEvent(b, e, 0));
+    second_context();
+    use(first);
+    writes(CU_STREAM_LEGACY, q, N);
     reads(b, p, N);
 }
 
-const struct race_case contexts_cases[] = {
+// A stream may wait for an event of another context.
+static void event_between_contexts(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUevent e = make_event();
+    writes(CU_STREAM_LEGACY, p, N);
+    CHECK(cuEventRecord(e, CU_STREAM_LEGACY));
+    second_context();
+    CHECK(cuStreamWaitEvent(CU_STREAM_LEGACY, e, 0));
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// There and back again by two events.
+static void events_there_and_back(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    CUevent to = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(to, a));
+    second_context();
+    CUstream b = make_nonblocking();
+    CUevent back = make_event();
+    CHECK(cuStreamWaitEvent(b, to, 0));
+    writes(b, p, N);
+    CHECK(cuEventRecord(back, b));
+    use(first);
+    CHECK(cuStreamWaitEvent(a, back, 0));
+    writes(a, p, N);
+}
+
+// There, but not back.
+static void event_there_and_none_back(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    CUevent to = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(to, a));
+    second_context();
+    CUstream b = make_nonblocking();
+    CHECK(cuStreamWaitEvent(b, to, 0));
+    reads(b, p, N);
+    use(first);
+    writes(a, p, N);
+}
+
+// The host waits for the first context before it enqueues work in the second.
+static void host_waits_for_the_right_context(void) {
+    CUdeviceptr p = alloc_managed(N);
+    writes(make_nonblocking(), p, N);
+    CHECK(cuCtxSynchronize());
+    second_context();
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// cuCtxSynchronize waits for the current context only.
+static void host_waits_for_the_wrong_context(void) {
+    CUdeviceptr p = alloc_managed(N);
+    writes(make_nonblocking(), p, N);
+    second_context();
+    CHECK(cuCtxSynchronize());
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// A stream can be waited for by the host whatever context is current.
+static void stream_waited_for_from_another_context(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    writes(a, p, N);
+    second_context();
+    CHECK(cuStreamSynchronize(a));
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// cuStreamSynchronize(NULL) waits for the legacy stream of the current context.
+static void legacy_waited_for_in_the_wrong_context(void) {
+    char *host = alloc_pinned(N);
+    writes(CU_STREAM_LEGACY, at_device(host), N);
+    second_context();
+    CHECK(cuStreamSynchronize(NULL));
+    host_reads(host, N);
+}
+
+// Pushing and popping: the work goes to the context on top.
+static void pushed_and_popped(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUcontext first = primary(0), second = second_context();
+    use(first);
+    CHECK(cuCtxPushCurrent(second));
+    CHECK(cuCtxPopCurrent(&second));
+    CHECK(cuMemsetD8Async(p, 1, N, NULL));
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// Forgotten pop: the second fill goes to another legacy stream.
+static void pushed_and_not_popped(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUcontext first = primary(0), second = second_context();
+    use(first);
+    CHECK(cuMemsetD8Async(p, 1, N, NULL));
+    CHECK(cuCtxPushCurrent(second));
+    CHECK(cuMemsetD8Async(p, 2, N, NULL));
+}
+
+// Retaining the primary context again gives the same one, with the same legacy stream.
+static void primary_context_retained_twice(void) {
+    CUdeviceptr p = alloc(N);
+    writes(CU_STREAM_LEGACY, p, N);
+    use(primary(0));
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+const struct race_case cases_contexts[] = {
     RACY(legacy_streams_of_two_contexts),
-    CORRECT(two_contexts_with_an_event),
-    RACY(synchronizing_one_context_is_not_the_other),
-    CORRECT(synchronizing_the_right_context),
-    RACY(legacy_against_a_blocking_stream_of_another_context),
-    RACY(two_devices),
-    CORRECT(two_devices_with_an_event),
-    RACY(a_peer_copy_without_order),
-    CORRECT(a_peer_copy_in_order),
-    RACY(a_peer_copy_overtaken),
-    RACY(the_token_1_of_another_context),
-    {NULL, 0, NULL},
+    RACY(null_in_two_contexts),
+    CORRECT(null_in_one_context_twice),
+    RACY(legacy_and_blocking_of_another_context),
+    RACY(blocking_after_legacy_of_another_context),
+    RACY(barrier_of_the_wrong_context),
+    CORRECT(barrier_of_the_right_context),
+    CORRECT(event_between_contexts),
+    CORRECT(events_there_and_back),
+    RACY(event_there_and_none_back),
+    CORRECT(host_waits_for_the_right_context),
+    RACY(host_waits_for_the_wrong_context),
+    CORRECT(stream_waited_for_from_another_context),
+    RACY(legacy_waited_for_in_the_wrong_context),
+    CORRECT(pushed_and_popped),
+    RACY(pushed_and_not_popped),
+    CORRECT(primary_context_retained_twice),
+    END_OF_CASES,
 };

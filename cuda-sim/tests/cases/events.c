@@ -1,328 +1,527 @@
-// Events order streams by what was recorded last at the time of the wait. [cuEventRecord, cuStreamWaitEvent]
-#include "case.h"
+// Order between streams by events.
+#include "race_test.h"
 
-static void record_then_wait(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
+// Two streams have no order of their own.
+static void no_event(void) {
+    CUdeviceptr p = alloc(N);
+    writes(make_nonblocking(), p, N);
+    reads(make_nonblocking(), p, N);
+}
+
+// Two writers race as well as a writer and a reader.
+static void two_writers(void) {
+    CUdeviceptr p = alloc(N);
+    writes(make_nonblocking(), p, N);
+    writes(make_nonblocking(), p, N);
+}
+
+// A reader that comes first races with the writer: the write may overtake it.
+static void write_after_unordered_read(void) {
+    CUdeviceptr p = alloc(N);
+    reads(make_nonblocking(), p, N);
+    writes(make_nonblocking(), p, N);
+}
+
+// Record after the write, wait before the read: ordered.
+static void event_between(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    after(b, a);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
 }
 
-static void no_event_at_all(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
+// Record after the read, wait before the write: ordered.
+static void write_after_ordered_read(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    reads(a, p, N);
+    order(a, b);
+    writes(b, p, N);
+}
+
+// An event that was never recorded is done: waiting for it waits for nothing.
+static void wait_for_an_unrecorded_event(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
 }
 
+// The record comes after the wait was enqueued: the wait was for nothing.
+static void recorded_after_the_wait(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    CHECK(cuEventRecord(e, a));
+    reads(b, p, N);
+}
+
+// An event captures what the stream had when it was recorded, not what comes later.
 static void recorded_too_early(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
-    OK(cuEventRecord(e, a));
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    CHECK(cuEventRecord(e, a));
     writes(a, p, N);
-    OK(cuStreamWaitEvent(b, e, 0));
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
 }
 
-static void waited_too_late(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
+// The event covers the first of two writes, not the second.
+static void recorded_between_two_writes(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    reads(b, p, N);
-    OK(cuStreamWaitEvent(b, e, 0));
+    CHECK(cuEventRecord(e, a));
+    writes(a, p + N, N);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    reads(b, p, 2 * N);
 }
 
-// The wait is for the newest record, which is of another stream.
-static void recorded_again_elsewhere_before_the_wait(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
+// As before, but only what the event covers is read.
+static void reads_only_what_the_event_covers(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    OK(cuEventRecord(e, c));
-    OK(cuStreamWaitEvent(b, e, 0));
-    reads(b, p, N);
-}
-
-// A record after the wait changes nothing for it.
-static void recorded_again_after_the_wait(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
-    writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    OK(cuStreamWaitEvent(b, e, 0));
-    OK(cuEventRecord(e, c));
+    CHECK(cuEventRecord(e, a));
+    writes(a, p + N, N);
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
 }
 
-// Recorded again on the same stream, later: that covers the earlier work, too.
-static void recorded_again_later_on_the_same_stream(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), q = device(N);
-    CUevent e = event();
+// A record elsewhere takes the place of the earlier one before the wait is enqueued.
+static void re_recorded_elsewhere_before_the_wait(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), other = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    writes(a, q, N);
-    OK(cuEventRecord(e, a));
-    OK(cuStreamWaitEvent(b, e, 0));
-    reads(b, p, N);
-    reads(b, q, N);
-}
-
-static void work_after_the_record(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), q = device(N);
-    writes(a, p, N);
-    after(b, a);
-    writes(a, q, N);
-    reads(b, p, N);
-    reads(b, q, N);
-}
-
-static void destroyed_after_the_wait(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
-    writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    OK(cuStreamWaitEvent(b, e, 0));
-    OK(cuEventDestroy(e));
-    // The handle comes back at once and means something else.
-    CUevent other = event();
-    OK(cuEventRecord(other, nonblocking()));
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuEventRecord(e, other));
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
 }
 
-// A wait for an event that was never recorded is no wait.
-static void never_recorded(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
+// A wait is for the record at the time of the call; later records do not matter.
+static void re_recorded_elsewhere_after_the_wait(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), other = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    OK(cuStreamWaitEvent(b, e, 0));
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    CHECK(cuEventRecord(e, other));
     reads(b, p, N);
 }
 
-static void the_wrong_event(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent right = event(), wrong = event();
+// The wait got the first record; the second one, after the second write, is not waited for by anybody.
+static void re_recorded_after_the_wait_covers_nothing(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamWaitEvent(b, e, 0));
     writes(a, p, N);
-    OK(cuEventRecord(right, a));
-    OK(cuEventRecord(wrong, c));
-    OK(cuStreamWaitEvent(b, wrong, 0));
+    CHECK(cuEventRecord(e, a));
     reads(b, p, N);
 }
 
-static void write_after_read(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    reads(a, p, N);
-    writes(b, p, N);
-}
-
-static void write_after_read_in_order(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    reads(a, p, N);
-    after(b, a);
-    writes(b, p, N);
-}
-
-static void write_after_write(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
+// A later record in the same stream covers what an earlier one did.
+static void re_recorded_in_the_same_stream(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    CHECK(cuEventRecord(e, a));
     writes(a, p, N);
-    writes(b, p, N);
-}
-
-static void two_readers(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
-    writes(a, p, N);
-    after(b, a);
-    after(c, a);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
+}
+
+// One event, recorded by two streams in turn, each record waited for before the next.
+static void one_event_for_two_producers(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamWaitEvent(c, e, 0));
+    writes(b, p + N, N);
+    CHECK(cuEventRecord(e, b));
+    CHECK(cuStreamWaitEvent(c, e, 0));
+    reads(c, p, 2 * N);
+}
+
+// One event, recorded by two streams before the one wait: only the second record counts.
+static void one_event_for_two_producers_waited_for_once(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    writes(b, p + N, N);
+    CHECK(cuEventRecord(e, b));
+    CHECK(cuStreamWaitEvent(c, e, 0));
+    reads(c, p, 2 * N);
+}
+
+// A wait holds up what is enqueued after it, not what was before.
+static void wait_after_the_access(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    reads(b, p, N);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+}
+
+// Two producers, two events; the consumer waits for the other one's.
+static void wait_for_the_wrong_event(void) {
+    CUdeviceptr p = alloc(N), q = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    CUevent of_a = make_event(), of_b = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(of_a, a));
+    writes(b, q, N);
+    CHECK(cuEventRecord(of_b, b));
+    CHECK(cuStreamWaitEvent(c, of_b, 0));
     reads(c, p, N);
-    reads(a, p, N);
 }
 
-static void the_writer_forgets_one_reader(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
+// The same with the right event.
+static void wait_for_the_right_event(void) {
+    CUdeviceptr p = alloc(N), q = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    CUevent of_a = make_event(), of_b = make_event();
     writes(a, p, N);
-    after(b, a);
-    after(c, a);
-    reads(b, p, N);
+    CHECK(cuEventRecord(of_a, a));
+    writes(b, q, N);
+    CHECK(cuEventRecord(of_b, b));
+    CHECK(cuStreamWaitEvent(c, of_a, 0));
     reads(c, p, N);
-    after(a, b);
-    writes(a, p, N);
 }
 
-static void the_writer_waits_for_all_readers(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
+// The event was recorded in the consumer, which knows nothing of the producer.
+static void recorded_in_the_wrong_stream(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    after(b, a);
-    after(c, a);
+    CHECK(cuEventRecord(e, b));
+    CHECK(cuStreamWaitEvent(b, e, 0));
     reads(b, p, N);
-    reads(c, p, N);
-    after(a, b);
-    after(a, c);
-    writes(a, p, N);
 }
 
-static void a_chain_of_eight(void) {
-    CUdeviceptr p = device(N);
-    CUstream before = nonblocking();
-    writes(before, p, N);
-    for (int i = 0; i < 7; ++i) {
-        CUstream next = nonblocking();
-        after(next, before);
-        before = next;
+// Somebody waits, but not the stream that reads.
+static void wrong_stream_waits(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), other = make_nonblocking();
+    writes(a, p, N);
+    order(a, other);
+    reads(b, p, N);
+}
+
+// The direction is wrong: the producer waits for the consumer.
+static void producer_waits_for_consumer(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    writes(a, p, N);
+    order(b, a);
+    reads(b, p, N);
+}
+
+// An event may be destroyed once the wait is enqueued; the wait stays.
+static void event_destroyed_after_the_wait(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    CHECK(cuEventDestroy(e));
+    reads(b, p, N);
+}
+
+// A wait covers all that the recorded stream had waited for: chains of three.
+static void chain_of_three(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    writes(a, p, N);
+    order(a, b);
+    order(b, c);
+    reads(c, p, N);
+}
+
+// The same over eight streams, with no work in those between.
+static void chain_of_eight(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream streams[8];
+    for (int i = 0; i < 8; ++i)
+        streams[i] = make_nonblocking();
+    writes(streams[0], p, N);
+    for (int i = 1; i < 8; ++i)
+        order(streams[i - 1], streams[i]);
+    writes(streams[7], p, N);
+}
+
+// The link in the middle of eight is missing.
+static void chain_of_eight_without_one_link(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream streams[8];
+    for (int i = 0; i < 8; ++i)
+        streams[i] = make_nonblocking();
+    writes(streams[0], p, N);
+    for (int i = 1; i < 8; ++i) {
+        if (i != 4) order(streams[i - 1], streams[i]);
     }
-    reads(before, p, N);
+    writes(streams[7], p, N);
 }
 
-static void a_chain_with_a_gap(void) {
-    CUdeviceptr p = device(N);
-    CUstream before = nonblocking();
-    writes(before, p, N);
-    for (int i = 0; i < 7; ++i) {
-        CUstream next = nonblocking();
-        if (i != 3) {
-            after(next, before);
-        }
-        before = next;
-    }
-    reads(before, p, N);
+// The second link was made before the first: nothing of `a` had come to `b` yet.
+static void links_in_the_wrong_order(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    writes(a, p, N);
+    order(b, c);
+    order(a, b);
+    reads(c, p, N);
 }
 
-static void a_diamond(void) {
-    CUstream top = nonblocking(), left = nonblocking(), right = nonblocking(), bottom = nonblocking();
-    CUdeviceptr p = device(N), l = device(N), r = device(N);
-    writes(top, p, N);
-    after(left, top);
-    after(right, top);
+// Fork and join on both sides: a diamond.
+static void diamond(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream top = make_nonblocking(), left = make_nonblocking(), right = make_nonblocking();
+    CUstream bottom = make_nonblocking();
+    writes(top, p, 2 * N);
+    order(top, left);
+    order(top, right);
+    writes(left, p, N);
+    writes(right, p + N, N);
+    order(left, bottom);
+    order(right, bottom);
+    reads(bottom, p, 2 * N);
+}
+
+// A diamond whose right side does not join.
+static void diamond_without_one_join(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream top = make_nonblocking(), left = make_nonblocking(), right = make_nonblocking();
+    CUstream bottom = make_nonblocking();
+    writes(top, p, 2 * N);
+    order(top, left);
+    order(top, right);
+    writes(left, p, N);
+    writes(right, p + N, N);
+    order(left, bottom);
+    reads(bottom, p, 2 * N);
+}
+
+// A diamond whose right side starts without the top; the join below does not help it.
+static void diamond_without_one_fork(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream top = make_nonblocking(), left = make_nonblocking(), right = make_nonblocking();
+    CUstream bottom = make_nonblocking();
+    writes(top, p, 2 * N);
+    order(top, left);
     reads(left, p, N);
-    writes(left, l, N);
-    reads(right, p, N);
-    writes(right, r, N);
-    after(bottom, left);
-    after(bottom, right);
-    reads(bottom, l, N);
-    reads(bottom, r, N);
-    writes(bottom, p, N);
+    reads(right, p + N, N);
+    order(left, bottom);
+    order(right, bottom);
+    writes(bottom, p, 2 * N);
 }
 
-static void a_diamond_with_one_edge_missing(void) {
-    CUstream top = nonblocking(), left = nonblocking(), right = nonblocking(), bottom = nonblocking();
-    CUdeviceptr p = device(N), r = device(N);
-    writes(top, p, N);
-    after(left, top);
-    after(right, top);
-    writes(right, r, N);
-    after(bottom, left);
-    reads(bottom, r, N);
+// The sides of a diamond are not ordered with each other.
+static void diamond_with_overlapping_sides(void) {
+    CUdeviceptr p = alloc(2 * N);
+    CUstream top = make_nonblocking(), left = make_nonblocking(), right = make_nonblocking();
+    writes(top, p, 2 * N);
+    order(top, left);
+    order(top, right);
+    writes(left, p, N + 1);
+    writes(right, p + N, N);
 }
 
-// The specification's example: several streams into one.
-static void a_join(void) {
-    CUstream parts[3] = {nonblocking(), nonblocking(), nonblocking()}, out = nonblocking(),
-             user = nonblocking();
-    CUdeviceptr p = device(3 * N);
-    for (int i = 0; i < 3; ++i) {
-        writes(parts[i], p + (CUdeviceptr)i * N, N);
-        after(out, parts[i]);
-    }
-    after(user, out);
-    reads(user, p, 3 * N);
-}
-
-static void a_join_that_forgets_one(void) {
-    CUstream parts[3] = {nonblocking(), nonblocking(), nonblocking()}, out = nonblocking(),
-             user = nonblocking();
-    CUdeviceptr p = device(3 * N);
-    for (int i = 0; i < 3; ++i) {
-        writes(parts[i], p + (CUdeviceptr)i * N, N);
-        if (i != 1) {
-            after(out, parts[i]);
-        }
-    }
-    after(user, out);
-    reads(user, p, 3 * N);
-}
-
-// One event, used in turns, as pools do.
-static void one_event_for_many_waits(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
-    for (int i = 0; i < 20; ++i) {
+// Two streams take turns; each turn waits for the one before.
+static void ping_pong(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    for (int i = 0; i < 4; ++i) {
         writes(a, p, N);
-        OK(cuEventRecord(e, a));
-        OK(cuStreamWaitEvent(b, e, 0));
+        order(a, b);
         reads(b, p, N);
-        OK(cuEventRecord(e, b));
-        OK(cuStreamWaitEvent(a, e, 0));
+        order(b, a);
     }
 }
 
-static void one_direction_only(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
-    for (int i = 0; i < 3; ++i) {
+// The way back is missing: the second write may overtake the first read.
+static void ping_without_pong(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    for (int i = 0; i < 2; ++i) {
         writes(a, p, N);
-        OK(cuEventRecord(e, a));
-        OK(cuStreamWaitEvent(b, e, 0));
+        order(a, b);
         reads(b, p, N);
     }
 }
 
-static void recorded_by_a_stream_that_waited(void) {
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
+// Two buffers: the producer waits for the reader of the buffer that it fills again.
+static void double_buffering(void) {
+    CUdeviceptr p[2] = {alloc(N), alloc(N)};
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent empty[2] = {make_event(), make_event()};
+    for (int i = 0; i < 6; ++i) {
+        CHECK(cuStreamWaitEvent(a, empty[i % 2], 0)); // not recorded in the first round: nothing to wait for
+        writes(a, p[i % 2], N);
+        order(a, b);
+        reads(b, p[i % 2], N);
+        CHECK(cuEventRecord(empty[i % 2], b));
+    }
+}
+
+// The producer waits for the reader of the first buffer each time, also when it fills the second one again.
+static void double_buffering_with_the_wrong_event(void) {
+    CUdeviceptr p[2] = {alloc(N), alloc(N)};
+    CUstream a = make_nonblocking(), b[2] = {make_nonblocking(), make_nonblocking()};
+    CUevent empty[2] = {make_event(), make_event()};
+    for (int i = 0; i < 4; ++i) {
+        CHECK(cuStreamWaitEvent(a, empty[0], 0));
+        writes(a, p[i % 2], N);
+        order(a, b[i % 2]);
+        reads(b[i % 2], p[i % 2], N);
+        CHECK(cuEventRecord(empty[i % 2], b[i % 2]));
+    }
+}
+
+// The host waits for the event; what it enqueues afterwards comes after the write.
+static void host_waits_for_the_event(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
     writes(a, p, N);
-    OK(cuEventRecord(e, a));
-    OK(cuStreamWaitEvent(b, e, 0));
-    OK(cuEventRecord(e, b));
-    OK(cuStreamWaitEvent(c, e, 0));
-    reads(c, p, N);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuEventSynchronize(e));
+    reads(b, p, N);
 }
 
-const struct race_case events_cases[] = {
-    CORRECT(record_then_wait),
-    RACY(no_event_at_all),
+// The host waits for an event that was recorded before the write.
+static void host_waits_for_an_early_event(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    CHECK(cuEventRecord(e, a));
+    writes(a, p, N);
+    CHECK(cuEventSynchronize(e));
+    reads(b, p, N);
+}
+
+// The host waits for the event after it enqueued the read: too late for the order on the device.
+static void host_waits_after_the_read_was_enqueued(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    reads(b, p, N);
+    CHECK(cuEventSynchronize(e));
+}
+
+// A query that succeeds orders like a wait of the host.
+static void queried_until_done(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    CUresult result;
+    while ((result = cuEventQuery(e)) == CUDA_ERROR_NOT_READY) {
+    }
+    CHECK(result);
+    reads(b, p, N);
+}
+
+// The event of a stream that was destroyed still stands for its work.
+static void stream_destroyed_after_the_record(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuStreamDestroy(a));
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    reads(b, p, N);
+}
+
+// Waiting once is enough for all that follows in the stream.
+static void one_wait_for_many_reads(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    writes(a, p, N);
+    order(a, b);
+    for (int i = 0; i < 5; ++i)
+        reads(b, p, N);
+}
+
+// Work in one stream is done in order.
+static void one_stream(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking();
+    writes(a, p, N);
+    reads(a, p, N);
+    writes(a, p, N);
+}
+
+const struct race_case cases_events[] = {
+    RACY(no_event),
+    RACY(two_writers),
+    RACY(write_after_unordered_read),
+    CORRECT(event_between),
+    CORRECT(write_after_ordered_read),
+    RACY(wait_for_an_unrecorded_event),
+    RACY(recorded_after_the_wait),
     RACY(recorded_too_early),
-    RACY(waited_too_late),
-    RACY(recorded_again_elsewhere_before_the_wait),
-    CORRECT(recorded_again_after_the_wait),
-    CORRECT(recorded_again_later_on_the_same_stream),
-    RACY(work_after_the_record),
-    CORRECT(destroyed_after_the_wait),
-    RACY(never_recorded),
-    RACY(the_wrong_event),
-    RACY(write_after_read),
-    CORRECT(write_after_read_in_order),
-    RACY(write_after_write),
-    CORRECT(two_readers),
-    RACY(the_writer_forgets_one_reader),
-    CORRECT(the_writer_waits_for_all_readers),
-    CORRECT(a_chain_of_eight),
-    RACY(a_chain_with_a_gap),
-    CORRECT(a_diamond),
-    RACY(a_diamond_with_one_edge_missing),
-    CORRECT(a_join),
-    RACY(a_join_that_forgets_one),
-    CORRECT(one_event_for_many_waits),
-    RACY(one_direction_only),
-    CORRECT(recorded_by_a_stream_that_waited),
-    {NULL, 0, NULL},
+    RACY(recorded_between_two_writes),
+    CORRECT(reads_only_what_the_event_covers),
+    RACY(re_recorded_elsewhere_before_the_wait),
+    CORRECT(re_recorded_elsewhere_after_the_wait),
+    RACY(re_recorded_after_the_wait_covers_nothing),
+    CORRECT(re_recorded_in_the_same_stream),
+    CORRECT(one_event_for_two_producers),
+    RACY(one_event_for_two_producers_waited_for_once),
+    RACY(wait_after_the_access),
+    RACY(wait_for_the_wrong_event),
+    CORRECT(wait_for_the_right_event),
+    RACY(recorded_in_the_wrong_stream),
+    RACY(wrong_stream_waits),
+    RACY(producer_waits_for_consumer),
+    CORRECT(event_destroyed_after_the_wait),
+    CORRECT(chain_of_three),
+    CORRECT(chain_of_eight),
+    RACY(chain_of_eight_without_one_link),
+    RACY(links_in_the_wrong_order),
+    CORRECT(diamond),
+    RACY(diamond_without_one_join),
+    RACY(diamond_without_one_fork),
+    RACY(diamond_with_overlapping_sides),
+    CORRECT(ping_pong),
+    RACY(ping_without_pong),
+    CORRECT(double_buffering),
+    RACY(double_buffering_with_the_wrong_event),
+    CORRECT(host_waits_for_the_event),
+    RACY(host_waits_for_an_early_event),
+    RACY(host_waits_after_the_read_was_enqueued),
+    CORRECT(queried_until_done),
+    CORRECT(stream_destroyed_after_the_record),
+    CORRECT(one_wait_for_many_reads),
+    CORRECT(one_stream),
+    END_OF_CASES,
 };

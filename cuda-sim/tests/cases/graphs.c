@@ -1,281 +1,579 @@
-// Graphs: what is captured is ordered by its dependencies; what is launched, by its stream.
-#include "case.h"
+// Graphs: nodes are ordered by their dependencies, a launch by its stream and by earlier launches of the same
+// executable graph. Capturing runs nothing.
+#include "race_test.h"
 
-static CUgraphExec instantiate(CUgraph graph) {
+static CUdeviceptr p, q;
+static CUstream a, b, c;
+
+static void prepare(void) {
+    p = alloc(N);
+    q = alloc(N);
+    a = make_nonblocking();
+    b = make_nonblocking();
+    c = make_nonblocking();
+}
+
+static void begin(CUstream stream) { CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL)); }
+
+static CUgraph end(CUstream stream) {
+    CUgraph graph;
+    CHECK(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+static CUgraphExec instance(CUgraph graph) {
     CUgraphExec made;
-    OK(cuGraphInstantiateWithFlags(&made, graph, 0));
+    CHECK(cuGraphInstantiate(&made, graph, 0));
     return made;
 }
 
-static void begin(CUstream stream) { OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)); }
+static void launch(CUgraph graph, CUstream stream) { CHECK(cuGraphLaunch(instance(graph), stream)); }
 
-static CUgraphExec end(CUstream stream) {
+// A graph of one kernel that writes.
+static CUgraph writer(CUdeviceptr at) {
+    begin(c);
+    writes(c, at, N);
+    return end(c);
+}
+
+static CUgraph empty_graph(void) {
     CUgraph graph;
-    OK(cuStreamEndCapture(stream, &graph));
-    return instantiate(graph);
+    CHECK(cuGraphCreate(&graph, 0));
+    return graph;
 }
 
-static void captured_in_one_stream(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    reads(a, p, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    OK(cuGraphLaunch(exec, a));
+// Nodes of graphs made by hand. `first` and `second`: what they depend on, or NULL.
+struct needs {
+    CUgraphNode nodes[2];
+    size_t count;
+};
+
+static struct needs needs(CUgraphNode first, CUgraphNode second) {
+    struct needs made = {{first, second}, (first != NULL) + (size_t)(second != NULL)};
+    return made;
 }
 
-static void forked_and_joined(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), q = device(N);
-    begin(a);
-    writes(a, p, N);
-    after(b, a);
-    reads(b, p, N);
-    writes(b, q, N);
-    reads(a, p, N);
-    after(a, b);
-    writes(a, p, N);
-    reads(a, q, N);
-    OK(cuGraphLaunch(end(a), a));
-}
-
-// Joined in the end, but the two branches touch the same bytes.
-static void branches_that_meet(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    after(b, a);
-    writes(a, p, N);
-    writes(b, p, N);
-    after(a, b);
-    OK(cuGraphLaunch(end(a), a));
-}
-
-static void launched_and_read_on_the_stream(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    reads(a, p, N);
-}
-
-static void launched_and_read_elsewhere(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    reads(b, p, N);
-}
-
-static void launched_and_read_elsewhere_in_order(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    after(b, a);
-    reads(b, p, N);
-}
-
-static void not_ordered_after_what_it_reads(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    reads(a, p, N);
-    CUgraphExec exec = end(a);
-    writes(b, p, N);
-    OK(cuGraphLaunch(exec, a));
-}
-
-// Capturing does nothing yet.
-static void captured_and_never_launched(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    CUgraph graph;
-    OK(cuStreamEndCapture(a, &graph));
-    writes(b, p, N);
-}
-
-// Launches of one executable graph come one after another, wherever they go. [cuGraphLaunch]
-static void the_same_graph_on_two_streams(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    OK(cuGraphLaunch(exec, b));
-    reads(b, p, N);
-}
-
-static void two_graphs_on_two_streams(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    begin(a);
-    writes(a, p, N);
-    CUgraph graph;
-    OK(cuStreamEndCapture(a, &graph));
-    OK(cuGraphLaunch(instantiate(graph), a));
-    OK(cuGraphLaunch(instantiate(graph), b));
-}
-
-static CUgraphNode fill(CUgraph graph, CUdeviceptr p, const CUgraphNode *dependencies, size_t count) {
+static CUgraphNode fill(CUgraph graph, CUdeviceptr at, struct needs on) {
+    const CUDA_MEMSET_NODE_PARAMS how = {.dst = at, .value = 1, .elementSize = 1, .width = N, .height = 1};
     CUgraphNode node;
-    CUDA_MEMSET_NODE_PARAMS params = {.dst = p, .value = 1, .elementSize = 1, .width = N, .height = 1};
-    OK(cuGraphAddMemsetNode(&node, graph, dependencies, count, &params, ctx));
+    CHECK(cuGraphAddMemsetNode(&node, graph, on.nodes, on.count, &how, primary(0)));
     return node;
 }
 
-static void made_by_hand(void) {
-    CUgraph graph;
-    CUdeviceptr p = device(N);
-    OK(cuGraphCreate(&graph, 0));
-    const CUgraphNode first = fill(graph, p, NULL, 0);
-    fill(graph, p, &first, 1);
-    CUstream a = nonblocking();
-    OK(cuGraphLaunch(instantiate(graph), a));
+static CUgraphNode copy(CUgraph graph, CUdeviceptr to, CUdeviceptr from, struct needs on) {
+    const CUDA_MEMCPY3D how = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                               .srcDevice = from,
+                               .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                               .dstDevice = to,
+                               .WidthInBytes = N,
+                               .Height = 1,
+                               .Depth = 1};
+    CUgraphNode node;
+    CHECK(cuGraphAddMemcpyNode(&node, graph, on.nodes, on.count, &how, primary(0)));
+    return node;
+}
+
+static void do_nothing(void *data) { (void)data; }
+
+static CUgraphNode host_node(CUgraph graph, struct needs on) {
+    const CUDA_HOST_NODE_PARAMS how = {.fn = do_nothing};
+    CUgraphNode node;
+    CHECK(cuGraphAddHostNode(&node, graph, on.nodes, on.count, &how));
+    return node;
+}
+
+// --- capture ---
+
+// What one stream captures is a chain.
+static void captured_chain(void) {
+    prepare();
+    begin(a);
+    writes(a, p, N);
+    reads(a, p, N);
+    launch(end(a), a);
+}
+
+// A fork inside the capture: the branch reads what the origin writes after the fork.
+static void captured_fork_without_order(void) {
+    prepare();
+    begin(a);
+    order(a, b);
+    writes(a, p, N);
+    reads(b, p, N);
+    order(b, a);
+    launch(end(a), a);
+}
+
+// Here it writes before the fork.
+static void captured_fork_after_the_write(void) {
+    prepare();
+    begin(a);
+    writes(a, p, N);
+    order(a, b);
+    reads(b, p, N);
+    order(b, a);
+    launch(end(a), a);
+}
+
+// And after the join.
+static void captured_write_after_the_join(void) {
+    prepare();
+    begin(a);
+    order(a, b);
+    reads(b, p, N);
+    order(b, a);
+    writes(a, p, N);
+    launch(end(a), a);
+}
+
+// Two branches write the same bytes.
+static void captured_branches_that_overlap(void) {
+    prepare();
+    begin(a);
+    order(a, b);
+    order(a, c);
+    writes(b, p, N);
+    writes(c, p, N);
+    order(b, a);
+    order(c, a);
+    launch(end(a), a);
+}
+
+// Two branches write different bytes; the end reads both.
+static void captured_diamond(void) {
+    prepare();
+    begin(a);
+    order(a, b);
+    order(a, c);
+    writes(b, p, N);
+    writes(c, q, N);
+    order(b, a);
+    order(c, a);
+    reads(a, p, N);
+    reads(a, q, N);
+    launch(end(a), a);
+}
+
+// Captured work is not done: nothing races with a graph that is never launched.
+static void captured_and_never_launched(void) {
+    prepare();
+    writer(p);
+    writes(a, p, N);
+}
+
+// The stream that captured is not the stream of the launch.
+static void launched_in_another_stream_than_captured(void) {
+    prepare();
+    begin(a);
+    writes(a, p, N);
+    launch(end(a), b);
     reads(a, p, N);
 }
 
-static void made_by_hand_without_the_edge(void) {
-    CUgraph graph;
-    CUdeviceptr p = device(N);
-    OK(cuGraphCreate(&graph, 0));
-    fill(graph, p, NULL, 0);
-    fill(graph, p, NULL, 0);
-    OK(cuGraphLaunch(instantiate(graph), nonblocking()));
-}
-
-static void joined_through_an_empty_node(void) {
-    CUgraph graph;
-    CUdeviceptr p = device(N), q = device(N);
-    OK(cuGraphCreate(&graph, 0));
-    CUgraphNode two[2] = {fill(graph, p, NULL, 0), fill(graph, q, NULL, 0)}, joined;
-    OK(cuGraphAddEmptyNode(&joined, graph, two, 2));
-    fill(graph, p, &joined, 1);
-    fill(graph, q, &joined, 1);
-    OK(cuGraphLaunch(instantiate(graph), nonblocking()));
-}
-
-static void a_child_graph_in_order(void) {
-    CUgraph child, graph;
-    CUdeviceptr p = device(N);
-    CUgraphNode node;
-    OK(cuGraphCreate(&child, 0));
-    fill(child, p, NULL, 0);
-    OK(cuGraphCreate(&graph, 0));
-    const CUgraphNode first = fill(graph, p, NULL, 0);
-    OK(cuGraphAddChildGraphNode(&node, graph, &first, 1, child));
-    fill(graph, p, &node, 1);
-    OK(cuGraphLaunch(instantiate(graph), nonblocking()));
-}
-
-static void a_child_graph_beside(void) {
-    CUgraph child, graph;
-    CUdeviceptr p = device(N);
-    CUgraphNode node;
-    OK(cuGraphCreate(&child, 0));
-    fill(child, p, NULL, 0);
-    OK(cuGraphCreate(&graph, 0));
-    fill(graph, p, NULL, 0);
-    OK(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
-    OK(cuGraphLaunch(instantiate(graph), nonblocking()));
-}
-
-// A node that records makes an order for streams outside. [cuEventRecordWithFlags]
-static void an_event_recorded_by_the_graph(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), q = device(N);
-    CUevent e = event();
+// In the stream of the launch, work comes after it.
+static void read_in_the_stream_of_the_launch(void) {
+    prepare();
     begin(a);
     writes(a, p, N);
-    OK(cuEventRecordWithFlags(e, a, CU_EVENT_RECORD_EXTERNAL));
-    writes(a, q, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamWaitEvent(b, e, 0));
+    launch(end(a), b);
     reads(b, p, N);
 }
 
-static void after_the_event_recorded_by_the_graph(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), q = device(N);
-    CUevent e = event();
-    begin(a);
-    writes(a, p, N);
-    OK(cuEventRecordWithFlags(e, a, CU_EVENT_RECORD_EXTERNAL));
-    writes(a, q, N);
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamWaitEvent(b, e, 0));
+// --- launches ---
+
+// Work before the launch in its stream comes before all its nodes.
+static void launch_after_work(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    fill(graph, p, needs(NULL, NULL));
+    fill(graph, q, needs(NULL, NULL));
+    reads(a, p, N);
+    reads(a, q, N);
+    launch(graph, a);
+}
+
+// Work in another stream does not.
+static void launch_beside_work(void) {
+    prepare();
+    CUgraph graph = writer(p);
+    reads(a, p, N);
+    launch(graph, b);
+}
+
+// But for an event.
+static void launch_after_an_event(void) {
+    prepare();
+    CUgraph graph = writer(p);
+    reads(a, p, N);
+    order(a, b);
+    launch(graph, b);
+}
+
+// Work after the launch in its stream comes after all its nodes, here two without order.
+static void work_after_two_leaves(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    fill(graph, p, needs(NULL, NULL));
+    fill(graph, q, needs(NULL, NULL));
+    launch(graph, a);
+    reads(a, p, N);
+    reads(a, q, N);
+}
+
+// An event behind the launch covers them, too.
+static void event_behind_two_leaves(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    fill(graph, p, needs(NULL, NULL));
+    fill(graph, q, needs(NULL, NULL));
+    launch(graph, a);
+    order(a, b);
+    reads(b, p, N);
     reads(b, q, N);
 }
 
-static void an_event_waited_for_by_the_graph(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    CUevent e = event();
-    begin(a);
-    OK(cuStreamWaitEvent(a, e, CU_EVENT_WAIT_EXTERNAL));
-    reads(a, p, N);
-    CUgraphExec exec = end(a);
+// An event from before the launch covers none.
+static void event_before_the_launch(void) {
+    prepare();
+    CUgraph graph = writer(p);
+    order(a, b);
+    launch(graph, a);
+    reads(b, p, N);
+}
+
+// Two different graphs in two streams.
+static void two_graphs_in_two_streams(void) {
+    prepare();
+    CUgraph one = writer(p), other = writer(p);
+    launch(one, a);
+    launch(other, b);
+}
+
+// In one stream.
+static void two_graphs_in_one_stream(void) {
+    prepare();
+    CUgraph one = writer(p), other = writer(p);
+    launch(one, a);
+    launch(other, a);
+}
+
+// Launches of one executable graph come one after the other, whatever the streams. [cuGraphLaunch]
+static void one_executable_in_two_streams(void) {
+    prepare();
+    CUgraphExec exec = instance(writer(p));
+    CHECK(cuGraphLaunch(exec, a));
+    CHECK(cuGraphLaunch(exec, b));
+    CHECK(cuGraphLaunch(exec, a));
+}
+
+// Work behind the second launch comes after the first one, and after what came before that in its stream.
+static void order_through_two_launches(void) {
+    prepare();
+    CUgraphExec exec = instance(writer(p));
+    writes(a, q, N);
+    CHECK(cuGraphLaunch(exec, a));
+    CHECK(cuGraphLaunch(exec, b));
+    reads(b, q, N);
+}
+
+// Not after what came behind the first launch in its stream.
+static void no_order_behind_the_first_launch(void) {
+    prepare();
+    CUgraphExec exec = instance(writer(p));
+    CHECK(cuGraphLaunch(exec, a));
+    writes(a, q, N);
+    CHECK(cuGraphLaunch(exec, b));
+    reads(b, q, N);
+}
+
+// Two executable graphs made from one graph are two.
+static void two_executables_of_one_graph(void) {
+    prepare();
+    CUgraph graph = writer(p);
+    launch(graph, a);
+    launch(graph, b);
+}
+
+// So are a graph and its clone.
+static void graph_and_clone(void) {
+    prepare();
+    CUgraph graph = writer(p), clone;
+    CHECK(cuGraphClone(&clone, graph));
+    launch(graph, a);
+    launch(clone, b);
+}
+
+// The executable graph may be destroyed after the launch; the work is still ordered and waited for.
+static void executable_destroyed(void) {
+    prepare();
+    CUgraphExec exec = instance(writer(p));
+    CHECK(cuGraphLaunch(exec, a));
+    CHECK(cuGraphExecDestroy(exec));
+    order(a, b);
     writes(b, p, N);
-    OK(cuEventRecord(e, b));
-    OK(cuGraphLaunch(exec, a));
 }
 
-static void synchronized_after_a_launch(void) {
-    CUstream a = nonblocking();
-    char *host = pinned(N);
-    CUdeviceptr p = device(N);
-    begin(a);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamSynchronize(a));
+// Launched in the legacy stream: after blocking streams.
+static void launched_in_legacy(void) {
+    prepare();
+    CUgraph graph = writer(p);
+    reads(make_stream(), p, N);
+    launch(graph, CU_STREAM_LEGACY);
+    reads(make_stream(), p, N);
+}
+
+// And without order with non-blocking ones.
+static void launched_in_legacy_beside_nonblocking(void) {
+    prepare();
+    CUgraph graph = writer(p);
+    launch(graph, CU_STREAM_LEGACY);
+    reads(a, p, N);
+}
+
+// The host reads what the graph writes: after a wait.
+static void host_reads_after_a_launch_and_a_wait(void) {
+    char *host = alloc_pinned(N);
+    prepare();
+    launch(writer(at_device(host)), a);
+    CHECK(cuStreamSynchronize(a));
     host_reads(host, N);
 }
 
-static void read_after_a_launch(void) {
-    CUstream a = nonblocking();
-    char *host = pinned(N);
-    CUdeviceptr p = device(N);
-    begin(a);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    CUgraphExec exec = end(a);
-    OK(cuGraphLaunch(exec, a));
+// Without one.
+static void host_reads_after_a_launch(void) {
+    char *host = alloc_pinned(N);
+    prepare();
+    launch(writer(at_device(host)), a);
     host_reads(host, N);
 }
 
-const struct race_case graphs_cases[] = {
-    CORRECT(captured_in_one_stream),
-    CORRECT(forked_and_joined),
-    RACY(branches_that_meet),
-    CORRECT(launched_and_read_on_the_stream),
-    RACY(launched_and_read_elsewhere),
-    CORRECT(launched_and_read_elsewhere_in_order),
-    RACY(not_ordered_after_what_it_reads),
+// The input of a graph is changed between two launches without waiting for the first.
+static void input_changed_between_launches(void) {
+    char *host = alloc_pinned(N);
+    prepare();
+    begin(a);
+    CHECK(cuMemcpyHtoDAsync(p, host, N, a));
+    CUgraphExec exec = instance(end(a));
+    CHECK(cuGraphLaunch(exec, a));
+    host_writes(host, N);
+    CHECK(cuGraphLaunch(exec, a));
+}
+
+// With a wait.
+static void input_changed_after_a_wait(void) {
+    char *host = alloc_pinned(N);
+    prepare();
+    begin(a);
+    CHECK(cuMemcpyHtoDAsync(p, host, N, a));
+    CUgraphExec exec = instance(end(a));
+    for (int i = 0; i < 3; ++i) {
+        host_writes(host, N);
+        CHECK(cuGraphLaunch(exec, a));
+        CHECK(cuStreamSynchronize(a));
+    }
+}
+
+// --- graphs made by hand ---
+
+// A copy depends on the fill of its source.
+static void copy_after_fill(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    copy(graph, q, p, needs(fill(graph, p, needs(NULL, NULL)), NULL));
+    launch(graph, a);
+}
+
+// The dependency is missing: the order in which nodes are added means nothing.
+static void copy_beside_fill(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    fill(graph, p, needs(NULL, NULL));
+    copy(graph, q, p, needs(NULL, NULL));
+    launch(graph, a);
+}
+
+// Over a host node.
+static void order_over_a_host_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUgraphNode first = fill(graph, p, needs(NULL, NULL));
+    copy(graph, q, p, needs(host_node(graph, needs(first, NULL)), NULL));
+    launch(graph, a);
+}
+
+// Over an empty node that joins two fills.
+static void join_by_an_empty_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUgraphNode fills[] = {fill(graph, p, needs(NULL, NULL)), fill(graph, q, needs(NULL, NULL))}, join;
+    CHECK(cuGraphAddEmptyNode(&join, graph, fills, 2));
+    copy(graph, q, p, needs(join, NULL));
+    launch(graph, a);
+}
+
+// The empty node joins one of them only.
+static void join_of_one_by_an_empty_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUgraphNode fills[] = {fill(graph, p, needs(NULL, NULL)), fill(graph, q, needs(NULL, NULL))}, join;
+    CHECK(cuGraphAddEmptyNode(&join, graph, fills, 1));
+    copy(graph, q, p, needs(join, NULL));
+    launch(graph, a);
+}
+
+// A diamond: the last copy depends on both sides.
+static void diamond_by_hand(void) {
+    prepare();
+    CUdeviceptr r = alloc(N);
+    CUgraph graph = empty_graph();
+    CUgraphNode top = fill(graph, p, needs(NULL, NULL));
+    CUgraphNode left = copy(graph, q, p, needs(top, NULL)), right = copy(graph, r, p, needs(top, NULL));
+    copy(graph, q, r, needs(left, right));
+    launch(graph, a);
+}
+
+// The last copy depends on one side, and writes where the other writes.
+static void diamond_by_hand_without_one_edge(void) {
+    prepare();
+    CUdeviceptr r = alloc(N);
+    CUgraph graph = empty_graph();
+    CUgraphNode top = fill(graph, p, needs(NULL, NULL));
+    CUgraphNode right = copy(graph, r, p, needs(top, NULL));
+    copy(graph, q, p, needs(top, NULL));
+    copy(graph, q, r, needs(right, NULL));
+    launch(graph, a);
+}
+
+// A graph inside a graph, behind the fill of what it reads.
+static void child_graph(void) {
+    prepare();
+    CUgraph child = empty_graph(), graph = empty_graph();
+    CUgraphNode node;
+    copy(child, q, p, needs(NULL, NULL));
+    CUgraphNode first = fill(graph, p, needs(NULL, NULL));
+    CHECK(cuGraphAddChildGraphNode(&node, graph, &first, 1, child));
+    fill(graph, q, needs(node, NULL));
+    launch(graph, a);
+}
+
+// Beside it.
+static void child_graph_without_dependency(void) {
+    prepare();
+    CUgraph child = empty_graph(), graph = empty_graph();
+    CUgraphNode node;
+    copy(child, q, p, needs(NULL, NULL));
+    fill(graph, p, needs(NULL, NULL));
+    CHECK(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+    launch(graph, a);
+}
+
+// A node records an event behind the fill; another stream waits for it after the launch.
+static void event_recorded_by_a_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUevent e = make_event();
+    CUgraphNode first = fill(graph, p, needs(NULL, NULL)), record;
+    CHECK(cuGraphAddEventRecordNode(&record, graph, &first, 1, e));
+    launch(graph, a);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    reads(b, p, N);
+}
+
+// The recording node does not depend on the fill.
+static void event_recorded_by_an_unrelated_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUevent e = make_event();
+    CUgraphNode record;
+    fill(graph, p, needs(NULL, NULL));
+    CHECK(cuGraphAddEventRecordNode(&record, graph, NULL, 0, e));
+    launch(graph, a);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    reads(b, p, N);
+}
+
+// A node waits for an event of another stream; the fill depends on it.
+static void event_waited_for_by_a_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUevent e = make_event();
+    CUgraphNode wait;
+    CHECK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, e));
+    fill(graph, p, needs(wait, NULL));
+    reads(b, p, N);
+    CHECK(cuEventRecord(e, b));
+    launch(graph, a);
+}
+
+// The fill does not depend on the node that waits.
+static void event_waited_for_by_an_unrelated_node(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUevent e = make_event();
+    CUgraphNode wait;
+    CHECK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, e));
+    fill(graph, p, needs(NULL, NULL));
+    reads(b, p, N);
+    CHECK(cuEventRecord(e, b));
+    launch(graph, a);
+}
+
+// The event is recorded after the launch: the node waited for what there was before.
+static void event_recorded_after_the_launch(void) {
+    prepare();
+    CUgraph graph = empty_graph();
+    CUevent e = make_event();
+    CUgraphNode wait;
+    CHECK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, e));
+    fill(graph, p, needs(wait, NULL));
+    reads(b, p, N);
+    launch(graph, a);
+    CHECK(cuEventRecord(e, b));
+}
+
+const struct race_case cases_graphs[] = {
+    CORRECT(captured_chain),
+    RACY(captured_fork_without_order),
+    CORRECT(captured_fork_after_the_write),
+    CORRECT(captured_write_after_the_join),
+    RACY(captured_branches_that_overlap),
+    CORRECT(captured_diamond),
     CORRECT(captured_and_never_launched),
-    CORRECT(the_same_graph_on_two_streams),
-    RACY(two_graphs_on_two_streams),
-    CORRECT(made_by_hand),
-    RACY(made_by_hand_without_the_edge),
-    CORRECT(joined_through_an_empty_node),
-    CORRECT(a_child_graph_in_order),
-    RACY(a_child_graph_beside),
-    CORRECT(an_event_recorded_by_the_graph),
-    RACY(after_the_event_recorded_by_the_graph),
-    CORRECT(an_event_waited_for_by_the_graph),
-    CORRECT(synchronized_after_a_launch),
-    RACY(read_after_a_launch),
-    {NULL, 0, NULL},
+    RACY(launched_in_another_stream_than_captured),
+    CORRECT(read_in_the_stream_of_the_launch),
+    CORRECT(launch_after_work),
+    RACY(launch_beside_work),
+    CORRECT(launch_after_an_event),
+    CORRECT(work_after_two_leaves),
+    CORRECT(event_behind_two_leaves),
+    RACY(event_before_the_launch),
+    RACY(two_graphs_in_two_streams),
+    CORRECT(two_graphs_in_one_stream),
+    CORRECT(one_executable_in_two_streams),
+    CORRECT(order_through_two_launches),
+    RACY(no_order_behind_the_first_launch),
+    RACY(two_executables_of_one_graph),
+    RACY(graph_and_clone),
+    CORRECT(executable_destroyed),
+    CORRECT(launched_in_legacy),
+    RACY(launched_in_legacy_beside_nonblocking),
+    CORRECT(host_reads_after_a_launch_and_a_wait),
+    RACY(host_reads_after_a_launch),
+    RACY(input_changed_between_launches),
+    CORRECT(input_changed_after_a_wait),
+    CORRECT(copy_after_fill),
+    RACY(copy_beside_fill),
+    CORRECT(order_over_a_host_node),
+    CORRECT(join_by_an_empty_node),
+    RACY(join_of_one_by_an_empty_node),
+    CORRECT(diamond_by_hand),
+    RACY(diamond_by_hand_without_one_edge),
+    CORRECT(child_graph),
+    RACY(child_graph_without_dependency),
+    CORRECT(event_recorded_by_a_node),
+    RACY(event_recorded_by_an_unrelated_node),
+    CORRECT(event_waited_for_by_a_node),
+    RACY(event_waited_for_by_an_unrelated_node),
+    RACY(event_recorded_after_the_launch),
+    END_OF_CASES,
 };

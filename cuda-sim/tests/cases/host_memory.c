@@ -1,203 +1,342 @@
-// The host and the device touch the same memory: pinned, registered, managed.
-#include "case.h"
+// Memory that host and device both touch: pinned, managed, registered. What the host does comes before what
+// it enqueues later; what the device does comes before the host only after a wait.
+#include "race_test.h"
 
-static void copied_out_and_read_at_once(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
+// The host reads what a kernel may still write.
+static void read_without_a_wait(void) {
+    char *host = alloc_pinned(N);
+    writes(make_nonblocking(), at_device(host), N);
     host_reads(host, N);
 }
 
-static void copied_out_and_read_after_the_stream(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuStreamSynchronize(a));
-    host_reads(host, N);
-}
-
-static void copied_out_and_read_after_an_event(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    CUevent e = event();
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuEventRecord(e, a));
-    OK(cuEventSynchronize(e));
-    host_reads(host, N);
-}
-
-static void an_event_from_before_the_copy(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    CUevent e = event();
-    OK(cuEventRecord(e, a));
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuEventSynchronize(e));
-    host_reads(host, N);
-}
-
-static void copied_out_and_read_after_the_context(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuCtxSynchronize());
-    host_reads(host, N);
-}
-
-// Success of a query is as good as waiting. [cuStreamQuery]
-static void read_after_the_stream_was_found_done(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    CUresult answer;
-    while ((answer = cuStreamQuery(a)) == CUDA_ERROR_NOT_READY) {
-    }
-    OK(answer);
-    host_reads(host, N);
-}
-
-static void read_after_the_event_was_found_done(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    CUevent e = event();
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuEventRecord(e, a));
-    while (cuEventQuery(e) == CUDA_ERROR_NOT_READY) {
-    }
-    host_reads(host, N);
-}
-
-static void the_wrong_stream(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuStreamSynchronize(b));
-    host_reads(host, N);
-}
-
-static void a_stream_that_waited(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    after(b, a);
-    OK(cuStreamSynchronize(b));
-    host_reads(host, N);
-}
-
-// The copy reads the buffer some time later.
-static void overwritten_while_it_is_copied_in(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    host_writes(host, N);
-    OK(cuMemcpyHtoDAsync(p, host, N, a));
+// The host writes what a kernel may still read.
+static void written_without_a_wait(void) {
+    char *host = alloc_pinned(N);
+    reads(make_nonblocking(), at_device(host), N);
     host_writes(host, N);
 }
 
-static void overwritten_after_it_was_copied_in(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
+// Both read.
+static void both_read(void) {
+    char *host = alloc_pinned(N);
+    reads(make_nonblocking(), at_device(host), N);
+    host_reads(host, N);
+}
+
+// What the host wrote before the launch is there for the kernel.
+static void written_before_the_launch(void) {
+    char *host = alloc_pinned(N);
+    host_writes(host, N);
+    reads(make_nonblocking(), at_device(host), N);
+}
+
+// What the host read before the launch may be overwritten by the kernel.
+static void read_before_the_launch(void) {
+    char *host = alloc_pinned(N);
+    host_reads(host, N);
+    writes(make_nonblocking(), at_device(host), N);
+}
+
+// cuStreamSynchronize waits for all that the stream was given.
+static void read_after_the_stream(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    writes(a, at_device(host), N);
+    CHECK(cuStreamSynchronize(a));
+    host_reads(host, N);
+}
+
+// Another stream was waited for.
+static void read_after_another_stream(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    writes(a, at_device(host), N);
+    CHECK(cuStreamSynchronize(b));
+    host_reads(host, N);
+}
+
+// Another stream, which itself waits for the writer.
+static void read_after_a_stream_that_waits(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    writes(a, at_device(host), N);
+    order(a, b);
+    CHECK(cuStreamSynchronize(b));
+    host_reads(host, N);
+}
+
+// cuEventSynchronize.
+static void read_after_the_event(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, at_device(host), N);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuEventSynchronize(e));
+    host_reads(host, N);
+}
+
+// The event is from before the write.
+static void read_after_an_early_event(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    CHECK(cuEventRecord(e, a));
+    writes(a, at_device(host), N);
+    CHECK(cuEventSynchronize(e));
+    host_reads(host, N);
+}
+
+// The event was never recorded.
+static void read_after_an_unrecorded_event(void) {
+    char *host = alloc_pinned(N);
+    CUevent e = make_event();
+    writes(make_nonblocking(), at_device(host), N);
+    CHECK(cuEventSynchronize(e));
+    host_reads(host, N);
+}
+
+// A query of the event that succeeds is as good as a wait.
+static void read_after_a_query_of_the_event(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    CUresult result;
+    writes(a, at_device(host), N);
+    CHECK(cuEventRecord(e, a));
+    while ((result = cuEventQuery(e)) == CUDA_ERROR_NOT_READY) {
+    }
+    CHECK(result);
+    host_reads(host, N);
+}
+
+// So is a query of the stream.
+static void read_after_a_query_of_the_stream(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    CUresult result;
+    writes(a, at_device(host), N);
+    while ((result = cuStreamQuery(a)) == CUDA_ERROR_NOT_READY) {
+    }
+    CHECK(result);
+    host_reads(host, N);
+}
+
+// cuCtxSynchronize waits for all streams of the context, non-blocking ones too.
+static void read_after_the_context(void) {
+    char *host = alloc_pinned(N);
+    writes(make_nonblocking(), at_device(host), N);
+    writes(make_stream(), alloc(N), N);
+    CHECK(cuCtxSynchronize());
+    host_reads(host, N);
+}
+
+// A synchronous copy to the host waits for blocking streams.
+static void read_after_a_synchronous_copy(void) {
+    char *host = alloc_pinned(N), other[N];
+    CUdeviceptr p = alloc(N);
+    writes(make_stream(), at_device(host), N);
+    CHECK(cuMemcpyDtoH(other, p, N));
+    host_reads(host, N);
+}
+
+// It does not wait for non-blocking ones.
+static void read_after_a_synchronous_copy_elsewhere(void) {
+    char *host = alloc_pinned(N), other[N];
+    CUdeviceptr p = alloc(N);
+    writes(make_nonblocking(), at_device(host), N);
+    CHECK(cuMemcpyDtoH(other, p, N));
+    host_reads(host, N);
+}
+
+// A synchronous copy from device to device does not hold up the host.
+static void read_after_a_copy_on_the_device(void) {
+    char *host = alloc_pinned(N);
+    CUdeviceptr p = alloc(N), q = alloc(N);
+    writes(make_stream(), at_device(host), N);
+    CHECK(cuMemcpyDtoD(p, q, N));
+    host_reads(host, N);
+}
+
+// More work after the wait is not waited for.
+static void second_launch_after_the_wait(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    writes(a, at_device(host), N);
+    CHECK(cuStreamSynchronize(a));
+    writes(a, at_device(host), N);
+    host_reads(host, N);
+}
+
+// Host and device take turns.
+static void taking_turns(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
     for (int i = 0; i < 3; ++i) {
         host_writes(host, N);
-        OK(cuMemcpyHtoDAsync(p, host, N, a));
-        OK(cuStreamSynchronize(a));
+        writes(a, at_device(host), N);
+        CHECK(cuStreamSynchronize(a));
+        host_reads(host, N);
     }
 }
 
-static void read_while_it_is_copied_in(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    host_writes(host, N);
-    OK(cuMemcpyHtoDAsync(p, host, N, a));
-    host_reads(host, N);
+// The host waits in every second round only.
+static void taking_turns_carelessly(void) {
+    char *host = alloc_pinned(N);
+    CUstream a = make_nonblocking();
+    for (int i = 0; i < 3; ++i) {
+        host_writes(host, N);
+        writes(a, at_device(host), N);
+        if (i % 2 == 1) CHECK(cuStreamSynchronize(a));
+    }
 }
 
-static void two_halves(void) {
-    CUstream a = nonblocking();
-    CUdeviceptr p = device(N);
-    char *host = pinned(N);
-    OK(cuMemcpyHtoDAsync(p, host, N / 2, a));
+// The other half.
+static void apart(void) {
+    char *host = alloc_pinned(N);
+    writes(make_nonblocking(), at_device(host), N / 2);
     host_writes(host + N / 2, N / 2);
 }
 
+// One byte too many.
+static void one_byte_too_many(void) {
+    char *host = alloc_pinned(N);
+    writes(make_nonblocking(), at_device(host), N / 2 + 1);
+    host_writes(host + N / 2, N / 2);
+}
+
+// Managed memory: a kernel may still write what the host reads.
 static void managed_without_a_wait(void) {
-    CUdeviceptr p = managed(N);
-    writes(nonblocking(), p, N);
-    host_reads((void *)p, N);
+    CUdeviceptr p = alloc_managed(N);
+    writes(make_nonblocking(), p, N);
+    host_reads((void *)(uintptr_t)p, N);
 }
 
-static void managed_after_a_wait(void) {
-    CUdeviceptr p = managed(N);
-    CUstream a = nonblocking();
-    host_writes((void *)p, N);
+// Managed memory after a wait.
+static void managed_after_the_stream(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    host_writes((void *)(uintptr_t)p, N);
     writes(a, p, N);
-    OK(cuStreamSynchronize(a));
-    host_reads((void *)p, N);
+    CHECK(cuStreamSynchronize(a));
+    host_reads((void *)(uintptr_t)p, N);
 }
 
+// Managed memory filled asynchronously.
+static void managed_after_an_asynchronous_fill(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CHECK(cuMemsetD8Async(p, 1, N, make_nonblocking()));
+    host_reads((void *)(uintptr_t)p, N);
+}
+
+// Managed memory copied to asynchronously, then an event.
+static void managed_after_a_copy_and_an_event(void) {
+    CUdeviceptr p = alloc_managed(N), q = alloc(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    CHECK(cuMemcpyDtoDAsync(p, q, N, a));
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuEventSynchronize(e));
+    host_reads((void *)(uintptr_t)p, N);
+}
+
+static CUdeviceptr registered(void **host) {
+    CUdeviceptr at;
+    *host = aligned_alloc(4096, 4096);
+    memset(*host, 0, 4096);
+    CHECK(cuMemHostRegister(*host, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer(&at, *host, 0));
+    return at;
+}
+
+// Registered memory: host and device see the same bytes, maybe at two addresses.
 static void registered_without_a_wait(void) {
-    static char memory[2 * N];
-    CUdeviceptr p = device(N);
-    OK(cuMemHostRegister(memory, sizeof memory, 0));
-    OK(cuMemcpyDtoHAsync(memory + 100, p, N, nonblocking()));
-    host_reads(memory + 100, 1);
-}
-
-static void registered_after_a_wait(void) {
-    static char memory[2 * N];
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking();
-    OK(cuMemHostRegister(memory, sizeof memory, 0));
-    OK(cuMemcpyDtoHAsync(memory + 100, p, N, a));
-    OK(cuStreamSynchronize(a));
-    host_reads(memory, sizeof memory);
-    OK(cuMemHostUnregister(memory));
-}
-
-static void a_kernel_on_pinned_memory(void) {
-    char *host = pinned(N);
-    writes(nonblocking(), (CUdeviceptr)host, N);
+    void *host;
+    CUdeviceptr p = registered(&host);
+    writes(make_nonblocking(), p, N);
     host_reads(host, N);
 }
 
-static void unregistered_while_in_use(void) {
-    static char memory[N];
-    OK(cuMemHostRegister(memory, sizeof memory, 0));
-    CUdeviceptr p = device(N);
-    OK(cuMemcpyDtoHAsync(memory, p, N, nonblocking()));
-    OK(cuMemHostUnregister(memory));
+// After a wait.
+static void registered_after_the_stream(void) {
+    void *host;
+    CUdeviceptr p = registered(&host);
+    CUstream a = make_nonblocking();
+    writes(a, p, N);
+    CHECK(cuStreamSynchronize(a));
+    host_reads(host, N);
 }
 
-const struct race_case host_memory_cases[] = {
-    RACY(copied_out_and_read_at_once),
-    CORRECT(copied_out_and_read_after_the_stream),
-    CORRECT(copied_out_and_read_after_an_event),
-    RACY(an_event_from_before_the_copy),
-    CORRECT(copied_out_and_read_after_the_context),
-    CORRECT(read_after_the_stream_was_found_done),
-    CORRECT(read_after_the_event_was_found_done),
-    RACY(the_wrong_stream),
-    CORRECT(a_stream_that_waited),
-    RACY(overwritten_while_it_is_copied_in),
-    CORRECT(overwritten_after_it_was_copied_in),
-    CORRECT(read_while_it_is_copied_in),
-    CORRECT(two_halves),
+// Registered memory as the source of an asynchronous copy, which names it by its host address.
+static void registered_source_changed(void) {
+    void *host;
+    CUdeviceptr to = alloc(N);
+    registered(&host);
+    CHECK(cuMemcpyHtoDAsync(to, host, N, make_nonblocking()));
+    host_writes(host, N);
+}
+
+// Two kernels name the same registered bytes by the address of the device.
+static void registered_in_two_streams(void) {
+    void *host;
+    CUdeviceptr p = registered(&host);
+    writes(make_nonblocking(), p, N);
+    writes(make_nonblocking(), p, N);
+}
+
+// Memory that the device cannot touch is the program's own business.
+static void pageable_memory(void) {
+    static char host[N];
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking();
+    host_writes(host, N);
+    CHECK(cuMemcpyHtoDAsync(p, host, N, a));
+    host_writes(host, N);
+    CHECK(cuMemcpyHtoDAsync(p, host, N, a));
+}
+
+// What was registered is ordinary memory afterwards.
+static void unregistered_and_copied(void) {
+    static char memory[N];
+    CUdeviceptr p = alloc(N);
+    CHECK(cuMemHostRegister(memory, sizeof memory, 0));
+    CHECK(cuMemHostUnregister(memory));
+    CHECK(cuMemcpy(p, (CUdeviceptr)(uintptr_t)memory, N));
+    CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)memory, p, N));
+}
+
+const struct race_case cases_host_memory[] = {
+    CORRECT(unregistered_and_copied),
+    RACY(read_without_a_wait),
+    RACY(written_without_a_wait),
+    CORRECT(both_read),
+    CORRECT(written_before_the_launch),
+    CORRECT(read_before_the_launch),
+    CORRECT(read_after_the_stream),
+    RACY(read_after_another_stream),
+    CORRECT(read_after_a_stream_that_waits),
+    CORRECT(read_after_the_event),
+    RACY(read_after_an_early_event),
+    RACY(read_after_an_unrecorded_event),
+    CORRECT(read_after_a_query_of_the_event),
+    CORRECT(read_after_a_query_of_the_stream),
+    CORRECT(read_after_the_context),
+    CORRECT(read_after_a_synchronous_copy),
+    RACY(read_after_a_synchronous_copy_elsewhere),
+    RACY(read_after_a_copy_on_the_device),
+    RACY(second_launch_after_the_wait),
+    CORRECT(taking_turns),
+    RACY(taking_turns_carelessly),
+    CORRECT(apart),
+    RACY(one_byte_too_many),
     RACY(managed_without_a_wait),
-    CORRECT(managed_after_a_wait),
+    CORRECT(managed_after_the_stream),
+    RACY(managed_after_an_asynchronous_fill),
+    CORRECT(managed_after_a_copy_and_an_event),
     RACY(registered_without_a_wait),
-    CORRECT(registered_after_a_wait),
-    RACY(a_kernel_on_pinned_memory),
-    RACY(unregistered_while_in_use),
-    {NULL, 0, NULL},
+    CORRECT(registered_after_the_stream),
+    RACY(registered_source_changed),
+    RACY(registered_in_two_streams),
+    CORRECT(pageable_memory),
+    END_OF_CASES,
 };

@@ -1,145 +1,229 @@
-#include "case.h"
+// `cases list` names all; `cases run theme/name` runs one and compares verdicts: 0 as expected, 1 not,
+// 2 an error of the driver.
+#include "race_test.h"
+
+#include <sched.h>
 
 // clang-format off
-#define THEMES(X)                                                                                              \
-    X(events) X(legacy) X(per_thread) X(contexts) X(handles) X(ordered_memory) X(host_memory) X(copies)        \
-    X(threads) X(graphs) X(ranges) X(allocators) X(frees) X(values)
+#define FOR_EACH_THEME(X)                                                                             \
+    X(events)                                                                                         \
+    X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered) X(host_memory) \
+        X(copies) X(threads) X(graphs) X(ranges) X(suballoc) X(memory_free) X(host_functions) X(launches) X(values)
 // clang-format on
 
-#define DECLARE(theme) extern const struct race_case theme##_cases[];
-THEMES(DECLARE)
+#define DECLARE(theme) extern const struct race_case cases_##theme[];
+FOR_EACH_THEME(DECLARE)
 
+#define ENTRY(theme) {#theme, cases_##theme},
 static const struct {
     const char *theme;
     const struct race_case *cases;
-} themes[] = {
-#define ROW(theme) {#theme, theme##_cases},
-    THEMES(ROW)};
+} themes[] = {FOR_EACH_THEME(ENTRY)};
 
-CUcontext ctx;
-
-static CUstream stream(unsigned flags) {
-    CUstream made;
-    OK(cuStreamCreate(&made, flags));
-    return made;
-}
-CUstream blocking(void) { return stream(CU_STREAM_DEFAULT); }
-CUstream nonblocking(void) { return stream(CU_STREAM_NON_BLOCKING); }
-
-CUevent event(void) {
-    CUevent made;
-    OK(cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
-    return made;
+CUstream make_stream(void) {
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    return stream;
 }
 
-CUdeviceptr device(size_t n) {
-    CUdeviceptr made;
-    OK(cuMemAlloc(&made, n));
-    return made;
+CUstream make_nonblocking(void) {
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
 }
 
-CUdeviceptr managed(size_t n) {
-    CUdeviceptr made;
-    OK(cuMemAllocManaged(&made, n, CU_MEM_ATTACH_GLOBAL));
-    return made;
+CUevent make_event(void) {
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
 }
 
-char *pinned(size_t n) {
-    void *made;
-    OK(cuMemAllocHost(&made, n));
-    return made;
+CUdeviceptr alloc(size_t n) {
+    CUdeviceptr at;
+    CHECK(cuMemAlloc(&at, n));
+    return at;
+}
+
+CUdeviceptr alloc_managed(size_t n) {
+    CUdeviceptr at;
+    CHECK(cuMemAllocManaged(&at, n, CU_MEM_ATTACH_GLOBAL));
+    return at;
+}
+
+void *alloc_pinned(size_t n) {
+    void *at;
+    CHECK(cuMemHostAlloc(&at, n, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    return at;
 }
 
 struct touch {
-    CUdeviceptr at;
-    size_t width;
-    int64_t count, stride;
-    unsigned mode;
+    size_t count;
+    cudasim_access accesses[MAX_ACCESSES];
 };
 
-static void run_touch(void *data) {
-    const struct touch *touch = data;
-    volatile char sum = 0;
-    for (int64_t row = 0; row < touch->count; ++row) {
-        volatile char *bytes = (volatile char *)touch->at + row * touch->stride;
-        for (size_t i = 0; i < touch->width; ++i) {
-            if (touch->mode & CUDASIM_WRITE) {
-                bytes[i] = (char)(bytes[i] + 1);
-            } else {
-                sum = (char)(sum + bytes[i]);
-            }
+static void touch_block(volatile unsigned char *bytes, uint64_t n, uint32_t mode) {
+    for (uint64_t i = 0; i < n; ++i) {
+        const unsigned char old = mode & CUDASIM_READ ? bytes[i] : 7;
+        if (mode & CUDASIM_WRITE) {
+            bytes[i] = (unsigned char)(old + 1);
         }
     }
 }
 
-void touches(CUstream on, CUdeviceptr at, size_t width, int64_t count, int64_t stride, unsigned mode) {
-    const struct touch touch = {at, width, count, stride, mode};
-    cudasim_access access = {.address = at, .nbytes = width, .mode = mode, .ndim = 1};
+static void run_touch(void *data) {
+    const struct touch *touch = data;
+    for (size_t a = 0; a < touch->count; ++a) {
+        const cudasim_access *access = &touch->accesses[a];
+        const int64_t rows = access->ndim == 0 ? 1 : access->count[0];
+        unsigned char *first = cudasim_host_address((const void *)(uintptr_t)access->address);
+        for (int64_t row = 0; row < rows; ++row) {
+            touch_block(first + row * access->stride[0], access->nbytes, access->mode);
+        }
+    }
+}
+
+static void run_nothing(void *data) { (void)data; }
+
+void touches(CUstream stream, const char *label, const cudasim_access *accesses, size_t count) {
+    struct touch touch = {.count = count};
+    if (count > MAX_ACCESSES) {
+        abort();
+    }
+    memcpy(touch.accesses, accesses, count * sizeof *accesses);
+    CHECK(cudasim_launch(stream, label, run_touch, &touch, sizeof touch, accesses, count));
+}
+
+static void touches_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count, int64_t stride,
+                            unsigned mode) {
+    cudasim_access access = range(at, n, mode);
+    access.ndim = 1;
     access.count[0] = count;
     access.stride[0] = stride;
-    OK(cudasim_launch(on, mode & CUDASIM_WRITE ? "a writing kernel" : "a reading kernel", run_touch, &touch,
-                      sizeof touch, &access, 1));
+    touches(stream, mode == CUDASIM_WRITE ? "strided writer" : "strided reader", &access, 1);
 }
 
-void writes(CUstream on, CUdeviceptr at, size_t n) { touches(on, at, n, 1, 0, CUDASIM_WRITE); }
-void reads(CUstream on, CUdeviceptr at, size_t n) { touches(on, at, n, 1, 0, CUDASIM_READ); }
+void writes_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count, int64_t stride) {
+    touches_strided(stream, at, n, count, stride, CUDASIM_WRITE);
+}
 
-void host_reads(const void *at, size_t n) { cudasim_host_read(at, n); }
+void reads_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count, int64_t stride) {
+    touches_strided(stream, at, n, count, stride, CUDASIM_READ);
+}
+
+void writes(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_WRITE);
+    touches(stream, "writer", &access, 1);
+}
+
+void reads(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_READ);
+    touches(stream, "reader", &access, 1);
+}
+
+void claims_write(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_WRITE);
+    CHECK(cudasim_launch(stream, "claimed write", run_nothing, NULL, 0, &access, 1));
+}
+
+void claims_read(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_READ);
+    CHECK(cudasim_launch(stream, "claimed read", run_nothing, NULL, 0, &access, 1));
+}
+
 void host_writes(void *at, size_t n) {
     cudasim_host_write(at, n);
-    memset(at, 1, n);
+    touch_block(at, n, CUDASIM_WRITE);
 }
 
-void after(CUstream to, CUstream from) {
-    CUevent made = event();
-    OK(cuEventRecord(made, from));
-    OK(cuStreamWaitEvent(to, made, 0));
-    OK(cuEventDestroy(made));
+void host_reads(const void *at, size_t n) {
+    cudasim_host_read(at, n);
+    touch_block((unsigned char *)(uintptr_t)at, n, CUDASIM_READ);
 }
 
-struct start {
+void order(CUstream from, CUstream to) {
+    CUevent event = make_event();
+    CHECK(cuEventRecord(event, from));
+    CHECK(cuStreamWaitEvent(to, event, 0));
+    CHECK(cuEventDestroy(event));
+}
+
+struct begin {
+    CUcontext context;
     void *(*run)(void *);
     void *data;
 };
 
-static void *begin(void *start) {
-    const struct start copy = *(struct start *)start;
-    OK(cuCtxSetCurrent(ctx));
-    return copy.run(copy.data);
+static void *begin(void *data) {
+    struct begin begin = *(struct begin *)data;
+    free(data);
+    use(begin.context);
+    return begin.run(begin.data);
 }
 
-void spawn(pthread_t *thread, void *(*run)(void *), void *data) {
-    // One at a time is enough; it lives as long as the program.
-    struct start *start = malloc(sizeof *start);
-    *start = (struct start){run, data};
-    OK(pthread_create(thread, NULL, begin, start));
+pthread_t start(void *(*run)(void *), void *data) {
+    struct begin *how = malloc(sizeof *how);
+    pthread_t thread;
+    CHECK(how == NULL);
+    how->run = run;
+    how->data = data;
+    CHECK(cuCtxGetCurrent(&how->context));
+    CHECK(pthread_create(&thread, NULL, begin, how));
+    return thread;
 }
-void join(pthread_t thread) { OK(pthread_join(thread, NULL)); }
-void use(CUcontext context) { OK(cuCtxSetCurrent(context)); }
+
+void finish(pthread_t thread) { CHECK(pthread_join(thread, NULL)); }
+
+CUcontext primary(int device) {
+    CUcontext context;
+    CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    return context;
+}
+
+CUcontext second_context(void) {
+    CUcontext context;
+#if CUDA_VERSION >= 13000
+    CHECK(cuCtxCreate(&context, NULL, 0, 0));
+#else
+    CHECK(cuCtxCreate(&context, 0, 0));
+#endif
+    return context;
+}
+
+void use(CUcontext context) { CHECK(cuCtxSetCurrent(context)); }
+
+void raise_flag(atomic_int *flag) { atomic_store_explicit(flag, 1, memory_order_relaxed); }
+
+void await_flag(atomic_int *flag) {
+    while (!atomic_load_explicit(flag, memory_order_relaxed)) {
+        sched_yield();
+    }
+}
+
+static int run_case(const struct race_case *chosen) {
+    static char report[64 << 10];
+    CHECK(cuInit(0));
+    use(primary(0));
+    chosen->run();
+    const size_t found = cudasim_take_report(report, sizeof report);
+    printf("%s%zu races found, %s expected\n", report, found, chosen->racy ? "at least one" : "none");
+    return (found > 0) == (chosen->racy != 0) ? 0 : 1;
+}
 
 int main(int argc, char **argv) {
-    const char *wanted = argc == 3 && strcmp(argv[1], "run") == 0 ? argv[2] : NULL;
-    for (size_t t = 0; t < sizeof themes / sizeof themes[0]; ++t) {
-        for (const struct race_case *c = themes[t].cases; c->name != NULL; ++c) {
-            char name[128];
-            snprintf(name, sizeof name, "%s/%s", themes[t].theme, c->name);
-            if (wanted == NULL) {
-                printf("%s %s\n", c->racy ? "racy" : "correct", name);
-            } else if (strcmp(name, wanted) == 0) {
-                OK(cuInit(0));
-                OK(cuDevicePrimaryCtxRetain(&ctx, 0));
-                use(ctx);
-                c->run();
-                static char text[1 << 16];
-                const size_t found = cudasim_take_report(text, sizeof text);
-                printf("%s%zu races\n", text, found);
-                return (found > 0) == (c->racy != 0) ? 0 : 1;
+    const int listing = argc == 2 && strcmp(argv[1], "list") == 0;
+    const int running = argc == 3 && strcmp(argv[1], "run") == 0;
+    for (size_t t = 0; (listing || running) && t < sizeof themes / sizeof themes[0]; ++t) {
+        for (const struct race_case *at = themes[t].cases; at->name != NULL; ++at) {
+            char name[256];
+            snprintf(name, sizeof name, "%s/%s", themes[t].theme, at->name);
+            if (listing) {
+                printf("%s %s\n", at->racy ? "racy" : "correct", name);
+            } else if (strcmp(name, argv[2]) == 0) {
+                return run_case(at);
             }
         }
     }
-    if (wanted != NULL) {
-        fprintf(stderr, "there is no case %s\n", wanted);
-        return 2;
-    }
-    return 0;
+    if (listing) return 0;
+    fprintf(stderr, "usage: %s list | run theme/name\n", argv[0]);
+    return 2;
 }

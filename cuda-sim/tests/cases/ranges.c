@@ -1,137 +1,309 @@
-// Which bytes: what does not overlap does not race, however it is interleaved.
-#include "case.h"
+// Which bytes: two streams without order may touch different ones.
+#include "race_test.h"
 
-#define W CUDASIM_WRITE
-#define R CUDASIM_READ
+static CUstream a, b;
 
-static void adjacent(void) {
-    CUdeviceptr p = device(N);
-    writes(nonblocking(), p, N / 2);
-    writes(nonblocking(), p + N / 2, N / 2);
+static CUdeviceptr two_streams(size_t n) {
+    a = make_nonblocking();
+    b = make_nonblocking();
+    return alloc(n);
 }
 
-static void one_byte(void) {
-    CUdeviceptr p = device(N);
-    writes(nonblocking(), p, N / 2 + 1);
-    writes(nonblocking(), p + N / 2, N / 2);
+// Two halves.
+static void halves(void) {
+    CUdeviceptr p = two_streams(2 * N);
+    writes(a, p, N);
+    writes(b, p + N, N);
 }
 
-static void neighbours_in_the_arena(void) {
-    CUdeviceptr p = device(512), q = device(512);
-    writes(nonblocking(), p, 512);
-    writes(nonblocking(), q, 512);
+// Halves that share one byte.
+static void halves_with_a_common_byte(void) {
+    CUdeviceptr p = two_streams(2 * N);
+    writes(a, p, N + 1);
+    writes(b, p + N, N);
 }
 
-// Even and odd columns.
-static void interleaved(void) {
-    CUdeviceptr p = device(N);
-    touches(nonblocking(), p, 4, N / 8, 8, W);
-    touches(nonblocking(), p + 4, 4, N / 8, 8, W);
+// Two bytes side by side.
+static void adjacent_bytes(void) {
+    CUdeviceptr p = two_streams(N);
+    writes(a, p + 10, 1);
+    writes(b, p + 11, 1);
 }
 
-static void interleaved_and_too_wide(void) {
-    CUdeviceptr p = device(N);
-    touches(nonblocking(), p, 5, N / 8, 8, W);
-    touches(nonblocking(), p + 4, 4, N / 8, 8, W);
+// The same byte, in the middle of an allocation.
+static void the_same_byte(void) {
+    CUdeviceptr p = two_streams(N);
+    writes(a, p + 10, 1);
+    writes(b, p + 10, 1);
 }
 
+// A small range inside a large one.
+static void one_inside_the_other(void) {
+    CUdeviceptr p = two_streams(N);
+    writes(a, p, N);
+    reads(b, p + N / 2, 1);
+}
+
+// Ranges that overlap in the middle of both.
+static void overlapping_ends(void) {
+    CUdeviceptr p = two_streams(3 * N);
+    reads(a, p, 2 * N);
+    writes(b, p + N, 2 * N);
+}
+
+// Two allocations that may lie side by side.
+static void two_allocations(void) {
+    CUdeviceptr p = two_streams(256), q = alloc(256);
+    writes(a, p, 256);
+    writes(b, q, 256);
+}
+
+// A hole in the written range is left to the other stream.
+static void hole(void) {
+    CUdeviceptr p = two_streams(3 * N);
+    writes(a, p, N);
+    writes(a, p + 2 * N, N);
+    writes(b, p + N, N);
+}
+
+// Even and odd elements: the hulls overlap, the bytes do not.
+static void even_and_odd(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 4, N / 8, 8);
+    writes_strided(b, p + 4, 4, N / 8, 8);
+}
+
+// Both even.
+static void even_and_even(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 4, N / 8, 8);
+    writes_strided(b, p, 4, N / 8, 8);
+}
+
+// Elements of 4 bytes at steps of 8, and elements of 5 bytes between them: each touches its neighbour.
+static void elements_that_are_too_wide(void) {
+    CUdeviceptr p = two_streams(N + 8);
+    writes_strided(a, p, 4, N / 8, 8);
+    writes_strided(b, p + 4, 5, N / 8, 8);
+}
+
+// Steps of 6 and of 10 bytes, one byte each: they meet at each multiple of 30 only.
+static void steps_that_meet(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 1, 20, 6);
+    writes_strided(b, p, 1, 12, 10);
+}
+
+// Steps of 6 from 1 and of 10 from 0: odd and even bytes never meet.
+static void steps_that_never_meet(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p + 1, 1, 20, 6);
+    writes_strided(b, p, 1, 12, 10);
+}
+
+// The same steps, but they would meet only behind the end of one.
+static void steps_that_end_before_they_meet(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p + 6, 1, 4, 6);   // 6 12 18 24
+    writes_strided(b, p + 10, 1, 8, 10); // 10 20 30 ... 80
+}
+
+// A contiguous range between two strided blocks.
+static void range_between_blocks(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 16, 4, 64);
+    writes(b, p + 16, 48);
+}
+
+// One byte longer, it touches the next block.
+static void range_into_a_block(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 16, 4, 64);
+    writes(b, p + 16, 49);
+}
+
+// Columns of a matrix with rows of 64 bytes.
+static void left_and_right_columns(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    writes_strided(a, p, 32, 8, 64);
+    writes_strided(b, p + 32, 32, 8, 64);
+}
+
+// A row and a column meet in one element.
+static void row_and_column(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    writes(a, p + 3 * 64, 64);
+    writes_strided(b, p + 5 * 4, 4, 8, 64);
+}
+
+// A row and what is left of the column above it.
+static void row_and_column_above(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    writes(a, p + 3 * 64, 64);
+    writes_strided(b, p + 5 * 4, 4, 3, 64);
+}
+
+// A negative stride goes down from the address.
 static void backwards(void) {
-    CUdeviceptr p = device(N);
-    touches(nonblocking(), p + N - 8, 4, N / 8, -8, W);
-    touches(nonblocking(), p + 4, 4, N / 8, 8, W);
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p + 64, 4, 5, -16); // 64 48 32 16 0
+    reads(b, p, 4);
 }
 
-static void backwards_over_the_same(void) {
-    CUdeviceptr p = device(N);
-    touches(nonblocking(), p + N - 4, 4, N / 8, -8, W);
-    touches(nonblocking(), p + 4, 4, N / 8, 8, R);
+// It does not go up.
+static void backwards_and_above(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p + 64, 4, 5, -16);
+    writes(b, p + 68, 64);
 }
 
-// Rows 0 to 3 and rows 4 to 7.
-static void rows(void) {
-    CUdeviceptr p = device(N);
-    touches(nonblocking(), p, 100, 4, 512, W);
-    touches(nonblocking(), p + 4 * 512, 100, 4, 512, W);
+// A stride of zero is one block.
+static void stride_of_zero(void) {
+    CUdeviceptr p = two_streams(N);
+    reads_strided(a, p, 4, 100, 0);
+    writes(b, p + 4, N - 4);
 }
 
-static void a_column_against_a_row(void) {
-    CUdeviceptr p = device(N);
-    touches(nonblocking(), p, 4, 8, 512, W);
-    writes(nonblocking(), p + 512, 512);
-}
-
-static void two_dimensional_copies(int overlap) {
-    CUdeviceptr p = device(N), q = device(N);
-    CUDA_MEMCPY2D copy;
-    memset(&copy, 0, sizeof copy);
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = q;
-    copy.srcPitch = copy.dstPitch = 64;
-    copy.dstDevice = p;
-    copy.WidthInBytes = 32;
-    copy.Height = N / 64;
-    OK(cuMemcpy2DAsync(&copy, nonblocking()));
-    copy.dstXInBytes = overlap ? 31 : 32;
-    OK(cuMemcpy2DAsync(&copy, nonblocking()));
-}
-
-static void left_and_right_halves(void) { two_dimensional_copies(0); }
-static void halves_that_overlap(void) { two_dimensional_copies(1); }
-
-static void fills_of_two_columns(void) {
-    CUdeviceptr p = device(N);
-    OK(cuMemsetD2D8Async(p, 64, 1, 16, N / 64, nonblocking()));
-    OK(cuMemsetD2D8Async(p + 16, 64, 2, 48, N / 64, nonblocking()));
-}
-
-static void fills_of_two_columns_that_overlap(void) {
-    CUdeviceptr p = device(N);
-    OK(cuMemsetD2D8Async(p, 64, 1, 17, N / 64, nonblocking()));
-    OK(cuMemsetD2D8Async(p + 16, 64, 2, 48, N / 64, nonblocking()));
-}
-
-// A part was written in order, another part was not.
-static void half_in_order(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    writes(a, p, N / 2);
-    writes(b, p + N / 2, N / 2);
-    after(c, a);
-    reads(c, p, N);
-}
-
-static void both_halves_in_order(void) {
-    CUdeviceptr p = device(N);
-    CUstream a = nonblocking(), b = nonblocking(), c = nonblocking();
-    writes(a, p, N / 2);
-    writes(b, p + N / 2, N / 2);
-    after(c, a);
-    after(c, b);
-    reads(c, p, N);
-}
-
+// No elements, no access.
 static void nothing(void) {
-    CUdeviceptr p = device(N);
-    writes(nonblocking(), p, 0);
-    writes(nonblocking(), p, N);
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 4, 0, 8);
+    writes(b, p, N);
+    writes(a, p, 0);
 }
 
-const struct race_case ranges_cases[] = {
-    CORRECT(adjacent),
-    RACY(one_byte),
-    CORRECT(neighbours_in_the_arena),
-    CORRECT(interleaved),
-    RACY(interleaved_and_too_wide),
-    CORRECT(backwards),
-    RACY(backwards_over_the_same),
-    CORRECT(rows),
-    RACY(a_column_against_a_row),
-    CORRECT(left_and_right_halves),
-    RACY(halves_that_overlap),
-    CORRECT(fills_of_two_columns),
-    RACY(fills_of_two_columns_that_overlap),
-    RACY(half_in_order),
-    CORRECT(both_halves_in_order),
+// Even elements are ordered by an event, odd ones come later in the first stream and are not.
+static void half_of_the_elements_ordered(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 4, N / 8, 8);
+    order(a, b);
+    writes_strided(a, p + 4, 4, N / 8, 8);
+    reads(b, p, N);
+}
+
+// Only the even ones are read.
+static void only_the_ordered_elements(void) {
+    CUdeviceptr p = two_streams(N);
+    writes_strided(a, p, 4, N / 8, 8);
+    order(a, b);
+    writes_strided(a, p + 4, 4, N / 8, 8);
+    reads_strided(b, p, 4, N / 8, 8);
+}
+
+// The first half was written again, and handed on; the second half was written again and was not.
+static void half_written_again(void) {
+    CUdeviceptr p = two_streams(N);
+    CUstream c = make_nonblocking();
+    writes(a, p, N);
+    order(a, b);
+    writes(b, p, N / 2);
+    order(b, c);
+    writes(a, p + N / 2, N / 2);
+    reads(c, p, N);
+}
+
+static CUDA_MEMCPY2D rows(CUdeviceptr to, CUdeviceptr from, size_t pitch, size_t width, size_t height) {
+    return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = from,
+                           .srcPitch = pitch,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = to,
+                           .dstPitch = pitch,
+                           .WidthInBytes = width,
+                           .Height = height};
+}
+
+// A 2D copy does not touch what is between the ends of its rows and the pitch.
+static void behind_the_rows_of_a_copy(void) {
+    CUdeviceptr p = two_streams(64 * 8), q = alloc(64 * 8);
+    const CUDA_MEMCPY2D copy = rows(p, q, 64, 40, 8);
+    CHECK(cuMemcpy2DAsync(&copy, a));
+    writes_strided(b, p + 40, 24, 8, 64);
+}
+
+// It does touch the last byte of its last row.
+static void last_byte_of_a_copy(void) {
+    CUdeviceptr p = two_streams(64 * 8), q = alloc(64 * 8);
+    const CUDA_MEMCPY2D copy = rows(p, q, 64, 40, 8);
+    CHECK(cuMemcpy2DAsync(&copy, a));
+    reads(b, p + 7 * 64 + 39, 1);
+}
+
+// It reads its source: a write there races.
+static void source_of_a_copy(void) {
+    CUdeviceptr p = two_streams(64 * 8), q = alloc(64 * 8);
+    const CUDA_MEMCPY2D copy = rows(p, q, 64, 40, 8);
+    CHECK(cuMemcpy2DAsync(&copy, a));
+    writes(b, q + 64, 1);
+}
+
+// An offset inside the pitch: two copies fill the left and the right of an image.
+static void two_copies_side_by_side(void) {
+    CUdeviceptr p = two_streams(64 * 8), q = alloc(64 * 8);
+    const CUDA_MEMCPY2D left = rows(p, q, 64, 32, 8);
+    CUDA_MEMCPY2D right = left;
+    right.srcXInBytes = right.dstXInBytes = 32;
+    CHECK(cuMemcpy2DAsync(&left, a));
+    CHECK(cuMemcpy2DAsync(&right, b));
+}
+
+// Rows 0 to 4 and rows 3 to 7.
+static void two_copies_with_common_rows(void) {
+    CUdeviceptr p = two_streams(64 * 8), q = alloc(64 * 8);
+    const CUDA_MEMCPY2D upper = rows(p, q, 64, 64, 5);
+    CUDA_MEMCPY2D lower = upper;
+    lower.srcY = lower.dstY = 3;
+    CHECK(cuMemcpy2DAsync(&upper, a));
+    CHECK(cuMemcpy2DAsync(&lower, b));
+}
+
+// A 2D fill touches `width` elements of each row.
+static void behind_the_rows_of_a_fill(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    CHECK(cuMemsetD2D32Async(p, 64, 1, 10, 8, a));
+    writes_strided(b, p + 40, 24, 8, 64);
+}
+
+// Of 4 bytes each.
+static void last_element_of_a_fill(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    CHECK(cuMemsetD2D32Async(p, 64, 1, 10, 8, a));
+    reads(b, p + 39, 1);
+}
+
+const struct race_case cases_ranges[] = {
+    CORRECT(halves),
+    RACY(halves_with_a_common_byte),
+    CORRECT(adjacent_bytes),
+    RACY(the_same_byte),
+    RACY(one_inside_the_other),
+    RACY(overlapping_ends),
+    CORRECT(two_allocations),
+    CORRECT(hole),
+    CORRECT(even_and_odd),
+    RACY(even_and_even),
+    RACY(elements_that_are_too_wide),
+    RACY(steps_that_meet),
+    CORRECT(steps_that_never_meet),
+    CORRECT(steps_that_end_before_they_meet),
+    CORRECT(range_between_blocks),
+    RACY(range_into_a_block),
+    CORRECT(left_and_right_columns),
+    RACY(row_and_column),
+    CORRECT(row_and_column_above),
+    RACY(backwards),
+    CORRECT(backwards_and_above),
+    CORRECT(stride_of_zero),
     CORRECT(nothing),
-    {NULL, 0, NULL},
+    RACY(half_of_the_elements_ordered),
+    CORRECT(only_the_ordered_elements),
+    RACY(half_written_again),
+    CORRECT(behind_the_rows_of_a_copy),
+    RACY(last_byte_of_a_copy),
+    RACY(source_of_a_copy),
+    CORRECT(two_copies_side_by_side),
+    RACY(two_copies_with_common_rows),
+    CORRECT(behind_the_rows_of_a_fill),
+    RACY(last_element_of_a_fill),
+    END_OF_CASES,
 };

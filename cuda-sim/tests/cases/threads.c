@@ -1,314 +1,480 @@
-// Host threads are ordered by what they synchronize with, not by the time of their calls.
-#include "case.h"
+// Host threads: their calls are ordered by locks, conditions, semaphores, barriers, start and join, or
+// annotations. A flag that one thread sees by a relaxed load orders nothing, though it makes the order in
+// real time certain.
+#include "race_test.h"
 
-static CUdeviceptr p;
+#include <semaphore.h>
+
+static CUdeviceptr p, q;
 static CUstream a, b;
+static char *pinned;
+static CUevent event;
+static atomic_int flag, second_flag;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t barrier;
 static sem_t semaphore;
-static int ready;
-static atomic_int flag;
+static int ready; // guarded by the mutex
 
-static void setup(void) {
-    p = device(N);
-    a = nonblocking();
-    b = nonblocking();
-    ready = 0;
-    OK(sem_init(&semaphore, 0, 0));
+static void prepare(void) {
+    p = alloc(N);
+    q = alloc(N);
+    a = make_nonblocking();
+    b = make_nonblocking();
+    event = make_event();
+    pinned = alloc_pinned(N);
+    CHECK(sem_init(&semaphore, 0, 0));
+    CHECK(pthread_barrier_init(&barrier, NULL, 2));
 }
 
-// Nothing that the checker knows of orders the two threads; the flag only makes them come one after another.
-static void *write_then_flag(void *data) {
-    (void)data;
-    writes(a, p, N);
-    OK(cuStreamSynchronize(a));
-    atomic_store_explicit(&flag, 1, memory_order_relaxed);
-    return NULL;
-}
-
-static void wait_for_flag(void) {
-    while (atomic_load_explicit(&flag, memory_order_relaxed) == 0) {
-    }
-}
-
-static void by_nothing(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_then_flag, NULL);
-    wait_for_flag();
-    reads(b, p, N);
-    join(thread);
-}
-
-static void by_joining(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_then_flag, NULL);
-    join(thread);
-    reads(b, p, N);
-}
-
-static void *write_only(void *data) {
-    (void)data;
-    writes(a, p, N);
-    return NULL;
-}
-
-// Joining orders the threads; the stream's work goes on.
-static void by_joining_without_a_wait(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_only, NULL);
-    join(thread);
-    reads(b, p, N);
-}
-
-static void *read_in_thread(void *data) {
-    (void)data;
-    reads(b, p, N);
-    return NULL;
-}
-
-static void by_starting(void) {
-    pthread_t thread;
-    setup();
-    writes(a, p, N);
-    OK(cuStreamSynchronize(a));
-    spawn(&thread, read_in_thread, NULL);
-    join(thread);
-}
-
-static void by_starting_without_a_wait(void) {
-    pthread_t thread;
-    setup();
-    writes(a, p, N);
-    spawn(&thread, read_in_thread, NULL);
-    join(thread);
-}
-
-static void *write_then_signal(void *data) {
-    (void)data;
-    writes(a, p, N);
-    OK(cuStreamSynchronize(a));
+static void signal_ready(void) {
     pthread_mutex_lock(&mutex);
     ready = 1;
     pthread_cond_signal(&condition);
     pthread_mutex_unlock(&mutex);
-    return NULL;
 }
 
-static void by_a_condition(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_then_signal, NULL);
+static void await_ready(void) {
     pthread_mutex_lock(&mutex);
-    while (!ready) {
+    while (!ready)
         pthread_cond_wait(&condition, &mutex);
-    }
     pthread_mutex_unlock(&mutex);
-    reads(b, p, N);
-    join(thread);
 }
 
-static void *signal_too_early(void *data) {
-    (void)data;
+static void write_and_wait(void) {
     writes(a, p, N);
-    pthread_mutex_lock(&mutex);
-    ready = 1;
-    pthread_cond_signal(&condition);
-    pthread_mutex_unlock(&mutex);
-    OK(cuStreamSynchronize(a));
-    return NULL;
+    CHECK(cuStreamSynchronize(a));
 }
 
-static void by_a_condition_before_the_wait(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, signal_too_early, NULL);
-    pthread_mutex_lock(&mutex);
-    while (!ready) {
-        pthread_cond_wait(&condition, &mutex);
-    }
-    pthread_mutex_unlock(&mutex);
-    reads(b, p, N);
-    join(thread);
+static void both(void *(*one)(void *), void *(*other)(void *)) {
+    prepare();
+    pthread_t threads[] = {start(one, NULL), start(other, NULL)};
+    finish(threads[0]);
+    finish(threads[1]);
 }
 
-static void *write_then_post(void *data) {
-    (void)data;
+// --- what threads do ---
+
+static void *waits_and_signals(void *none) {
+    write_and_wait();
+    signal_ready();
+    return none;
+}
+
+static void *signals_too_early(void *none) {
+    signal_ready();
+    write_and_wait();
+    return none;
+}
+
+static void *signals_without_waiting(void *none) {
     writes(a, p, N);
-    OK(cuStreamSynchronize(a));
-    sem_post(&semaphore);
-    return NULL;
+    signal_ready();
+    return none;
 }
 
-static void by_a_semaphore(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_then_post, NULL);
-    sem_wait(&semaphore);
-    reads(b, p, N);
-    join(thread);
-}
-
-static void *write_then_say(void *data) {
-    (void)data;
+static void *records_and_signals(void *none) {
     writes(a, p, N);
-    OK(cuStreamSynchronize(a));
+    CHECK(cuEventRecord(event, a));
+    signal_ready();
+    return none;
+}
+
+static void *reads_when_ready(void *none) {
+    await_ready();
+    reads(b, p, N);
+    return none;
+}
+
+static void *reads_in_the_same_stream_when_ready(void *none) {
+    await_ready();
+    reads(a, p, N);
+    return none;
+}
+
+static void *waits_for_the_event_when_ready(void *none) {
+    await_ready();
+    CHECK(cuStreamWaitEvent(b, event, 0));
+    reads(b, p, N);
+    return none;
+}
+
+static void *waits_for_the_stream_when_ready(void *none) {
+    await_ready();
+    CHECK(cuStreamSynchronize(a));
+    reads(b, p, N);
+    return none;
+}
+
+static void *writes_waits_and_raises(void *none) {
+    write_and_wait();
+    raise_flag(&flag);
+    return none;
+}
+
+static void *reads_after_the_flag(void *none) {
+    await_flag(&flag);
+    reads(b, p, N);
+    return none;
+}
+
+// --- cases ---
+
+// Thread A waits for its stream and signals; thread B enqueues after the signal.
+static void relay_by_condition(void) { both(waits_and_signals, reads_when_ready); }
+
+// A signals before it writes: what B does after the signal is not ordered with the write.
+static void relay_too_early(void) { both(signals_too_early, reads_when_ready); }
+
+// A signals without waiting for its stream: that orders the hosts, not the streams.
+static void relay_without_a_wait(void) { both(signals_without_waiting, reads_when_ready); }
+
+// The same, but B works in the same stream.
+static void relay_in_one_stream(void) { both(signals_without_waiting, reads_in_the_same_stream_when_ready); }
+
+// A records, signals; B lets its stream wait for the event.
+static void relay_of_an_event(void) { both(records_and_signals, waits_for_the_event_when_ready); }
+
+// A records and signals; B does not wait for the event.
+static void relay_of_an_event_not_waited_for(void) { both(records_and_signals, reads_when_ready); }
+
+// A signals; B waits for A's stream itself.
+static void wait_in_the_other_thread(void) { both(signals_without_waiting, waits_for_the_stream_when_ready); }
+
+// B comes later only because it saw a relaxed flag, which orders nothing.
+static void relay_by_a_relaxed_flag(void) { both(writes_waits_and_raises, reads_after_the_flag); }
+
+static void *says_before(void *none) {
+    write_and_wait();
     cudasim_hb_before(&flag);
-    atomic_store(&flag, 1);
-    return NULL;
+    raise_flag(&flag);
+    return none;
 }
 
-static void by_an_annotation(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_then_say, NULL);
-    wait_for_flag();
+static void *says_after(void *none) {
+    await_flag(&flag);
     cudasim_hb_after(&flag);
     reads(b, p, N);
-    join(thread);
+    return none;
 }
 
-static void by_an_annotation_of_something_else(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_then_say, NULL);
-    wait_for_flag();
-    cudasim_hb_after(&mutex);
+// With annotations, the flag orders.
+static void relay_by_an_annotated_flag(void) { both(says_before, says_after); }
+
+// Only the one side is annotated.
+static void annotation_on_one_side(void) { both(writes_waits_and_raises, says_after); }
+
+static void *says_after_of_another_flag(void *none) {
+    await_flag(&flag);
+    cudasim_hb_after(&second_flag);
     reads(b, p, N);
-    join(thread);
+    return none;
 }
 
-// Two threads take turns with one buffer and one stream, under a mutex: the stream orders their work.
-static void *take_turns(void *data) {
-    (void)data;
-    for (int i = 0; i < 50; ++i) {
-        pthread_mutex_lock(&mutex);
-        writes(a, p, N);
-        pthread_mutex_unlock(&mutex);
+// The two annotations name different objects.
+static void annotations_of_two_flags(void) { both(says_before, says_after_of_another_flag); }
+
+static void *says_before_too_early(void *none) {
+    cudasim_hb_before(&flag);
+    write_and_wait();
+    raise_flag(&flag);
+    return none;
+}
+
+// The annotation comes before the work that it should hand over.
+static void annotation_too_early(void) { both(says_before_too_early, says_after); }
+
+static void *posts(void *none) {
+    write_and_wait();
+    sem_post(&semaphore);
+    return none;
+}
+
+static void *reads_after_the_post(void *none) {
+    while (sem_wait(&semaphore) != 0) {
     }
-    return NULL;
-}
-
-static void turns_on_one_stream(void) {
-    pthread_t one, two;
-    setup();
-    spawn(&one, take_turns, NULL);
-    spawn(&two, take_turns, NULL);
-    join(one);
-    join(two);
-}
-
-// The same with a stream for each.
-static void *take_turns_on_mine(void *data) {
-    CUstream mine = *(CUstream *)data;
-    for (int i = 0; i < 5; ++i) {
-        pthread_mutex_lock(&mutex);
-        writes(mine, p, N);
-        pthread_mutex_unlock(&mutex);
-    }
-    return NULL;
-}
-
-static void turns_on_two_streams(void) {
-    pthread_t one, two;
-    setup();
-    spawn(&one, take_turns_on_mine, &a);
-    spawn(&two, take_turns_on_mine, &b);
-    join(one);
-    join(two);
-}
-
-static void *take_turns_and_wait(void *data) {
-    CUstream mine = *(CUstream *)data;
-    for (int i = 0; i < 20; ++i) {
-        pthread_mutex_lock(&mutex);
-        writes(mine, p, N);
-        OK(cuStreamSynchronize(mine));
-        pthread_mutex_unlock(&mutex);
-    }
-    return NULL;
-}
-
-static void turns_on_two_streams_with_waits(void) {
-    pthread_t one, two;
-    setup();
-    spawn(&one, take_turns_and_wait, &a);
-    spawn(&two, take_turns_and_wait, &b);
-    join(one);
-    join(two);
-}
-
-// Waiting for a stream teaches the thread that waits, and nobody else.
-static void *synchronize_only(void *data) {
-    (void)data;
-    OK(cuStreamSynchronize(a));
-    atomic_store_explicit(&flag, 1, memory_order_relaxed);
-    return NULL;
-}
-
-static void somebody_else_waited(void) {
-    pthread_t thread;
-    setup();
-    writes(a, p, N);
-    spawn(&thread, synchronize_only, NULL);
-    wait_for_flag();
     reads(b, p, N);
-    join(thread);
+    return none;
 }
 
-static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+// A semaphore.
+static void relay_by_semaphore(void) { both(posts, reads_after_the_post); }
 
-static void *write_under_rwlock(void *data) {
-    (void)data;
-    pthread_rwlock_wrlock(&rwlock);
+static void *posts_too_early(void *none) {
+    sem_post(&semaphore);
+    write_and_wait();
+    return none;
+}
+
+// Posted before the write.
+static void semaphore_posted_too_early(void) { both(posts_too_early, reads_after_the_post); }
+
+static void *comes_to_the_barrier(void *none) {
+    write_and_wait();
+    pthread_barrier_wait(&barrier);
+    return none;
+}
+
+static void *reads_after_the_barrier(void *none) {
+    pthread_barrier_wait(&barrier);
+    reads(b, p, N);
+    return none;
+}
+
+// A barrier.
+static void relay_by_barrier(void) { both(comes_to_the_barrier, reads_after_the_barrier); }
+
+static void *passes_the_barrier_first(void *none) {
+    pthread_barrier_wait(&barrier);
+    write_and_wait();
+    return none;
+}
+
+// The write comes after the barrier in its thread.
+static void write_after_the_barrier(void) { both(passes_the_barrier_first, reads_after_the_barrier); }
+
+static void *writes_pinned_locked(void *none) {
+    pthread_mutex_lock(&mutex);
+    host_writes(pinned, N);
+    pthread_mutex_unlock(&mutex);
+    return none;
+}
+
+// Two threads write pinned memory under one mutex: ordered, whoever comes first.
+static void hosts_with_a_mutex(void) { both(writes_pinned_locked, writes_pinned_locked); }
+
+static void *writes_pinned(void *none) {
+    host_writes(pinned, N);
+    return none;
+}
+
+// Without the mutex.
+static void hosts_without_a_mutex(void) { both(writes_pinned, writes_pinned); }
+
+// One of the two does not take it.
+static void mutex_on_one_side(void) { both(writes_pinned_locked, writes_pinned); }
+
+static void *uses_the_device_locked(void *none) {
+    pthread_mutex_lock(&mutex);
+    CUstream own = make_nonblocking();
+    writes(own, p, N);
+    CHECK(cuStreamSynchronize(own));
+    pthread_mutex_unlock(&mutex);
+    return none;
+}
+
+// Each thread uses the device under the mutex and waits for it there.
+static void device_with_a_mutex(void) { both(uses_the_device_locked, uses_the_device_locked); }
+
+static void *leaves_work_behind(void *none) {
+    pthread_mutex_lock(&mutex);
+    writes(make_nonblocking(), p, N);
+    pthread_mutex_unlock(&mutex);
+    return none;
+}
+
+// Each leaves work pending when it unlocks.
+static void pending_work_at_unlock(void) { both(leaves_work_behind, leaves_work_behind); }
+
+static void *writes_in_a(void *none) {
     writes(a, p, N);
-    OK(cuStreamSynchronize(a));
-    atomic_store_explicit(&flag, 1, memory_order_relaxed);
-    pthread_rwlock_unlock(&rwlock);
-    return NULL;
+    return none;
 }
 
-static void by_a_read_write_lock(void) {
-    pthread_t thread;
-    setup();
-    spawn(&thread, write_under_rwlock, NULL);
-    wait_for_flag();
+// Two threads without any order enqueue in one stream: it does one after the other.
+static void two_threads_in_one_stream(void) { both(writes_in_a, writes_in_a); }
+
+static void *writes_in_b(void *none) {
+    writes(b, p, N);
+    return none;
+}
+
+// In two streams.
+static void two_threads_in_two_streams(void) { both(writes_in_a, writes_in_b); }
+
+static void *writes_locked_for_reading(void *none) {
     pthread_rwlock_rdlock(&rwlock);
-    reads(b, p, N);
+    raise_flag(&flag);
+    await_flag(&second_flag);
+    host_writes(pinned, N);
     pthread_rwlock_unlock(&rwlock);
-    join(thread);
+    return none;
 }
 
-// A host function runs after what came before it in its stream; whoever waits for it may read.
-static void CUDA_CB post(void *data) { sem_post(data); }
-
-static void by_a_host_function(void) {
-    setup();
-    char *host = pinned(N);
-    OK(cuMemcpyDtoHAsync(host, p, N, a));
-    OK(cuLaunchHostFunc(a, post, &semaphore));
-    OK(sem_wait(&semaphore));
-    host_reads(host, N);
+static void *reads_locked_for_reading(void *none) {
+    pthread_rwlock_rdlock(&rwlock);
+    raise_flag(&second_flag);
+    await_flag(&flag);
+    host_reads(pinned, N);
+    pthread_rwlock_unlock(&rwlock);
+    return none;
 }
 
-const struct race_case threads_cases[] = {
-    RACY(by_nothing),
-    CORRECT(by_joining),
-    RACY(by_joining_without_a_wait),
-    CORRECT(by_starting),
-    RACY(by_starting_without_a_wait),
-    CORRECT(by_a_condition),
-    RACY(by_a_condition_before_the_wait),
-    CORRECT(by_a_semaphore),
-    CORRECT(by_an_annotation),
-    RACY(by_an_annotation_of_something_else),
-    CORRECT(turns_on_one_stream),
-    RACY(turns_on_two_streams),
-    CORRECT(turns_on_two_streams_with_waits),
-    RACY(somebody_else_waited),
-    CORRECT(by_a_read_write_lock),
-    CORRECT(by_a_host_function),
-    {NULL, 0, NULL},
+// Two holders of a lock for reading, at the same time, are not ordered.
+static void both_locked_for_reading(void) { both(writes_locked_for_reading, reads_locked_for_reading); }
+
+static void *writes_locked_for_writing(void *none) {
+    pthread_rwlock_wrlock(&rwlock);
+    host_writes(pinned, N);
+    pthread_rwlock_unlock(&rwlock);
+    return none;
+}
+
+static void *reads_under_the_lock(void *none) {
+    pthread_rwlock_rdlock(&rwlock);
+    host_reads(pinned, N);
+    pthread_rwlock_unlock(&rwlock);
+    return none;
+}
+
+// One holder for writing and one for reading are.
+static void one_locked_for_writing(void) { both(writes_locked_for_writing, reads_under_the_lock); }
+
+// What was waited for before a thread is started comes before what the thread does.
+static void wait_before_the_start(void) {
+    prepare();
+    write_and_wait();
+    finish(start(writes_in_b, NULL));
+}
+
+static void *writes_b_when_flagged(void *none) {
+    await_flag(&flag);
+    writes(b, p, N);
+    return none;
+}
+
+// What was waited for after the start does not.
+static void wait_after_the_start(void) {
+    prepare();
+    pthread_t thread = start(writes_b_when_flagged, NULL);
+    write_and_wait();
+    raise_flag(&flag);
+    finish(thread);
+}
+
+// Starting a thread orders hosts; the stream was not waited for.
+static void start_without_a_wait(void) {
+    prepare();
+    writes(a, p, N);
+    finish(start(writes_in_b, NULL));
+}
+
+static void *only_write_and_wait(void *none) {
+    write_and_wait();
+    return none;
+}
+
+// What a thread waited for comes before what follows the join.
+static void join_after_a_wait(void) {
+    prepare();
+    finish(start(only_write_and_wait, NULL));
+    reads(b, p, N);
+}
+
+// A thread that did not wait leaves its work pending; the join does not wait for it.
+static void join_without_a_wait(void) {
+    prepare();
+    finish(start(writes_in_a, NULL));
+    reads(b, p, N);
+}
+
+static void *raises_after_the_wait(void *none) {
+    write_and_wait();
+    raise_flag(&flag);
+    return none;
+}
+
+// The reader sees a flag and joins the thread only afterwards.
+static void join_after_the_read(void) {
+    prepare();
+    pthread_t thread = start(raises_after_the_wait, NULL);
+    await_flag(&flag);
+    reads(b, p, N);
+    finish(thread);
+}
+
+static void *waits_for_the_context(void *none) {
+    await_ready();
+    CHECK(cuCtxSynchronize());
+    host_reads(pinned, N);
+    return none;
+}
+
+static void *writes_pinned_in_a_and_signals(void *none) {
+    writes(a, at_device(pinned), N);
+    signal_ready();
+    return none;
+}
+
+// One thread waits for the context, in which another thread's work is.
+static void context_waited_for_by_another_thread(void) {
+    both(writes_pinned_in_a_and_signals, waits_for_the_context);
+}
+
+static void *waits_for_a_raises(void *none) {
+    CHECK(cuStreamSynchronize(a));
+    raise_flag(&flag);
+    return none;
+}
+
+// Another thread waited for the stream; only that thread knows.
+static void waited_for_by_another_thread_only(void) {
+    prepare();
+    writes(a, at_device(pinned), N);
+    pthread_t thread = start(waits_for_a_raises, NULL);
+    await_flag(&flag);
+    host_reads(pinned, N);
+    finish(thread);
+}
+
+static void *waits_for_a(void *none) {
+    CHECK(cuStreamSynchronize(a));
+    return none;
+}
+
+// It is joined, so this thread knows, too.
+static void waited_for_by_a_joined_thread(void) {
+    prepare();
+    writes(a, at_device(pinned), N);
+    finish(start(waits_for_a, NULL));
+    host_reads(pinned, N);
+}
+
+const struct race_case cases_threads[] = {
+    CORRECT(relay_by_condition),
+    RACY(relay_too_early),
+    RACY(relay_without_a_wait),
+    CORRECT(relay_in_one_stream),
+    CORRECT(relay_of_an_event),
+    RACY(relay_of_an_event_not_waited_for),
+    CORRECT(wait_in_the_other_thread),
+    RACY(relay_by_a_relaxed_flag),
+    CORRECT(relay_by_an_annotated_flag),
+    RACY(annotation_on_one_side),
+    RACY(annotations_of_two_flags),
+    RACY(annotation_too_early),
+    CORRECT(relay_by_semaphore),
+    RACY(semaphore_posted_too_early),
+    CORRECT(relay_by_barrier),
+    RACY(write_after_the_barrier),
+    CORRECT(hosts_with_a_mutex),
+    RACY(hosts_without_a_mutex),
+    RACY(mutex_on_one_side),
+    CORRECT(device_with_a_mutex),
+    RACY(pending_work_at_unlock),
+    CORRECT(two_threads_in_one_stream),
+    RACY(two_threads_in_two_streams),
+    RACY(both_locked_for_reading),
+    CORRECT(one_locked_for_writing),
+    CORRECT(wait_before_the_start),
+    RACY(wait_after_the_start),
+    RACY(start_without_a_wait),
+    CORRECT(join_after_a_wait),
+    RACY(join_without_a_wait),
+    RACY(join_after_the_read),
+    CORRECT(context_waited_for_by_another_thread),
+    RACY(waited_for_by_another_thread_only),
+    CORRECT(waited_for_by_a_joined_thread),
+    END_OF_CASES,
 };

@@ -1,55 +1,58 @@
 // Numbers in memory that one stream writes and another waits for. [cuStreamWriteValue32, cuStreamWaitValue32]
-#include "case.h"
+#include "race_test.h"
 
 // The flag is ready before anybody uses it.
 static CUdeviceptr flag(void) {
-    CUdeviceptr made = device(8);
-    OK(cuMemsetD8(made, 0, 8));
-    OK(cuCtxSynchronize());
+    CUdeviceptr made = alloc(8);
+    CHECK(cuMemsetD8(made, 0, 8));
+    CHECK(cuCtxSynchronize());
     return made;
 }
 
 static void written_and_waited_for(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), f = flag();
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
     writes(a, p, N);
-    OK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
-    OK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
     reads(b, p, N);
 }
 
 static void written_too_early(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), f = flag();
-    OK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
     writes(a, p, N);
-    OK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
     reads(b, p, N);
 }
 
 static void another_value(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), f = flag();
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
     writes(a, p, N);
-    OK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
-    OK(cuStreamWaitValue32(b, f + 4, 0, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f + 4, 0, CU_STREAM_WAIT_VALUE_GEQ));
     reads(b, p, N);
 }
 
 static void back_and_forth(void) {
-    CUstream a = nonblocking(), b = nonblocking();
-    CUdeviceptr p = device(N), f = flag();
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
     for (cuuint32_t i = 1; i < 20; i += 2) {
         writes(a, p, N);
-        OK(cuStreamWriteValue32(a, f, i, CU_STREAM_WRITE_VALUE_DEFAULT));
-        OK(cuStreamWaitValue32(b, f, i, CU_STREAM_WAIT_VALUE_GEQ));
+        CHECK(cuStreamWriteValue32(a, f, i, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK(cuStreamWaitValue32(b, f, i, CU_STREAM_WAIT_VALUE_GEQ));
         reads(b, p, N);
-        OK(cuStreamWriteValue32(b, f, i + 1, CU_STREAM_WRITE_VALUE_DEFAULT));
-        OK(cuStreamWaitValue32(a, f, i + 1, CU_STREAM_WAIT_VALUE_GEQ));
+        CHECK(cuStreamWriteValue32(b, f, i + 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK(cuStreamWaitValue32(a, f, i + 1, CU_STREAM_WAIT_VALUE_GEQ));
     }
 }
 
-const struct race_case values_cases[] = {
-    CORRECT(written_and_waited_for), RACY(written_too_early), RACY(another_value),
-    CORRECT(back_and_forth),         {NULL, 0, NULL},
+const struct race_case cases_values[] = {
+    CORRECT(written_and_waited_for),
+    RACY(written_too_early),
+    RACY(another_value),
+    CORRECT(back_and_forth),
+    END_OF_CASES,
 };
