@@ -179,6 +179,60 @@ static void primary_context_retained_twice(void) {
     reads(CU_STREAM_LEGACY, p, N);
 }
 
+#if CUDA_VERSION >= 12050
+// An event can be recorded for all streams of a context, non-blocking ones too. [cuCtxRecordEvent]
+static void event_of_a_whole_context(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(2 * N);
+    CUevent e = make_event();
+    writes(make_nonblocking(), p, N);
+    writes(make_stream(), p + N, N);
+    CHECK(cuCtxRecordEvent(first, e));
+    second_context();
+    CHECK(cuStreamWaitEvent(CU_STREAM_LEGACY, e, 0));
+    reads(CU_STREAM_LEGACY, p, 2 * N);
+}
+
+// Recorded before the write.
+static void early_event_of_a_whole_context(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N);
+    CUevent e = make_event();
+    CHECK(cuCtxRecordEvent(first, e));
+    writes(make_nonblocking(), p, N);
+    second_context();
+    CHECK(cuStreamWaitEvent(CU_STREAM_LEGACY, e, 0));
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// A whole context waits for an event: each of its streams does. [cuCtxWaitEvent]
+static void whole_context_waits(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    CUcontext second = second_context();
+    CUstream b = make_nonblocking();
+    CHECK(cuCtxWaitEvent(second, e));
+    reads(b, p, N);
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// The other context waits.
+static void wrong_context_waits(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    second_context();
+    CHECK(cuCtxWaitEvent(first, e));
+    reads(make_nonblocking(), p, N);
+}
+#endif
+
 const struct race_case cases_contexts[] = {
     RACY(legacy_streams_of_two_contexts),
     RACY(null_in_two_contexts),
@@ -197,5 +251,11 @@ const struct race_case cases_contexts[] = {
     CORRECT(pushed_and_popped),
     RACY(pushed_and_not_popped),
     CORRECT(primary_context_retained_twice),
+#if CUDA_VERSION >= 12050
+    CORRECT(event_of_a_whole_context),
+    RACY(early_event_of_a_whole_context),
+    CORRECT(whole_context_waits),
+    RACY(wrong_context_waits),
+#endif
     END_OF_CASES,
 };

@@ -259,6 +259,42 @@ static void copy_by_addresses_from_pinned(void) {
     host_writes(host, N);
 }
 
+static CUDA_MEMCPY2D rows_to_host(void *to, CUdeviceptr from) {
+    return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = from,
+                           .srcPitch = 64,
+                           .dstMemoryType = CU_MEMORYTYPE_HOST,
+                           .dstHost = to,
+                           .dstPitch = 64,
+                           .WidthInBytes = 40,
+                           .Height = 8};
+}
+
+// A 2D copy to pinned memory: its rows are not there yet.
+static void rows_to_pinned_read_at_once(void) {
+    char *host = alloc_pinned(64 * 8);
+    const CUDA_MEMCPY2D how = rows_to_host(host, alloc(64 * 8));
+    CHECK(cuMemcpy2DAsync(&how, make_nonblocking()));
+    host_reads(host + 3 * 64 + 8, 8);
+}
+
+// What is between the rows is not touched.
+static void between_rows_to_pinned(void) {
+    char *host = alloc_pinned(64 * 8);
+    const CUDA_MEMCPY2D how = rows_to_host(host, alloc(64 * 8));
+    CHECK(cuMemcpy2DAsync(&how, make_nonblocking()));
+    for (int row = 0; row < 8; ++row)
+        host_writes(host + row * 64 + 40, 24);
+}
+
+// Without "Async", the rows are there.
+static void rows_to_pinned_synchronously(void) {
+    char *host = alloc_pinned(64 * 8);
+    const CUDA_MEMCPY2D how = rows_to_host(host, alloc(64 * 8));
+    CHECK(cuMemcpy2D(&how));
+    host_reads(host, 64 * 8);
+}
+
 const struct race_case cases_copies[] = {
     RACY(to_pinned_read_at_once),
     CORRECT(to_pinned_read_after_the_stream),
@@ -292,5 +328,8 @@ const struct race_case cases_copies[] = {
     CORRECT(two_copies_from_one_place),
     RACY(copy_of_a_copy),
     RACY(copy_by_addresses_from_pinned),
+    RACY(rows_to_pinned_read_at_once),
+    CORRECT(between_rows_to_pinned),
+    CORRECT(rows_to_pinned_synchronously),
     END_OF_CASES,
 };

@@ -531,6 +531,101 @@ static void event_recorded_after_the_launch(void) {
     CHECK(cuEventRecord(e, b));
 }
 
+// Work that was in the stream before the capture is not part of the graph.
+static void work_before_the_capture(void) {
+    prepare();
+    writes(a, p, N);
+    begin(a);
+    reads(a, p, N);
+    launch(end(a), b);
+}
+
+// It comes before the launch where that is in the same stream.
+static void work_before_the_capture_and_the_launch(void) {
+    prepare();
+    writes(a, p, N);
+    begin(a);
+    reads(a, p, N);
+    launch(end(a), a);
+}
+
+// A stream that took part in the capture takes no part in the launch.
+static void work_in_a_branch_of_the_capture(void) {
+    prepare();
+    begin(a);
+    order(a, b);
+    writes(b, p, N);
+    order(b, a);
+    launch(end(a), a);
+    reads(b, p, N);
+}
+
+// A record with the external flag is a node: each launch records the event.
+static void event_recorded_by_the_launch(void) {
+    CUevent e = make_event();
+    prepare();
+    begin(a);
+    writes(a, p, N);
+    CHECK(cuEventRecordWithFlags(e, a, CU_EVENT_RECORD_EXTERNAL));
+    launch(end(a), a);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    reads(b, p, N);
+}
+
+// In the graph it comes before the write.
+static void event_recorded_by_the_launch_too_early(void) {
+    CUevent e = make_event();
+    prepare();
+    begin(a);
+    CHECK(cuEventRecordWithFlags(e, a, CU_EVENT_RECORD_EXTERNAL));
+    writes(a, p, N);
+    launch(end(a), a);
+    CHECK(cuStreamWaitEvent(b, e, 0));
+    reads(b, p, N);
+}
+
+// A wait with the external flag is a node: the launch waits for the event.
+static void event_waited_for_by_the_launch(void) {
+    CUevent e = make_event();
+    prepare();
+    begin(a);
+    CHECK(cuStreamWaitEvent(a, e, CU_EVENT_WAIT_EXTERNAL));
+    writes(a, p, N);
+    CUgraph graph = end(a);
+    reads(b, p, N);
+    CHECK(cuEventRecord(e, b));
+    launch(graph, a);
+}
+
+// In the graph it comes after the write.
+static void event_waited_for_by_the_launch_too_late(void) {
+    CUevent e = make_event();
+    prepare();
+    begin(a);
+    writes(a, p, N);
+    CHECK(cuStreamWaitEvent(a, e, CU_EVENT_WAIT_EXTERNAL));
+    CUgraph graph = end(a);
+    reads(b, p, N);
+    CHECK(cuEventRecord(e, b));
+    launch(graph, a);
+}
+
+static CUgraphExec of_threads;
+
+static void *launches_in_b(void *none) {
+    CHECK(cuGraphLaunch(of_threads, b));
+    return none;
+}
+
+// Two threads launch one executable graph, one after the other.
+static void one_executable_in_two_threads(void) {
+    prepare();
+    of_threads = instance(writer(p));
+    CHECK(cuGraphLaunch(of_threads, a));
+    finish(start(launches_in_b, NULL));
+    reads(b, p, N);
+}
+
 const struct race_case cases_graphs[] = {
     CORRECT(captured_chain),
     RACY(captured_fork_without_order),
@@ -575,5 +670,13 @@ const struct race_case cases_graphs[] = {
     CORRECT(event_waited_for_by_a_node),
     RACY(event_waited_for_by_an_unrelated_node),
     RACY(event_recorded_after_the_launch),
+    RACY(work_before_the_capture),
+    CORRECT(work_before_the_capture_and_the_launch),
+    RACY(work_in_a_branch_of_the_capture),
+    CORRECT(event_recorded_by_the_launch),
+    RACY(event_recorded_by_the_launch_too_early),
+    CORRECT(event_waited_for_by_the_launch),
+    RACY(event_waited_for_by_the_launch_too_late),
+    CORRECT(one_executable_in_two_threads),
     END_OF_CASES,
 };

@@ -261,6 +261,42 @@ static void barrier_for_many_streams_but_one(void) {
         writes(streams[i], p + (3 - i) * N, N);
 }
 
+// An event recorded in a blocking stream comes after the legacy work before it.
+static void event_in_blocking_after_legacy(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_stream(), b = make_nonblocking();
+    writes(CU_STREAM_LEGACY, p, N);
+    order(a, b);
+    reads(b, p, N);
+}
+
+// The event is of a non-blocking stream, which knows nothing of the legacy work.
+static void event_in_nonblocking_after_legacy(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    writes(CU_STREAM_LEGACY, p, N);
+    order(a, b);
+    reads(b, p, N);
+}
+
+// A blocking stream waits for an event, and the legacy stream for the blocking stream with its wait.
+static void legacy_after_a_wait_in_blocking(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_stream();
+    writes(a, p, N);
+    order(a, b);
+    reads(CU_STREAM_LEGACY, p, N);
+}
+
+// The blocking stream waits after the legacy work was enqueued.
+static void legacy_before_a_wait_in_blocking(void) {
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_nonblocking(), b = make_stream();
+    writes(a, p, N);
+    reads(CU_STREAM_LEGACY, p, N);
+    order(a, b);
+}
+
 const struct race_case cases_legacy_stream[] = {
     CORRECT(legacy_after_blocking),
     CORRECT(blocking_after_legacy),
@@ -291,5 +327,9 @@ const struct race_case cases_legacy_stream[] = {
     RACY(host_reads_after_legacy_work),
     CORRECT(barrier_for_many_streams),
     RACY(barrier_for_many_streams_but_one),
+    CORRECT(event_in_blocking_after_legacy),
+    RACY(event_in_nonblocking_after_legacy),
+    CORRECT(legacy_after_a_wait_in_blocking),
+    RACY(legacy_before_a_wait_in_blocking),
     END_OF_CASES,
 };

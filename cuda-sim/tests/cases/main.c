@@ -5,10 +5,12 @@
 #include <sched.h>
 
 // clang-format off
-#define FOR_EACH_THEME(X)                                                                             \
-    X(events)                                                                                         \
-    X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered) X(host_memory) \
-        X(copies) X(threads) X(graphs) X(ranges) X(suballoc) X(memory_free) X(host_functions) X(launches) X(values)
+// clang-format off
+#define FOR_EACH_THEME(X)                                                                               \
+    X(events) X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered)        \
+    X(host_memory) X(copies) X(threads) X(graphs) X(ranges) X(suballoc) X(memory_free)                  \
+    X(host_functions) X(launches) X(values)
+// clang-format on
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_case cases_##theme[];

@@ -271,6 +271,92 @@ static void last_element_of_a_fill(void) {
     reads(b, p + 39, 1);
 }
 
+static void run_nothing(void *data) { (void)data; }
+
+// A kernel on `rows` rows of `columns` elements of 4 bytes with steps between them; only claimed.
+static void matrix(CUstream stream, CUdeviceptr at, int64_t rows, int64_t row_step, int64_t columns,
+                   int64_t column_step) {
+    cudasim_access access = range(at, 4, CUDASIM_WRITE);
+    access.ndim = 2;
+    access.count[0] = rows;
+    access.stride[0] = row_step;
+    access.count[1] = columns;
+    access.stride[1] = column_step;
+    CHECK(cudasim_launch(stream, "matrix", run_nothing, NULL, 0, &access, 1));
+}
+
+// Even columns of all rows, and odd columns of all rows.
+static void columns_in_turn(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p, 8, 64, 8, 8);
+    matrix(b, p + 4, 8, 64, 8, 8);
+}
+
+// The fields of a chess board: black ones and white ones.
+static void chess_board(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p, 4, 128, 8, 8);
+    matrix(a, p + 64 + 4, 4, 128, 8, 8);
+    matrix(b, p + 4, 4, 128, 8, 8);
+    matrix(b, p + 64, 4, 128, 8, 8);
+}
+
+// Both take the black ones of the last row.
+static void chess_board_with_a_wrong_row(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p, 4, 128, 8, 8);
+    matrix(a, p + 64 + 4, 4, 128, 8, 8);
+    matrix(b, p + 4, 4, 128, 8, 8);
+    matrix(b, p + 7 * 64 + 4, 1, 128, 8, 8);
+}
+
+// Tiles that touch at a corner.
+static void tiles(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p, 4, 64, 8, 4);
+    matrix(b, p + 4 * 64 + 32, 4, 64, 8, 4);
+}
+
+// Tiles that share the element at the corner.
+static void tiles_with_a_common_corner(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p, 5, 64, 9, 4);
+    matrix(b, p + 4 * 64 + 32, 4, 64, 8, 4);
+}
+
+// The upper left tile, written from its last element backwards; the lower right one from its first.
+static void tiles_backwards(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p + 3 * 64 + 28, 4, -64, 8, -4);
+    matrix(b, p + 4 * 64 + 32, 4, 64, 8, 4);
+}
+
+// Backwards it comes to the first element.
+static void first_element_of_a_tile_backwards(void) {
+    CUdeviceptr p = two_streams(64 * 8);
+    matrix(a, p + 3 * 64 + 28, 4, -64, 8, -4);
+    reads(b, p + 3, 1);
+}
+
+// Many small writes; the reader knows of all.
+static void many_small_writes(void) {
+    CUdeviceptr p = two_streams(N);
+    for (unsigned i = 0; i < N; ++i)
+        writes(a, p + (i * 37) % N, 1);
+    order(a, b);
+    reads(b, p, N);
+}
+
+// Of all but the last, somewhere in the middle.
+static void many_small_writes_but_one(void) {
+    CUdeviceptr p = two_streams(N);
+    for (unsigned i = 0; i < N; ++i) {
+        if (i == N - 1) order(a, b);
+        writes(a, p + (i * 37) % N, 1);
+    }
+    reads(b, p, N);
+}
+
 const struct race_case cases_ranges[] = {
     CORRECT(halves),
     RACY(halves_with_a_common_byte),
@@ -305,5 +391,14 @@ const struct race_case cases_ranges[] = {
     RACY(two_copies_with_common_rows),
     CORRECT(behind_the_rows_of_a_fill),
     RACY(last_element_of_a_fill),
+    CORRECT(columns_in_turn),
+    CORRECT(chess_board),
+    RACY(chess_board_with_a_wrong_row),
+    CORRECT(tiles),
+    RACY(tiles_with_a_common_corner),
+    CORRECT(tiles_backwards),
+    RACY(first_element_of_a_tile_backwards),
+    CORRECT(many_small_writes),
+    RACY(many_small_writes_but_one),
     END_OF_CASES,
 };

@@ -245,6 +245,16 @@ static void freed_in_legacy_before_a_nonblocking_reader(void) {
     CHECK(cuMemFreeAsync(p, CU_STREAM_LEGACY));
 }
 
+// A reader of the first life comes late, when the memory may have a second one in the first stream.
+static void late_reader_of_the_first_life(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc_in(a);
+    order(a, b);
+    CHECK(cuMemFreeAsync(p, a));
+    claims_write(a, alloc_in(a), N);
+    claims_read(b, p, N);
+}
+
 const struct race_case cases_stream_ordered[] = {
     CORRECT(all_in_one_stream),
     RACY(used_before_the_allocation),
@@ -271,5 +281,6 @@ const struct race_case cases_stream_ordered[] = {
     CORRECT(plain_memory_freed_in_order),
     CORRECT(freed_in_legacy_after_blocking_streams),
     RACY(freed_in_legacy_before_a_nonblocking_reader),
+    RACY(late_reader_of_the_first_life),
     END_OF_CASES,
 };

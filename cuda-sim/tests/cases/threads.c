@@ -4,6 +4,7 @@
 #include "race_test.h"
 
 #include <semaphore.h>
+#include <threads.h>
 
 static CUdeviceptr p, q;
 static CUstream a, b;
@@ -441,6 +442,118 @@ static void waited_for_by_a_joined_thread(void) {
     host_reads(pinned, N);
 }
 
+static void *writes_in_turn_locked_for_reading(void *none) {
+    pthread_rwlock_rdlock(&rwlock);
+    host_writes(pinned, N);
+    pthread_rwlock_unlock(&rwlock);
+    raise_flag(&flag);
+    return none;
+}
+
+static void *reads_in_turn_locked_for_reading(void *none) {
+    await_flag(&flag);
+    pthread_rwlock_rdlock(&rwlock);
+    host_reads(pinned, N);
+    pthread_rwlock_unlock(&rwlock);
+    return none;
+}
+
+// Nor are they one after the other: who takes a lock for reading waits for writers only.
+static void locked_for_reading_in_turn(void) {
+    both(writes_in_turn_locked_for_reading, reads_in_turn_locked_for_reading);
+}
+
+static void *holds_the_mutex(void *none) {
+    pthread_mutex_lock(&mutex);
+    host_writes(pinned, N);
+    raise_flag(&flag);
+    await_flag(&second_flag);
+    pthread_mutex_unlock(&mutex);
+    return none;
+}
+
+static void *tries_the_mutex(void *none) {
+    await_flag(&flag);
+    CHECK(pthread_mutex_trylock(&mutex) == 0);
+    host_reads(pinned, N);
+    raise_flag(&second_flag);
+    return none;
+}
+
+// A lock that could not be taken orders nothing.
+static void mutex_not_taken(void) { both(holds_the_mutex, tries_the_mutex); }
+
+static pthread_mutex_t second_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *writes_under_another_mutex(void *none) {
+    pthread_mutex_lock(&second_mutex);
+    host_writes(pinned, N);
+    pthread_mutex_unlock(&second_mutex);
+    return none;
+}
+
+// Each takes a mutex of its own.
+static void two_mutexes(void) { both(writes_pinned_locked, writes_under_another_mutex); }
+
+static void *posts_and_takes_back(void *none) {
+    write_and_wait();
+    sem_post(&semaphore);
+    CHECK(sem_trywait(&semaphore));
+    raise_flag(&flag);
+    return none;
+}
+
+static void *tries_the_semaphore(void *none) {
+    await_flag(&flag);
+    CHECK(sem_trywait(&semaphore) == 0);
+    reads(b, p, N);
+    return none;
+}
+
+// A semaphore that could not be taken orders nothing.
+static void semaphore_not_taken(void) { both(posts_and_takes_back, tries_the_semaphore); }
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void *initializes_and_reads(void *none) {
+    CHECK(pthread_once(&once, write_and_wait));
+    reads(make_nonblocking(), p, N);
+    return none;
+}
+
+// What pthread_once ran comes before its return in every thread.
+static void initialized_once(void) { both(initializes_and_reads, initializes_and_reads); }
+
+static pthread_spinlock_t spinlock;
+
+static void *writes_pinned_spinning(void *none) {
+    pthread_spin_lock(&spinlock);
+    host_writes(pinned, N);
+    pthread_spin_unlock(&spinlock);
+    return none;
+}
+
+// A spin lock of POSIX.
+static void hosts_with_a_spin_lock(void) {
+    CHECK(pthread_spin_init(&spinlock, PTHREAD_PROCESS_PRIVATE));
+    both(writes_pinned_spinning, writes_pinned_spinning);
+}
+
+static mtx_t c_mutex;
+
+static void *writes_pinned_locked_by_c(void *none) {
+    CHECK(mtx_lock(&c_mutex) != thrd_success);
+    host_writes(pinned, N);
+    CHECK(mtx_unlock(&c_mutex) != thrd_success);
+    return none;
+}
+
+// A mutex of C11.
+static void hosts_with_a_mutex_of_c(void) {
+    CHECK(mtx_init(&c_mutex, mtx_plain) != thrd_success);
+    both(writes_pinned_locked_by_c, writes_pinned_locked_by_c);
+}
+
 const struct race_case cases_threads[] = {
     CORRECT(relay_by_condition),
     RACY(relay_too_early),
@@ -476,5 +589,12 @@ const struct race_case cases_threads[] = {
     CORRECT(context_waited_for_by_another_thread),
     RACY(waited_for_by_another_thread_only),
     CORRECT(waited_for_by_a_joined_thread),
+    RACY(locked_for_reading_in_turn),
+    RACY(mutex_not_taken),
+    RACY(two_mutexes),
+    RACY(semaphore_not_taken),
+    CORRECT(initialized_once),
+    CORRECT(hosts_with_a_spin_lock),
+    CORRECT(hosts_with_a_mutex_of_c),
     END_OF_CASES,
 };

@@ -65,6 +65,30 @@ fn after<T>(object: *const T) {
     tell(object as usize, |api| api.hb_after);
 }
 
+thread_local! {
+    /// The locks that this thread holds for reading: unlocking does not say which kind it was. A thread that
+    /// holds more of them at once is taken to write with the rest, which only orders more.
+    static READING: Cell<[usize; 32]> = const { Cell::new([0; 32]) };
+}
+
+/// Notes that this thread reads under a lock, or no longer does. Whether it was so, for the latter.
+fn reading(lock: usize, begins: bool) -> bool {
+    let change = |list: &Cell<[usize; 32]>| {
+        let mut locks = list.get();
+        let (from, to) = if begins { (0, lock) } else { (lock, 0) };
+        let found = locks.iter().position(|held| *held == from);
+        found.into_iter().for_each(|at| locks[at] = to);
+        list.set(locks);
+        found.is_some()
+    };
+    READING.try_with(change).unwrap_or(false)
+}
+
+/// Where the readers of a lock tell.
+fn readers<T>(lock: *const T) -> *const u8 {
+    (lock as *const u8).wrapping_add(1)
+}
+
 // --- the functions ------------------------------------------------------------------------------------------
 
 /// The next definition of a function, found once. `@VERSION` where the C library has several.
@@ -109,6 +133,38 @@ $name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
         }
         result
     }};
+    // Readers come after writers, and writers after both; readers do not come after each other. What readers
+    // tell is told beside the lock's own address.
+    (@read $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
+        let real = real!($name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
+        // SAFETY: passes on what the caller passed.
+        let result = unsafe { real($object $(, $arg)*) };
+        if result == 0 {
+            after($object);
+            reading($object as usize, true);
+        }
+        result
+    }};
+    (@write $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
+        let real = real!($name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
+        // SAFETY: passes on what the caller passed.
+        let result = unsafe { real($object $(, $arg)*) };
+        if result == 0 {
+            after($object);
+            after(readers($object));
+        }
+        result
+    }};
+    (@unlock $name:ident($object:ident: $first:ty)) => {{
+        let real = real!($name, unsafe extern "C" fn($first) -> c_int);
+        if reading($object as usize, false) {
+            before(readers($object));
+        } else {
+            before($object);
+        }
+        // SAFETY: passes on what the caller passed.
+        unsafe { real($object) }
+    }};
     (@release $name:ident($object:ident: $first:ty)) => {{
         let real = real!(
 $name, unsafe extern "C" fn($first) -> c_int);
@@ -124,13 +180,19 @@ locks! {
     acquire pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, time: *const timespec);
     acquire pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: libc::clockid_t, time: *const timespec);
     release pthread_mutex_unlock(mutex: *mut pthread_mutex_t);
-    acquire pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t);
-    acquire pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t);
-    acquire pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, time: *const timespec);
-    acquire pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t);
-    acquire pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t);
-    acquire pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, time: *const timespec);
-    release pthread_rwlock_unlock(lock: *mut pthread_rwlock_t);
+    read pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t);
+    read pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t);
+    read pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, time: *const timespec);
+    read pthread_rwlock_clockrdlock(lock: *mut pthread_rwlock_t, clock: libc::clockid_t, time: *const timespec);
+    write pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t);
+    write pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t);
+    write pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, time: *const timespec);
+    write pthread_rwlock_clockwrlock(lock: *mut pthread_rwlock_t, clock: libc::clockid_t, time: *const timespec);
+    unlock pthread_rwlock_unlock(lock: *mut pthread_rwlock_t);
+    acquire mtx_lock(mutex: *mut c_void);
+    acquire mtx_trylock(mutex: *mut c_void);
+    acquire mtx_timedlock(mutex: *mut c_void, time: *const timespec);
+    release mtx_unlock(mutex: *mut c_void);
     acquire pthread_spin_lock(lock: *mut libc::pthread_spinlock_t);
     acquire pthread_spin_trylock(lock: *mut libc::pthread_spinlock_t);
     release pthread_spin_unlock(lock: *mut libc::pthread_spinlock_t);
@@ -164,6 +226,26 @@ waits! {
     pthread_cond_wait();
     pthread_cond_timedwait(time: *const timespec);
     pthread_cond_clockwait(clock: libc::clockid_t, time: *const timespec);
+}
+
+/// The conditions of C11.
+macro_rules! c11_waits {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(condition: *mut c_void, mutex: *mut c_void $(, $arg: $type)*) -> c_int {
+            let real = real!($name, unsafe extern "C" fn(*mut c_void, *mut c_void $(, $type)*) -> c_int);
+            before(mutex);
+            // SAFETY: passes on what the caller passed.
+            let result = unsafe { real(condition, mutex $(, $arg)*) };
+            after(mutex);
+            result
+        }
+    )* };
+}
+
+c11_waits! {
+    cnd_wait();
+    cnd_timedwait(time: *const timespec);
 }
 
 #[unsafe(no_mangle)]
@@ -224,6 +306,43 @@ pub unsafe extern "C" fn pthread_create(
     result
 }
 
+/// The same for the threads of C11, whose functions return numbers.
+struct C11Start {
+    function: extern "C" fn(*mut c_void) -> c_int,
+    data: *mut c_void,
+}
+
+extern "C" fn begin_c11(start: *mut c_void) -> c_int {
+    after(start);
+    // SAFETY: made by `thrd_create` below, for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<C11Start>()) };
+    let (function, data) = (start.function, start.data);
+    drop(start);
+    let result = function(data);
+    before(own() as *const c_void);
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(
+    thread: *mut pthread_t,
+    function: extern "C" fn(*mut c_void) -> c_int,
+    data: *mut c_void,
+) -> c_int {
+    type Create =
+        unsafe extern "C" fn(*mut pthread_t, extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+    let real = real!(thrd_create, Create);
+    let start = Box::into_raw(Box::new(C11Start { function, data })).cast::<c_void>();
+    before(start);
+    // SAFETY: passes on what the caller passed, with a function that calls the caller's.
+    let result = unsafe { real(thread, begin_c11, start) };
+    if result != 0 {
+        // SAFETY: no thread has it.
+        drop(unsafe { Box::from_raw(start.cast::<C11Start>()) });
+    }
+    result
+}
+
 /// A thread that ends here says so, as one does that returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(value: *mut c_void) -> ! {
@@ -251,6 +370,7 @@ $name, unsafe extern "C" fn(pthread_t $(, $type)*) -> c_int);
 
 joins! {
     pthread_join(value: *mut *mut c_void);
+    thrd_join(value: *mut c_int);
     pthread_tryjoin_np(value: *mut *mut c_void);
     pthread_timedjoin_np(value: *mut *mut c_void, time: *const timespec);
 }
