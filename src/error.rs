@@ -79,6 +79,8 @@ pub struct Details {
     pub found: Text<96>,
     /// The value that was expected.
     pub expected: Text<240>,
+    /// The driver's own code where the driver refused, else 0.
+    pub driver_code: i32,
 }
 
 /// What every fallible function of the inner rooms returns.
@@ -103,7 +105,7 @@ impl Failure {
         let (field, found, expected) = (Text::new(field), Text::new(found), Text::new(expected));
         // SAFETY: fresh memory from the global allocator, of the layout that a `Box` of this type has.
         Failure(Some(unsafe {
-            memory.write(Details { status, field, found, expected });
+            memory.write(Details { status, field, found, expected, driver_code: 0 });
             Box::from_raw(memory)
         }))
     }
@@ -116,6 +118,24 @@ impl Failure {
     /// The status that the caller gets.
     pub fn status(&self) -> cai_status {
         self.details().map_or(abi::CAI_ERR_NO_MEMORY, |details| details.status)
+    }
+
+    /// The same failure, with the code that the driver answered.
+    #[cold]
+    pub fn driver(mut self, code: i32) -> Self {
+        if let Some(details) = &mut self.0 {
+            details.driver_code = code;
+        }
+        self
+    }
+
+    /// The same failure, of another field.
+    #[cold]
+    pub fn at(mut self, field: impl fmt::Display) -> Self {
+        if let Some(details) = &mut self.0 {
+            details.field = Text::new(format_args!("{field}"));
+        }
+        self
     }
 
     /// A required pointer parameter is NULL.

@@ -11,7 +11,9 @@
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
 //! | `owner` | reference counts, and blocks that hold a copied description |
+//! | `driver` | the CUDA driver, found at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
+//! | `sync` | ordering producers and consumers on their streams, and lifetime on streams |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
 #![cfg_attr(
     not(test),
@@ -29,5 +31,7 @@ mod raw;
 mod dtype;
 mod layout;
 mod owner;
+mod driver;
 mod validate;
+mod sync;
 pub mod ffi;

@@ -69,7 +69,7 @@ struct cai_array;
  * Minor version of the binary interface: grows with every added function, field or status.
  * A library of a higher minor version serves callers of every lower one.
  */
-#define CAI_ABI_MINOR 1
+#define CAI_ABI_MINOR 2
 
 /**
  * Bytes of `cai_error.field`, the terminating NUL included.
@@ -336,6 +336,105 @@ struct cai_array;
  * the element's natural alignment. Reads what `CAI_CHECK_LAYOUT` reads.
  */
 #define CAI_CHECK_ALIGNMENT 2
+
+/**
+ * Bit of the `checks` of `cai_array_validate`: asks the CUDA driver whether `data` is memory that it knows, of
+ * the kind and on the device that `device` says, reachable from the current context if there is one, and
+ * whether every byte that the array can touch lies in the allocation. Arrays without elements, in host memory
+ * or behind handles pass.
+ */
+#define CAI_CHECK_DEVICE 4
+
+/**
+ * Bit of the `checks` of `cai_array_validate`: asks the CUDA driver whether `stream` is alive, is the one that
+ * `stream_id` names and belongs to `context`. A handle that was destroyed and not given out again is the one
+ * thing that cannot be asked about: it must not be passed.
+ */
+#define CAI_CHECK_STREAM 8
+
+/**
+ * Bytes of `cai_driver_info.path`, the terminating NUL included.
+ */
+#define CAI_DRIVER_PATH_SIZE 240
+
+/**
+ * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_synchronize`: the consumer reads the data.
+ */
+#define CAI_ACCESS_READ 1
+
+/**
+ * Bit of the same: the consumer writes the data.
+ */
+#define CAI_ACCESS_WRITE 2
+
+/**
+ * Bit of the same, and of `cai_set_sync`: the stream of the array is ignored, as if it were `CAI_STREAM_NONE`.
+ * Whoever sets it answers for the absence of data races (CAI version 3, "Synchronization", "Design
+ * Motivations", 3).
+ */
+#define CAI_SYNC_IGNORE 16
+
+/**
+ * Bit of the `flags` of `cai_produce`, and of `cai_set_sync`: the producer always exports
+ * `CAI_STREAM_NONE`. Whoever sets it answers for the absence of data races.
+ */
+#define CAI_SYNC_EXPORT_NONE 32
+
+/**
+ * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_synchronize`, and of `cai_set_sync`:
+ * an array whose stream is `CAI_STREAM_UNKNOWN` is taken to have work pending on every stream of its context,
+ * and its producer to go on on any of them. The whole context is made to wait. Not while a stream of that context is being captured:
+ * that breaks the capture. Without it, nothing is done for such an array.
+ */
+#define CAI_SYNC_CONSERVATIVE 64
+
+/**
+ * Bit of the `flags` of the functions that take any `CAI_SYNC_` bit: in this call only the call's own bits
+ * count, not what `cai_set_sync` or the environment says.
+ */
+#define CAI_SYNC_THIS_CALL 128
+
+/**
+ * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_produce`: where one of two streams is
+ * being captured and the one that has to wait is not, the latter is drawn into the capture, to which it
+ * belongs until `cuStreamEndCapture`.
+ */
+#define CAI_CAPTURE_JOIN 256
+
+/**
+ * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_produce`: where the stream that has
+ * to wait is being captured and the other is not, the graph gets a node that waits, at each launch, for the work
+ * that was pending on the other stream when this function was called.
+ */
+#define CAI_CAPTURE_EXTERNAL 512
+
+#define SUCCESS 0
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+/**
+ * Which function is missing, by a code that no driver answers.
+ */
+#define MISSING INT32_MIN
+
+/**
+ * `CUDASIM_MAX_NDIM`.
+ */
+#define MAX_NDIM 8
+
+
 
 /**
  * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
@@ -627,7 +726,10 @@ typedef struct cai_array {
      */
     uint64_t stream_id;
     /**
-     * NULL, or a `CUevent` recorded after the producer's last work on the data.
+     * NULL, or a `CUevent` recorded on `stream` after the last work that writes the data. It lets several
+     * consumers read at once: each waits for the event alone, not for what the others do. It belongs to the
+     * context of `stream`, and the owner keeps it alive. Whoever writes the data records it again, as
+     * `cai_produce` and `cai_consume_end` do.
      */
     void *event;
     /**
@@ -635,8 +737,8 @@ typedef struct cai_array {
      */
     struct cai_device device;
     /**
-     * The `CUcontext`, `cl_context` or SYCL context that the data belongs to; NULL: not known.
-     * Streams 1 and 2 mean something only together with it.
+     * The `CUcontext` of `stream` (where that names none, of the data), a `cl_context` or a SYCL context;
+     * NULL: not known. Streams 1 and 2 mean something only together with it.
      */
     void *context;
     /**
@@ -644,6 +746,94 @@ typedef struct cai_array {
      */
     uint64_t byte_offset;
 } cai_array;
+
+/**
+ * The CUDA driver that the library found. Its layout never changes.
+ */
+typedef struct cai_driver_info {
+    /**
+     * What `cuDriverGetVersion` says: 1000 times the major plus 10 times the minor version of CUDA.
+     */
+    int32_t version;
+    /**
+     * Number of devices.
+     */
+    int32_t devices;
+    /**
+     * Whether it is the simulated driver of this project.
+     */
+    bool simulated;
+    /**
+     * Zero.
+     */
+    uint8_t reserved[7];
+    /**
+     * The file, NUL-terminated; empty where the system does not say.
+     */
+    char path[CAI_DRIVER_PATH_SIZE];
+} cai_driver_info;
+
+/**
+ * What the CUDA driver knows about an address: what "Pointer Attributes" of the specification names, and what
+ * goes with it. Its layout never changes.
+ *
+ * Memory of another kind than the driver's own (`malloc`, the stack) is a host address: its device is
+ * `CAI_DEVICE_CPU` and its allocation is not known.
+ */
+typedef struct cai_pointer_info {
+    /**
+     * The kind of memory: `CAI_DEVICE_CUDA`, `CAI_DEVICE_CUDA_HOST` (page-locked or registered),
+     * `CAI_DEVICE_CUDA_MANAGED` or `CAI_DEVICE_CPU`; and the ordinal of the device that it was allocated for.
+     */
+    struct cai_device device;
+    /**
+     * The `CUcontext` that owns it. NULL where none does: memory from pools and from the virtual memory
+     * functions belongs to a device.
+     */
+    void *context;
+    /**
+     * The address for kernels of the current context; NULL where they have none. It differs from the host's
+     * only for some registered memory.
+     */
+    void *device_pointer;
+    /**
+     * The address for the host; NULL where the host cannot reach it.
+     */
+    void *host_pointer;
+    /**
+     * Where the allocation begins; NULL where that is not known.
+     */
+    void *base;
+    /**
+     * Bytes of the allocation; 0 where that is not known.
+     */
+    uint64_t size;
+    /**
+     * A number that no other allocation of this process ever has; 0 where there is none. It tells an allocation from a later one at the
+     * same address.
+     */
+    uint64_t buffer_id;
+    /**
+     * The `CUmemoryPool` that it came from, or NULL.
+     */
+    void *pool;
+    /**
+     * Whether the host can reach it.
+     */
+    bool host_accessible;
+    /**
+     * Whether it is managed memory, which migrates.
+     */
+    bool managed;
+    /**
+     * Whether the address is backed by memory (reserved addresses without any are not).
+     */
+    bool mapped;
+    /**
+     * Zero.
+     */
+    uint8_t reserved[5];
+} cai_pointer_info;
 
 /**
  * Success.
@@ -809,6 +999,11 @@ typedef struct cai_array {
 #define CAI_ERR_BYTE_OFFSET 226
 
 /**
+ * The array is to be written, but it is read-only.
+ */
+#define CAI_ERR_READONLY 227
+
+/**
  * A mask is given, but version 0 has none.
  */
 #define CAI_ERR_MASK_VERSION 230
@@ -914,9 +1109,161 @@ typedef struct cai_array {
 #define CAI_ERR_DESCR_BIT_OFFSET 259
 
 /**
+ * No CUDA driver was found, or what was found drives no device.
+ *
+ * `libcuda.so.1` (or what `CAI_CUDA_DRIVER` names) is missing, is a stub to link against, or found no device.
+ */
+#define CAI_ERR_NO_DRIVER 301
+
+/**
+ * The CUDA driver is too old: it lacks a function.
+ */
+#define CAI_ERR_DRIVER_FUNCTION 302
+
+/**
+ * The process was forked after the CUDA driver had been started.
+ *
+ * CUDA does not work in such a child: start processes anew (`spawn`, `exec`) or fork before the first CUDA call.
+ */
+#define CAI_ERR_FORKED 303
+
+/**
+ * The CUDA driver is shutting down, because the process exits.
+ */
+#define CAI_ERR_DRIVER_EXIT 304
+
+/**
+ * The CUDA driver refused a call for a reason that has no status of its own; see `driver_code`.
+ */
+#define CAI_ERR_DRIVER 305
+
+/**
+ * The device, or the context, is lost: work on it failed, and nothing more will run there.
+ *
+ * Most often an earlier kernel failed. The process has to be ended, or the context destroyed.
+ */
+#define CAI_ERR_DEVICE_LOST 306
+
+/**
+ * A default stream is named, but the calling thread has no current context to give it a meaning.
+ */
+#define CAI_ERR_NO_CONTEXT 307
+
+/**
+ * The context was destroyed.
+ */
+#define CAI_ERR_CONTEXT_DESTROYED 308
+
+/**
+ * The driver says that a stream, or the event beside it, is not valid.
+ */
+#define CAI_ERR_STREAM_HANDLE 310
+
+/**
+ * The stream was destroyed and its handle given to a new one: `stream_id` is another.
+ *
+ * A producer must keep the exported stream alive for as long as the exported array.
+ */
+#define CAI_ERR_STREAM_STALE 311
+
+/**
+ * The per-thread default stream of another thread is named, which cannot be reached from this one.
+ */
+#define CAI_ERR_STREAM_THREAD 312
+
+/**
+ * The stream's green context was destroyed.
+ */
+#define CAI_ERR_STREAM_DETACHED 313
+
+/**
+ * The array is on a device whose streams are not CUDA's.
+ */
+#define CAI_ERR_STREAM_DEVICE 314
+
+/**
+ * The stream belongs to another context than `context`.
+ */
+#define CAI_ERR_STREAM_CONTEXT 315
+
+/**
+ * `data` is no memory that the CUDA driver knows.
+ */
+#define CAI_ERR_NOT_DEVICE_POINTER 320
+
+/**
+ * The memory is on another device, or of another kind, than `device` says.
+ */
+#define CAI_ERR_DEVICE_MISMATCH 321
+
+/**
+ * The array reaches bytes outside of the allocation that `data` is in.
+ */
+#define CAI_ERR_OUT_OF_ALLOCATION 322
+
+/**
+ * The memory cannot be reached from the current context.
+ */
+#define CAI_ERR_NOT_ACCESSIBLE 323
+
+/**
+ * The producer's stream is being captured, and the consumer's is not.
+ *
+ * Ordering them would draw the consumer's stream into the capture. `CAI_CAPTURE_JOIN` allows that.
+ */
+#define CAI_ERR_CAPTURE_PRODUCER 401
+
+/**
+ * The consumer's stream is being captured, and the producer's is not.
+ *
+ * Call begin and end around the launch of the graph, on the stream of the launch. See `CAI_CAPTURE_EXTERNAL`.
+ */
+#define CAI_ERR_CAPTURE_CONSUMER 402
+
+/**
+ * Both streams are being captured, into two graphs.
+ */
+#define CAI_ERR_CAPTURE_MERGE 403
+
+/**
+ * A stream's capture was broken by an earlier call and has to be ended.
+ */
+#define CAI_ERR_CAPTURE_INVALIDATED 404
+
+/**
+ * The legacy default stream is named while another stream of its context, which it would wait for, is being captured.
+ */
+#define CAI_ERR_CAPTURE_LEGACY 405
+
+/**
+ * The host cannot wait for work that is only being captured.
+ */
+#define CAI_ERR_CAPTURE_HOST 406
+
+/**
+ * Of the producer's streams some are being captured and some are not.
+ */
+#define CAI_ERR_CAPTURE_STREAMS 407
+
+/**
+ * The driver refused a call because of a stream capture.
+ */
+#define CAI_ERR_CAPTURE 408
+
+/**
  * Memory for the library's own bookkeeping could not be had.
  */
 #define CAI_ERR_NO_MEMORY 601
+
+/**
+ * The thread that lets owners go could not be started.
+ */
+#define CAI_ERR_THREAD 602
+
+/**
+ * `CAI_SYNC` in the environment has a word that this library does not know.
+ */
+#define CAI_ERR_ENVIRONMENT 603
 
 /**
  * The library contradicted itself: please report it.
@@ -1446,13 +1793,66 @@ cai_status cai_array_new(struct cai_array *description,
                          struct cai_error *error);
 
 /**
+ * Finds the CUDA driver, if no function needed it before, and says which one it is: `libcuda.so.1`, or the
+ * file that the environment variable `CAI_CUDA_DRIVER` names. Starts it (`cuInit`) but makes no context.
+ *
+ * Nobody has to call it: every function that needs the driver finds it by itself. Where there is none, those
+ * functions answer `CAI_ERR_NO_DRIVER` and look again the next time; all others work.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call: `CAI_ERR_NO_DRIVER`,
+ * `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_FORKED`, `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`,
+ * `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_DRIVER` with its own code in `driver_code`.
+ * Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
+ */
+CAI_API
+cai_status cai_driver_find(struct cai_driver_info *out,
+                           struct cai_error *error);
+
+/**
+ * What the CUDA driver knows about an address, which may point into the middle of an allocation: kind of
+ * memory, device, owning context, whether the host can reach it, whether it is managed, and the allocation
+ * that it lies in.
+ *
+ * Memory that the driver does not know is answered as host memory (`CAI_DEVICE_CPU`), not as a failure.
+ * Must not be asked about memory that was given to `cuMemFreeAsync`.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_find`).
+ * Thread safety: any thread; needs no current context. Source: CAI version 3, "Pointer Attributes";
+ * `cuPointerGetAttributes`, `cuMemGetAddressRange`.
+ */
+CAI_API
+cai_status cai_pointer_attributes(const void *pointer,
+                                  struct cai_pointer_info *out,
+                                  struct cai_error *error);
+
+/**
+ * The address by which kernels of the calling thread's current context reach memory. It differs from
+ * `pointer` for some host memory that was registered with the driver.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
+ * the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
+ * driver may answer to any call (`cai_driver_find`).
+ * Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
+ */
+CAI_API
+cai_status cai_device_pointer(const void *pointer,
+                              void **out,
+                              struct cai_error *error);
+
+/**
  * Checks an array and its masks against every rule of the CUDA Array Interface and of this header. A
  * consumer calls it first; it costs nanoseconds.
  *
- * `checks`: `CAI_CHECK_LAYOUT`, or that and `CAI_CHECK_ALIGNMENT`. The layout is always checked: 0 means
- * `CAI_CHECK_LAYOUT`.
+ * `checks`: `CAI_CHECK_LAYOUT`, and what is wanted of `CAI_CHECK_ALIGNMENT`, `CAI_CHECK_DEVICE` and
+ * `CAI_CHECK_STREAM`. The layout is always checked: 0 means `CAI_CHECK_LAYOUT`.
  *
- * Reads the structure, shape, strides, fields and masks; never the data. Every NULL is found; other
+ * Reads the structure, shape, strides, fields and masks; never the data. Only the last two ask the driver. Every NULL is found; other
  * pointers must be what they are said to be.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
@@ -1463,14 +1863,208 @@ cai_status cai_array_new(struct cai_array *description,
  * `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
  * `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
  * `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH` or, where a list has
- * more than 32 fields, `CAI_ERR_NO_MEMORY`. What is wrong
- * inside a mask has a `field` that begins with `mask.`.
+ * more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
+ * `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
+ * `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
+ * what the driver may answer to any call (see `cai_driver_find`). What is wrong inside a mask has a `field` that
+ * begins with `mask.`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API
 cai_status cai_array_validate(const struct cai_array *array,
                               uint32_t checks,
                               struct cai_error *error);
+
+/**
+ * Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending on the
+ * array, its masks included. Call it, enqueue the work on `consumer_stream`, call `cai_consume_end`.
+ *
+ * It enqueues an event and a wait and never blocks the host. It does nothing at all where the two streams are
+ * the same, where the array's stream is `CAI_STREAM_NONE`, or where the array has no elements. Where the array
+ * has an `event`, a reader waits for that alone, so that several read at once; a writer waits for them all.
+ *
+ * `consumer_stream`: 1 (legacy default), 2 (per-thread default), both of the calling thread's current context,
+ * or a `CUstream`; it may be of another context or device than the producer's. 0 is refused, for it could mean
+ * either default stream: see `cai_inline_stream`.
+ * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both; and `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
+ * `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL` as wanted.
+ *
+ * The context of the array's default stream is its `context`; where that is NULL, the one that owns the memory;
+ * else the primary one of its device; else the current one. The per-thread stream of another thread is found
+ * out by `stream_id`. A stream that is being captured is never asked or told anything that could break its
+ * capture.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+ * `CAI_ERR_READONLY`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+ * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_DETACHED`,
+ * `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`, `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`,
+ * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_MASK_DEPTH`,
+ * `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_find`). With
+ * `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`. On failure the consumer must not touch the data.
+ * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
+ * Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
+ */
+CAI_API
+cai_status cai_consume_begin(const struct cai_array *array,
+                             cai_stream consumer_stream,
+                             uint32_t flags,
+                             struct cai_error *error);
+
+/**
+ * After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
+ * that whatever the producer enqueues next comes after it. Call it before control goes back to whoever may make
+ * the producer go on. After a write, the array's `event`, if it has one, is recorded again.
+ *
+ * Never blocks the host. Does nothing where the streams are the same, and nothing for `CAI_STREAM_NONE`: such
+ * an array has no stream that could wait. Its owner still has to outlive the work: `cai_owner_release_after`.
+ *
+ * `consumer_stream`, `flags`: as for `cai_consume_begin`, and the same as there.
+ *
+ * Returns what `cai_consume_begin` returns. On failure the producer is not held back: synchronize
+ * `consumer_stream` before going on.
+ * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
+ * Requirements": "Placing a wait on an event in the provided stream".
+ */
+CAI_API
+cai_status cai_consume_end(const struct cai_array *array,
+                           cai_stream consumer_stream,
+                           uint32_t flags,
+                           struct cai_error *error);
+
+/**
+ * Blocks the host until the work that the producer has pending on the array and its masks is done: for
+ * consumers that read on the host. Where an event would do, `cai_consume_begin` is faster.
+ *
+ * Release an interpreter's lock before: the work that it waits for may need it.
+ *
+ * `flags`: as for `cai_consume_begin`, without the bits about captures.
+ *
+ * Returns what `cai_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is being captured, which
+ * no host can wait for.
+ * Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
+ * `cuStreamSynchronize`, `cuEventSynchronize`.
+ */
+CAI_API
+cai_status cai_synchronize(const struct cai_array *array,
+                           uint32_t flags,
+                           struct cai_error *error);
+
+/**
+ * Before a producer hands out an array: makes waiting for `export_stream` enough to wait for all work that is
+ * pending on the data, and writes into the array what consumers need to know.
+ *
+ * `array`: `stream`, `stream_id` and `context` are written, on success only. With no streams nothing is
+ * pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event` NULL. An `event` that is set beforehand is recorded on
+ * `export_stream` (unless that is being captured): then consumers can read at once. The event is the producer's:
+ * made in the context of `export_stream`, kept alive by the owner.
+ * `streams`, `count`: the streams on which work on the data may be pending, in any order; where consumers may
+ * write, reads count too. 1 and 2 are those of the calling thread's current context. `export_stream` may be
+ * among them.
+ * `export_stream`: the stream that consumers are told. It waits for the others by events; the host never blocks.
+ * Looked at only where `count` is not 0. The array's owner must keep it alive: see `cai_array_keep`.
+ * `flags`: 0, or `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
+ *
+ * An idle buffer that will be reused on a stream is better exported with that stream than with none: consumers
+ * then hold the stream back until they are done.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+ * `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+ * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also
+ * `CAI_ERR_THREAD`, or what the driver may answer to any call (`cai_driver_find`).
+ * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI version 3,
+ * "Interface Requirements": streams 7, 9 and 15 into 3.
+ */
+CAI_API
+cai_status cai_produce(struct cai_array *array,
+                       const cai_stream *streams,
+                       size_t count,
+                       cai_stream export_stream,
+                       uint32_t flags,
+                       struct cai_error *error);
+
+/**
+ * Gives up a reference to an owner once the work enqueued on `stream` so far is done, without blocking: for
+ * consumers that are finished with an array while their kernels still read it.
+ *
+ * A thread of the library, started by the first call, asks the driver for an event and then releases the
+ * owner, so its destroy function runs on that thread; never inside a callback of the driver. Where `stream` is
+ * being captured, the graph keeps the owner, until it and every executable graph made from it are gone. Where the
+ * device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
+ * pending when the process exits is not released.
+ *
+ * `stream`: as the `consumer_stream` of `cai_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STREAM_ZERO`,
+ * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_INVALIDATED`,
+ * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`, `CAI_ERR_NO_MEMORY`, or what the driver may
+ * answer to any call (`cai_driver_find`). On failure the reference is still the caller's.
+ * Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a captured
+ * stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
+ */
+CAI_API
+cai_status cai_owner_release_after(struct cai_owner *owner,
+                                   cai_stream stream,
+                                   struct cai_error *error);
+
+/**
+ * The same for the reference that an array holds, and clears the structure as `cai_array_release` does. An
+ * array without an owner is just cleared.
+ *
+ * Returns what `cai_owner_release_after` returns, and `CAI_ERR_STRUCT_SIZE`. On failure the structure is as it was.
+ * Thread safety: any thread, but not two on one structure at once.
+ */
+CAI_API
+cai_status cai_array_release_after(struct cai_array *array,
+                                   cai_stream stream,
+                                   struct cai_error *error);
+
+/**
+ * Sets for the whole process what synchronization leaves out, in place of what the environment variable
+ * `CAI_SYNC` said. Whoever sets a bit answers for the absence of data races (CAI version 3, "Design
+ * Motivations", 3).
+ *
+ * `policy`: 0, the default, follows the specification; else bits out of `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`, `export-none`
+ * and `conservative`, with commas between them; `0` stands for the first two.
+ *
+ * Each copy of the library in a process has a setting of its own; the environment speaks to all of them.
+ *
+ * Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still follow the old one.
+ */
+CAI_API
+cai_status cai_set_sync(uint32_t policy,
+                        struct cai_error *error);
+
+/**
+ * What `cai_set_sync`, or the environment, has set for the process.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
+ */
+CAI_API
+cai_status cai_get_sync(uint32_t *out,
+                        struct cai_error *error);
+
+/**
+ * Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
+ * array's owner is replaced by one that first lets the old one go and then calls `destroy(context)`. So the
+ * data may still be freed in stream order on a stream that is kept in this way.
+ *
+ * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
+ * `destroy`: as in `cai_owner_new`; not called on failure.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
+ * `CAI_ERR_NO_MEMORY`.
+ * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
+ * "Lifetime management", "Streams".
+ */
+CAI_API
+cai_status cai_array_keep(struct cai_array *array,
+                          void *context,
+                          void (*destroy)(void *context),
+                          struct cai_error *error);
 
 #ifdef __cplusplus
 }  // extern "C"
@@ -1547,6 +2141,26 @@ static inline void cai_inline_release(cai_array *array) {
         owner->ops->retain != NULL && owner->ops->release != NULL) {
         owner->ops->release(owner);
     }
+}
+
+/*
+ * A CUstream or cudaStream_t as a cai_stream. 0 is the default stream that this file's compiler options choose:
+ * the per-thread one under CUDA_API_PER_THREAD_DEFAULT_STREAM (nvcc --default-stream per-thread), else the
+ * legacy one.
+ */
+static inline cai_stream cai_inline_stream(const void *cuda_stream) {
+    if (cuda_stream != NULL) {
+#ifdef __cplusplus
+        return static_cast<cai_stream>(reinterpret_cast<uintptr_t>(cuda_stream));
+#else
+        return (cai_stream)(uintptr_t)cuda_stream;
+#endif
+    }
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    return CAI_STREAM_PER_THREAD;
+#else
+    return CAI_STREAM_LEGACY;
+#endif
 }
 
 #endif /* CAI_INLINE_H */

@@ -115,12 +115,15 @@ pub struct cai_array {
     /// What `cuStreamGetId` says of that stream, 0 when not known: tells a destroyed stream from a new
     /// one with the same handle.
     pub stream_id: u64,
-    /// NULL, or a `CUevent` recorded after the producer's last work on the data.
+    /// NULL, or a `CUevent` recorded on `stream` after the last work that writes the data. It lets several
+    /// consumers read at once: each waits for the event alone, not for what the others do. It belongs to the
+    /// context of `stream`, and the owner keeps it alive. Whoever writes the data records it again, as
+    /// `cai_produce` and `cai_consume_end` do.
     pub event: *mut c_void,
     /// Where the data lives.
     pub device: cai_device,
-    /// The `CUcontext`, `cl_context` or SYCL context that the data belongs to; NULL: not known.
-    /// Streams 1 and 2 mean something only together with it.
+    /// The `CUcontext` of `stream` (where that names none, of the data), a `cl_context` or a SYCL context;
+    /// NULL: not known. Streams 1 and 2 mean something only together with it.
     pub context: *mut c_void,
     /// Only for opaque handles: bytes from the start of the buffer to the element with index zero. Else 0.
     pub byte_offset: u64,
@@ -133,6 +136,17 @@ pub const CAI_CHECK_LAYOUT: u32 = 1;
 /// Bit of the `checks` of `cai_array_validate`: `data` and every stride that is used are multiples of
 /// the element's natural alignment. Reads what `CAI_CHECK_LAYOUT` reads.
 pub const CAI_CHECK_ALIGNMENT: u32 = 2;
+
+/// Bit of the `checks` of `cai_array_validate`: asks the CUDA driver whether `data` is memory that it knows, of
+/// the kind and on the device that `device` says, reachable from the current context if there is one, and
+/// whether every byte that the array can touch lies in the allocation. Arrays without elements, in host memory
+/// or behind handles pass.
+pub const CAI_CHECK_DEVICE: u32 = 4;
+
+/// Bit of the `checks` of `cai_array_validate`: asks the CUDA driver whether `stream` is alive, is the one that
+/// `stream_id` names and belongs to `context`. A handle that was destroyed and not given out again is the one
+/// thing that cannot be asked about: it must not be passed.
+pub const CAI_CHECK_STREAM: u32 = 8;
 
 const _: () = assert!(size_of::<cai_device>() == 8);
 const _: () = assert!(size_of::<cai_array>() == 128);

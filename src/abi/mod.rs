@@ -14,12 +14,16 @@ mod error;
 mod owner;
 mod dtype;
 mod array;
+mod driver;
+mod sync;
 
 pub use array::*;
+pub use driver::*;
 pub use dtype::*;
 pub use error::*;
 pub use owner::*;
 pub use status::*;
+pub use sync::*;
 pub use version::*;
 
 #[cfg(not(target_pointer_width = "64"))]

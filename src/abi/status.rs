@@ -88,6 +88,9 @@ pub const CAI_ERR_DEVICE_ID: cai_status = 225;
 /// An offset belongs to opaque handles only; an address already points to the element with index zero.
 pub const CAI_ERR_BYTE_OFFSET: cai_status = 226;
 
+/// The array is to be written, but it is read-only.
+pub const CAI_ERR_READONLY: cai_status = 227;
+
 /// A mask is given, but version 0 has none.
 pub const CAI_ERR_MASK_VERSION: cai_status = 230;
 /// The mask's type cannot say true or not true: it is neither a boolean, an integer nor a bit field.
@@ -133,8 +136,81 @@ pub const CAI_ERR_DESCR_NO_FIELD: cai_status = 258;
 /// The field begins inside a byte, behind bit fields that fill no whole bytes.
 pub const CAI_ERR_DESCR_BIT_OFFSET: cai_status = 259;
 
+/// No CUDA driver was found, or what was found drives no device.
+///
+/// `libcuda.so.1` (or what `CAI_CUDA_DRIVER` names) is missing, is a stub to link against, or found no device.
+pub const CAI_ERR_NO_DRIVER: cai_status = 301;
+/// The CUDA driver is too old: it lacks a function.
+pub const CAI_ERR_DRIVER_FUNCTION: cai_status = 302;
+/// The process was forked after the CUDA driver had been started.
+///
+/// CUDA does not work in such a child: start processes anew (`spawn`, `exec`) or fork before the first CUDA call.
+pub const CAI_ERR_FORKED: cai_status = 303;
+/// The CUDA driver is shutting down, because the process exits.
+pub const CAI_ERR_DRIVER_EXIT: cai_status = 304;
+/// The CUDA driver refused a call for a reason that has no status of its own; see `driver_code`.
+pub const CAI_ERR_DRIVER: cai_status = 305;
+/// The device, or the context, is lost: work on it failed, and nothing more will run there.
+///
+/// Most often an earlier kernel failed. The process has to be ended, or the context destroyed.
+pub const CAI_ERR_DEVICE_LOST: cai_status = 306;
+/// A default stream is named, but the calling thread has no current context to give it a meaning.
+pub const CAI_ERR_NO_CONTEXT: cai_status = 307;
+/// The context was destroyed.
+pub const CAI_ERR_CONTEXT_DESTROYED: cai_status = 308;
+
+/// The driver says that a stream, or the event beside it, is not valid.
+pub const CAI_ERR_STREAM_HANDLE: cai_status = 310;
+/// The stream was destroyed and its handle given to a new one: `stream_id` is another.
+///
+/// A producer must keep the exported stream alive for as long as the exported array.
+pub const CAI_ERR_STREAM_STALE: cai_status = 311;
+/// The per-thread default stream of another thread is named, which cannot be reached from this one.
+pub const CAI_ERR_STREAM_THREAD: cai_status = 312;
+/// The stream's green context was destroyed.
+pub const CAI_ERR_STREAM_DETACHED: cai_status = 313;
+/// The array is on a device whose streams are not CUDA's.
+pub const CAI_ERR_STREAM_DEVICE: cai_status = 314;
+/// The stream belongs to another context than `context`.
+pub const CAI_ERR_STREAM_CONTEXT: cai_status = 315;
+
+/// `data` is no memory that the CUDA driver knows.
+pub const CAI_ERR_NOT_DEVICE_POINTER: cai_status = 320;
+/// The memory is on another device, or of another kind, than `device` says.
+pub const CAI_ERR_DEVICE_MISMATCH: cai_status = 321;
+/// The array reaches bytes outside of the allocation that `data` is in.
+pub const CAI_ERR_OUT_OF_ALLOCATION: cai_status = 322;
+/// The memory cannot be reached from the current context.
+pub const CAI_ERR_NOT_ACCESSIBLE: cai_status = 323;
+
+/// The producer's stream is being captured, and the consumer's is not.
+///
+/// Ordering them would draw the consumer's stream into the capture. `CAI_CAPTURE_JOIN` allows that.
+pub const CAI_ERR_CAPTURE_PRODUCER: cai_status = 401;
+/// The consumer's stream is being captured, and the producer's is not.
+///
+/// Call begin and end around the launch of the graph, on the stream of the launch. See `CAI_CAPTURE_EXTERNAL`.
+pub const CAI_ERR_CAPTURE_CONSUMER: cai_status = 402;
+/// Both streams are being captured, into two graphs.
+pub const CAI_ERR_CAPTURE_MERGE: cai_status = 403;
+/// A stream's capture was broken by an earlier call and has to be ended.
+pub const CAI_ERR_CAPTURE_INVALIDATED: cai_status = 404;
+/// The legacy default stream is named while another stream of its context, which it would wait for, is being captured.
+pub const CAI_ERR_CAPTURE_LEGACY: cai_status = 405;
+/// The host cannot wait for work that is only being captured.
+pub const CAI_ERR_CAPTURE_HOST: cai_status = 406;
+/// Of the producer's streams some are being captured and some are not.
+pub const CAI_ERR_CAPTURE_STREAMS: cai_status = 407;
+/// The driver refused a call because of a stream capture.
+pub const CAI_ERR_CAPTURE: cai_status = 408;
+
 /// Memory for the library's own bookkeeping could not be had.
 pub const CAI_ERR_NO_MEMORY: cai_status = 601;
+
+/// The thread that lets owners go could not be started.
+pub const CAI_ERR_THREAD: cai_status = 602;
+/// `CAI_SYNC` in the environment has a word that this library does not know.
+pub const CAI_ERR_ENVIRONMENT: cai_status = 603;
 
 /// The library contradicted itself: please report it.
 pub const CAI_ERR_INTERNAL: cai_status = 901;

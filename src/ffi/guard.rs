@@ -52,8 +52,9 @@ fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
             ("", Text::new(format_args!("found no memory, expected some for the description of an error")))
         }
     };
+    let driver_code = failure.details().map_or(0, |details| details.driver_code);
     // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
-    unsafe { write(error, status, field, message.as_str()) };
+    unsafe { write(error, status, driver_code, field, message.as_str()) };
     status
 }
 
@@ -61,8 +62,8 @@ fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
 ///
 /// # Safety
 /// `error` is writable.
-pub unsafe fn write(error: *mut cai_error, code: cai_status, field: &str, message: &str) {
-    let value = cai_error { code, driver_code: 0, field: terminated(field), message: terminated(message) };
+pub unsafe fn write(error: *mut cai_error, code: cai_status, driver_code: i32, field: &str, message: &str) {
+    let value = cai_error { code, driver_code, field: terminated(field), message: terminated(message) };
     // SAFETY: by contract.
     unsafe { error.write(value) };
 }

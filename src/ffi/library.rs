@@ -93,7 +93,7 @@ pub unsafe extern "C" fn cai_error_set(
             Text::new(format_args!("{field}{colon}{message}"));
         let field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(format_args!("{field}"));
         // SAFETY: not NULL; writable by contract.
-        unsafe { guard::write(error, code, field.as_str(), line.as_str()) };
+        unsafe { guard::write(error, code, 0, field.as_str(), line.as_str()) };
         Ok(())
     });
     code

@@ -15,4 +15,6 @@ pub mod dtype;
 pub mod layout;
 pub mod owner;
 pub mod array;
+pub mod driver;
 pub mod validate;
+pub mod sync;

@@ -9,10 +9,10 @@ use crate::validate;
 /// Checks an array and its masks against every rule of the CUDA Array Interface and of this header. A
 /// consumer calls it first; it costs nanoseconds.
 ///
-/// `checks`: `CAI_CHECK_LAYOUT`, or that and `CAI_CHECK_ALIGNMENT`. The layout is always checked: 0 means
-/// `CAI_CHECK_LAYOUT`.
+/// `checks`: `CAI_CHECK_LAYOUT`, and what is wanted of `CAI_CHECK_ALIGNMENT`, `CAI_CHECK_DEVICE` and
+/// `CAI_CHECK_STREAM`. The layout is always checked: 0 means `CAI_CHECK_LAYOUT`.
 ///
-/// Reads the structure, shape, strides, fields and masks; never the data. Every NULL is found; other
+/// Reads the structure, shape, strides, fields and masks; never the data. Only the last two ask the driver. Every NULL is found; other
 /// pointers must be what they are said to be.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
@@ -23,8 +23,11 @@ use crate::validate;
 /// `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
 /// `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
 /// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH` or, where a list has
-/// more than 32 fields, `CAI_ERR_NO_MEMORY`. What is wrong
-/// inside a mask has a `field` that begins with `mask.`.
+/// more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
+/// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
+/// `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
+/// what the driver may answer to any call (see `cai_driver_find`). What is wrong inside a mask has a `field` that
+/// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_array_validate(
@@ -34,7 +37,8 @@ pub unsafe extern "C" fn cai_array_validate(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        const KNOWN: u32 = abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT;
+        const KNOWN: u32 =
+            abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT | abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM;
         if checks & !KNOWN != 0 {
             return fail!(CAI_ERR_CHECKS, "checks"; found "{checks:#x}"; expected "bits of {KNOWN:#x} only");
         }

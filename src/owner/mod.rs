@@ -13,6 +13,7 @@ mod count;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::mem::size_of;
+use std::ptr::null_mut;
 
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
@@ -107,10 +108,29 @@ unsafe extern "C" fn retain_own(owner: *mut cai_owner) {
     unsafe { (*owner.cast::<Header>()).count.retain() };
 }
 
+/// Who wants to know that an owner of this library is about to be destroyed: NULL, or a `fn(*const c_void)`.
+static ON_DESTROY: std::sync::atomic::AtomicPtr<()> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+
+/// From now on, `tell` hears of every owner of this library that is about to be destroyed.
+pub fn on_destroy(tell: fn(*const c_void)) {
+    ON_DESTROY.store(tell as *mut (), std::sync::atomic::Ordering::Release);
+}
+
+#[inline]
+fn tell_of_destruction(owner: *const cai_owner) {
+    let tell = ON_DESTROY.load(std::sync::atomic::Ordering::Acquire);
+    if !tell.is_null() {
+        // SAFETY: only `on_destroy` writes it, from a function of this type.
+        let tell = unsafe { std::mem::transmute::<*mut (), fn(*const c_void)>(tell) };
+        tell(owner.cast());
+    }
+}
+
 unsafe extern "C" fn release_own(owner: *mut cai_owner) {
     let header = owner.cast::<Header>();
     // SAFETY: as above.
     if unsafe { (*header).count.release() } {
+        tell_of_destruction(owner);
         // SAFETY: that was the last reference, so nobody else looks at the object any more.
         unsafe { ((*header).destroy)(header) };
     }
@@ -120,12 +140,36 @@ unsafe extern "C" fn release_own(owner: *mut cai_owner) {
 #[repr(C)]
 struct Callback {
     header: Header,
+    /// NULL, or an owner that is let go first.
+    first: *mut cai_owner,
     context: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
 /// A new owner with one reference; `destroy(context)` runs once, when the last one is gone.
 pub fn new(
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+) -> Result<*mut cai_owner> {
+    callback(null_mut(), context, destroy)
+}
+
+/// The same, which also holds `first` and lets it go before.
+///
+/// # Safety
+/// `first` points to a live owner of any library; the caller gives up one reference, on success.
+pub unsafe fn both(
+    first: *mut cai_owner,
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+) -> Result<*mut cai_owner> {
+    // SAFETY: handed on.
+    unsafe { check(first) }?;
+    callback(first, context, destroy)
+}
+
+fn callback(
+    first: *mut cai_owner,
     context: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 ) -> Result<*mut cai_owner> {
@@ -136,16 +180,20 @@ pub fn new(
         return Err(Failure::no_memory(layout.size()));
     }
     // SAFETY: fresh memory of the right size and alignment.
-    unsafe { callback.write(Callback { header: Header::new(destroy_callback), context, destroy }) };
+    unsafe { callback.write(Callback { header: Header::new(destroy_callback), first, context, destroy }) };
     Ok(callback.cast())
 }
 
 unsafe fn destroy_callback(header: *mut Header) {
     // SAFETY: only `new` installs this function, on a `Callback` that it allocated.
-    let Callback { context, destroy, .. } = unsafe { header.cast::<Callback>().read() };
+    let Callback { first, context, destroy, .. } = unsafe { header.cast::<Callback>().read() };
     // Freed first, so that nothing of ours is lost if the callback never returns (a thread that ends).
     // SAFETY: allocated in `new` with this layout.
     unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
+    if !first.is_null() {
+        // SAFETY: this owner held a reference to it.
+        unsafe { release(first) };
+    }
     if let Some(destroy) = destroy {
         // SAFETY: `new`'s caller vouched for the pair.
         unsafe { destroy(context) };

@@ -1,13 +1,14 @@
 //! The rules of the array, one status each.
 //!
-//! May use: `abi`, `error`, `raw`, `dtype`, `layout`. `unsafe`: follows the pointers of an array that the
+//! May use: `abi`, `error`, `raw`, `dtype`, `layout`, `driver`. `unsafe`: follows the pointers of an array that the
 //! caller vouches for.
 //!
 //! [`usual`] is a short cut for the common case; it knows no rules of its own.
 //!
-//! Reads the structure, shape, strides, fields and masks. Never reads the data, asks no driver, allocates
-//! nothing for arrays without fields.
+//! Reads the structure, shape, strides, fields and masks. Never reads the data, allocates nothing for arrays
+//! without fields. [`device`] is the one file that asks the driver.
 
+mod device;
 mod usual;
 
 use std::mem::MaybeUninit;
@@ -57,7 +58,7 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     // SAFETY: handed on.
     let local = unsafe { raw::view(array, &mut room) }?;
     // SAFETY: handed on.
-    if checks & abi::CAI_CHECK_ALIGNMENT == 0 && unsafe { usual::is_sound(local) } {
+    if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { usual::is_sound(local) } {
         return Ok(());
     }
     // SAFETY: handed on.
@@ -161,7 +162,8 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
     let count = layout::count(layout.shape)?;
     // Broadcast arrays reach fewer bytes than their elements count; both must be numbers.
     layout.nbytes()?;
-    place(array, count, layout.span()?)?;
+    let span = layout.span()?;
+    place(array, count, span)?;
     stream(array)?;
     if !array.descr.is_null() {
         // SAFETY: not NULL; handed on.
@@ -169,6 +171,12 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
     }
     if checks & abi::CAI_CHECK_ALIGNMENT != 0 && count > 0 {
         alignment(array, dtype, layout)?;
+    }
+    if checks & abi::CAI_CHECK_DEVICE != 0 {
+        device::memory(array, span)?;
+    }
+    if checks & abi::CAI_CHECK_STREAM != 0 {
+        device::stream(array)?;
     }
     Ok((dtype, layout.shape))
 }

@@ -1,0 +1,83 @@
+//! Contexts: which one is current, and making another one current for a moment.
+
+use std::ptr;
+
+use super::{CUcontext, CUstream, Driver};
+use crate::error::{Result, fail};
+
+/// A context is current while this lives. Afterwards the one from before is current again.
+pub struct Entered<'a> {
+    driver: &'a Driver,
+    pushed: bool,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if self.pushed {
+            let mut out = ptr::null_mut();
+            // It can fail only where the driver is going away, and the stack with it.
+            let _ = self.driver.context_pop(&raw mut out);
+        }
+    }
+}
+
+impl Driver {
+    /// The calling thread's current context; NULL if it has none.
+    #[inline]
+    pub fn current(&self) -> Result<CUcontext> {
+        let mut context = ptr::null_mut();
+        self.context_current(&raw mut context).ok()?;
+        Ok(context)
+    }
+
+    /// The same, for those who need one.
+    pub fn some_current(&self) -> Result<CUcontext> {
+        let context = self.current()?;
+        if context.is_null() {
+            return fail!(CAI_ERR_NO_CONTEXT, "stream"; found "no current context in this thread";
+                expected "one that gives a default stream its meaning");
+        }
+        Ok(context)
+    }
+
+    /// Makes a context current if it is not already.
+    #[inline]
+    pub fn enter(&self, context: CUcontext) -> Result<Entered<'_>> {
+        let pushed = self.current()? != context;
+        if pushed {
+            self.context_push(context).ok()?;
+        }
+        Ok(Entered { driver: self, pushed })
+    }
+
+    /// The context that a stream's events must be made in. For streams of green contexts that is the green
+    /// context's own. [cuStreamGetCtx, cuEventRecord]
+    #[inline]
+    pub fn context_of(&self, stream: CUstream) -> Result<CUcontext> {
+        let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
+        let both = self.stream_contexts(stream, &raw mut context, &raw mut green);
+        if both.is_missing() {
+            self.stream_context(stream, &raw mut context).ok()?;
+        } else {
+            both.ok()?;
+            if !green.is_null() {
+                self.context_of_green(&raw mut context, green).ok()?;
+            }
+        }
+        Ok(context)
+    }
+
+    /// The primary context of a device, with a reference that `release_primary` gives back. It exists already
+    /// where there is memory on the device.
+    pub fn primary(&self, device: i32) -> Result<CUcontext> {
+        let mut context = ptr::null_mut();
+        self.primary_retain(&raw mut context, device).ok()?;
+        Ok(context)
+    }
+
+    /// Gives up the reference.
+    pub fn release_primary(&self, device: i32) {
+        // Nothing is lost if the driver is going away.
+        let _ = self.primary_release(device);
+    }
+}

@@ -1,0 +1,122 @@
+//! Events for waiting, kept for the next time: a list for each context, without locks and without allocation.
+//!
+//! An event may be used again as soon as a stream was told to wait for it: the wait means what the event said
+//! at that time [cuStreamWaitEvent]. It may have been recorded in a capture: recording it again overwrites that.
+//!
+//! Contexts are told apart by their id, because a handle may come back for another context, or for the same
+//! primary context after a reset, and the events of the one before are gone then. Where the driver has no ids
+//! (before CUDA 12.0), or where more contexts than the table has rooms have come and gone, events are made and
+//! destroyed each time.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use super::{CUcontext, CUevent, Driver};
+use crate::error::Result;
+
+const ROOMS: usize = 64;
+const EVENTS: usize = 64;
+
+/// No timing: the fastest kind to record and to wait for. [cuEventCreate]
+const DISABLE_TIMING: u32 = 2;
+
+struct Room {
+    /// The context's id; 0: the room is empty. Once it is another number it stays.
+    id: AtomicU64,
+    events: [AtomicPtr<Opaque>; EVENTS],
+}
+
+/// What a `CUevent` points to.
+type Opaque = cudarc::driver::sys::CUevent_st;
+
+static POOL: [Room; ROOMS] =
+    [const { Room { id: AtomicU64::new(0), events: [const { AtomicPtr::new(ptr::null_mut()) }; EVENTS] } };
+        ROOMS];
+
+/// The room of a context, if one is to be had.
+fn room(id: u64) -> Option<&'static Room> {
+    let start = id as usize % ROOMS;
+    let (behind, front) = (&POOL[start..], &POOL[..start]);
+    behind.iter().chain(front).find(|room| {
+        match room.id.load(Ordering::Relaxed) {
+            // Relaxed: a room's id says nothing about other memory; events are published by themselves.
+            0 => match room.id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => true,
+                Err(other) => other == id,
+            },
+            other => other == id,
+        }
+    })
+}
+
+/// An event that this library made. Destroyed when dropped; [`Event::keep`] puts it back instead.
+pub struct Event<'a> {
+    driver: &'a Driver,
+    room: Option<&'static Room>,
+    event: CUevent,
+}
+
+impl Driver {
+    /// An event of a context, which must be the current one.
+    #[inline]
+    pub fn event(&self, context: CUcontext) -> Result<Event<'_>> {
+        let mut id = 0;
+        let room = if self.context_id(context, &raw mut id).is_ok() && id != 0 { room(id) } else { None };
+        if let Some(room) = room {
+            for slot in &room.events {
+                if slot.load(Ordering::Relaxed).is_null() {
+                    continue;
+                }
+                // Acquire: whoever put it there has finished with it.
+                let event = slot.swap(ptr::null_mut(), Ordering::Acquire);
+                if !event.is_null() {
+                    return Ok(Event { driver: self, room: Some(room), event });
+                }
+            }
+        }
+        let mut event = ptr::null_mut();
+        self.event_create(&raw mut event, DISABLE_TIMING).ok()?;
+        Ok(Event { driver: self, room, event })
+    }
+}
+
+impl Event<'_> {
+    /// The driver's handle.
+    #[inline]
+    pub fn handle(&self) -> CUevent {
+        self.event
+    }
+
+    /// All calls with it have succeeded: keeps it for the next time.
+    #[inline]
+    pub fn keep(mut self) {
+        let Some(room) = self.room else { return };
+        for slot in &room.events {
+            if !slot.load(Ordering::Relaxed).is_null() {
+                continue;
+            }
+            // Release: see `Driver::event`.
+            let put =
+                slot.compare_exchange(ptr::null_mut(), self.event, Ordering::Release, Ordering::Relaxed);
+            if put.is_ok() {
+                self.event = ptr::null_mut();
+                return;
+            }
+        }
+    }
+
+    /// Gives the event away: whoever gets it destroys it.
+    pub fn give(mut self) -> CUevent {
+        std::mem::replace(&mut self.event, ptr::null_mut())
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        if !self.event.is_null() {
+            // May be destroyed while work on it is pending. [cuEventDestroy] Where it fails, the context is
+            // lost and the event with it.
+            let _ = self.driver.event_destroy(self.event);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the driver knows about addresses.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::sys::{CUmemorytype_enum as MemoryType, CUpointer_attribute as Attribute};
+
+use super::result::INVALID_CONTEXT;
+use super::{CUcontext, Driver};
+use crate::abi::{self, cai_device, cai_pointer_info};
+use crate::error::{Result, fail};
+
+/// The ordinal that the driver answers for memory which it does not know.
+const NO_DEVICE: i32 = -2;
+
+/// One question, asked together with others.
+struct Question {
+    attribute: Attribute,
+    answer: *mut c_void,
+}
+
+/// Asks several things at once, of any address: what the driver does not know keeps its default.
+/// [cuPointerGetAttributes]
+fn ask<const N: usize>(driver: &Driver, address: u64, questions: [Question; N]) -> Result<()> {
+    let mut attributes = questions.each_ref().map(|question| question.attribute as i32);
+    let mut answers = questions.map(|question| question.answer);
+    driver.pointer_attributes(N as u32, attributes.as_mut_ptr(), answers.as_mut_ptr(), address).ok()
+}
+
+fn question<T>(attribute: Attribute, answer: &mut T) -> Question {
+    Question { attribute, answer: ptr::from_mut(answer).cast() }
+}
+
+/// The context and the device that memory belongs to: NULL where no single context does, `None` where the
+/// driver does not know it.
+pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option<i32>)> {
+    let (mut context, mut device): (CUcontext, i32) = (ptr::null_mut(), NO_DEVICE);
+    ask(
+        driver,
+        address,
+        [
+            question(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
+            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+        ],
+    )?;
+    Ok((context, (device >= 0).then_some(device)))
+}
+
+/// All that the driver knows.
+pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer_info> {
+    let address = address as u64;
+    let (mut kind, mut device): (u32, i32) = (0, NO_DEVICE);
+    let (mut device_pointer, mut base, mut size): (u64, u64, usize) = (0, 0, 0);
+    let (mut context, mut host_pointer): (CUcontext, *mut c_void) = (ptr::null_mut(), ptr::null_mut());
+    let (mut managed, mut mapped): (u32, u32) = (0, 0);
+    let (mut buffer_id, mut pool): (u64, *mut c_void) = (0, ptr::null_mut());
+    ask(
+        driver,
+        address,
+        [
+            question(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
+            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+            question(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
+            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, &mut device_pointer),
+            question(Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, &mut host_pointer),
+            question(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, &mut managed),
+            question(Attribute::CU_POINTER_ATTRIBUTE_MAPPED, &mut mapped),
+            question(Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, &mut buffer_id),
+            question(Attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, &mut pool),
+            question(Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &mut base),
+            question(Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut size),
+        ],
+    )?;
+    let (host, on_device) = (MemoryType::CU_MEMORYTYPE_HOST as u32, MemoryType::CU_MEMORYTYPE_DEVICE as u32);
+    let r#type = match kind {
+        _ if managed != 0 => abi::CAI_DEVICE_CUDA_MANAGED,
+        kind if kind == on_device => abi::CAI_DEVICE_CUDA,
+        kind if kind == host => abi::CAI_DEVICE_CUDA_HOST,
+        _ => abi::CAI_DEVICE_CPU,
+    };
+    if r#type == abi::CAI_DEVICE_CPU {
+        // The driver's answers about memory that it does not know are defaults.
+        return Ok(cai_pointer_info {
+            device: cai_device { r#type, id: 0 },
+            context: ptr::null_mut(),
+            device_pointer: ptr::null_mut(),
+            host_pointer: address as *mut c_void,
+            base: ptr::null_mut(),
+            size: 0,
+            buffer_id: 0,
+            pool: ptr::null_mut(),
+            host_accessible: true,
+            managed: false,
+            mapped: true,
+            reserved: [0; 5],
+        });
+    }
+    // The range attributes speak of the reserved addresses; this of the allocation.
+    if let Some((start, bytes)) = allocation(driver, device_pointer, context, device) {
+        (base, size) = (start, bytes);
+    }
+    let host_accessible = managed != 0 || kind == host;
+    Ok(cai_pointer_info {
+        device: cai_device { r#type, id: device.max(0) },
+        context: context.cast(),
+        device_pointer: device_pointer as *mut c_void,
+        host_pointer: if host_accessible { host_pointer } else { ptr::null_mut() },
+        base: base as *mut c_void,
+        size: size as u64,
+        buffer_id,
+        pool,
+        host_accessible,
+        managed: managed != 0,
+        mapped: mapped != 0,
+        reserved: [0; 5],
+    })
+}
+
+/// The allocation that a device address lies in. The question needs a context that can reach it.
+/// [cuMemGetAddressRange]
+fn allocation(driver: &Driver, address: u64, context: CUcontext, device: i32) -> Option<(u64, usize)> {
+    let ask = || {
+        let (mut base, mut size) = (0, 0);
+        let call = driver.address_range(&raw mut base, &raw mut size, address);
+        call.is_ok().then_some((base, size))
+    };
+    if !context.is_null() {
+        let _entered = driver.enter(context).ok()?;
+        return ask();
+    }
+    if !driver.current().ok()?.is_null() {
+        return ask();
+    }
+    let primary = driver.primary(device).ok()?;
+    let answer = driver.enter(primary).ok().and_then(|_entered| ask());
+    driver.release_primary(device);
+    answer
+}
+
+/// Do the bytes from `low` up to `high` lie in one allocation? Memory of the virtual memory functions may be
+/// mapped piece by piece: there, pieces that follow each other are one.
+pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) -> Result<bool> {
+    let in_pieces = |info: &cai_pointer_info| {
+        info.device.r#type == abi::CAI_DEVICE_CUDA
+            && info.context.is_null()
+            && info.pool.is_null()
+            && info.size > 0
+    };
+    let ends = |info: &cai_pointer_info| (info.base as u64, (info.base as u64).saturating_add(info.size));
+    let (mut start, mut end) = ends(info);
+    if start <= low && high <= end {
+        return Ok(true);
+    }
+    if !in_pieces(info) {
+        return Ok(false);
+    }
+    while end < high {
+        let next = attributes(driver, end as *const c_void)?;
+        if !in_pieces(&next) || ends(&next).0 != end {
+            return Ok(false);
+        }
+        end = ends(&next).1;
+    }
+    while low < start {
+        let before = attributes(driver, (start - 1) as *const c_void)?;
+        if !in_pieces(&before) || ends(&before).1 != start {
+            return Ok(false);
+        }
+        start = ends(&before).0;
+    }
+    Ok(true)
+}
+
+/// The address that kernels of the current context use for memory.
+pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_void> {
+    driver.some_current().map_err(|failure| failure.at("context"))?;
+    let mut out: u64 = 0;
+    let call = driver.pointer_attribute(
+        ptr::from_mut(&mut out).cast(),
+        Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER as i32,
+        address as u64,
+    );
+    const INVALID_VALUE: i32 = 1;
+    match call.code {
+        INVALID_VALUE | INVALID_CONTEXT => {
+            let known = attributes(driver, address)?.device.r#type != abi::CAI_DEVICE_CPU;
+            if known {
+                fail!(CAI_ERR_NOT_ACCESSIBLE, "pointer"; found "{address:p}, {call}"; expected "memory that the current context can reach")
+            } else {
+                fail!(CAI_ERR_NOT_DEVICE_POINTER, "pointer"; found "{address:p}, which the CUDA driver does not know";
+                    expected "memory of the device, or page-locked, registered or managed memory")
+            }
+            .map_err(|failure| failure.driver(call.code))
+        }
+        _ => {
+            call.ok()?;
+            Ok(out as *mut c_void)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The driver's results, as statuses of ours.
+
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::ptr;
+
+use cudarc::driver::sys::CUresult;
+
+use super::table::MISSING;
+use crate::abi::{self, cai_status};
+use crate::error::{Failure, Result};
+
+/// A call of the driver that has returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Call {
+    /// The function.
+    pub name: &'static str,
+    /// Its `CUresult`, or [`MISSING`].
+    pub code: i32,
+}
+
+pub const SUCCESS: i32 = 0;
+pub const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
+pub const DEINITIALIZED: i32 = CUresult::CUDA_ERROR_DEINITIALIZED as i32;
+pub const INVALID_CONTEXT: i32 = CUresult::CUDA_ERROR_INVALID_CONTEXT as i32;
+pub const INVALID_HANDLE: i32 = CUresult::CUDA_ERROR_INVALID_HANDLE as i32;
+pub const NOT_READY: i32 = CUresult::CUDA_ERROR_NOT_READY as i32;
+pub const CAPTURE_INVALIDATED: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32;
+pub const CAPTURE_IMPLICIT: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as i32;
+const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
+/// Since CUDA 12.5; the enum of older headers lacks it.
+const STREAM_DETACHED: i32 = 917;
+
+impl Call {
+    /// Did it succeed?
+    #[inline]
+    pub fn is_ok(self) -> bool {
+        self.code == SUCCESS
+    }
+
+    /// Is the function missing from this driver?
+    pub fn is_missing(self) -> bool {
+        self.code == MISSING
+    }
+
+    /// A failure, unless it succeeded.
+    #[inline]
+    pub fn ok(self) -> Result<()> {
+        if self.is_ok() { Ok(()) } else { Err(self.failure()) }
+    }
+
+    /// What the caller of the library is told: the status, and `[call][NAME] text`.
+    #[cold]
+    #[inline(never)]
+    pub fn failure(self) -> Failure {
+        if self.is_missing() {
+            return Failure::new(
+                abi::CAI_ERR_DRIVER_FUNCTION,
+                format_args!("driver"),
+                format_args!("no {}", self.name),
+                format_args!("a newer CUDA driver"),
+            );
+        }
+        Failure::new(self.status(), format_args!("driver"), format_args!("{self}"), format_args!("success"))
+            .driver(self.code)
+    }
+
+    fn status(self) -> cai_status {
+        match self.code {
+            NOT_INITIALIZED => abi::CAI_ERR_FORKED,
+            DEINITIALIZED => abi::CAI_ERR_DRIVER_EXIT,
+            34 | 100 => abi::CAI_ERR_NO_DRIVER,
+            INVALID_CONTEXT => abi::CAI_ERR_NO_CONTEXT,
+            INVALID_HANDLE => abi::CAI_ERR_STREAM_HANDLE,
+            709 => abi::CAI_ERR_CONTEXT_DESTROYED,
+            STREAM_DETACHED => abi::CAI_ERR_STREAM_DETACHED,
+            CAPTURE_INVALIDATED => abi::CAI_ERR_CAPTURE_INVALIDATED,
+            CAPTURE_MERGE => abi::CAI_ERR_CAPTURE_MERGE,
+            CAPTURE_IMPLICIT => abi::CAI_ERR_CAPTURE_LEGACY,
+            900..=908 => abi::CAI_ERR_CAPTURE,
+            _ if is_lost(self.code) => abi::CAI_ERR_DEVICE_LOST,
+            _ => abi::CAI_ERR_DRIVER,
+        }
+    }
+}
+
+/// The codes after which nothing more runs in the context: uncorrectable memory and link errors, and failed
+/// kernels. cuda.h says of each that the process must be ended.
+fn is_lost(code: i32) -> bool {
+    matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721)
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let (name, text) = super::loaded().map_or((None, None), |driver| {
+            let (mut name, mut text): (*const c_char, *const c_char) = (ptr::null(), ptr::null());
+            let named = driver.error_name(self.code, &raw mut name).is_ok();
+            let told = driver.error_string(self.code, &raw mut text).is_ok();
+            (constant(name).filter(|_| named), constant(text).filter(|_| told))
+        });
+        write!(f, "[{}]", self.name)?;
+        match name {
+            Some(name) => write!(f, "[{name}]")?,
+            None => write!(f, "[{}]", self.code)?,
+        }
+        text.map_or(Ok(()), |text| write!(f, " {text}"))
+    }
+}
+
+/// A text of the driver's own.
+fn constant(text: *const c_char) -> Option<&'static str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the driver's texts are constants.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}

@@ -1,0 +1,157 @@
+//! What a race checker is told: every exchange, by a function of its table that the simulated driver offers.
+//! On other drivers there is nobody to tell, and it costs one load.
+
+use std::ffi::{c_char, c_void};
+use std::mem::{offset_of, size_of};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libloading::Library;
+
+use crate::owner;
+
+/// Bytes that follow each other, repeated at steps: `cudasim_access` of `cudasim.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Bytes {
+    /// Where the block at index (0, 0, ...) begins.
+    pub address: u64,
+    /// Bytes of one block.
+    pub nbytes: u64,
+    /// Bit 1: read, bit 2: written.
+    pub mode: u32,
+    /// Dimensions in use.
+    pub ndim: u32,
+    /// How often.
+    pub count: [i64; MAX_NDIM],
+    /// Bytes from one to the next.
+    pub stride: [i64; MAX_NDIM],
+}
+
+/// `CUDASIM_MAX_NDIM`.
+pub const MAX_NDIM: usize = 8;
+
+/// `cudasim_cai_note` of `cudasim.h`.
+#[repr(C)]
+pub struct Note {
+    /// Its size.
+    pub struct_size: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// Which owner, by its address.
+    pub owner: *const c_void,
+    /// What the array can touch.
+    pub bytes: Bytes,
+    /// 1: read-only.
+    pub flags: u32,
+    /// What the library answers.
+    pub status: i32,
+    /// The array's stream.
+    pub stream: u64,
+    /// Its number.
+    pub stream_id: u64,
+    /// Its context.
+    pub context: *mut c_void,
+    /// The other side's stream.
+    pub consumer: u64,
+    /// Its context.
+    pub consumer_context: *mut c_void,
+    /// The rule because of which the library itself refused.
+    pub rule: *const c_char,
+}
+
+/// What happened.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `cai_produce`
+    Export = 1,
+    /// `cai_consume_begin`
+    Begin = 2,
+    /// `cai_consume_end`
+    End = 3,
+    /// `cai_synchronize`
+    Synchronize = 4,
+    /// `cai_owner_release_after`
+    ReleaseAfter = 5,
+    /// The last reference is gone.
+    Destroy = 6,
+}
+
+impl Note {
+    /// A note that says nothing yet.
+    pub fn new(kind: Kind) -> Note {
+        Note {
+            struct_size: size_of::<Note>() as u32,
+            kind,
+            owner: ptr::null(),
+            bytes: Bytes::default(),
+            flags: 0,
+            status: 0,
+            stream: 0,
+            stream_id: 0,
+            context: ptr::null_mut(),
+            consumer: 0,
+            consumer_context: ptr::null_mut(),
+            rule: ptr::null(),
+        }
+    }
+}
+
+/// As much as is used of `cudasim_api`.
+#[repr(C)]
+struct Api {
+    struct_size: u32,
+    version: u32,
+    others: [*const c_void; 14],
+    cai: Option<unsafe extern "C" fn(*const Note)>,
+}
+
+static API: AtomicPtr<Api> = AtomicPtr::new(ptr::null_mut());
+
+/// Asks a driver for its checker.
+pub fn attach(library: &Library) {
+    type Get = unsafe extern "C" fn(u32) -> *mut Api;
+    const VERSION: u32 = 2;
+    // SAFETY: the type is that of cudasim.h.
+    let Ok(get) = (unsafe { library.get::<Get>(c"cudasim_get_api") }) else { return };
+    // SAFETY: as declared there; it answers NULL or a constant table.
+    let api = unsafe { get(VERSION) };
+    // SAFETY: every table begins with its size.
+    if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
+        API.store(api, Ordering::Release);
+        owner::on_destroy(destroyed);
+    }
+}
+
+/// Does the driver belong to this project?
+pub fn is_simulated() -> bool {
+    !API.load(Ordering::Relaxed).is_null()
+}
+
+/// Is anybody interested?
+#[inline]
+pub fn is_watched() -> bool {
+    is_simulated()
+}
+
+/// Tells the checker.
+pub fn tell(note: &Note) {
+    let api = API.load(Ordering::Acquire);
+    if super::is_forked() {
+        return;
+    }
+    // SAFETY: NULL or a constant table that was found to be long enough.
+    if let Some(cai) = unsafe { api.as_ref() }.and_then(|api| api.cai) {
+        // SAFETY: the note is a valid one, and read during the call only.
+        unsafe { cai(note) };
+    }
+}
+
+fn destroyed(owner: *const c_void) {
+    tell(&Note { owner, ..Note::new(Kind::Destroy) });
+}
+
+const _: () = assert!(size_of::<Bytes>() == 152);
+const _: () = assert!(size_of::<Note>() == 224);
+const _: () = assert!(offset_of!(Api, cai) == 120);

@@ -1,0 +1,86 @@
+//! The CUDA driver and what it knows about memory, for C.
+
+use std::ffi::c_void;
+
+use super::guard::guard;
+use super::ptr::given;
+use crate::abi::{cai_driver_info, cai_error, cai_pointer_info, cai_status};
+use crate::driver;
+
+/// Finds the CUDA driver, if no function needed it before, and says which one it is: `libcuda.so.1`, or the
+/// file that the environment variable `CAI_CUDA_DRIVER` names. Starts it (`cuInit`) but makes no context.
+///
+/// Nobody has to call it: every function that needs the driver finds it by itself. Where there is none, those
+/// functions answer `CAI_ERR_NO_DRIVER` and look again the next time; all others work.
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call: `CAI_ERR_NO_DRIVER`,
+/// `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_FORKED`, `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`,
+/// `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_DRIVER` with its own code in `driver_code`.
+/// Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_driver_find(out: *mut cai_driver_info, error: *mut cai_error) -> cai_status {
+    guard(error, || {
+        given(out, "out")?;
+        let info = driver::driver()?.info()?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(info) };
+        Ok(())
+    })
+}
+
+/// What the CUDA driver knows about an address, which may point into the middle of an allocation: kind of
+/// memory, device, owning context, whether the host can reach it, whether it is managed, and the allocation
+/// that it lies in.
+///
+/// Memory that the driver does not know is answered as host memory (`CAI_DEVICE_CPU`), not as a failure.
+/// Must not be asked about memory that was given to `cuMemFreeAsync`.
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_find`).
+/// Thread safety: any thread; needs no current context. Source: CAI version 3, "Pointer Attributes";
+/// `cuPointerGetAttributes`, `cuMemGetAddressRange`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_pointer_attributes(
+    pointer: *const c_void,
+    out: *mut cai_pointer_info,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(pointer, "pointer")?;
+        given(out, "out")?;
+        let driver = driver::driver()?;
+        let info = driver.relaxed(|| driver::attributes(driver, pointer))?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(info) };
+        Ok(())
+    })
+}
+
+/// The address by which kernels of the calling thread's current context reach memory. It differs from
+/// `pointer` for some host memory that was registered with the driver.
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
+/// the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
+/// driver may answer to any call (`cai_driver_find`).
+/// Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_device_pointer(
+    pointer: *const c_void,
+    out: *mut *mut c_void,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(pointer, "pointer")?;
+        given(out, "out")?;
+        let driver = driver::driver()?;
+        let address = driver.relaxed(|| driver::device_pointer(driver, pointer))?;
+        // SAFETY: not NULL; writable by contract.
+        unsafe { out.write(address) };
+        Ok(())
+    })
+}

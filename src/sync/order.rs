@@ -1,0 +1,150 @@
+//! The one step that everything is made of: one stream waits for another.
+
+use crate::abi::{self, cai_status};
+use crate::driver::{CUevent, Capture, Driver, Stream};
+use crate::error::{Failure, Result, fail};
+
+use super::deferred;
+
+/// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
+const EXTERNAL: u32 = 1;
+
+/// Whose streams they are: which status says that just one of them is being captured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// The consumer waits for the producer.
+    ProducerThenConsumer,
+    /// The producer waits for the consumer.
+    ConsumerThenProducer,
+    /// A producer joins its own streams.
+    Producers,
+}
+
+/// How an event has to be recorded and waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Both streams run, or both belong to one capture.
+    Event,
+    /// The waiting stream alone is being captured.
+    External,
+}
+
+/// Makes `to` wait for all that was enqueued on `from` so far. Where that is not possible, no call was made
+/// that could break a capture.
+#[inline]
+pub fn order(driver: &Driver, from: &Stream, to: &Stream, between: Between, flags: u32) -> Result<()> {
+    let states = (from.capture(driver)?, to.capture(driver)?);
+    if states == (Capture::None, Capture::None) {
+        return wait_live(driver, from, to);
+    }
+    match way(driver, from, to, states, between, flags)? {
+        Way::Event if states.0 == Capture::Active => driver.relaxed(|| wait(driver, from, to)),
+        Way::Event => wait_live(driver, from, to),
+        Way::External => driver.relaxed(|| wait_external(driver, from, to)),
+    }
+}
+
+/// Neither is being captured, so that they can be asked who they are.
+#[inline]
+fn wait_live(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
+    from.check_id(driver)?;
+    to.check_id(driver)?;
+    wait(driver, from, to)
+}
+
+#[inline]
+fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
+    let context = from.context(driver)?;
+    // The event must be of the stream's context. [cuEventRecord] Where that is not the current one anyway, it
+    // stays current for all that follows.
+    let entered = driver.enter(context)?;
+    let event = driver.event(context)?;
+    from.record(driver, event.handle())?;
+    to.wait(driver, event.handle(), 0)?;
+    drop(entered);
+    event.keep();
+    Ok(())
+}
+
+/// The graph of `to` waits, at each launch, for an event that is recorded now.
+fn wait_external(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
+    let (_, graph) = to.graph(driver)?;
+    let context = from.context(driver)?;
+    let _entered = driver.enter(context)?;
+    let event = driver.event(context)?;
+    from.check_id(driver)?;
+    from.record(driver, event.handle())?;
+    // First the graph gets the event to keep, then the node that needs it.
+    let event = deferred::keep_event_in(driver, graph, event)?;
+    to.wait(driver, event, EXTERNAL)
+}
+
+/// Makes `to` wait for an event that somebody else recorded on `from`, in a capture or not.
+pub fn wait_for(driver: &Driver, event: CUevent, from: Capture, to: &Stream, flags: u32) -> Result<()> {
+    let states = (from, to.capture(driver)?);
+    match (states, flags & abi::CAI_CAPTURE_EXTERNAL) {
+        ((Capture::None, Capture::None), _) => to.wait(driver, event, 0),
+        ((Capture::None, Capture::Active), abi::CAI_CAPTURE_EXTERNAL) => to.wait(driver, event, EXTERNAL),
+        _ => Err(refused(states, Between::ProducerThenConsumer)),
+    }
+}
+
+/// The matrix of capture states: how to order two streams, or the status that says why not.
+fn way(
+    driver: &Driver,
+    from: &Stream,
+    to: &Stream,
+    states: (Capture, Capture),
+    between: Between,
+    flags: u32,
+) -> Result<Way> {
+    match states {
+        (Capture::None, Capture::None) => Ok(Way::Event),
+        (Capture::Active, Capture::Active) => {
+            let (one, other) = (from.graph(driver)?.0, to.graph(driver)?.0);
+            if one == other {
+                return Ok(Way::Event);
+            }
+            fail!(CAI_ERR_CAPTURE_MERGE, "stream"; found "two captures ({one} and {other})"; expected "both streams in one capture")
+        }
+        (Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 => Ok(Way::Event),
+        (Capture::None, Capture::Active) if flags & abi::CAI_CAPTURE_EXTERNAL != 0 => Ok(Way::External),
+        _ => Err(refused(states, between)),
+    }
+}
+
+#[cold]
+fn refused((from, to): (Capture, Capture), between: Between) -> Failure {
+    let failure = |status: cai_status, found: &str, expected: &str| {
+        Failure::new(status, format_args!("stream"), format_args!("{found}"), format_args!("{expected}"))
+    };
+    if from == Capture::Invalidated || to == Capture::Invalidated {
+        return failure(
+            abi::CAI_ERR_CAPTURE_INVALIDATED,
+            "a stream whose capture was broken by an earlier call",
+            "the capture to be ended first",
+        );
+    }
+    let producer_captures = match between {
+        Between::Producers => {
+            return failure(
+                abi::CAI_ERR_CAPTURE_STREAMS,
+                "a stream that is being captured and one that is not",
+                "all streams in one capture, or none; see CAI_CAPTURE_JOIN and CAI_CAPTURE_EXTERNAL",
+            );
+        }
+        Between::ProducerThenConsumer => from == Capture::Active,
+        Between::ConsumerThenProducer => to == Capture::Active,
+    };
+    let expected = if from == Capture::Active {
+        "both streams in one capture, or none; CAI_CAPTURE_JOIN draws the waiting stream into the capture"
+    } else {
+        "both streams in one capture, or none: call this around the launch of the graph, on the launch's stream; \
+         CAI_CAPTURE_EXTERNAL waits at each launch"
+    };
+    if producer_captures {
+        failure(abi::CAI_ERR_CAPTURE_PRODUCER, "a capture of the producer's stream alone", expected)
+    } else {
+        failure(abi::CAI_ERR_CAPTURE_CONSUMER, "a capture of the consumer's stream alone", expected)
+    }
+}
