@@ -1,0 +1,335 @@
+/* Streams that are being captured: what is possible, what is refused, and that no capture is ever broken. */
+#include "sync_test.h"
+
+static CUgraphExec end_capture(CUstream stream) {
+    CUgraph graph;
+    CUgraphExec executable;
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphInstantiate(&executable, graph, 0));
+    CU(cuGraphDestroy(graph));
+    return executable;
+}
+
+static void begin_capture(CUstream stream) { CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL)); }
+
+static void capture_alone_is_fine(CUstream stream, CUdeviceptr buffer) {
+    CUgraphExec executable;
+    fill(buffer, 77, stream);
+    executable = end_capture(stream);
+    CU(cuGraphLaunch(executable, stream));
+    ASSERT(holds(buffer, 77, stream));
+}
+
+CASE(both_in_one_capture) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    CUevent fork_point = new_event(), join_point = new_event();
+    CUgraphExec executable;
+    begin_capture(producer);
+    CU(cuEventRecord(fork_point, producer));
+    CU(cuStreamWaitEvent(consumer, fork_point, 0));
+    fill(buffer, 1, producer);
+    read_into(out, &array, consumer);
+    fill(buffer, 2, producer);
+    CU(cuEventRecord(join_point, consumer));
+    CU(cuStreamWaitEvent(producer, join_point, 0));
+    executable = end_capture(producer);
+    for (int i = 0; i < 2; ++i) {
+        CU(cuGraphLaunch(executable, producer));
+        ASSERT(holds(out, 1, producer));
+        ASSERT(holds(buffer, 2, producer));
+    }
+}
+
+CASE(event_is_left_alone_in_a_capture) {
+    CUstream producer = new_stream(), consumer = new_stream(), reader = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    CUevent fork_point = new_event(), join_point = new_event();
+    CUgraphExec executable;
+    cai_stream streams[1];
+    streams[0] = as_value(producer);
+    array.event = new_event();
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    begin_capture(producer);
+    CU(cuEventRecord(fork_point, producer));
+    CU(cuStreamWaitEvent(consumer, fork_point, 0));
+    fill(buffer, 1, producer);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    read_into(out, &array, consumer);
+    write_from(&array, 3, consumer);
+    CU(cuEventRecord(join_point, consumer));
+    CU(cuStreamWaitEvent(producer, join_point, 0));
+    executable = end_capture(producer);
+    CU(cuGraphLaunch(executable, producer));
+    /* Outside again: the producer says that there is new work. */
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    read_into(out, &array, reader);
+    ASSERT(holds(out, 3, reader));
+}
+
+CASE(producer_alone) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream c = as_value(consumer);
+    char report[8192];
+    begin_capture(producer);
+    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream", cai_consume_end(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+            cai_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_validate(&array, CAI_CHECK_STREAM | CAI_CHECK_DEVICE, error));
+    capture_alone_is_fine(producer, buffer);
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(consumer_alone) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream c = as_value(consumer);
+    char report[8192];
+    begin_capture(consumer);
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream", cai_consume_end(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
+            cai_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    array.event = new_event();
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    array.event = NULL;
+    array.stream = CAI_STREAM_UNKNOWN;
+    array.version = 2;
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
+            cai_consume_begin(&array, c, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    /* The host may wait for the producer meanwhile, although another stream is being captured globally. */
+    array = array_of(buffer, as_value(producer));
+    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    capture_alone_is_fine(consumer, buffer);
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(two_captures) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    char report[8192];
+    begin_capture(producer);
+    begin_capture(consumer);
+    REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
+            cai_consume_begin(&array, as_value(consumer),
+                              CAI_ACCESS_READ | CAI_CAPTURE_JOIN | CAI_CAPTURE_EXTERNAL, error));
+    REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
+            cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    capture_alone_is_fine(producer, buffer);
+    capture_alone_is_fine(consumer, buffer);
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(legacy_beside_a_capture) {
+    /* The legacy stream would wait for the blocking stream, which is being captured. */
+    CUstream producer = blocking_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
+    char report[8192];
+    begin_capture(producer);
+    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
+            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver", cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver", cai_synchronize(&array, CAI_ACCESS_READ, error));
+    array.stream = CAI_STREAM_UNKNOWN;
+    array.version = 2;
+    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
+            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    capture_alone_is_fine(producer, buffer);
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(broken_capture) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(producer));
+    cai_owner *owner;
+    static atomic_int destroyed;
+    CUgraph graph;
+    char report[8192];
+    begin_capture(producer);
+    ASSERT(cuStreamSynchronize(producer) != CUDA_SUCCESS);
+    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
+            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
+            cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream", cai_owner_release_after(owner, as_value(producer), error));
+    ASSERT(atomic_load(&destroyed) == 0);
+    cai_owner_release(owner);
+    ASSERT(atomic_load(&destroyed) == 1);
+    ASSERT_CU(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(producer, &graph));
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(joining_a_capture) {
+    /* The consumer is drawn in, and comes back with the end. */
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    CUgraphExec executable;
+    begin_capture(producer);
+    fill(buffer, 1, producer);
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    copy(out, buffer, consumer);
+    OK(cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    fill(buffer, 2, producer);
+    executable = end_capture(producer);
+    CU(cuGraphLaunch(executable, producer));
+    ASSERT(holds(out, 1, producer));
+    ASSERT(holds(buffer, 2, producer));
+}
+
+CASE(waiting_from_inside_a_capture) {
+    /* The graph waits for work that was live when it was captured. */
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    CUgraphExec executable;
+    cai_stream streams[1];
+    streams[0] = as_value(producer);
+    fill(buffer, 1, producer);
+    begin_capture(consumer);
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    copy(out, buffer, consumer);
+    executable = end_capture(consumer);
+    CU(cuGraphLaunch(executable, consumer));
+    ASSERT(holds(out, 1, consumer));
+    CU(cuGraphExecDestroy(executable));
+    /* With an event of the array's own. */
+    fill(buffer, 2, producer);
+    array.event = new_event();
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    begin_capture(consumer);
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    copy(out, buffer, consumer);
+    executable = end_capture(consumer);
+    CU(cuGraphLaunch(executable, consumer));
+    ASSERT(holds(out, 2, consumer));
+}
+
+CASE(around_a_launch) {
+    /* What the refusals recommend. */
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    CUgraphExec executable;
+    begin_capture(consumer);
+    copy(out, buffer, consumer);
+    executable = end_capture(consumer);
+    for (int i = 1; i < 4; ++i) {
+        fill(buffer, i, producer);
+        OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+        CU(cuGraphLaunch(executable, consumer));
+        OK(cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+        fill(buffer, -i, producer);
+        ASSERT(holds(out, i, consumer));
+    }
+    CU(cuStreamSynchronize(producer));
+}
+
+CASE(producers_in_a_capture) {
+    CUstream one = new_stream(), two = new_stream(), live = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, 0), before = array;
+    CUevent fork_point = new_event();
+    CUgraphExec executable;
+    cai_stream streams[2];
+    char report[8192];
+    begin_capture(one);
+    CU(cuEventRecord(fork_point, one));
+    CU(cuStreamWaitEvent(two, fork_point, 0));
+    CU(cuMemsetD32Async(buffer, 1, N / 2, one));
+    CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 2, two));
+    streams[0] = as_value(one);
+    streams[1] = as_value(live);
+    REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[1]", cai_produce(&array, streams, 2, streams[0], 0, error));
+    REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[0]", cai_produce(&array, streams, 1, streams[1], 0, error));
+    ASSERT(memcmp(&array, &before, sizeof array) == 0);
+    streams[1] = as_value(two);
+    OK(cai_produce(&array, streams, 2, streams[0], 0, error));
+    ASSERT(array.stream == streams[0] && array.context == context[0]);
+    CU(cuMemsetD32Async(buffer, 2, N, one));
+    executable = end_capture(one);
+    CU(cuGraphLaunch(executable, one));
+    ASSERT(holds(buffer, 2, one));
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(graph_keeps_an_owner) {
+    CUstream stream = new_stream();
+    static atomic_int destroyed;
+    CUgraphExec executable;
+    CUdeviceptr buffer = new_buffer();
+    cai_owner *owner;
+    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    begin_capture(stream);
+    fill(buffer, 1, stream);
+    OK(cai_owner_release_after(owner, as_value(stream), error));
+    executable = end_capture(stream);
+    for (int i = 0; i < 3; ++i) {
+        CU(cuGraphLaunch(executable, stream));
+        CU(cuStreamSynchronize(stream));
+    }
+    ASSERT(atomic_load(&destroyed) == 0);
+    CU(cuGraphExecDestroy(executable));
+    ASSERT(comes_true(is_one, &destroyed));
+}
+
+static void *captures_meanwhile(void *argument) {
+    /* A capture that forbids every other thread what could break it. */
+    CUstream stream;
+    CUgraphExec executable;
+    CUdeviceptr buffer = *(CUdeviceptr *)argument;
+    CU(cuCtxSetCurrent(context[0]));
+    stream = new_stream();
+    for (int i = 0; i < 50; ++i) {
+        begin_capture(stream);
+        for (int k = 0; k < 10; ++k) {
+            CU(cuMemsetD32Async(buffer, (unsigned)i, N, stream));
+        }
+        executable = end_capture(stream);
+        CU(cuGraphExecDestroy(executable));
+    }
+    return NULL;
+}
+
+CASE(captures_of_other_threads_survive) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer(), other = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer)), legacy = array_of(buffer, CAI_STREAM_LEGACY);
+    static atomic_int destroyed;
+    static int released;
+    pthread_t thread;
+    ASSERT(pthread_create(&thread, NULL, captures_meanwhile, &other) == 0);
+    for (int i = 0; i < 50; ++i) {
+        cai_owner *owner;
+        cai_pointer_info info;
+        fill(buffer, i, producer);
+        read_into(out, &array, consumer);
+        OK(cai_consume_begin(&legacy, as_value(consumer), CAI_ACCESS_READ, error));
+        OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+        OK(cai_owner_release_after(owner, as_value(consumer), error));
+        ++released;
+        OK(cai_synchronize(&array, CAI_ACCESS_WRITE, error));
+        OK(cai_pointer_attributes(array.data, &info, error));
+    }
+    ASSERT(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < 10000 && atomic_load(&destroyed) < released; ++i) {
+        CU(cuStreamSynchronize(consumer));
+        usleep(1000);
+    }
+    ASSERT(atomic_load(&destroyed) == released);
+    ASSERT(holds(out, 49, consumer));
+}
+
+int main(int count, char **words) { return run_cases(count, words); }

@@ -1,0 +1,502 @@
+/* Begin and end, between every kind of stream: what the data and the race checker say. */
+#include "sync_test.h"
+
+static void exchange_between(CUstream producer, CUstream consumer, cai_array *array, CUcontext producers,
+                             CUcontext consumers) {
+    CUdeviceptr buffer = (CUdeviceptr)(uintptr_t)array->data, out;
+    CU(cuCtxSetCurrent(consumers));
+    out = new_buffer();
+    CU(cuCtxSetCurrent(producers));
+    fill(buffer, 1, producer);
+
+    CU(cuCtxSetCurrent(consumers));
+    read_into(out, array, consumer);
+
+    /* The producer goes on at once: this must not overtake the reader. */
+    CU(cuCtxSetCurrent(producers));
+    fill(buffer, 2, producer);
+    ASSERT(holds(buffer, 2, producer));
+
+    CU(cuCtxSetCurrent(consumers));
+    ASSERT(holds(out, 1, consumer));
+    write_from(array, 3, consumer);
+
+    CU(cuCtxSetCurrent(producers));
+    ASSERT(holds(buffer, 3, producer));
+}
+
+CASE(handles) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(producer));
+    exchange_between(producer, consumer, &array, context[0], context[0]);
+}
+
+CASE(blocking_handles) {
+    CUstream producer = blocking_stream(), consumer = blocking_stream();
+    cai_array array = array_of(new_buffer(), as_value(producer));
+    exchange_between(producer, consumer, &array, context[0], context[0]);
+}
+
+CASE(many_rounds) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    for (int round = 1; round <= 20; ++round) {
+        fill(buffer, round, producer);
+        read_into(out, &array, consumer);
+        write_from(&array, -round, consumer);
+    }
+    ASSERT(holds(out, 20, consumer));
+    ASSERT(holds(buffer, -20, producer));
+}
+
+CASE(two_devices) {
+    CUstream producer, consumer;
+    cai_array array;
+    CU(cuCtxSetCurrent(context[1]));
+    consumer = new_stream();
+    CU(cuCtxSetCurrent(context[0]));
+    producer = new_stream();
+    array = array_of(new_buffer(), as_value(producer));
+    exchange_between(producer, consumer, &array, context[0], context[1]);
+    exchange_between(producer, consumer, &array, context[0], context[1]);
+}
+
+static CUcontext second_context(void) {
+    CUcontext other;
+#if CUDA_VERSION >= 13000
+    CU(cuCtxCreate(&other, NULL, 0, device[0]));
+#else
+    CU(cuCtxCreate(&other, 0, device[0]));
+#endif
+    return other;
+}
+
+CASE(two_contexts) {
+    CUcontext other = second_context();
+    CUstream consumer = new_stream(), producer;
+    cai_array array;
+    CU(cuCtxSetCurrent(context[0]));
+    producer = new_stream();
+    array = array_of(new_buffer(), as_value(producer));
+    exchange_between(producer, consumer, &array, context[0], other);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM, NULL));
+}
+
+/* A thread that never made a context current may order streams: their handles say it all. */
+static void *without_context(void *pair) {
+    cai_array *array = pair;
+    CUcontext current = (CUcontext)1;
+    CUstream consumer = (CUstream)array->context;
+    cai_array plain = *array;
+    plain.context = NULL;
+    OK(cai_consume_begin(&plain, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_consume_end(&plain, as_value(consumer), CAI_ACCESS_READ, error));
+    CU(cuCtxGetCurrent(&current));
+    ASSERT(current == NULL);
+    REFUSED(CAI_ERR_NO_CONTEXT, "stream", cai_consume_begin(&plain, 1, CAI_ACCESS_READ, error));
+    return NULL;
+}
+
+CASE(no_current_context) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    pthread_t thread;
+    fill(buffer, 1, producer);
+    array.context = consumer;
+    ASSERT(pthread_create(&thread, NULL, without_context, &array) == 0);
+    ASSERT(pthread_join(thread, NULL) == 0);
+    /* What the thread ordered holds here too. */
+    copy(out, buffer, consumer);
+    ASSERT(holds(out, 1, consumer));
+}
+
+/* --- default streams ---------------------------------------------------------------------------------- */
+
+CASE(legacy_producer) {
+    CUstream consumer = new_stream();
+    cai_array array = array_of(new_buffer(), CAI_STREAM_LEGACY);
+    array.context = context[0];
+    exchange_between(CU_STREAM_LEGACY, consumer, &array, context[0], context[0]);
+    if (devices > 1) {
+        CU(cuCtxSetCurrent(context[1]));
+        consumer = new_stream();
+        exchange_between(CU_STREAM_LEGACY, consumer, &array, context[0], context[1]);
+    }
+}
+
+CASE(legacy_producer_whose_memory_tells) {
+    /* The dictionary carries no context: the memory's is the one. */
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    exchange_between(CU_STREAM_LEGACY, new_stream(), &array, context[0], context[devices - 1]);
+}
+
+CASE(legacy_producer_with_pool_memory) {
+    /* Memory of a pool belongs to no context: its device's primary one is meant. */
+    CUdeviceptr buffer;
+    cai_array array;
+    CU(cuMemAllocAsync(&buffer, BYTES, CU_STREAM_LEGACY));
+    CU(cuCtxSynchronize());
+    array = array_of(buffer, CAI_STREAM_LEGACY);
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    exchange_between(CU_STREAM_LEGACY, new_stream(), &array, context[0], context[devices - 1]);
+}
+
+CASE(legacy_of_two_devices) {
+    /* One value, two streams. */
+    cai_array array = array_of(new_buffer(), CAI_STREAM_LEGACY);
+    array.context = context[0];
+    exchange_between(CU_STREAM_LEGACY, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
+    array.context = NULL;
+    exchange_between(CU_STREAM_LEGACY, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
+}
+
+CASE(legacy_consumer) {
+    CUstream producer = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(producer));
+    exchange_between(producer, CU_STREAM_LEGACY, &array, context[0], context[0]);
+    exchange_between(producer, CU_STREAM_PER_THREAD, &array, context[0], context[devices - 1]);
+}
+
+CASE(per_thread_producer) {
+    CUstream consumer = new_stream();
+    cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD);
+    array.context = context[0];
+    exchange_between(CU_STREAM_PER_THREAD, consumer, &array, context[0], context[0]);
+    exchange_between(CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
+}
+
+static void *in_another_thread(void *argument) {
+    cai_array *array = argument;
+    CU(cuCtxSetCurrent(context[0]));
+    REFUSED(CAI_ERR_STREAM_THREAD, "stream",
+            cai_consume_begin(array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_THREAD, "stream",
+            cai_consume_begin(array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_THREAD, "stream", cai_array_validate(array, CAI_CHECK_STREAM, error));
+    return NULL;
+}
+
+CASE(per_thread_stream_of_another_thread) {
+    cai_array array = array_of(new_buffer(), 0);
+    cai_stream own = CAI_STREAM_PER_THREAD;
+    pthread_t thread;
+    OK(cai_produce(&array, &own, 1, own, 0, error));
+    ASSERT(array.stream == own && array.stream_id != 0 && array.context == context[0]);
+    OK(cai_consume_begin(&array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
+    OK(cai_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    ASSERT(pthread_create(&thread, NULL, in_another_thread, &array) == 0);
+    ASSERT(pthread_join(thread, NULL) == 0);
+    if (cudasim_present()) {
+        /* The refusals were told to the checker, which counts them as findings. */
+        char report[8192];
+        cudasim_take_report(report, sizeof report);
+    }
+}
+
+/* --- nothing to do -------------------------------------------------------------------------------------- */
+
+static void no_calls(const cai_array *array, cai_stream stream, uint32_t flags) {
+    the_shim.reset();
+    OK(cai_consume_begin(array, stream, flags, error));
+    OK(cai_consume_end(array, stream, flags, error));
+    ASSERT(the_shim.count(NULL) == 0);
+}
+
+CASE(nothing_to_order) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer)), empty = array, unknown = array, none = array;
+    /* One stream. */
+    fill(buffer, 1, producer);
+    no_calls(&array, as_value(producer), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
+    copy(out, buffer, producer);
+    fill(buffer, 2, producer);
+    ASSERT(holds(out, 1, producer));
+    /* Nothing pending. */
+    none.stream = CAI_STREAM_NONE;
+    no_calls(&none, as_value(consumer), CAI_ACCESS_WRITE);
+    /* No elements. */
+    empty.data = NULL;
+    no_calls(&empty, as_value(consumer), CAI_ACCESS_WRITE);
+    /* A protocol without streams. */
+    unknown.stream = CAI_STREAM_UNKNOWN;
+    unknown.version = 2;
+    no_calls(&unknown, as_value(consumer), CAI_ACCESS_WRITE);
+    /* The user answers for it. */
+    no_calls(&array, as_value(consumer), CAI_ACCESS_WRITE | CAI_SYNC_IGNORE);
+}
+
+CASE(policy_of_the_process) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(producer));
+    cai_stream streams[1];
+    uint32_t policy = 99;
+    streams[0] = as_value(producer);
+    OK(cai_get_sync(&policy, error));
+    ASSERT(policy == 0);
+    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_set_sync(1, error));
+    OK(cai_set_sync(CAI_SYNC_IGNORE | CAI_SYNC_EXPORT_NONE, error));
+    no_calls(&array, as_value(consumer), CAI_ACCESS_READ);
+    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    ASSERT(the_shim.count(NULL) == 0);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    ASSERT(array.stream == CAI_STREAM_NONE);
+    /* One call follows the specification all the same. */
+    OK(cai_produce(&array, streams, 1, streams[0], CAI_SYNC_THIS_CALL, error));
+    ASSERT(array.stream == streams[0]);
+    the_shim.reset();
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_SYNC_THIS_CALL, error));
+    ASSERT(the_shim.count("cuStreamWaitEvent") == 1);
+    OK(cai_set_sync(0, error));
+    OK(cai_produce(&array, streams, 1, streams[0], CAI_SYNC_EXPORT_NONE, error));
+    ASSERT(array.stream == CAI_STREAM_NONE);
+}
+
+/* --- refused -------------------------------------------------------------------------------------------- */
+
+CASE(refused) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    cai_stream c = as_value(consumer);
+    cai_array good = array_of(new_buffer(), as_value(producer)), array = good;
+    char report[8192];
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_consume_begin(NULL, c, CAI_ACCESS_READ, NULL));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_consume_begin(&good, c, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_synchronize(&good, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream", cai_consume_begin(&good, 0, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
+            cai_consume_begin(&good, CAI_STREAM_NONE, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
+            cai_consume_end(&good, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
+    array.stream = 0;
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+    array = good;
+    array.flags = CAI_FLAG_READONLY;
+    REFUSED(CAI_ERR_READONLY, "flags", cai_consume_begin(&array, c, CAI_ACCESS_WRITE, error));
+    REFUSED(CAI_ERR_READONLY, "flags", cai_consume_end(&array, c, CAI_ACCESS_READ | CAI_ACCESS_WRITE, error));
+    array.flags = 2;
+    REFUSED(CAI_ERR_FLAGS, "flags", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    array = good;
+    array.version = 2;
+    REFUSED(CAI_ERR_STREAM_VERSION, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    array = good;
+    array.device.type = CAI_DEVICE_OPENCL;
+    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    array = good;
+    array.struct_size = 7;
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+/* --- events, masks -------------------------------------------------------------------------------------- */
+
+static void count_up(void *data) { ++**(int **)data; }
+
+CASE(readers_at_once_then_a_writer) {
+    CUstream producer = new_stream(), one = new_stream(), two = new_stream(), writer = new_stream();
+    CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream streams[1];
+    int runs = 0, *counter = &runs;
+    streams[0] = as_value(producer);
+    array.event = new_event();
+    fill(buffer, 1, producer);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+
+    OK(cai_consume_begin(&array, as_value(one), CAI_ACCESS_READ, error));
+    if (cudasim_present()) CU((CUresult)cudasim_launch(one, "slow reader", count_up, &counter, sizeof counter, NULL, 0));
+    copy(first, buffer, one);
+    OK(cai_consume_end(&array, as_value(one), CAI_ACCESS_READ, error));
+    read_into(second, &array, two);
+    /* The second reader is done although the first has not begun: nothing forced it to run. */
+    CU(cuStreamSynchronize(two));
+    const char *schedule = getenv("CUDASIM_SCHEDULE");
+    ASSERT(schedule == NULL || strcmp(schedule, "lazy") != 0 || runs == 0);
+
+    /* The writer waits for both, and whoever reads then waits for it. */
+    write_from(&array, 2, writer);
+    read_into(second, &array, two);
+    ASSERT(holds(first, 1, one));
+    ASSERT(holds(second, 2, two));
+    /* The producer itself writes again: it says so by producing again. */
+    fill(buffer, 3, producer);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    read_into(first, &array, one);
+    read_into(second, &array, two);
+    fill(buffer, 4, producer);
+    ASSERT(holds(first, 3, one));
+    ASSERT(holds(second, 3, two));
+    ASSERT(holds(buffer, 4, producer));
+}
+
+CASE(event_follows_a_write_on_the_same_stream) {
+    CUstream producer = new_stream(), reader = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream streams[1];
+    streams[0] = as_value(producer);
+    array.event = new_event();
+    fill(buffer, 1, producer);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    write_from(&array, 2, producer);
+    read_into(out, &array, reader);
+    ASSERT(holds(out, 2, reader));
+    /* The same with a default stream. */
+    streams[0] = CAI_STREAM_LEGACY;
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    write_from(&array, 3, CU_STREAM_LEGACY);
+    read_into(out, &array, reader);
+    ASSERT(holds(out, 3, reader));
+}
+
+CASE(event_of_a_stream_that_nobody_knows) {
+    CUstream producer = new_stream(), reader = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
+    CUevent event = new_event();
+    array.version = 2;
+    array.event = event;
+    fill(buffer, 1, producer);
+    CU(cuEventRecord(event, producer));
+    read_into(out, &array, reader);
+    ASSERT(holds(out, 1, reader));
+    fill(buffer, 2, producer);
+    CU(cuEventRecord(event, producer));
+    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
+    fill(buffer, 3, producer);
+    CU(cuEventRecord(event, producer));
+    write_from(&array, 4, reader);
+    ASSERT(holds(buffer, 4, reader));
+}
+
+CASE(masks_are_ordered_too) {
+    CUstream producer = new_stream(), masker = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(), out_bits = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer)), mask = array_of(bits, as_value(masker));
+    array.mask = &mask;
+    fill(buffer, 1, producer);
+    fill(bits, -1, masker);
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    copy(out, buffer, consumer);
+    copy(out_bits, bits, consumer);
+    OK(cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    fill(buffer, 2, producer);
+    fill(bits, 0, masker);
+    ASSERT(holds(out, 1, consumer));
+    ASSERT(holds(out_bits, -1, consumer));
+    CU(cuStreamSynchronize(producer));
+    fill(bits, 7, masker);
+    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    CU(cuMemcpyDtoH((int[1]){0}, bits, sizeof(int)));
+    mask.stream = 0;
+    REFUSED(CAI_ERR_STREAM_ZERO, "mask.stream",
+            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    mask.stream = CAI_STREAM_NONE;
+    mask.mask = &mask;
+    REFUSED(CAI_ERR_MASK_DEPTH, "mask.mask.mask.mask.mask.mask.mask.mask.mask.mask",
+            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    if (cudasim_present()) {
+        char report[8192];
+        cudasim_take_report(report, sizeof report);
+    }
+}
+
+/* --- streams that nobody knows ---------------------------------------------------------------------------- */
+
+static void conservatively(CUstream producer, CUstream consumer) {
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
+    uint32_t reads = CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE;
+    array.version = 2;
+    fill(buffer, 1, producer);
+    OK(cai_consume_begin(&array, as_value(consumer), reads, error));
+    copy(out, buffer, consumer);
+    OK(cai_consume_end(&array, as_value(consumer), reads, error));
+    fill(buffer, 2, producer);
+    ASSERT(holds(out, 1, consumer));
+    ASSERT(holds(buffer, 2, producer));
+    fill(buffer, 3, producer);
+    OK(cai_synchronize(&array, reads, error));
+    CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
+}
+
+CASE(conservative) {
+    CUstream consumer = new_stream();
+    conservatively(new_stream(), consumer);
+    conservatively(blocking_stream(), consumer);
+    conservatively(CU_STREAM_LEGACY, consumer);
+    conservatively(new_stream(), CU_STREAM_PER_THREAD);
+}
+
+/* --- the host waits --------------------------------------------------------------------------------------- */
+
+CASE(host_waits) {
+    CUstream producer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream streams[1];
+    int host[1] = {0};
+    streams[0] = as_value(producer);
+    fill(buffer, 1, producer);
+    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    CU(cuMemcpyDtoH(host, buffer, sizeof host));
+    ASSERT(host[0] == 1);
+    array.event = new_event();
+    fill(buffer, 2, producer);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    CU(cuMemcpyDtoH(host, buffer, sizeof host));
+    ASSERT(host[0] == 2);
+    array.event = NULL;
+    array.stream = CAI_STREAM_LEGACY;
+    fill(buffer, 3, CU_STREAM_LEGACY);
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    OK(cai_synchronize(&array, CAI_ACCESS_WRITE, error));
+    CU(cuCtxSetCurrent(context[0]));
+    CU(cuMemcpyDtoH(host, buffer, sizeof host));
+    ASSERT(host[0] == 3);
+}
+
+/* --- streams that are gone ---------------------------------------------------------------------------------- */
+
+CASE(stale_handle) {
+    /* Handles come back; the number tells. */
+    CUstream consumer = new_stream(), producer = new_stream(), again;
+    cai_array array = array_of(new_buffer(), 0);
+    cai_stream streams[1];
+    char report[8192];
+    streams[0] = as_value(producer);
+    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    ASSERT(array.stream_id != 0 && array.context == context[0]);
+    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    CU(cuStreamDestroy(producer));
+    again = new_stream();
+    if (again != producer) return; /* a driver that takes its time with handles */
+    REFUSED(CAI_ERR_STREAM_STALE, "stream",
+            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_STALE, "stream", cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_STALE, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_STALE, "stream", cai_array_validate(&array, CAI_CHECK_STREAM, error));
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+CASE(events_of_a_context_that_came_back) {
+    /* After a reset the primary context has the same handle, and none of the events from before. */
+    for (int round = 0; round < 3; ++round) {
+        CUstream producer = new_stream(), consumer = new_stream();
+        cai_array array = array_of(new_buffer(), as_value(producer));
+        exchange_between(producer, consumer, &array, context[0], context[0]);
+        CU(cuCtxSynchronize());
+        CU(cuDevicePrimaryCtxReset(device[0]));
+        CU(cuDevicePrimaryCtxRetain(&context[0], device[0]));
+        CU(cuCtxSetCurrent(context[0]));
+    }
+}
+
+int main(int count, char **words) { return run_cases(count, words); }

@@ -1,0 +1,405 @@
+/* The producer's side, lifetime on streams, and what the driver knows about memory. */
+#include "sync_test.h"
+
+CASE(join_7_9_15_into_3) {
+    CUstream s7 = new_stream(), s9 = new_stream(), s15 = new_stream(), s3 = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, 0);
+    cai_stream streams[5];
+    streams[0] = streams[3] = as_value(s7);
+    streams[1] = as_value(s9);
+    streams[2] = as_value(s15);
+    streams[4] = as_value(s3);
+    /* Each fills a part. */
+    CU(cuMemsetD32Async(buffer, 1, N / 4, s7));
+    CU(cuMemsetD32Async(buffer + BYTES / 4, 1, N / 4, s9));
+    CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 4, s15));
+    CU(cuMemsetD32Async(buffer + BYTES * 3 / 4, 1, N / 4, s3));
+    the_shim.reset();
+    OK(cai_produce(&array, streams, 5, as_value(s3), 0, error));
+    /* A stream that is named twice, and the exported one, need no event. */
+    if (getenv("SHIM") == NULL) {
+        ASSERT(the_shim.count("cuEventRecord") == 3 && the_shim.count("cuStreamWaitEvent") == 3);
+    }
+    ASSERT(array.stream == as_value(s3) && array.stream_id != 0 && array.context == context[0]);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM | CAI_CHECK_DEVICE, NULL));
+    read_into(out, &array, consumer);
+    fill(buffer, 2, s3);
+    ASSERT(holds(out, 1, consumer));
+    ASSERT(holds(buffer, 2, s3));
+}
+
+CASE(join_default_streams) {
+    CUstream side = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, 0);
+    cai_stream streams[3] = {CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD, 0};
+    streams[2] = as_value(side);
+    CU(cuMemsetD32Async(buffer, 1, N / 2, side));
+    CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 2, CU_STREAM_PER_THREAD));
+    OK(cai_produce(&array, streams, 3, CAI_STREAM_LEGACY, 0, error));
+    ASSERT(array.stream == CAI_STREAM_LEGACY && array.context == context[0] && array.stream_id != 0);
+    read_into(out, &array, consumer);
+    ASSERT(holds(out, 1, consumer));
+}
+
+CASE(join_across_devices) {
+    CUstream here, there, consumer;
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, 0);
+    cai_stream streams[2];
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    there = new_stream();
+    CU(cuCtxSetCurrent(context[0]));
+    here = new_stream();
+    consumer = new_stream();
+    streams[0] = as_value(there);
+    streams[1] = as_value(here);
+    CU(cuMemcpyDtoDAsync(out, buffer, 4, here)); /* pending work of both */
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    fill(buffer, 5, there);
+    CU(cuCtxSetCurrent(context[0]));
+    if (devices > 1 && cudasim_present()) {
+        OK(cai_produce(&array, streams, 1, as_value(here), 0, error));
+    }
+    OK(cai_produce(&array, streams, 2, as_value(here), 0, error));
+    read_into(out, &array, consumer);
+    ASSERT(holds(out, 5, consumer));
+}
+
+CASE(nothing_pending) {
+    cai_array array = array_of(new_buffer(), 0);
+    the_shim.reset();
+    array.event = (void *)1;
+    OK(cai_produce(&array, NULL, 0, 0, 0, error));
+    ASSERT(array.stream == CAI_STREAM_NONE && array.stream_id == 0 && array.event == NULL);
+    ASSERT(the_shim.count(NULL) == 0);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM, NULL));
+}
+
+CASE(refused) {
+    CUstream stream = new_stream();
+    cai_array array = array_of(new_buffer(), 0), before = array;
+    cai_stream streams[2];
+    char report[8192];
+    streams[0] = as_value(stream);
+    streams[1] = 0;
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_produce(NULL, streams, 1, streams[0], 0, NULL));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "streams", cai_produce(&array, NULL, 1, streams[0], 0, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "streams[1]", cai_produce(&array, streams, 2, streams[0], 0, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream", cai_produce(&array, streams, 1, 0, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "export_stream", cai_produce(&array, streams, 1, CAI_STREAM_NONE, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_produce(&array, streams, 1, streams[0], CAI_SYNC_IGNORE, error));
+    streams[1] = CAI_STREAM_UNKNOWN;
+    REFUSED(CAI_ERR_ARGUMENT, "streams[1]", cai_produce(&array, streams, 2, streams[0], 0, error));
+    array.version = before.version = 2;
+    REFUSED(CAI_ERR_VERSION, "version", cai_produce(&array, streams, 1, streams[0], 0, error));
+    array.struct_size = before.struct_size = 3;
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_produce(&array, streams, 1, streams[0], 0, error));
+    ASSERT(memcmp(&array, &before, sizeof array) == 0);
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+/* --- what the owner keeps --------------------------------------------------------------------------------- */
+
+static int order_of_destruction[2], destroyed_so_far;
+static void destroy_first(void *unused) { (void)unused, order_of_destruction[0] = ++destroyed_so_far; }
+static void destroy_stream(void *stream) {
+    order_of_destruction[1] = ++destroyed_so_far;
+    CU(cuStreamSynchronize(stream));
+    CU(cuStreamDestroy(stream));
+}
+
+CASE(array_keeps_its_stream) {
+    CUstream stream = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(stream)), copy;
+    REFUSED(CAI_ERR_BORROWED, "owner", cai_array_keep(&array, stream, destroy_stream, error));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_keep(NULL, stream, destroy_stream, NULL));
+    OK(cai_owner_new(NULL, destroy_first, &array.owner, error));
+    OK(cai_array_keep(&array, stream, destroy_stream, error));
+    copy = array;
+    OK(cai_array_retain(&copy, error));
+    cai_array_release(&array);
+    ASSERT(destroyed_so_far == 0);
+    cai_array_release(&copy);
+    /* The data first: its memory may be freed in the order of the stream. */
+    ASSERT(order_of_destruction[0] == 1 && order_of_destruction[1] == 2);
+}
+
+/* --- release after ------------------------------------------------------------------------------------------ */
+
+typedef struct held {
+    CUdeviceptr buffer;
+    atomic_int destroyed;
+} held;
+
+static void free_held(void *argument) {
+    held *it = argument;
+    CU(cuCtxSetCurrent(context[0]));
+    CU(cuMemFree(it->buffer));
+    atomic_fetch_add(&it->destroyed, 1);
+}
+
+static cai_array held_array(held *it, cai_stream stream) {
+    cai_array array;
+    it->buffer = new_buffer();
+    atomic_store(&it->destroyed, 0);
+    array = array_of(it->buffer, stream);
+    OK(cai_owner_new(it, free_held, &array.owner, error));
+    return array;
+}
+
+CASE(release_after_work) {
+    CUstream consumer = new_stream();
+    CUdeviceptr out = new_buffer();
+    for (int i = 0; i < 3; ++i) {
+        held it;
+        cai_array array = held_array(&it, CAI_STREAM_NONE);
+        fill(it.buffer, 9, consumer);
+        copy(out, it.buffer, consumer);
+        OK(cai_owner_release_after(array.owner, as_value(consumer), error));
+        ASSERT(comes_true(is_one, &it.destroyed));
+        ASSERT(holds(out, 9, consumer));
+    }
+}
+
+CASE(release_of_an_array_after_work) {
+    CUstream consumer = new_stream();
+    CUdeviceptr out = new_buffer();
+    held it;
+    cai_array array = held_array(&it, CAI_STREAM_NONE), kept = array, borrowed = array_of(out, CAI_STREAM_NONE);
+    OK(cai_array_retain(&kept, error));
+    fill(it.buffer, 9, CU_STREAM_PER_THREAD);
+    OK(cai_array_release_after(&kept, CAI_STREAM_PER_THREAD, error));
+    ASSERT(kept.owner == NULL && kept.data == NULL);
+    copy(out, it.buffer, CU_STREAM_PER_THREAD);
+    OK(cai_array_release_after(&array, CAI_STREAM_PER_THREAD, error));
+    ASSERT(array.owner == NULL && array.struct_size == sizeof array);
+    OK(cai_array_release_after(&array, as_value(consumer), error));
+    ASSERT(comes_true(is_one, &it.destroyed));
+    ASSERT(holds(out, 9, CU_STREAM_PER_THREAD));
+    OK(cai_array_release_after(&borrowed, as_value(consumer), error));
+    ASSERT(borrowed.data == NULL);
+}
+
+CASE(release_after_without_work) {
+    held it;
+    cai_array array = held_array(&it, CAI_STREAM_NONE);
+    char report[8192];
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_owner_release_after(array.owner, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "stream", cai_owner_release_after(array.owner, CAI_STREAM_UNKNOWN, error));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_owner_release_after(NULL, 1, NULL));
+    ASSERT(atomic_load(&it.destroyed) == 0);
+    the_shim.reset();
+    OK(cai_owner_release_after(array.owner, CAI_STREAM_NONE, error));
+    ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count(NULL) == 0);
+    if (cudasim_present()) cudasim_take_report(report, sizeof report);
+}
+
+static int all_gone(void *argument) {
+    held *all = argument;
+    for (int i = 0; i < 64; ++i) {
+        if (atomic_load(&all[i].destroyed) != 1) return 0;
+    }
+    return 1;
+}
+
+CASE(release_after_many) {
+    CUstream streams[4];
+    static held all[64];
+    for (int i = 0; i < 4; ++i) {
+        CU(cuCtxSetCurrent(context[i % devices]));
+        streams[i] = new_stream();
+    }
+    for (int i = 0; i < 64; ++i) {
+        CU(cuCtxSetCurrent(context[0]));
+        cai_array array = held_array(&all[i], CAI_STREAM_NONE);
+        CU(cuCtxSetCurrent(context[i % 4 % devices]));
+        fill(all[i].buffer, i, streams[i % 4]);
+        OK(cai_owner_release_after(array.owner, as_value(streams[i % 4]), error));
+    }
+    ASSERT(comes_true(all_gone, all));
+}
+
+CASE(release_after_a_context_is_gone) {
+    CUcontext other;
+    CUstream stream;
+    static atomic_int destroyed;
+    cai_owner *owner;
+#if CUDA_VERSION >= 13000
+    CU(cuCtxCreate(&other, NULL, 0, device[0]));
+#else
+    CU(cuCtxCreate(&other, 0, device[0]));
+#endif
+    stream = new_stream();
+    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    OK(cai_owner_release_after(owner, as_value(stream), error));
+    CU(cuCtxDestroy(other));
+    ASSERT(comes_true(is_one, &destroyed));
+}
+
+CASE(still_pending_at_exit) {
+    /* Nothing to see here but that the process ends well. */
+    CUstream stream = new_stream();
+    static held it;
+    cai_array array = held_array(&it, CAI_STREAM_NONE);
+    for (int i = 0; i < 200; ++i) {
+        fill(it.buffer, i, stream);
+    }
+    OK(cai_owner_release_after(array.owner, as_value(stream), error));
+}
+
+/* --- memory --------------------------------------------------------------------------------------------- */
+
+CASE(pointer_attributes) {
+    CUdeviceptr buffer = new_buffer(), pool, managed;
+    cai_pointer_info info;
+    void *host, *seen;
+    int local = 0;
+    OK(cai_pointer_attributes((void *)(uintptr_t)(buffer + 8), &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CUDA && info.device.id == 0 && info.context == context[0]);
+    ASSERT(info.base == (void *)(uintptr_t)buffer && info.size == BYTES && info.buffer_id != 0);
+    ASSERT(info.device_pointer == (void *)(uintptr_t)(buffer + 8) && info.host_pointer == NULL);
+    ASSERT(!info.host_accessible && !info.managed && info.mapped && info.pool == NULL);
+
+    CU(cuMemAllocHost(&host, 256));
+    OK(cai_pointer_attributes((char *)host + 4, &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CUDA_HOST && info.host_accessible && !info.managed);
+    ASSERT(info.host_pointer == (char *)host + 4 && info.context == context[0]);
+
+    CU(cuMemAllocManaged(&managed, 256, CU_MEM_ATTACH_GLOBAL));
+    OK(cai_pointer_attributes((void *)(uintptr_t)managed, &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CUDA_MANAGED && info.host_accessible && info.managed);
+
+    CU(cuMemAllocAsync(&pool, 256, CU_STREAM_LEGACY));
+    CU(cuCtxSynchronize());
+    OK(cai_pointer_attributes((void *)(uintptr_t)pool, &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CUDA && info.context == NULL && info.pool != NULL);
+    ASSERT(info.base == (void *)(uintptr_t)pool && info.size >= 256);
+
+    OK(cai_pointer_attributes(&local, &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CPU && info.host_accessible && info.host_pointer == &local);
+    ASSERT(info.base == NULL && info.size == 0 && info.buffer_id == 0 && info.device_pointer == NULL);
+
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "pointer", cai_pointer_attributes(NULL, &info, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_pointer_attributes(&local, NULL, error));
+
+    OK(cai_device_pointer((void *)(uintptr_t)buffer, &seen, error));
+    ASSERT(seen == (void *)(uintptr_t)buffer);
+    REFUSED(CAI_ERR_NOT_DEVICE_POINTER, "pointer", cai_device_pointer(&local, &seen, error));
+    ASSERT(seen == (void *)(uintptr_t)buffer);
+    CU(cuCtxSetCurrent(NULL));
+    REFUSED(CAI_ERR_NO_CONTEXT, "context", cai_device_pointer((void *)(uintptr_t)buffer, &seen, error));
+    OK(cai_pointer_attributes((void *)(uintptr_t)buffer, &info, error));
+    ASSERT(info.base == (void *)(uintptr_t)buffer && info.context == context[0]);
+}
+
+CASE(device_pointer_of_registered_memory) {
+    static char memory[8192] __attribute__((aligned(4096)));
+    CUdeviceptr expected;
+    void *seen;
+    CU(cuMemHostRegister(memory, sizeof memory, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CU(cuMemHostGetDevicePointer(&expected, memory, 0));
+    OK(cai_device_pointer(memory + 16, &seen, error));
+    ASSERT(seen == (void *)(uintptr_t)(expected + 16));
+}
+
+CASE(checks_of_memory) {
+    CUdeviceptr buffer = new_buffer();
+    cai_array good = array_of(buffer, CAI_STREAM_NONE), array = good;
+    int64_t strides[1] = {4}, shape[1] = {N};
+    static int host[N];
+    good.device.type = CAI_DEVICE_CUDA;
+    OK(cai_array_validate(&good, CAI_CHECK_DEVICE, error));
+    /* Every byte that it can touch has to be there. */
+    array = good;
+    array.data = (char *)array.data + 4;
+    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array = good;
+    array.strides = strides;
+    array.shape = shape;
+    strides[0] = 8;
+    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    shape[0] = N / 2;
+    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    strides[0] = -4;
+    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array.data = (char *)array.data + (N / 2 - 1) * 4;
+    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array.data = (char *)array.data - 4;
+    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    /* The right device and kind. */
+    array = good;
+    array.device.id = 1;
+    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array.device.type = CAI_DEVICE_CUDA_HOST;
+    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.type", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array.device.type = CAI_DEVICE_UNKNOWN;
+    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array.data = host;
+    REFUSED(CAI_ERR_NOT_DEVICE_POINTER, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    array.device.type = CAI_DEVICE_CPU;
+    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    /* A mask is an array too. */
+    array = good;
+    {
+        cai_array mask = good;
+        mask.data = (char *)mask.data + 4;
+        array.mask = &mask;
+        REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "mask.data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    }
+}
+
+/* Memory that is mapped piece by piece, as growing allocators do it. */
+CASE(checks_of_pieces) {
+    CUmemAllocationProp kind;
+    CUmemGenericAllocationHandle pieces[2];
+    CUmemAccessDesc access;
+    CUdeviceptr base;
+    size_t piece;
+    cai_array array;
+    int64_t shape[1];
+    memset(&kind, 0, sizeof kind);
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    kind.location.id = device[0];
+    CU(cuMemGetAllocationGranularity(&piece, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CU(cuMemAddressReserve(&base, 4 * piece, 0, 0, 0));
+    access.location = kind.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    for (int i = 0; i < 2; ++i) {
+        CU(cuMemCreate(&pieces[i], piece, &kind, 0));
+        CU(cuMemMap(base + i * piece, piece, 0, pieces[i], 0));
+    }
+    CU(cuMemSetAccess(base, 2 * piece, &access, 1));
+    array = array_of(base, CAI_STREAM_NONE);
+    array.shape = shape;
+    shape[0] = (int64_t)(2 * piece / sizeof(int));
+    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    ++shape[0];
+    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+}
+
+CASE(checks_of_streams) {
+    CUstream stream = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(stream));
+    OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
+    array.context = context[0];
+    OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
+    if (devices > 1) {
+        array.context = context[1];
+        REFUSED(CAI_ERR_STREAM_CONTEXT, "stream", cai_array_validate(&array, CAI_CHECK_STREAM, error));
+        array.stream = CAI_STREAM_LEGACY;
+        OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
+    }
+}
+
+CASE(which_driver) {
+    cai_driver_info info;
+    OK(cai_driver_find(&info, error));
+    ASSERT(info.version >= 11000 && info.devices >= 1 && info.path[0] == '/');
+    ASSERT(info.simulated == (cudasim_present() != 0));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_driver_find(NULL, error));
+}
+
+int main(int count, char **words) { return run_cases(count, words); }

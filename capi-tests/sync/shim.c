@@ -1,0 +1,128 @@
+/*
+ * A CUDA driver that passes every call on to the one behind it (libcuda.so.1), remembers which ones came, and
+ * lets one of them fail or be left out. CAI_CUDA_DRIVER makes the library use it; the test program itself uses
+ * the driver behind it. It has just the functions that the library looks for.
+ *
+ * SHIM="cuEventRecord:2:400": the second call of cuEventRecord answers 400. "cuEventRecord:2:skip": it answers 0
+ * and does nothing. Only calls while the program has switched that on (shim_arm) are counted.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FUNCTIONS(X)                                                                                           \
+    X(cuInit)                                                                                                  \
+    X(cuDriverGetVersion)                                                                                      \
+    X(cuGetErrorName)                                                                                          \
+    X(cuGetErrorString)                                                                                        \
+    X(cuDeviceGetCount)                                                                                        \
+    X(cuDevicePrimaryCtxRetain)                                                                                \
+    X(cuDevicePrimaryCtxRelease_v2)                                                                            \
+    X(cuCtxGetCurrent)                                                                                         \
+    X(cuCtxPushCurrent_v2)                                                                                     \
+    X(cuCtxPopCurrent_v2)                                                                                      \
+    X(cuCtxGetId)                                                                                              \
+    X(cuCtxSynchronize)                                                                                        \
+    X(cuCtxRecordEvent)                                                                                        \
+    X(cuCtxWaitEvent)                                                                                          \
+    X(cuCtxFromGreenCtx)                                                                                       \
+    X(cuStreamGetCtx)                                                                                          \
+    X(cuStreamGetCtx_v2)                                                                                       \
+    X(cuStreamGetId)                                                                                           \
+    X(cuStreamWaitEvent)                                                                                       \
+    X(cuStreamSynchronize)                                                                                     \
+    X(cuStreamIsCapturing)                                                                                     \
+    X(cuStreamGetCaptureInfo_v2)                                                                               \
+    X(cuThreadExchangeStreamCaptureMode)                                                                       \
+    X(cuEventCreate)                                                                                           \
+    X(cuEventDestroy_v2)                                                                                       \
+    X(cuEventRecord)                                                                                           \
+    X(cuEventQuery)                                                                                            \
+    X(cuEventSynchronize)                                                                                      \
+    X(cuUserObjectCreate)                                                                                      \
+    X(cuUserObjectRelease)                                                                                     \
+    X(cuGraphRetainUserObject)                                                                                 \
+    X(cuPointerGetAttributes)                                                                                  \
+    X(cuPointerGetAttribute)                                                                                   \
+    X(cuMemGetAddressRange_v2)
+
+typedef uintptr_t word;
+typedef word (*function)(word, word, word, word, word, word);
+
+#define INDEX(name) I_##name,
+enum { FUNCTIONS(INDEX) COUNT };
+#define NAME(name) #name,
+static const char *const names[COUNT] = {FUNCTIONS(NAME)};
+
+static function behind[COUNT];
+static atomic_int armed;
+static atomic_long calls[COUNT];
+static char fault_name[64];
+static long fault_number;
+static int fault_code;
+static atomic_int fired;
+
+#define SKIP (-1)
+
+__attribute__((constructor)) static void look(void) {
+    const char *text = getenv("SHIM");
+    char code[16] = "";
+    for (int i = 0; i < COUNT; ++i) {
+        *(void **)&behind[i] = dlsym(RTLD_NEXT, names[i]);
+    }
+    if (text != NULL && sscanf(text, "%63[^:]:%ld:%15s", fault_name, &fault_number, code) == 3) {
+        fault_code = strcmp(code, "skip") == 0 ? SKIP : atoi(code);
+    }
+}
+
+/* From now on calls are counted, and may fail; or no longer. Returns what it was. */
+int shim_arm(int on) { return atomic_exchange(&armed, on); }
+
+/* How many calls of a function were counted, or of all for NULL. */
+long shim_count(const char *name) {
+    long sum = 0;
+    for (int i = 0; i < COUNT; ++i) {
+        if (name == NULL || strcmp(name, names[i]) == 0) sum += atomic_load(&calls[i]);
+    }
+    return sum;
+}
+
+void shim_reset(void) {
+    for (int i = 0; i < COUNT; ++i) {
+        atomic_store(&calls[i], 0);
+    }
+}
+
+/* Has the call failed that was to fail? Each time is told once. Answers the code. */
+int shim_fired(void) { return atomic_exchange(&fired, 0); }
+
+/* Prints "name count" for each function that was called. */
+void shim_print(void) {
+    for (int i = 0; i < COUNT; ++i) {
+        if (calls[i] > 0) printf("called %s %ld\n", names[i], atomic_load(&calls[i]));
+    }
+}
+
+static word call(int index, word a, word b, word c, word d, word e, word f) {
+    if (atomic_load(&armed) != 0) {
+        long number = atomic_fetch_add(&calls[index], 1) + 1;
+        if (number == fault_number && strcmp(names[index], fault_name) == 0) {
+            fault_number = 0;
+            if (fault_code == SKIP) return 0;
+            atomic_store(&fired, fault_code);
+            return (word)fault_code;
+        }
+    }
+    return behind[index](a, b, c, d, e, f);
+}
+
+#define DEFINE(name)                                                                     \
+    word name(word a, word b, word c, word d, word e, word f);                           \
+    word name(word a, word b, word c, word d, word e, word f) {                          \
+        return call(I_##name, a, b, c, d, e, f);                                         \
+    }
+FUNCTIONS(DEFINE)

@@ -1,0 +1,271 @@
+/*
+ * What the programs about streams share: two devices, work that takes a while, arrays over device memory, and
+ * cases that are run one in a process. All work is fills and copies of the driver itself, so that the
+ * same program runs on a GPU. Whether waits are missing is found by the race checker, and by the data.
+ */
+#ifndef SYNC_TEST_H
+#define SYNC_TEST_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <cuda.h>
+#include <cudasim.h>
+
+#include "../cai_test.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define CU(call)                                                                             \
+    do {                                                                                     \
+        CUresult result_ = (call);                                                           \
+        if (result_ != CUDA_SUCCESS) {                                                       \
+            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, (int)result_);      \
+            exit(1);                                                                         \
+        }                                                                                    \
+    } while (0)
+
+#define ASSERT_CU(expected, call)                                                                              \
+    do {                                                                                                       \
+        CUresult result_ = (call);                                                                             \
+        if (result_ != (CUresult)(expected)) {                                                                 \
+            fprintf(stderr, "%s:%d: %s: %d, expected %d\n", __FILE__, __LINE__, #call, (int)result_,           \
+                    (int)(expected));                                                                          \
+            exit(1);                                                                                           \
+        }                                                                                                      \
+    } while (0)
+
+/* --- the driver in between ------------------------------------------------------------------------------ */
+
+typedef struct shim {
+    int (*arm)(int on);
+    long (*count)(const char *name);
+    void (*reset)(void);
+    int (*fired)(void);
+    void (*print)(void);
+} shim;
+
+static shim the_shim;
+
+static inline void find_shim(void) {
+    const char *path = getenv("CAI_CUDA_DRIVER");
+    void *library = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
+    ASSERT(library != NULL);
+    *(void **)&the_shim.arm = dlsym(library, "shim_arm");
+    *(void **)&the_shim.count = dlsym(library, "shim_count");
+    *(void **)&the_shim.reset = dlsym(library, "shim_reset");
+    *(void **)&the_shim.fired = dlsym(library, "shim_fired");
+    *(void **)&the_shim.print = dlsym(library, "shim_print");
+    ASSERT(the_shim.arm != NULL && the_shim.print != NULL);
+}
+
+/* The status that a code of the driver becomes. */
+static inline cai_status status_of(int code) {
+    switch (code) {
+    case 4: return CAI_ERR_DRIVER_EXIT;
+    case 201: return CAI_ERR_NO_CONTEXT;
+    case 400: return CAI_ERR_STREAM_HANDLE;
+    case 700:
+    case 719: return CAI_ERR_DEVICE_LOST;
+    case 709: return CAI_ERR_CONTEXT_DESTROYED;
+    case 900: return CAI_ERR_CAPTURE;
+    case 917: return CAI_ERR_STREAM_DETACHED;
+    default: return CAI_ERR_DRIVER;
+    }
+}
+
+/*
+ * A call of the library that must succeed. Where the driver in between let one of its own calls fail, the library
+ * must say so, or have done without; and then the same call must succeed.
+ */
+#define OK(call)                                                                                               \
+    do {                                                                                                       \
+        cai_error why_;                                                                                        \
+        cai_error *error = &why_;                                                                              \
+        cai_status first_;                                                                                     \
+        int fault_;                                                                                            \
+        the_shim.arm(1);                                                                                       \
+        first_ = (call);                                                                                       \
+        the_shim.arm(0);                                                                                       \
+        fault_ = the_shim.fired();                                                                             \
+        if (first_ != CAI_OK && fault_ != 0) {                                                                 \
+            ASSERT_STATUS(status_of(fault_), first_);                                                          \
+            ASSERT(why_.code == first_ && why_.driver_code == fault_);                                         \
+            the_shim.arm(1);                                                                                   \
+            first_ = (call);                                                                                   \
+            the_shim.arm(0);                                                                                   \
+        }                                                                                                      \
+        if (first_ != CAI_OK) {                                                                                \
+            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, cai_status_name(first_),         \
+                    why_.message);                                                                             \
+            exit(1);                                                                                           \
+        }                                                                                                      \
+    } while (0)
+
+/* A call that must be refused, with the field that is to blame. */
+#define REFUSED(status, path, call)                                                                            \
+    do {                                                                                                       \
+        cai_error why_;                                                                                        \
+        cai_error *error = &why_;                                                                              \
+        memset(&why_, 0, sizeof why_);                                                                         \
+        ASSERT_STATUS(status, call);                                                                           \
+        ASSERT(why_.code == (status));                                                                         \
+        ASSERT_TEXT(path, why_.field);                                                                         \
+    } while (0)
+
+/* --- devices, streams, memory --------------------------------------------------------------------------- */
+
+#define N 4096
+#define BYTES (N * sizeof(int))
+
+static CUdevice device[2];
+static CUcontext context[2];
+static int devices;
+
+static inline void set_up(void) {
+    CU(cuInit(0));
+    CU(cuDeviceGetCount(&devices));
+    if (devices > 2) devices = 2;
+    for (int i = devices - 1; i >= 0; --i) {
+        CU(cuDeviceGet(&device[i], i));
+        CU(cuDevicePrimaryCtxRetain(&context[i], device[i]));
+        CU(cuCtxSetCurrent(context[i]));
+    }
+}
+
+static inline CUstream new_stream(void) {
+    CUstream stream;
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+static inline CUstream blocking_stream(void) {
+    CUstream stream;
+    CU(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    return stream;
+}
+
+static inline CUevent new_event(void) {
+    CUevent event;
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+static inline CUdeviceptr new_buffer(void) {
+    CUdeviceptr buffer;
+    CU(cuMemAlloc(&buffer, BYTES));
+    CU(cuMemsetD32(buffer, 0, N));
+    CU(cuCtxSynchronize());
+    return buffer;
+}
+
+/* A handle, 1 or 2 as a stream of the driver. */
+static inline CUstream as_stream(uint64_t value) { return (CUstream)(uintptr_t)value; }
+static inline cai_stream as_value(CUstream stream) { return (cai_stream)(uintptr_t)stream; }
+
+/* Work that writes, and takes a while. */
+static inline void fill(CUdeviceptr buffer, int value, CUstream stream) {
+    for (int i = 0; i < 8; ++i) {
+        CU(cuMemsetD32Async(buffer, i < 7 ? 0xbad : (unsigned)value, N, stream));
+    }
+}
+
+/* Work that reads one buffer and writes another. */
+static inline void copy(CUdeviceptr to, CUdeviceptr from, CUstream stream) {
+    CU(cuMemcpyDtoDAsync(to, from, BYTES, stream));
+}
+
+/* Is the buffer full of this value, once the stream is done? */
+static inline int holds(CUdeviceptr buffer, int value, CUstream stream) {
+    static int host[N];
+    CU(cuStreamSynchronize(stream));
+    CU(cuMemcpyDtoH(host, buffer, BYTES));
+    for (int i = 0; i < N; ++i) {
+        if (host[i] != value) {
+            fprintf(stderr, "element %d is %#x, not %#x\n", i, (unsigned)host[i], (unsigned)value);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static const int64_t the_shape[1] = {N};
+
+/* A borrowed array over a buffer. */
+static inline cai_array array_of(CUdeviceptr buffer, cai_stream stream) {
+    cai_array array = CAI_ARRAY_INIT;
+    array.data = (void *)(uintptr_t)buffer;
+    array.shape = the_shape;
+    array.ndim = 1;
+    memcpy(array.typestr, "<i4", 4);
+    array.stream = stream;
+    return array;
+}
+
+/* A consumer that reads, properly. */
+static inline void read_into(CUdeviceptr to, const cai_array *array, CUstream stream) {
+    OK(cai_consume_begin(array, as_value(stream), CAI_ACCESS_READ, error));
+    copy(to, (CUdeviceptr)(uintptr_t)array->data, stream);
+    OK(cai_consume_end(array, as_value(stream), CAI_ACCESS_READ, error));
+}
+
+/* A consumer that writes, properly. */
+static inline void write_from(const cai_array *array, int value, CUstream stream) {
+    OK(cai_consume_begin(array, as_value(stream), CAI_ACCESS_WRITE, error));
+    fill((CUdeviceptr)(uintptr_t)array->data, value, stream);
+    OK(cai_consume_end(array, as_value(stream), CAI_ACCESS_WRITE, error));
+}
+
+/* Waits for something that another thread does. */
+static inline int comes_true(int (*condition)(void *), void *argument) {
+    for (int i = 0; i < 10000; ++i) {
+        if (condition(argument)) return 1;
+        usleep(1000);
+    }
+    return 0;
+}
+static inline int is_one(void *number) { return atomic_load((atomic_int *)number) == 1; }
+
+static inline void count_destroyed(void *number) { atomic_fetch_add((atomic_int *)number, 1); }
+
+/* --- cases ------------------------------------------------------------------------------------------------ */
+
+typedef struct test_case {
+    const char *name;
+    void (*run)(void);
+    struct test_case *next;
+} test_case;
+
+static test_case *all_cases;
+
+#define CASE(case_name)                                                                                        \
+    static void case_name(void);                                                                               \
+    __attribute__((constructor)) static void register_##case_name(void) {                                      \
+        static test_case self = {#case_name, case_name, NULL};                                                 \
+        self.next = all_cases;                                                                                 \
+        all_cases = &self;                                                                                     \
+    }                                                                                                          \
+    static void case_name(void)
+
+/* `list`, or the name of a case; `NAME calls` also prints the calls that the library made. */
+static inline int run_cases(int count, char **words) {
+    ASSERT(count >= 2);
+    for (test_case *it = all_cases; it != NULL; it = it->next) {
+        if (strcmp(words[1], "list") == 0) {
+            puts(it->name);
+        } else if (strcmp(words[1], it->name) == 0) {
+            find_shim();
+            set_up();
+            it->run();
+            if (count > 2) the_shim.print();
+            puts("passed");
+            return 0;
+        }
+    }
+    return strcmp(words[1], "list") == 0 ? 0 : 2;
+}
+
+#endif
