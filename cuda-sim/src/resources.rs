@@ -142,7 +142,9 @@ mod tests {
     fn groups_are_disjoint_and_nothing_is_lost() {
         let whole = available(0, None, SM).unwrap();
         assert_eq!(whole.count, SM_COUNT);
-        for (flags, least, each, left) in [(0, 0, 8, 4), (0, 9, 16, 4), (1, 0, 2, 0), (1, 3, 4, 0), (0, 128, 128, 4)] {
+        for (flags, least, each, left) in
+            [(0, 0, 8, 4), (0, 9, 16, 4), (1, 0, 2, 0), (1, 3, 4, 0), (0, 128, 128, 4)]
+        {
             let (groups, remainder) = split(&whole, None, flags, least, 7).unwrap();
             assert!(groups.iter().all(|group| group.count == each));
             assert_eq!((remainder.count, remainder.kind), (left, u32::from(left > 0)));

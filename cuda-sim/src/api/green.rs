@@ -1,8 +1,8 @@
 //! Green contexts and what they divide.
 
 use super::contexts::{new_context, record_all};
-use super::streams::{NON_BLOCKING, context_of, create_in};
 use super::devices;
+use super::streams::{NON_BLOCKING, context_of, create_in};
 use crate::border::{api, get, put, put_if, slice};
 use crate::capture;
 use crate::resources::{self, DevResource};

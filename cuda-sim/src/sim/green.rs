@@ -35,9 +35,7 @@ impl Sim {
     /// A context and the green ones over it.
     fn family(&self, context: u64) -> Vec<u64> {
         let mut family = self.greens_over(context);
-        if !family.contains(&context) {
-            family.push(context);
-        }
+        family.push(context);
         family
     }
 
@@ -60,8 +58,7 @@ impl Sim {
 
     /// The same without streams that take no more work.
     pub fn live_cores_of(&self, context: u64) -> Vec<CoreRef> {
-        let is_live =
-            |core: &CoreRef| self.get(*core).is_some_and(|core| !core.destroyed && !core.detached);
+        let is_live = |core: &CoreRef| self.get(*core).is_some_and(|core| !core.destroyed && !core.detached);
         self.cores_of(context).into_iter().filter(is_live).collect()
     }
 
@@ -99,8 +96,8 @@ impl Sim {
 
     /// A new stream waits for what its context was told to wait for, and the primary one of that.
     pub(super) fn wait_as_told(&mut self, core: CoreRef, context: u64) {
-        let base = self.base(context);
-        for of in [context, base].into_iter().take(if base == context { 1 } else { 2 }) {
+        let base = Some(self.base(context)).filter(|base| *base != context);
+        for of in std::iter::once(context).chain(base) {
             let Some(found) = self.contexts.get(of) else { continue };
             let (waits, waited) = (found.waits.clone(), found.waited);
             let actor = self.core_mut(core).actor;

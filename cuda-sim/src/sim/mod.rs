@@ -598,8 +598,7 @@ impl Sim {
         let token = if handle == 0 { default } else { handle };
         if token > 2 {
             let core = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
-            let (context, detached) =
-                self.get(core).map_or((0, false), |core| (core.context, core.detached));
+            let (context, detached) = self.get(core).map_or((0, false), |core| (core.context, core.detached));
             if detached {
                 return Err(Code::STREAM_DETACHED);
             }
