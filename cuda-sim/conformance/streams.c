@@ -365,36 +365,3 @@ RULE(undefined, recording_a_destroyed_event, "What recording a destroyed event a
     OK(cuEventDestroy(e));
     OBSERVE("cuEventRecord", cuEventRecord(e, stream(CU_STREAM_NON_BLOCKING)));
 }
-
-// --- green contexts ---
-
-RULE(green_contexts, events, "Events of the primary context on streams of a green one, and back",
-     "undocumented") {
-#if CUDA_VERSION >= 12080
-    CUdevResource all;
-    CUdevResourceDesc desc;
-    CUgreenCtx green;
-    CUcontext inside, popped;
-    CUstream on_green;
-    CUevent e = event(), of_green;
-    if (cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS ||
-        cuDevResourceGenerateDesc(&desc, &all, 1) != CUDA_SUCCESS ||
-        cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM) != CUDA_SUCCESS) {
-        skip("no green contexts");
-    }
-    OK(cuGreenCtxStreamCreate(&on_green, green, CU_STREAM_NON_BLOCKING, 0));
-    OBSERVE("an event of the primary context", cuEventRecord(e, on_green));
-    OK(cuCtxFromGreenCtx(&inside, green));
-    OK(cuCtxPushCurrent(inside));
-    of_green = event();
-    OK(cuCtxPopCurrent(&popped));
-    OBSERVE("an event of the green context", cuEventRecord(of_green, on_green));
-    OBSERVE("on a stream of the primary one", cuEventRecord(of_green, stream(CU_STREAM_NON_BLOCKING)));
-    OBSERVE("a blocking stream in it", cuGreenCtxStreamCreate(&on_green, green, CU_STREAM_DEFAULT, 0));
-    OK(cuStreamWaitEvent(stream(CU_STREAM_NON_BLOCKING), of_green, 0));
-    OK(cuGreenCtxDestroy(green));
-    OBSERVE("a stream of a destroyed one", cuStreamQuery(on_green));
-#else
-    skip("an old header");
-#endif
-}

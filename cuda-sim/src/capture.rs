@@ -74,6 +74,15 @@ impl Sim {
         self.forbid_legacy(core)
     }
 
+    /// What concerns all streams of a context cannot be captured.
+    pub fn forbid_capturing_context(&mut self, context: u64) -> Result {
+        let cores = self.live_cores_of(context);
+        let broken: Vec<u64> =
+            cores.iter().filter_map(|core| Some(self.get(*core)?.lane.as_ref()?.capture)).collect();
+        broken.iter().for_each(|id| self.invalidate(*id));
+        if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
+    }
+
     /// The legacy stream would depend on a capture of a blocking stream of its context.
     pub fn forbid_legacy(&mut self, core: CoreRef) -> Result {
         let broken = self.captures_under(core);
@@ -155,8 +164,9 @@ pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Re
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         (found.context, found.shared.clone())
     };
-    // "Event and stream must be of the same context." [cuEventRecord]
-    if of != sim.core_mut(core).context {
+    // Event and stream must be of the same context. [cuEventRecord] A green one counts as its primary one.
+    let context = sim.core_mut(core).context;
+    if of != sim.base(context) {
         return Err(Code::INVALID_HANDLE);
     }
     if let Some(lane) = sim.lane_of(core)? {
@@ -269,6 +279,40 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
     }
 }
 
+/// cuCtxWaitEvent: each stream waits, those that are still to be made too. The streams do not wait for each other
+/// by that, so the rules of the default streams stay out of it.
+pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
+    let (recorded, shared, foreign) = {
+        let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
+        (found.recorded.clone(), found.shared.clone(), found.is_foreign())
+    };
+    if let Recorded::Captured { capture, .. } = recorded {
+        let ongoing = sim.captures.contains_key(&capture);
+        sim.invalidate(capture);
+        return Err(if ongoing { Code::STREAM_CAPTURE_UNSUPPORTED } else { Code::INVALID_VALUE });
+    }
+    sim.forbid_capturing_context(context)?;
+    if matches!(recorded, Recorded::Never) && !foreign {
+        return Ok(());
+    }
+    let foreign = shared.filter(|_| foreign);
+    if let Some(work) = wait_only(sim, &recorded, foreign.clone()) {
+        sim.streams_to_come_wait(context, work);
+    }
+    if let Recorded::Live { clock: Some(clock), .. } = &recorded {
+        sim.streams_to_come_learn(context, clock);
+    }
+    for core in sim.live_cores_of(context) {
+        // Enqueueing may have waited, and the stream be gone.
+        if sim.get(core).is_some() {
+            if let Some(work) = wait_now(sim, core, &recorded, foreign.clone()) {
+                Sim::enqueue(sim, core, work);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The wait that a recorded event asks for, if it is not over; what was known when it was recorded is known
 /// from here on.
 fn wait_now(
@@ -311,6 +355,23 @@ pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<
     );
     sim.core_mut(core).lane = Some(Lane { capture: id, tail });
     Ok(())
+}
+
+/// The origin of a capture goes without having ended it.
+pub fn abandon(sim: &mut Locked, origin: CoreRef) {
+    let Some(id) = sim.captures.values().find(|capture| capture.origin == origin).map(|capture| capture.id)
+    else {
+        return;
+    };
+    let Some(capture) = sim.captures.remove(&id) else { return };
+    for stream in capture.streams {
+        if let Some(found) = sim.get_mut(stream) {
+            found.lane.take_if(|lane| lane.capture == id);
+        }
+    }
+    if !capture.to_graph {
+        destroy_graph(sim, capture.graph);
+    }
 }
 
 /// The graph, or why there is none. The capture is over either way, unless this was not its origin.

@@ -22,6 +22,7 @@ pub enum Kind {
     UserObject,
     Library,
     Green,
+    Descriptor,
 }
 
 const STEP: u64 = 64;
@@ -67,6 +68,11 @@ impl<T> Table<T> {
     pub fn get_mut(&mut self, handle: u64) -> Option<&mut T> {
         let slot = self.slot(handle)?;
         self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// Whether there was ever an object of this handle.
+    pub fn was_made(&self, handle: u64) -> bool {
+        self.slot(handle).is_some_and(|slot| slot < self.slots.len())
     }
 
     pub fn remove(&mut self, handle: u64) -> Option<T> {

@@ -11,6 +11,7 @@ mod clock;
 pub mod config;
 mod handles;
 mod memory;
+mod resources;
 pub mod results;
 mod shadow;
 mod stack;

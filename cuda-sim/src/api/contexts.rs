@@ -2,10 +2,17 @@
 
 use crate::border::{api, get, put, put_if};
 use crate::results::{Code, Result};
-use crate::sim::{Context, CoreKind, Locked, Sim};
+use crate::sim::{Context, CoreKind, Green, Locked, Sim};
 use crate::work::CoreRef;
 
-pub fn new_context(sim: &mut Locked, device: i32, flags: u32, primary: bool, api_version: u32) -> u64 {
+pub fn new_context(
+    sim: &mut Locked,
+    device: i32,
+    flags: u32,
+    primary: bool,
+    api_version: u32,
+    green: Option<Green>,
+) -> u64 {
     let id = sim.id();
     let nowhere = CoreRef { slot: usize::MAX, id: 0 };
     let handle = sim.contexts.insert(Context {
@@ -22,6 +29,9 @@ pub fn new_context(sim: &mut Locked, device: i32, flags: u32, primary: bool, api
         limits: [1024, 1 << 20, 8 << 20, 2, 2048, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         attached: 1,
         gone: [None; 2],
+        green,
+        waits: Vec::new(),
+        waited: None,
     });
     let legacy = sim.new_core(CoreKind::Legacy, handle, device, 0, 0);
     if let Some(context) = sim.contexts.get_mut(handle) {
@@ -32,8 +42,17 @@ pub fn new_context(sim: &mut Locked, device: i32, flags: u32, primary: bool, api
 
 /// Everything of the context goes with it, after its work is done.
 pub fn end_context(sim: &mut Locked, handle: u64) {
-    let cores = sim.contexts.get(handle).map_or_else(Vec::new, |context| context.cores.clone());
-    Sim::wait_all(sim, &cores);
+    for green in sim.greens_over(handle) {
+        end_context(sim, green);
+    }
+    let all = sim.contexts.get(handle).map_or_else(Vec::new, |context| context.cores.clone());
+    Sim::wait_all(sim, &all);
+    // Streams that a green context left behind are the program's to destroy.
+    let (left, cores): (Vec<CoreRef>, Vec<CoreRef>) =
+        all.into_iter().partition(|core| sim.get(*core).is_some_and(|core| core.detached));
+    for core in left {
+        sim.core_mut(core).context = 0;
+    }
     let captures: Vec<u64> = sim
         .captures
         .values()
@@ -60,7 +79,10 @@ pub fn end_context(sim: &mut Locked, handle: u64) {
     for thread in sim.threads.values_mut() {
         thread.streams.retain(|(context, _)| *context != handle);
     }
-    sim.contexts.remove(handle);
+    let ended = sim.contexts.remove(handle);
+    if let Some(green) = ended.and_then(|context| context.green) {
+        sim.greens.remove(green.handle);
+    }
 }
 
 fn create(sim: &mut Locked, to: *mut u64, flags: u32, device: i32, version: u32) -> Result {
@@ -68,7 +90,7 @@ fn create(sim: &mut Locked, to: *mut u64, flags: u32, device: i32, version: u32)
     if to.is_null() || flags & !0xff != 0 || matches!(flags & 7, 3 | 5..) {
         return Err(Code::INVALID_VALUE);
     }
-    let context = new_context(sim, device, flags, false, version);
+    let context = new_context(sim, device, flags, false, version, None);
     sim.thread().contexts.push(context);
     put(to, context)
 }
@@ -79,7 +101,8 @@ fn destroy(sim: &mut Locked, handle: u64) -> Result {
     } else {
         Code::CONTEXT_IS_DESTROYED
     })?;
-    if context.primary {
+    // The contexts that stand for green ones go with those.
+    if context.primary || context.green.is_some() {
         return Err(Code::INVALID_CONTEXT);
     }
     end_context(sim, handle);
@@ -105,24 +128,21 @@ fn push(sim: &mut Locked, handle: u64) -> Result {
 /// The context that was named, or the current one.
 fn named(sim: &mut Locked, handle: u64) -> Result<u64> {
     if handle == 0 {
-        return sim.current_context();
+        return sim.execution_context();
     }
-    sim.contexts.get(handle).map(|_| handle).ok_or(Code::CONTEXT_IS_DESTROYED)
+    let destroyed = sim.contexts.was_made(handle);
+    let code = if destroyed { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
+    sim.contexts.get(handle).map(|_| handle).ok_or(code)
 }
 
 pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
-    let cores = sim.context(handle)?.cores.clone();
-    for core in &cores {
-        if let Some(capture) = sim.get(*core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture) {
-            sim.invalidate(capture);
-            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
-        }
-    }
+    sim.context(handle)?;
+    sim.forbid_capturing_context(handle)?;
     // A stream that was destroyed with work pending belongs to the context's work.
     let all = sim.cores_of(handle);
     Sim::wait_all(sim, &all);
     sim.host_knows_context(handle);
-    sim.context(handle)?.error.map_or(Ok(()), Err)
+    sim.context_error(handle)
 }
 
 const LEAST_PRIORITY: i32 = 0;
@@ -192,7 +212,7 @@ api! {
         put(version, of)
     }
     fn cuCtxSynchronize() |sim| {
-        let context = sim.current_context()?;
+        let context = sim.execution_context()?;
         sim.forbid_while_capturing()?;
         synchronize(sim, context)
     }
@@ -229,7 +249,7 @@ api! {
     }
     fn cuCtxResetPersistingL2Cache() |sim| { sim.current_context().map(|_| ()) }
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |sim| {
-        let context = sim.current_context()?;
+        let (context, peer) = (sim.current_context()?, sim.base(peer));
         let device = sim.context(peer)?.device;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -245,7 +265,7 @@ api! {
         Ok(())
     }
     fn cuCtxDisablePeerAccess(peer: u64) |sim| {
-        let context = sim.current_context()?;
+        let (context, peer) = (sim.current_context()?, sim.base(peer));
         sim.context(peer)?;
         let mine = sim.context(context)?;
         let before = mine.peers.len();
@@ -262,6 +282,9 @@ api! {
     }
     fn cuCtxDetach(context: u64) |sim| {
         let found = sim.context(context)?;
+        if found.green.is_some() {
+            return Err(Code::INVALID_CONTEXT);
+        }
         found.attached -= 1;
         if found.attached == 0 { destroy(sim, context) } else { Ok(()) }
     }
@@ -271,12 +294,7 @@ api! {
     }
     fn cuCtxWaitEvent(context: u64, event: u64) |sim| {
         let context = named(sim, context)?;
-        let cores = sim.context(context)?.cores.clone();
-        no_capture(sim, &cores)?;
-        for core in cores {
-            crate::capture::wait(sim, core, event, false)?;
-        }
-        Ok(())
+        crate::capture::wait_in_context(sim, context, event)
     }
     fn cuCtxGetExecAffinity(to: *mut u8, kind: i32) |sim| {
         sim.current_context()?;
@@ -293,18 +311,12 @@ api! {
     }
 }
 
-fn no_capture(sim: &mut Locked, cores: &[CoreRef]) -> Result {
-    let lanes: Vec<u64> =
-        cores.iter().filter_map(|core| Some(sim.get(*core)?.lane.as_ref()?.capture)).collect();
-    lanes.iter().for_each(|capture| sim.invalidate(*capture));
-    if lanes.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
-}
-
 /// An event after everything that the context was given: recorded on a stream of its own that waits for all.
-fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
+pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     let cores = sim.cores_of(context);
-    no_capture(sim, &cores)?;
-    if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != context {
+    sim.forbid_capturing_context(context)?;
+    // Event and context must be of the same primary context, or the same one. [cuGreenCtxRecordEvent]
+    if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != sim.base(context) {
         return Err(Code::INVALID_HANDLE);
     }
     let device = sim.context(context)?.device;
@@ -312,6 +324,7 @@ fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     for core in cores {
         sim.wait_for_core(joined, core);
     }
+    sim.comes_after_destroyed(joined, context);
     crate::capture::record(sim, event, joined, false)?;
     sim.destroy_core(joined);
     Ok(())

@@ -103,7 +103,7 @@ fn host_waits(sim: &mut Locked, core: CoreRef, position: u64) -> Result {
     Sim::wait_done(sim, core, position);
     sim.host_knows(&[core]);
     let context = sim.core_mut(core).context;
-    sim.contexts.get(context).and_then(|context| context.error).map_or(Ok(()), Err)
+    sim.context_error(context)
 }
 
 struct Request {

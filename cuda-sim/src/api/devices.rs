@@ -1,6 +1,7 @@
 //! Devices and their primary contexts.
 
 use crate::border::{api, get, put, put_if, put_text};
+use crate::resources;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
 use std::ffi::c_char;
@@ -27,7 +28,7 @@ fn attribute(sim: &Sim, device: Device, which: i32) -> i32 {
         13 => 1_980_000,                      // CLOCK_RATE
         14 => 512,                            // TEXTURE_ALIGNMENT
         15 => 1,                              // GPU_OVERLAP
-        16 => 4,                              // MULTIPROCESSOR_COUNT
+        16 => resources::SM_COUNT as i32,     // MULTIPROCESSOR_COUNT
         19 => 1,                              // CAN_MAP_HOST_MEMORY
         31 => 1,                              // CONCURRENT_KERNELS
         33 => device + 1,                     // PCI_BUS_ID
@@ -84,7 +85,7 @@ pub fn retain_primary(sim: &mut Locked, device: Device) -> Result<u64> {
     let at = check(sim, device)?;
     if sim.devices[at].primary == 0 {
         let flags = sim.devices[at].primary_flags;
-        sim.devices[at].primary = super::contexts::new_context(sim, device, flags, true, 3020);
+        sim.devices[at].primary = super::contexts::new_context(sim, device, flags, true, 3020, None);
     }
     sim.devices[at].primary_refs += 1;
     Ok(sim.devices[at].primary)
@@ -100,7 +101,7 @@ fn reset_primary(sim: &mut Locked, device: Device) -> Result {
     Ok(())
 }
 
-fn release_primary(sim: &mut Locked, device: Device) -> Result {
+pub fn release_primary(sim: &mut Locked, device: Device) -> Result {
     let at = check(sim, device)?;
     if sim.devices[at].primary_refs == 0 {
         return Err(Code::INVALID_CONTEXT);

@@ -23,17 +23,13 @@ fn refuse_captured(sim: &mut Locked, event: u64) -> Result {
     sim.forbid_while_capturing()
 }
 
-fn context_error(sim: &Locked, context: u64) -> Result {
-    sim.contexts.get(context).and_then(|context| context.error).map_or(Ok(()), Err)
-}
-
 /// Whether it is reached; then the calling thread knows what came before it.
 fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
     refuse_captured(sim, event)?;
     let found = find(sim, event)?;
     let (recorded, shared, foreign, context) =
         (found.recorded.clone(), found.shared.clone(), found.is_foreign(), found.context);
-    context_error(sim, context)?;
+    sim.context_error(context)?;
     if let Some(shared) = shared.filter(|_| foreign) {
         let number = shared.newest();
         while wait && !shared.reached(number) {
@@ -53,7 +49,7 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
             checker.learn(host, &clock);
         }
     }
-    context_error(sim, context)?;
+    sim.context_error(context)?;
     Ok(true)
 }
 

@@ -7,6 +7,7 @@ mod copies;
 mod devices;
 mod events;
 mod graphs;
+mod green;
 pub mod init;
 mod ipc;
 mod memory;

@@ -7,10 +7,14 @@ use crate::results::{Code, Result};
 use crate::sim::{CoreKind, Locked, Sim};
 use crate::work::{HostCall, Work};
 
-const NON_BLOCKING: u32 = 1;
+pub const NON_BLOCKING: u32 = 1;
 
 fn create(sim: &mut Locked, to: *mut u64, flags: u32, priority: i32) -> Result {
-    let context = sim.current_context()?;
+    let context = sim.execution_context()?;
+    create_in(sim, to, context, flags, priority)
+}
+
+pub fn create_in(sim: &mut Locked, to: *mut u64, context: u64, flags: u32, priority: i32) -> Result {
     if to.is_null() || flags & !NON_BLOCKING != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -30,6 +34,12 @@ fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<crate::wo
         sim.forbid_while_capturing()?;
     }
     Ok(core)
+}
+
+/// The context of a stream; of a default stream the current one, whoever's default stream it is.
+pub fn context_of(sim: &mut Locked, stream: u64, default: u64) -> Result<u64> {
+    let core = forbid_query(sim, stream, default)?;
+    if stream <= 2 { sim.execution_context() } else { Ok(sim.core_mut(core).context) }
 }
 
 struct CaptureInfo {
@@ -186,6 +196,9 @@ api! {
         if let Some(capture) = sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture) {
             sim.invalidate(capture);
         }
+        if sim.get(core).is_some_and(|core| core.detached) {
+            capture::abandon(sim, core);
+        }
         sim.streams.remove(stream);
         sim.destroy_core(core);
         Ok(())
@@ -207,13 +220,12 @@ api! {
         put(device, sim.core_mut(core).device)
     }
     fn cuStreamGetCtx / cuStreamGetCtx_ptsz(stream: u64, context: *mut u64) |sim, default| {
-        let core = forbid_query(sim, stream, default)?;
-        put(context, sim.core_mut(core).context)
+        put(context, context_of(sim, stream, default)?)
     }
     fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(stream: u64, context: *mut u64, green: *mut u64) |sim, default| {
-        let core = forbid_query(sim, stream, default)?;
-        put_if(green, 0);
-        put(context, sim.core_mut(core).context)
+        let of = context_of(sim, stream, default)?;
+        put_if(green, sim.green_of(of));
+        put(context, sim.base(of))
     }
     fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default| {
         let core = sim.stream(stream, default)?;

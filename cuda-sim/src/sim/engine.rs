@@ -86,7 +86,7 @@ impl Sim {
         }
     }
 
-    fn is_unblocked(&self, work: &Work) -> bool {
+    pub(super) fn is_unblocked(&self, work: &Work) -> bool {
         match work {
             Work::Wait(other, position) => self.is_done(*other, *position),
             Work::WaitShared(event, number) => event.reached(*number),
@@ -101,7 +101,7 @@ impl Sim {
         let Some(op) = found.queue.pop_front() else { return };
         found.running = true;
         let context = found.context;
-        let failed = sim.contexts.get(context).and_then(|context| context.error);
+        let failed = sim.context_error(context).err();
         sim.executed += 1;
         match op.work {
             Work::Host(call, clock) => {
@@ -136,7 +136,8 @@ impl Sim {
                 let result = sim.unlocked(|| work.run());
                 sim.close_guard();
                 if let Err(code) = result {
-                    if let Some(context) = sim.contexts.get_mut(context) {
+                    let base = sim.base(context);
+                    if let Some(context) = sim.contexts.get_mut(base) {
                         context.error.get_or_insert(code);
                     }
                 }
@@ -321,7 +322,7 @@ impl Sim {
         };
         Self::wait_done(sim, core, position);
         sim.host_knows(&[core]);
-        sim.contexts.get(context).and_then(|context| context.error).map_or(Ok(()), Err)
+        sim.context_error(context)
     }
 
     pub(super) fn wake_worker(&mut self, core: CoreRef) {

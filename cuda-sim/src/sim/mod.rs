@@ -1,13 +1,16 @@
 //! The whole state, behind one lock, and who has it. Uses every room but `border` and `api`. `unsafe`: none but
 //! for a pointer that a program registered.
 //!
-//! `engine` runs streams, `order` knows what comes before what, `exit` gives the verdict.
+//! `engine` runs streams, `order` knows what comes before what, `green` has what is true of whole contexts, `exit`
+//! gives the verdict.
 
 mod engine;
 mod exit;
+mod green;
 mod order;
 
 pub use exit::at_exit;
+pub use green::Green;
 
 use crate::access::Access;
 use crate::capture::{Capture, Lane};
@@ -102,6 +105,11 @@ pub struct Context {
     pub attached: u32,
     /// What streams that were destroyed did: the blocking ones, and all.
     pub gone: [Option<Actor>; 2],
+    pub green: Option<Green>,
+    /// What streams that are still to be made wait for, because the whole context was told to.
+    pub waits: Vec<Work>,
+    /// Knows what those waits order.
+    pub waited: Option<Actor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,6 +138,8 @@ pub struct Core {
     pub completed: u64,
     running: bool,
     destroyed: bool,
+    /// Its green context was destroyed: all that is left to do with it is to destroy it.
+    pub detached: bool,
     listed: bool,
     /// How far into the legacy stream this one has waited.
     legacy_seen: u64,
@@ -249,6 +259,10 @@ pub struct Sim {
     started: Instant,
     pub devices: Vec<Device>,
     pub contexts: Table<Context>,
+    /// Green contexts: the context that each is.
+    pub greens: Table<u64>,
+    /// The device and the multiprocessors of each.
+    pub descriptors: Table<(i32, crate::resources::Sms)>,
     pub streams: Table<CoreRef>,
     pub events: Table<Event>,
     pub modules: Table<()>,
@@ -361,6 +375,8 @@ impl Sim {
             started: Instant::now(),
             devices: Vec::new(),
             contexts: Table::new(Kind::Context),
+            greens: Table::new(Kind::Green),
+            descriptors: Table::new(Kind::Descriptor),
             streams: Table::new(Kind::Stream),
             events: Table::new(Kind::Event),
             modules: Table::new(Kind::Module),
@@ -445,12 +461,19 @@ impl Sim {
         }
     }
 
+    /// What memory, events and modules belong to: where a green context is current, its primary one.
     pub fn current_context(&mut self) -> Result<u64> {
+        let handle = self.execution_context()?;
+        Ok(self.base(handle))
+    }
+
+    /// What streams belong to: the current context, green or not.
+    pub fn execution_context(&mut self) -> Result<u64> {
         let handle = self.thread().contexts.last().copied().unwrap_or(0);
         match self.contexts.get(handle) {
             None if handle == 0 => Err(Code::INVALID_CONTEXT),
             None => Err(Code::CONTEXT_IS_DESTROYED),
-            Some(context) => context.error.map_or(Ok(handle), Err),
+            Some(_) => self.context_error(handle).map(|()| handle),
         }
     }
 
@@ -480,6 +503,7 @@ impl Sim {
             completed: 0,
             running: false,
             destroyed: false,
+            detached: false,
             listed: false,
             legacy_seen: 0,
             dirty: false,
@@ -515,6 +539,7 @@ impl Sim {
         if let Some(context) = self.contexts.get_mut(context) {
             context.cores.push(core);
         }
+        self.wait_as_told(core, context);
         core
     }
 
@@ -532,15 +557,6 @@ impl Sim {
             Some(core) => core,
             None => unreachable!("a stream that was found is there"),
         }
-    }
-
-    /// All streams of a context, also those that are destroyed and not done.
-    pub fn cores_of(&self, context: u64) -> Vec<CoreRef> {
-        let all = self.cores.iter().enumerate();
-        let of_context = |(slot, core): (usize, &Option<Core>)| {
-            core.as_ref().filter(|core| core.context == context).map(|core| CoreRef { slot, id: core.id })
-        };
-        all.filter_map(of_context).collect()
     }
 
     pub fn is_done(&self, core: CoreRef, position: u64) -> bool {
@@ -582,13 +598,25 @@ impl Sim {
         let token = if handle == 0 { default } else { handle };
         if token > 2 {
             let core = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
-            let context = self.get(core).map_or(0, |core| core.context);
-            return match self.contexts.get(context) {
-                Some(context) => context.error.map_or(Ok(core), Err),
-                None => Err(Code::CONTEXT_IS_DESTROYED),
-            };
+            let (context, detached) = self.get(core).map_or((0, false), |core| (core.context, core.detached));
+            if detached {
+                return Err(Code::STREAM_DETACHED);
+            }
+            if self.contexts.get(context).is_none() {
+                return Err(Code::CONTEXT_IS_DESTROYED);
+            }
+            return self.context_error(context).map(|()| core);
         }
-        let context = self.current_context()?;
+        let mut context = self.execution_context()?;
+        if let Some(green) = &self.context(context)?.green {
+            // There is none per thread in a green context. [cuStreamGetCtx_v2]
+            if token != 1 {
+                return Err(Code::INVALID_HANDLE);
+            }
+            if !green.default_stream {
+                context = green.base;
+            }
+        }
         if token == 1 {
             return Ok(self.context(context)?.legacy);
         }

@@ -70,8 +70,9 @@ impl Sim {
         self.host_knows(&all);
         if self.checker.is_some() {
             let host = self.host_actor();
-            let gone = self.contexts.get(context).and_then(|context| context.gone[1]);
-            self.order_actors(gone, Some(host));
+            for gone in self.gone_of(context) {
+                self.order_actors(Some(gone), Some(host));
+            }
         }
     }
 

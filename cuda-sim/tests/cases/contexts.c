@@ -231,6 +231,45 @@ static void wrong_context_waits(void) {
     CHECK(cuCtxWaitEvent(first, e));
     reads(make_nonblocking(), p, N);
 }
+
+// All future work of the context waits, that of streams that are made later too. [cuCtxWaitEvent]
+static void later_streams_of_the_context_wait(void) {
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuEventRecord(e, a));
+    CHECK(cuCtxWaitEvent(second_context(), e));
+    reads(make_stream(), p, N);
+    reads(make_nonblocking(), p, N);
+    reads(CU_STREAM_PER_THREAD, p, N);
+}
+
+// Streams that wait for the same event do not wait for each other, blocking ones either.
+static void streams_of_a_waiting_context(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc(N);
+    CUstream a = make_stream(), b = make_stream();
+    CUevent e = make_event();
+    CHECK(cuEventRecord(e, make_nonblocking()));
+    writes(a, p, N);
+    CHECK(cuCtxWaitEvent(first, e));
+    reads(b, p, N);
+}
+
+// A stream that is gone was one of the context's activities. [cuCtxRecordEvent]
+static void event_of_a_whole_context_with_a_destroyed_stream(void) {
+    CUcontext first = primary(0);
+    CUdeviceptr p = alloc_managed(N);
+    CUstream a = make_nonblocking();
+    CUevent e = make_event();
+    writes(a, p, N);
+    CHECK(cuStreamDestroy(a));
+    CHECK(cuCtxRecordEvent(first, e));
+    second_context();
+    CHECK(cuStreamWaitEvent(CU_STREAM_LEGACY, e, 0));
+    reads(CU_STREAM_LEGACY, p, N);
+}
 #endif
 
 const struct race_case cases_contexts[] = {
@@ -256,6 +295,9 @@ const struct race_case cases_contexts[] = {
     RACY(early_event_of_a_whole_context),
     CORRECT(whole_context_waits),
     RACY(wrong_context_waits),
+    CORRECT(later_streams_of_the_context_wait),
+    RACY(streams_of_a_waiting_context),
+    CORRECT(event_of_a_whole_context_with_a_destroyed_stream),
 #endif
     END_OF_CASES,
 };

@@ -9,7 +9,7 @@
 #define FOR_EACH_THEME(X)                                                                               \
     X(events) X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered)        \
     X(host_memory) X(copies) X(threads) X(graphs) X(ranges) X(suballoc) X(memory_free)                  \
-    X(host_functions) X(launches) X(values)
+    X(host_functions) X(launches) X(values) X(green_contexts)
 // clang-format on
 // clang-format on
 

@@ -1,0 +1,159 @@
+//! What green contexts divide: the streaming multiprocessors of a device. Uses `results`; no `unsafe`.
+//!
+//! They are divided by the rules for compute capability 9.0. Nothing runs on them, so nothing becomes slower by
+//! having fewer.
+
+use crate::results::{Code, Result};
+
+/// `CU_DEV_RESOURCE_TYPE_SM`; workqueues are not simulated.
+pub const SM: u32 = 1;
+pub const SM_COUNT: u32 = 132;
+/// Multiprocessors that can run one cluster come in eights; without clusters, in pairs.
+const CLUSTER: u32 = 8;
+const PAIR: u32 = 2;
+const IGNORE_COSCHEDULING: u32 = 1;
+const FLAGS: u32 = 3;
+
+/// A bit for each multiprocessor.
+pub type Sms = [u64; 3];
+
+/// `CUdevResource`. The driver has a part of it for itself, in which it notes what this is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DevResource {
+    kind: u32,
+    device: i32,
+    seal: u64,
+    /// The split that this is a part of; 0: it came from a device, a context or a stream.
+    split: u64,
+    sms: Sms,
+    unused: [u64; 6],
+    count: u32,
+    smallest: u32,
+    alignment: u32,
+    rest: [u32; 7],
+    next: u64,
+}
+const _: () = assert!(size_of::<DevResource>() == 144 && std::mem::offset_of!(DevResource, count) == 96);
+
+const SEAL: u64 = u64::from_le_bytes(*b"cuda-sim");
+
+fn all() -> Sms {
+    take(&mut [u64::MAX; 3], SM_COUNT)
+}
+
+fn count(sms: &Sms) -> u32 {
+    sms.iter().map(|word| word.count_ones()).sum()
+}
+
+/// The first so many, which are then no longer there.
+fn take(from: &mut Sms, how_many: u32) -> Sms {
+    let mut taken = Sms::default();
+    for _ in 0..how_many {
+        if let Some(at) = from.iter().position(|word| *word != 0) {
+            let lowest = from[at] & from[at].wrapping_neg();
+            from[at] ^= lowest;
+            taken[at] |= lowest;
+        }
+    }
+    taken
+}
+
+fn resource(device: i32, sms: Sms, split: u64, alignment: u32) -> DevResource {
+    let count = count(&sms);
+    DevResource {
+        kind: if count == 0 { 0 } else { SM },
+        device,
+        seal: SEAL,
+        split,
+        sms,
+        unused: [0; 6],
+        count,
+        smallest: alignment,
+        alignment,
+        rest: [0; 7],
+        next: 0,
+    }
+}
+
+/// What a device or a context has. `sms`: what it was given; `None`: all.
+pub fn available(device: i32, sms: Option<Sms>, kind: u32) -> Result<DevResource> {
+    if kind != SM {
+        return Err(Code::INVALID_RESOURCE_TYPE);
+    }
+    Ok(resource(device, sms.unwrap_or_else(all), 0, CLUSTER))
+}
+
+fn check(resource: &DevResource) -> Result {
+    match resource {
+        DevResource { kind, .. } if *kind != SM => Err(Code::INVALID_RESOURCE_TYPE),
+        DevResource { seal, .. } if *seal != SEAL => Err(Code::INVALID_VALUE),
+        _ => Ok(()),
+    }
+}
+
+/// Groups of at least `least` multiprocessors, and what is left. `at_most`: so many groups; `None`: all that there
+/// are. `split`: the number of this split, unlike all others. [cuDevSmResourceSplitByCount]
+pub fn split(
+    input: &DevResource,
+    at_most: Option<u32>,
+    flags: u32,
+    least: u32,
+    split: u64,
+) -> Result<(Vec<DevResource>, DevResource)> {
+    check(input)?;
+    if flags & !FLAGS != 0 || least > input.count || at_most == Some(0) {
+        return Err(Code::INVALID_VALUE);
+    }
+    if input.split != 0 {
+        return Err(Code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let alignment = if flags & IGNORE_COSCHEDULING != 0 { PAIR } else { CLUSTER };
+    let each = least.max(1).next_multiple_of(alignment);
+    let groups = (input.count / each).min(at_most.unwrap_or(u32::MAX));
+    if groups == 0 && at_most.is_some() {
+        return Err(Code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let mut left = input.sms;
+    let of = |sms| resource(input.device, sms, split, alignment);
+    Ok(((0..groups).map(|_| of(take(&mut left, each))).collect(), of(left)))
+}
+
+/// What a descriptor of several resources stands for. [cuDevResourceGenerateDesc]
+pub fn combine(resources: &[DevResource]) -> Result<(i32, Sms)> {
+    let first = resources.first().ok_or(Code::INVALID_VALUE)?;
+    let mut sms = Sms::default();
+    for resource in resources {
+        check(resource)?;
+        let same = |r: &DevResource| (r.device, r.split, r.alignment);
+        if resources.len() > 1 && (resource.split == 0 || same(resource) != same(first)) {
+            return Err(Code::INVALID_RESOURCE_CONFIGURATION);
+        }
+        sms.iter_mut().zip(resource.sms).for_each(|(all, more)| *all |= more);
+    }
+    Ok((first.device, sms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_disjoint_and_nothing_is_lost() {
+        let whole = available(0, None, SM).unwrap();
+        assert_eq!(whole.count, SM_COUNT);
+        for (flags, least, each, left) in
+            [(0, 0, 8, 4), (0, 9, 16, 4), (1, 0, 2, 0), (1, 3, 4, 0), (0, 128, 128, 4)]
+        {
+            let (groups, remainder) = split(&whole, None, flags, least, 7).unwrap();
+            assert!(groups.iter().all(|group| group.count == each));
+            assert_eq!((remainder.count, remainder.kind), (left, u32::from(left > 0)));
+            let mut seen = remainder.sms;
+            for group in &groups {
+                assert!(seen.iter().zip(group.sms).all(|(seen, sms)| seen & sms == 0));
+                seen.iter_mut().zip(group.sms).for_each(|(seen, sms)| *seen |= sms);
+            }
+            assert_eq!(seen, whole.sms);
+        }
+    }
+}
