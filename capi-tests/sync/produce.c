@@ -2,7 +2,8 @@
 #include "sync_test.h"
 
 CASE(join_7_9_15_into_3) {
-    CUstream s7 = new_stream(), s9 = new_stream(), s15 = new_stream(), s3 = new_stream(), consumer = new_stream();
+    CUstream s7 = new_stream(), s9 = new_stream(), s15 = new_stream(), s3 = new_stream(),
+             consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, 0);
     cai_stream streams[5];
@@ -55,13 +56,10 @@ CASE(join_across_devices) {
     consumer = new_stream();
     streams[0] = as_value(there);
     streams[1] = as_value(here);
-    CU(cuMemcpyDtoDAsync(out, buffer, 4, here)); /* pending work of both */
+    CU(cuMemsetD32Async(buffer, 5, N / 2, here));
     CU(cuCtxSetCurrent(context[devices - 1]));
-    fill(buffer, 5, there);
+    CU(cuMemsetD32Async(buffer + BYTES / 2, 5, N / 2, there));
     CU(cuCtxSetCurrent(context[0]));
-    if (devices > 1 && cudasim_present()) {
-        OK(cai_produce(&array, streams, 1, as_value(here), 0, error));
-    }
     OK(cai_produce(&array, streams, 2, as_value(here), 0, error));
     read_into(out, &array, consumer);
     ASSERT(holds(out, 5, consumer));
@@ -100,7 +98,8 @@ CASE(refused) {
     if (cudasim_present()) cudasim_take_report(report, sizeof report);
 }
 
-/* --- what the owner keeps --------------------------------------------------------------------------------- */
+/* --- what the owner keeps ---------------------------------------------------------------------------------
+ */
 
 static int order_of_destruction[2], destroyed_so_far;
 static void destroy_first(void *unused) { (void)unused, order_of_destruction[0] = ++destroyed_so_far; }
@@ -126,7 +125,8 @@ CASE(array_keeps_its_stream) {
     ASSERT(order_of_destruction[0] == 1 && order_of_destruction[1] == 2);
 }
 
-/* --- release after ------------------------------------------------------------------------------------------ */
+/* --- release after
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct held {
     CUdeviceptr buffer;
@@ -167,7 +167,8 @@ CASE(release_of_an_array_after_work) {
     CUstream consumer = new_stream();
     CUdeviceptr out = new_buffer();
     held it;
-    cai_array array = held_array(&it, CAI_STREAM_NONE), kept = array, borrowed = array_of(out, CAI_STREAM_NONE);
+    cai_array array = held_array(&it, CAI_STREAM_NONE), kept = array,
+              borrowed = array_of(out, CAI_STREAM_NONE);
     OK(cai_array_retain(&kept, error));
     fill(it.buffer, 9, CU_STREAM_PER_THREAD);
     OK(cai_array_release_after(&kept, CAI_STREAM_PER_THREAD, error));

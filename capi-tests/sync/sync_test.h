@@ -19,23 +19,23 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#define CU(call)                                                                             \
-    do {                                                                                     \
-        CUresult result_ = (call);                                                           \
-        if (result_ != CUDA_SUCCESS) {                                                       \
-            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, (int)result_);      \
-            exit(1);                                                                         \
-        }                                                                                    \
+#define CU(call)                                                                         \
+    do {                                                                                 \
+        CUresult result_ = (call);                                                       \
+        if (result_ != CUDA_SUCCESS) {                                                   \
+            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, (int)result_); \
+            exit(1);                                                                     \
+        }                                                                                \
     } while (0)
 
-#define ASSERT_CU(expected, call)                                                                              \
-    do {                                                                                                       \
-        CUresult result_ = (call);                                                                             \
-        if (result_ != (CUresult)(expected)) {                                                                 \
-            fprintf(stderr, "%s:%d: %s: %d, expected %d\n", __FILE__, __LINE__, #call, (int)result_,           \
-                    (int)(expected));                                                                          \
-            exit(1);                                                                                           \
-        }                                                                                                      \
+#define ASSERT_CU(expected, call)                                                                    \
+    do {                                                                                             \
+        CUresult result_ = (call);                                                                   \
+        if (result_ != (CUresult)(expected)) {                                                       \
+            fprintf(stderr, "%s:%d: %s: %d, expected %d\n", __FILE__, __LINE__, #call, (int)result_, \
+                    (int)(expected));                                                                \
+            exit(1);                                                                                 \
+        }                                                                                            \
     } while (0)
 
 /* --- the driver in between ------------------------------------------------------------------------------ */
@@ -78,42 +78,42 @@ static inline cai_status status_of(int code) {
 }
 
 /*
- * A call of the library that must succeed. Where the driver in between let one of its own calls fail, the library
- * must say so, or have done without; and then the same call must succeed.
+ * A call of the library that must succeed. Where the driver in between let one of its own calls fail, the
+ * library must say so, or have done without; and then the same call must succeed.
  */
-#define OK(call)                                                                                               \
-    do {                                                                                                       \
-        cai_error why_;                                                                                        \
-        cai_error *error = &why_;                                                                              \
-        cai_status first_;                                                                                     \
-        int fault_;                                                                                            \
-        the_shim.arm(1);                                                                                       \
-        first_ = (call);                                                                                       \
-        the_shim.arm(0);                                                                                       \
-        fault_ = the_shim.fired();                                                                             \
-        if (first_ != CAI_OK && fault_ != 0) {                                                                 \
-            ASSERT_STATUS(status_of(fault_), first_);                                                          \
-            ASSERT(why_.code == first_ && why_.driver_code == fault_);                                         \
-            the_shim.arm(1);                                                                                   \
-            first_ = (call);                                                                                   \
-            the_shim.arm(0);                                                                                   \
-        }                                                                                                      \
-        if (first_ != CAI_OK) {                                                                                \
-            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, cai_status_name(first_),         \
-                    why_.message);                                                                             \
-            exit(1);                                                                                           \
-        }                                                                                                      \
+#define OK(call)                                                                                       \
+    do {                                                                                               \
+        cai_error why_;                                                                                \
+        cai_error *error = &why_;                                                                      \
+        cai_status first_;                                                                             \
+        int fault_;                                                                                    \
+        the_shim.arm(1);                                                                               \
+        first_ = (call);                                                                               \
+        the_shim.arm(0);                                                                               \
+        fault_ = the_shim.fired();                                                                     \
+        if (first_ != CAI_OK && fault_ != 0) {                                                         \
+            ASSERT_STATUS(status_of(fault_), first_);                                                  \
+            ASSERT(why_.code == first_ && why_.driver_code == fault_);                                 \
+            the_shim.arm(1);                                                                           \
+            first_ = (call);                                                                           \
+            the_shim.arm(0);                                                                           \
+        }                                                                                              \
+        if (first_ != CAI_OK) {                                                                        \
+            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, cai_status_name(first_), \
+                    why_.message);                                                                     \
+            exit(1);                                                                                   \
+        }                                                                                              \
     } while (0)
 
 /* A call that must be refused, with the field that is to blame. */
-#define REFUSED(status, path, call)                                                                            \
-    do {                                                                                                       \
-        cai_error why_;                                                                                        \
-        cai_error *error = &why_;                                                                              \
-        memset(&why_, 0, sizeof why_);                                                                         \
-        ASSERT_STATUS(status, call);                                                                           \
-        ASSERT(why_.code == (status));                                                                         \
-        ASSERT_TEXT(path, why_.field);                                                                         \
+#define REFUSED(status, path, call)    \
+    do {                               \
+        cai_error why_;                \
+        cai_error *error = &why_;      \
+        memset(&why_, 0, sizeof why_); \
+        ASSERT_STATUS(status, call);   \
+        ASSERT(why_.code == (status)); \
+        ASSERT_TEXT(path, why_.field); \
     } while (0)
 
 /* --- devices, streams, memory --------------------------------------------------------------------------- */
@@ -231,7 +231,8 @@ static inline int is_one(void *number) { return atomic_load((atomic_int *)number
 
 static inline void count_destroyed(void *number) { atomic_fetch_add((atomic_int *)number, 1); }
 
-/* --- cases ------------------------------------------------------------------------------------------------ */
+/* --- cases ------------------------------------------------------------------------------------------------
+ */
 
 typedef struct test_case {
     const char *name;
@@ -241,13 +242,13 @@ typedef struct test_case {
 
 static test_case *all_cases;
 
-#define CASE(case_name)                                                                                        \
-    static void case_name(void);                                                                               \
-    __attribute__((constructor)) static void register_##case_name(void) {                                      \
-        static test_case self = {#case_name, case_name, NULL};                                                 \
-        self.next = all_cases;                                                                                 \
-        all_cases = &self;                                                                                     \
-    }                                                                                                          \
+#define CASE(case_name)                                                   \
+    static void case_name(void);                                          \
+    __attribute__((constructor)) static void register_##case_name(void) { \
+        static test_case self = {#case_name, case_name, NULL};            \
+        self.next = all_cases;                                            \
+        all_cases = &self;                                                \
+    }                                                                     \
     static void case_name(void)
 
 /* `list`, or the name of a case; `NAME calls` also prints the calls that the library made. */

@@ -2,21 +2,24 @@
 
 use std::ptr;
 
-use super::{CUcontext, CUstream, Driver};
+use super::{CUcontext, CUstream, Call, Driver};
 use crate::error::{Result, fail};
 
 /// A context is current while this lives. Afterwards the one from before is current again.
 pub struct Entered<'a> {
     driver: &'a Driver,
-    pushed: bool,
+    /// What was current before, if something had to be pushed.
+    before: Option<CUcontext>,
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        if self.pushed {
-            let mut out = ptr::null_mut();
-            // It can fail only where the driver is going away, and the stack with it.
-            let _ = self.driver.context_pop(&raw mut out);
+        let Some(before) = self.before else { return };
+        let mut out = ptr::null_mut();
+        if !self.driver.context_pop(&raw mut out).is_ok() {
+            // The caller must find its own context again, and if it costs a place on the stack. Where that
+            // fails as well, the driver is going away.
+            let _ = self.driver.context_set(before);
         }
     }
 }
@@ -43,11 +46,19 @@ impl Driver {
     /// Makes a context current if it is not already.
     #[inline]
     pub fn enter(&self, context: CUcontext) -> Result<Entered<'_>> {
-        let pushed = self.current()? != context;
-        if pushed {
-            self.context_push(context).ok()?;
+        self.try_enter(context).map_err(Call::failure)
+    }
+
+    /// The same, for those who look at the code.
+    #[inline]
+    pub fn try_enter(&self, context: CUcontext) -> std::result::Result<Entered<'_>, Call> {
+        let mut before = ptr::null_mut();
+        self.context_current(&raw mut before).or_call()?;
+        if before == context {
+            return Ok(Entered { driver: self, before: None });
         }
-        Ok(Entered { driver: self, pushed })
+        self.context_push(context).or_call()?;
+        Ok(Entered { driver: self, before: Some(before) })
     }
 
     /// The context that a stream's events must be made in. For streams of green contexts that is the green

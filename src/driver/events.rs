@@ -53,6 +53,7 @@ fn room(id: u64) -> Option<&'static Room> {
 pub struct Event<'a> {
     driver: &'a Driver,
     room: Option<&'static Room>,
+    context_id: u64,
     event: CUevent,
 }
 
@@ -61,7 +62,10 @@ impl Driver {
     #[inline]
     pub fn event(&self, context: CUcontext) -> Result<Event<'_>> {
         let mut id = 0;
-        let room = if self.context_id(context, &raw mut id).is_ok() && id != 0 { room(id) } else { None };
+        if !self.context_id(context, &raw mut id).is_ok() {
+            id = 0;
+        }
+        let room = if id != 0 { room(id) } else { None };
         if let Some(room) = room {
             for slot in &room.events {
                 if slot.load(Ordering::Relaxed).is_null() {
@@ -70,13 +74,13 @@ impl Driver {
                 // Acquire: whoever put it there has finished with it.
                 let event = slot.swap(ptr::null_mut(), Ordering::Acquire);
                 if !event.is_null() {
-                    return Ok(Event { driver: self, room: Some(room), event });
+                    return Ok(Event { driver: self, room: Some(room), context_id: id, event });
                 }
             }
         }
         let mut event = ptr::null_mut();
         self.event_create(&raw mut event, DISABLE_TIMING).ok()?;
-        Ok(Event { driver: self, room, event })
+        Ok(Event { driver: self, room, context_id: id, event })
     }
 }
 
@@ -85,6 +89,11 @@ impl Event<'_> {
     #[inline]
     pub fn handle(&self) -> CUevent {
         self.event
+    }
+
+    /// The number of its context; 0 where the driver has none.
+    pub fn context_id(&self) -> u64 {
+        self.context_id
     }
 
     /// All calls with it have succeeded: keeps it for the next time.

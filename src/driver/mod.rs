@@ -30,7 +30,7 @@ pub use context::Entered;
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
 pub use events::Event;
 pub use pointer::{attributes, device_pointer, is_inside, owner_context};
-pub use result::{Call, DEINITIALIZED, NOT_READY};
+pub use result::{Call, DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
 pub use stream::{Capture, Stream};
 use table::Table;
 
@@ -190,15 +190,27 @@ impl Driver {
 
     /// Runs `body` as a thread that may make calls which a capture elsewhere would forbid: it touches no
     /// capture itself. [cuThreadExchangeStreamCaptureMode]
-    pub fn relaxed<T>(&self, body: impl FnOnce() -> T) -> T {
-        const RELAXED: i32 = 2;
+    pub fn relaxed<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut mode = RELAXED;
-        let exchanged = self.exchange_capture_mode(&raw mut mode).is_ok();
+        let exchanged = self.exchange_capture_mode(&raw mut mode);
+        if !exchanged.is_missing() {
+            exchanged.ok()?;
+        }
         let result = body();
-        if exchanged {
-            // Nothing can be done if this fails, and nothing hangs on it.
+        if exchanged.is_ok() {
+            // It cannot fail where the first one did not; and if it did, nothing could be done.
             let _ = self.exchange_capture_mode(&raw mut mode);
         }
         result
     }
+
+    /// The same for the rest of this thread's life. `false`: not now.
+    pub fn be_relaxed(&self) -> bool {
+        let mut mode = RELAXED;
+        let exchanged = self.exchange_capture_mode(&raw mut mode);
+        exchanged.is_ok() || exchanged.is_missing()
+    }
 }
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`
+const RELAXED: i32 = 2;

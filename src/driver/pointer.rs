@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUmemorytype_enum as MemoryType, CUpointer_attribute as Attribute};
 
-use super::result::INVALID_CONTEXT;
+use super::result::{INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
 use super::{CUcontext, Driver};
 use crate::abi::{self, cai_device, cai_pointer_info};
 use crate::error::{Result, fail};
@@ -96,7 +96,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
         });
     }
     // The range attributes speak of the reserved addresses; this of the allocation.
-    if let Some((start, bytes)) = allocation(driver, device_pointer, context, device) {
+    if let Some((start, bytes)) = allocation(driver, device_pointer, context, device)? {
         (base, size) = (start, bytes);
     }
     let host_accessible = managed != 0 || kind == host;
@@ -116,23 +116,32 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
     })
 }
 
-/// The allocation that a device address lies in. The question needs a context that can reach it.
-/// [cuMemGetAddressRange]
-fn allocation(driver: &Driver, address: u64, context: CUcontext, device: i32) -> Option<(u64, usize)> {
+/// The allocation that a device address lies in, if the driver can tell. The question needs a context that can
+/// reach it. [cuMemGetAddressRange]
+fn allocation(
+    driver: &Driver,
+    address: u64,
+    context: CUcontext,
+    device: i32,
+) -> Result<Option<(u64, usize)>> {
     let ask = || {
         let (mut base, mut size) = (0, 0);
         let call = driver.address_range(&raw mut base, &raw mut size, address);
-        call.is_ok().then_some((base, size))
+        match call.code {
+            // Not memory of a kind that this function knows.
+            INVALID_VALUE | NOT_FOUND | NOT_SUPPORTED => Ok(None),
+            _ => call.ok().map(|()| Some((base, size))),
+        }
     };
     if !context.is_null() {
-        let _entered = driver.enter(context).ok()?;
+        let _entered = driver.enter(context)?;
         return ask();
     }
-    if !driver.current().ok()?.is_null() {
+    if !driver.current()?.is_null() {
         return ask();
     }
-    let primary = driver.primary(device).ok()?;
-    let answer = driver.enter(primary).ok().and_then(|_entered| ask());
+    let primary = driver.primary(device)?;
+    let answer = driver.enter(primary).and_then(|_entered| ask());
     driver.release_primary(device);
     answer
 }
@@ -180,9 +189,8 @@ pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_
         Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER as i32,
         address as u64,
     );
-    const INVALID_VALUE: i32 = 1;
     match call.code {
-        INVALID_VALUE | INVALID_CONTEXT => {
+        INVALID_VALUE => {
             let known = attributes(driver, address)?.device.r#type != abi::CAI_DEVICE_CPU;
             if known {
                 fail!(CAI_ERR_NOT_ACCESSIBLE, "pointer"; found "{address:p}, {call}"; expected "memory that the current context can reach")

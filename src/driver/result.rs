@@ -21,11 +21,14 @@ pub struct Call {
 }
 
 pub const SUCCESS: i32 = 0;
+pub const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
 pub const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
 pub const DEINITIALIZED: i32 = CUresult::CUDA_ERROR_DEINITIALIZED as i32;
 pub const INVALID_CONTEXT: i32 = CUresult::CUDA_ERROR_INVALID_CONTEXT as i32;
 pub const INVALID_HANDLE: i32 = CUresult::CUDA_ERROR_INVALID_HANDLE as i32;
-pub const NOT_READY: i32 = CUresult::CUDA_ERROR_NOT_READY as i32;
+pub const NOT_FOUND: i32 = CUresult::CUDA_ERROR_NOT_FOUND as i32;
+pub const NOT_SUPPORTED: i32 = CUresult::CUDA_ERROR_NOT_SUPPORTED as i32;
+const CONTEXT_IS_DESTROYED: i32 = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED as i32;
 pub const CAPTURE_INVALIDATED: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32;
 pub const CAPTURE_IMPLICIT: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as i32;
 const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
@@ -42,6 +45,17 @@ impl Call {
     /// Is the function missing from this driver?
     pub fn is_missing(self) -> bool {
         self.code == MISSING
+    }
+
+    /// The call itself, unless it succeeded: for those who look at the code.
+    #[inline]
+    pub fn or_call(self) -> std::result::Result<(), Call> {
+        if self.is_ok() { Ok(()) } else { Err(self) }
+    }
+
+    /// Does it say that no work of its context runs any more?
+    pub fn ends_work(self) -> bool {
+        self.code == CONTEXT_IS_DESTROYED || is_lost(self.code)
     }
 
     /// A failure, unless it succeeded.
@@ -73,7 +87,7 @@ impl Call {
             34 | 100 => abi::CAI_ERR_NO_DRIVER,
             INVALID_CONTEXT => abi::CAI_ERR_NO_CONTEXT,
             INVALID_HANDLE => abi::CAI_ERR_STREAM_HANDLE,
-            709 => abi::CAI_ERR_CONTEXT_DESTROYED,
+            CONTEXT_IS_DESTROYED => abi::CAI_ERR_CONTEXT_DESTROYED,
             STREAM_DETACHED => abi::CAI_ERR_STREAM_DETACHED,
             CAPTURE_INVALIDATED => abi::CAI_ERR_CAPTURE_INVALIDATED,
             CAPTURE_MERGE => abi::CAI_ERR_CAPTURE_MERGE,

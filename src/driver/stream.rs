@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::{CUcontext, CUgraph, CUstream, Call, Driver, Entered};
+use super::{CUcontext, CUgraph, CUstream, Driver, Entered};
 use crate::abi::{CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD};
 use crate::error::{Result, fail};
 
@@ -153,7 +153,6 @@ impl Stream {
     /// Blocks the host until its work so far is done.
     pub fn synchronize(&self, driver: &Driver) -> Result<()> {
         let _context = self.enter(driver)?;
-        let call: Call = driver.relaxed(|| driver.stream_synchronize(self.handle()));
-        call.ok()
+        driver.relaxed(|| driver.stream_synchronize(self.handle()).ok())
     }
 }

@@ -62,6 +62,7 @@ table! {
     primary_retain = "cuDevicePrimaryCtxRetain"(out: *mut CUcontext, device: CUdevice);
     primary_release = "cuDevicePrimaryCtxRelease_v2"(device: CUdevice);
     context_current = "cuCtxGetCurrent"(out: *mut CUcontext);
+    context_set = "cuCtxSetCurrent"(context: CUcontext);
     context_push = "cuCtxPushCurrent_v2"(context: CUcontext);
     context_pop = "cuCtxPopCurrent_v2"(out: *mut CUcontext);
     context_id = "cuCtxGetId"(context: CUcontext, out: *mut u64);

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libloading::Library;
 
@@ -108,6 +108,7 @@ struct Api {
 }
 
 static API: AtomicPtr<Api> = AtomicPtr::new(ptr::null_mut());
+static SIMULATED: AtomicBool = AtomicBool::new(false);
 
 /// Asks a driver for its checker.
 pub fn attach(library: &Library) {
@@ -115,6 +116,7 @@ pub fn attach(library: &Library) {
     const VERSION: u32 = 2;
     // SAFETY: the type is that of cudasim.h.
     let Ok(get) = (unsafe { library.get::<Get>(c"cudasim_get_api") }) else { return };
+    SIMULATED.store(true, Ordering::Relaxed);
     // SAFETY: as declared there; it answers NULL or a constant table.
     let api = unsafe { get(VERSION) };
     // SAFETY: every table begins with its size.
@@ -126,13 +128,13 @@ pub fn attach(library: &Library) {
 
 /// Does the driver belong to this project?
 pub fn is_simulated() -> bool {
-    !API.load(Ordering::Relaxed).is_null()
+    SIMULATED.load(Ordering::Relaxed)
 }
 
 /// Is anybody interested?
 #[inline]
 pub fn is_watched() -> bool {
-    is_simulated()
+    !API.load(Ordering::Relaxed).is_null()
 }
 
 /// Tells the checker.

@@ -95,7 +95,8 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
         }
         let inside = |failure: Failure| (0..=depth).fold(failure, |failure, _| failure.within("mask."));
         if depth == abi::CAI_MAX_MASKS {
-            return fail!(CAI_ERR_MASK_DEPTH, "mask"; found "more masks"; expected "at most {}", abi::CAI_MAX_MASKS);
+            return fail!(CAI_ERR_MASK_DEPTH, "mask"; found "more masks"; expected "at most {}", abi::CAI_MAX_MASKS)
+                .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
         }
         let mut room = MaybeUninit::uninit();
         // SAFETY: not NULL; handed on.
@@ -293,7 +294,7 @@ fn unknown(half: Half, array: &cai_array, consumer: u64, flags: u32) -> Result<(
             let event = driver.event(context.context)?;
             let recorded = driver.context_record(context.context, event.handle());
             if recorded.is_missing() {
-                return driver.relaxed(|| driver.context_synchronize()).ok();
+                return driver.relaxed(|| driver.context_synchronize().ok());
             }
             recorded.ok()?;
             drop(entered);
@@ -342,7 +343,7 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
         Pending::Anywhere => {
             let driver = driver::driver()?;
             if !array.event.is_null() {
-                driver.relaxed(|| driver.event_synchronize(array.event.cast())).ok()?;
+                driver.relaxed(|| driver.event_synchronize(array.event.cast()).ok())?;
             }
             if by_event || policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
                 return Ok(());
@@ -350,7 +351,7 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
             let context = ArrayContext::of(driver, array)?;
             Stream::there(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
             let _entered = driver.enter(context.context)?;
-            driver.relaxed(|| driver.context_synchronize()).ok()
+            driver.relaxed(|| driver.context_synchronize().ok())
         }
         Pending::Stream => {
             let driver = driver::driver()?;
@@ -367,7 +368,7 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                     }
                 }
                 if by_event {
-                    return driver.relaxed(|| driver.event_synchronize(array.event.cast())).ok();
+                    return driver.relaxed(|| driver.event_synchronize(array.event.cast()).ok());
                 }
                 producer.check_id(driver)?;
                 producer.synchronize(driver)

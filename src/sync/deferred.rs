@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use crate::abi::{self, cai_owner};
 use crate::driver::{
-    self, CUcontext, CUevent, CUgraph, Capture, DEINITIALIZED, Driver, Event, NOT_READY, Stream,
+    self, CUcontext, CUevent, CUgraph, Call, Capture, DEINITIALIZED, Driver, Event, INVALID_CONTEXT,
+    INVALID_HANDLE, Stream,
 };
 use crate::error::{Failure, Result, fail};
 use crate::owner;
 
-use super::names_a_stream;
+use super::{names_a_stream, order};
 
 /// The thread asks again after this long, then after twice as long, and so on, up to the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
@@ -36,6 +37,7 @@ struct Waiting {
     owner: *mut cai_owner,
     event: Event<'static>,
     context: CUcontext,
+    /// 0 where the driver has no ids.
     context_id: u64,
     /// Work on one stream ends in order: it is enough to ask for the first.
     stream: Stream,
@@ -102,13 +104,8 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
         }
     }
     let context = stream.context(driver)?;
-    let entered = driver.enter(context)?;
-    let event = driver.event(context)?;
-    stream.record(driver, event.handle())?;
-    let mut context_id = 0;
-    // 0 where the driver has no ids.
-    let _ = driver.context_id(context, &raw mut context_id);
-    drop(entered);
+    let event = order::record(driver, &stream, context)?;
+    let context_id = event.context_id();
     let mut inbox = lock(&INBOX);
     if inbox.waiting.try_reserve(1).is_err() {
         return Err(Failure::no_memory(size_of::<Waiting>()));
@@ -229,42 +226,44 @@ extern "C" fn at_exit() {
 /// What the thread does.
 fn run() {
     let Ok(driver) = driver::driver() else { return };
-    driver.relaxed(|| {
-        let mut lanes: Vec<VecDeque<Waiting>> = Vec::new();
-        let (mut waiting, mut kept) = (Vec::new(), Vec::new());
-        let mut pause = FIRST_PAUSE;
-        loop {
-            take(&mut waiting, &mut kept, lanes.is_empty(), pause);
-            for one in waiting.drain(..) {
-                pause = FIRST_PAUSE;
-                match lanes.iter_mut().find(|lane| lane.front().is_some_and(|first| first.is_beside(&one))) {
-                    Some(lane) => lane.push_back(one),
-                    None => lanes.push(VecDeque::from([one])),
-                }
+    let mut lanes: Vec<VecDeque<Waiting>> = Vec::new();
+    let (mut waiting, mut kept) = (Vec::new(), Vec::new());
+    let mut pause = FIRST_PAUSE;
+    // Asking for an event would break captures of other threads, unless this one says that it means no harm.
+    // [cuThreadExchangeStreamCaptureMode]
+    let mut harmless = false;
+    loop {
+        take(&mut waiting, &mut kept, lanes.is_empty(), pause);
+        for one in waiting.drain(..) {
+            pause = FIRST_PAUSE;
+            match lanes.iter_mut().find(|lane| lane.front().is_some_and(|first| first.is_beside(&one))) {
+                Some(lane) => lane.push_back(one),
+                None => lanes.push(VecDeque::from([one])),
             }
-            for kept in kept.drain(..) {
-                if !let_go(driver, kept) {
-                    return;
-                }
-            }
-            let mut progress = false;
-            for lane in &mut lanes {
-                while let Some(first) = lane.front() {
-                    match first.ask(driver) {
-                        Answer::Exit => return,
-                        Answer::NotYet => break,
-                        Answer::Done => {}
-                    }
-                    progress = true;
-                    if let Some(done) = lane.pop_front() {
-                        done.let_go();
-                    }
-                }
-            }
-            lanes.retain(|lane| !lane.is_empty());
-            pause = if progress { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
         }
-    });
+        harmless = harmless || driver.be_relaxed();
+        let mut progress = false;
+        for kept in kept.drain(..) {
+            if !let_go(driver, kept) {
+                return;
+            }
+        }
+        for lane in lanes.iter_mut().filter(|_| harmless) {
+            while let Some(first) = lane.front() {
+                match first.ask(driver) {
+                    Answer::Exit => return,
+                    Answer::NotYet => break,
+                    Answer::Done => {}
+                }
+                progress = true;
+                if let Some(done) = lane.pop_front() {
+                    done.let_go();
+                }
+            }
+        }
+        lanes.retain(|lane| !lane.is_empty());
+        pause = if progress { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+    }
 }
 
 /// Gets what others have handed in; sleeps before that, where there is nothing.
@@ -304,21 +303,31 @@ impl Waiting {
         if *exiting {
             return Answer::Exit;
         }
-        let mut id = self.context_id;
-        if self.context_id != 0 && !driver.context_id(self.context, &raw mut id).is_ok() {
-            id = 0;
-        }
-        if id != self.context_id {
-            // The context is gone, and its work with it.
-            return Answer::Done;
-        }
-        let Ok(_entered) = driver.enter(self.context) else { return Answer::Done };
-        match driver.event_query(self.event.handle()).code {
-            NOT_READY | 900..=908 => Answer::NotYet,
+        self.ask_driver(driver).unwrap_or_else(|call| match call.code {
             DEINITIALIZED => Answer::Exit,
-            // Success; or an error, after which nothing runs any more.
-            _ => Answer::Done,
+            // After these nothing runs any more. Whatever else the driver says, the work may still be running.
+            _ if call.ends_work() => Answer::Done,
+            _ => Answer::NotYet,
+        })
+    }
+
+    fn ask_driver(&self, driver: &Driver) -> std::result::Result<Answer, Call> {
+        if self.context_id != 0 {
+            let mut id = 0;
+            driver.context_id(self.context, &raw mut id).or_call()?;
+            if id != self.context_id {
+                // The context is gone, and its work with it.
+                return Ok(Answer::Done);
+            }
         }
+        let _entered = match driver.try_enter(self.context) {
+            // Where contexts have no ids this is how one that is gone shows.
+            Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => return Ok(Answer::Done),
+            entered => entered?,
+        };
+        let asked = driver.event_query(self.event.handle());
+        // An event that is not there went with its context.
+        if asked.code == INVALID_HANDLE { Ok(Answer::Done) } else { asked.or_call().map(|()| Answer::Done) }
     }
 
     fn let_go(self) {

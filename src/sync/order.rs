@@ -1,7 +1,7 @@
 //! The one step that everything is made of: one stream waits for another.
 
 use crate::abi::{self, cai_status};
-use crate::driver::{CUevent, Capture, Driver, Stream};
+use crate::driver::{CUcontext, CUevent, Capture, Driver, Event, Stream};
 use crate::error::{Failure, Result, fail};
 
 use super::deferred;
@@ -54,26 +54,26 @@ fn wait_live(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
 
 #[inline]
 fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
-    let context = from.context(driver)?;
-    // The event must be of the stream's context. [cuEventRecord] Where that is not the current one anyway, it
-    // stays current for all that follows.
-    let entered = driver.enter(context)?;
-    let event = driver.event(context)?;
-    from.record(driver, event.handle())?;
+    let event = record(driver, from, from.context(driver)?)?;
     to.wait(driver, event.handle(), 0)?;
-    drop(entered);
     event.keep();
     Ok(())
+}
+
+/// An event that says what was enqueued on a stream so far. It must be of the stream's context. [cuEventRecord]
+#[inline]
+pub fn record<'a>(driver: &'a Driver, stream: &Stream, context: CUcontext) -> Result<Event<'a>> {
+    let _entered = driver.enter(context)?;
+    let event = driver.event(context)?;
+    stream.record(driver, event.handle())?;
+    Ok(event)
 }
 
 /// The graph of `to` waits, at each launch, for an event that is recorded now.
 fn wait_external(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     let (_, graph) = to.graph(driver)?;
-    let context = from.context(driver)?;
-    let _entered = driver.enter(context)?;
-    let event = driver.event(context)?;
     from.check_id(driver)?;
-    from.record(driver, event.handle())?;
+    let event = record(driver, from, from.context(driver)?)?;
     // First the graph gets the event to keep, then the node that needs it.
     let event = deferred::keep_event_in(driver, graph, event)?;
     to.wait(driver, event, EXTERNAL)

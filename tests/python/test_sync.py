@@ -1,0 +1,169 @@
+"""Streams: the programs of capi-tests/sync on the simulated driver, under every schedule, with each of the
+driver's calls failing once, and with each of the calls that make order left out once."""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TESTS = ROOT / "capi-tests/sync"
+BUILT = ROOT / "target/release"
+SITE = pathlib.Path(sysconfig.get_path("purelib"))
+SCHEDULES = ["eager", "lazy", "random:7", "threads"]
+PROGRAMS = ["exchange", "produce", "capture"]
+
+
+def run(*command, check=True, timeout=120, **more):
+    environment = {**os.environ, **more.pop("env", {})}
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, env=environment, timeout=timeout, **more
+    )
+    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+class Built:
+    """The programs, and how to run them."""
+
+    def __init__(self, folder, driver):
+        self.folder = folder
+        self.driver = driver
+        self.shim = folder / "libshim.so"
+        (folder / "libcai.so.0").symlink_to(BUILT / "libcai.so")
+        run(
+            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", TESTS / "shim.c",
+            "-o", self.shim, "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl",
+        )  # fmt: skip
+
+    def program(self, name):
+        target = self.folder / name
+        if not target.exists():
+            run(
+                "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
+                "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
+                TESTS / f"{name}.c", "-o", target, "-L", BUILT, "-lcai", "-L", self.driver, "-lcuda",
+                "-lpthread", "-ldl", f"-Wl,-rpath,{self.folder}",
+            )  # fmt: skip
+        return target
+
+    def run(self, program, *words, schedule="lazy", devices=2, check=True, **env):
+        env = {"CAI_CUDA_DRIVER": str(self.shim), **env}
+        return run(
+            BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
+            self.program(program), *words, check=check, env=env,
+        )  # fmt: skip
+
+    def cases(self, program):
+        return self.run(program, "list").stdout.split()
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
+    return Built(tmp_path_factory.mktemp("sync"), driver)
+
+
+def everywhere(work, jobs):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda job: work(*job), jobs))
+
+
+def told(done):
+    return f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_cases(built, program, schedule):
+    def one(case, devices):
+        done = built.run(program, case, schedule=schedule, devices=devices, check=False)
+        assert done.returncode == 0, f"{case} on {devices}: {told(done)}"
+
+    everywhere(one, [(case, devices) for case in built.cases(program) for devices in (1, 2)])
+
+
+# --- each call of the driver fails once -----------------------------------------------------------------------
+
+# Out of memory, the process exits, no context, a bad handle, a failed kernel, a destroyed context, a capture,
+# a detached stream, something unknown, and a number that no header knows.
+CODES = [2, 4, 201, 400, 719, 709, 900, 917, 999, 12345]
+
+# A failed query says that the work is over: nothing runs after it on a real device, but here it does.
+# cuInit has a status of its own (test_driver.py).
+NOT_FAILED = {"cuEventQuery", "cuInit"}
+
+# Whoever says these says that nothing runs any more, and owners are let go, or left alone because the process
+# exits; here the work goes on.
+BELIEVED = {4, 709, 719}
+
+
+def calls_of(built, program, case):
+    """What the library calls in a case: {function: how often}."""
+    lines = built.run(program, case, "calls").stdout.splitlines()
+    words = [line.split() for line in lines if line.startswith("called ")]
+    return {name: int(count) for _, name, count in words}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_call_fails_once(built, program):
+    """The library says what failed, or does without; nothing is lost, and the next call works. The macro OK of
+    the programs checks that; the rest of each case checks that all is in order in the end."""
+
+    jobs = []
+    for case in built.cases(program):
+        for name, count in calls_of(built, program, case).items():
+            if name not in NOT_FAILED:
+                # The first call, the second, which finds what the first left, and the last.
+                codes = [code for code in CODES if code not in BELIEVED or not case.startswith("release_after")]
+                jobs += [(case, name, n, code) for n in sorted({1, 2, count}) if n <= count for code in codes]
+    assert len(jobs) > 300
+
+    def one(case, name, number, code):
+        done = built.run(program, case, check=False, SHIM=f"{name}:{number}:{code}")
+        return None if done.returncode == 0 else f"{case}, {name} {number}: {code}: {told(done)}"
+
+    wrong = [text for text in everywhere(one, jobs) if text]
+    assert not wrong, f"{len(wrong)} of {len(jobs)}\n" + "\n".join(wrong[:10])
+
+
+# --- each call that makes order is left out once ----------------------------------------------------------------
+
+ORDER = ["cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuEventSynchronize", "cuCtxRecordEvent",
+         "cuCtxWaitEvent", "cuCtxSynchronize"]  # fmt: skip
+
+# The cases in which each of them is needed. In the others some are implied by what came before.
+NEEDED = {
+    "exchange": [
+        "handles", "blocking_handles", "two_devices", "two_contexts", "legacy_producer", "legacy_consumer",
+        "legacy_of_two_devices", "legacy_producer_whose_memory_tells", "legacy_producer_with_pool_memory",
+        "per_thread_producer", "event_of_a_stream_that_nobody_knows", "events_of_a_context_that_came_back",
+    ],
+    "produce": ["join_7_9_15_into_3", "release_after_work"],
+    "capture": [
+        "both_in_one_capture", "joining_a_capture", "waiting_from_inside_a_capture", "around_a_launch",
+        "producers_in_a_capture",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_wait_is_superfluous(built, program):
+    """Leaving out any one record, wait or synchronization makes the case fail."""
+
+    jobs = []
+    for case in NEEDED[program]:
+        for name, count in calls_of(built, program, case).items():
+            if name in ORDER:
+                jobs += [(case, name, number) for number in range(1, count + 1)]
+    assert len(jobs) >= 8
+
+    def one(case, name, number):
+        done = built.run(program, case, check=False, SHIM=f"{name}:{number}:skip")
+        return None if done.returncode != 0 else (program, case, name, number)
+
+    survivors = [job for job in everywhere(one, jobs) if job is not None]
+    assert not survivors, f"{len(survivors)} of {len(jobs)}: {survivors}"
