@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 
 use super::guard::guard;
 use super::ptr::given;
-use crate::abi::{cai_array, cai_error, cai_owner, cai_status, cai_stream};
+use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
 use crate::raw;
 use crate::sync::consume::{self, Half};
@@ -29,6 +29,28 @@ unsafe fn told(
         unsafe { watch::array(what, array, consumer, access, status) };
     }
     result
+}
+
+/// The long way of begin and end.
+///
+/// # Safety
+/// As for [`consume::exchange`]; `error` is NULL or writable.
+#[inline(never)]
+unsafe fn exchange(
+    half: Half,
+    array: *const cai_array,
+    consumer_stream: cai_stream,
+    flags: u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(array, "array")?;
+        // SAFETY: not NULL; handed on.
+        let result = unsafe { consume::exchange(half, array, consumer_stream, flags) };
+        let what = if half == Half::Begin { What::Begin } else { What::End };
+        // SAFETY: handed on.
+        unsafe { told(what, array, consumer_stream, flags, result) }
+    })
 }
 
 /// Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending on the
@@ -65,13 +87,12 @@ pub unsafe extern "C" fn cai_consume_begin(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL; handed on.
-        let result = unsafe { consume::exchange(Half::Begin, array, consumer_stream, flags) };
-        // SAFETY: handed on.
-        unsafe { told(What::Begin, array, consumer_stream, flags, result) }
-    })
+    // SAFETY: handed on.
+    if unsafe { consume::is_usual(Half::Begin, array, consumer_stream, flags) } && !watch::is_watched() {
+        return CAI_OK;
+    }
+    // SAFETY: handed on.
+    unsafe { exchange(Half::Begin, array, consumer_stream, flags, error) }
 }
 
 /// After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
@@ -94,13 +115,12 @@ pub unsafe extern "C" fn cai_consume_end(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL; handed on.
-        let result = unsafe { consume::exchange(Half::End, array, consumer_stream, flags) };
-        // SAFETY: handed on.
-        unsafe { told(What::End, array, consumer_stream, flags, result) }
-    })
+    // SAFETY: handed on.
+    if unsafe { consume::is_usual(Half::End, array, consumer_stream, flags) } && !watch::is_watched() {
+        return CAI_OK;
+    }
+    // SAFETY: handed on.
+    unsafe { exchange(Half::End, array, consumer_stream, flags, error) }
 }
 
 /// Blocks the host until the work that the producer has pending on the array and its masks is done: for

@@ -24,6 +24,31 @@ pub enum Half {
     End,
 }
 
+/// Is there certainly nothing to do and nothing wrong? The short way for the usual cases: work on the array's own
+/// stream, or on an array without pending work. `false` means nothing: the long way knows all the rules.
+///
+/// # Safety
+/// As for [`exchange`], or NULL.
+#[inline(always)]
+pub unsafe fn is_usual(half: Half, array: *const cai_array, consumer: u64, flags: u32) -> bool {
+    // SAFETY: read only if not NULL; a structure begins with its size.
+    if array.is_null()
+        || unsafe { (&raw const (*array).struct_size).read() } as usize != size_of::<cai_array>()
+    {
+        return false;
+    }
+    // SAFETY: it is as long as ours.
+    let local = unsafe { &*array };
+    let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
+    let flags_fit =
+        flags & !CONSUMER == 0 && flags & ACCESS != 0 && local.flags & !abi::CAI_FLAG_READONLY == 0;
+    names_a_stream
+        && flags_fit
+        && !breaks_read_only(local, flags)
+        && local.mask.is_null()
+        && is_settled(half, local, consumer, flags)
+}
+
 /// Orders a consumer's stream and that of an array and its masks.
 ///
 /// # Safety
@@ -38,9 +63,7 @@ pub unsafe fn exchange(half: Half, array: *const cai_array, consumer: u64, flags
     }
     names_a_stream(consumer, "consumer_stream")?;
     writable(local, flags)?;
-    if !is_settled(half, local, consumer, flags) {
-        one(half, local, consumer, flags)?;
-    }
+    one(half, local, consumer, flags)?;
     if local.mask.is_null() {
         return Ok(());
     }
@@ -58,10 +81,14 @@ fn bad_flags(flags: u32, known: u32) -> Failure {
     )
 }
 
-/// A read-only array is not to be written.
+/// Is a read-only array to be written?
 #[inline]
+fn breaks_read_only(array: &cai_array, flags: u32) -> bool {
+    array.flags & abi::CAI_FLAG_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
+}
+
 fn writable(array: &cai_array, flags: u32) -> Result<()> {
-    if array.flags & abi::CAI_FLAG_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0 {
+    if breaks_read_only(array, flags) {
         return fail!(CAI_ERR_READONLY, "flags"; found "CAI_FLAG_READONLY"; expected "a writable array, for CAI_ACCESS_WRITE is asked for");
     }
     Ok(())
