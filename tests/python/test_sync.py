@@ -41,13 +41,15 @@ class Built:
 
     def program(self, name):
         target = self.folder / name
-        if not target.exists():
-            run(
-                "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
-                "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
-                TESTS / f"{name}.c", "-o", target, "-L", BUILT, "-lcai", "-L", self.driver, "-lcuda",
-                "-lpthread", "-ldl", f"-Wl,-rpath,{self.folder}",
-            )  # fmt: skip
+        return target if target.exists() else self.compile(TESTS / f"{name}.c", target)
+
+    def compile(self, source, target):
+        run(
+            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
+            "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
+            "-I", TESTS, source, "-o", target, "-L", BUILT, "-lcai", "-L", self.driver, "-lcuda",
+            "-lpthread", "-ldl", f"-Wl,-rpath,{self.folder}",
+        )  # fmt: skip
         return target
 
     def run(self, program, *words, schedule="lazy", devices=2, check=True, **env):
@@ -168,3 +170,16 @@ def test_no_wait_is_superfluous(built, program):
 
     survivors = [job for job in everywhere(one, jobs) if job is not None]
     assert not survivors, f"{len(survivors)} of {len(jobs)}: {survivors}"
+
+
+# --- many threads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_many_threads(built, schedule):
+    """32 threads over 8 streams of 2 devices. A million pairs each take a minute: `stress 32 1000000`."""
+    few = built.run("stress", 32, 50, schedule=schedule).stdout
+    many = built.run("stress", 32, 1000, schedule=schedule).stdout
+    in_use = [int(text.split()[2]) for text in (few, many)]
+    # What is left does not grow with the number of pairs.
+    assert in_use[1] < in_use[0] + 1_000_000, in_use

@@ -1,0 +1,336 @@
+"""Finding the CUDA driver, and everything that can be wrong with it: missing, a stub, old, forked, going away.
+Each case is a process of its own that uses the library through ctypes, as a stranger would."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from test_sync import BUILT, Built, built, run, told  # noqa: F401
+
+PRELUDE = """
+import ctypes as c, os, sys
+sys.path.insert(0, {folder!r})
+import cai_ctypes
+cai = cai_ctypes.declare(c.CDLL({library!r}))
+error = cai_ctypes.Error()
+READ, WRITE, NONE = 1, 2, 2**64 - 1
+cai.cai_consume_begin.argtypes = cai.cai_consume_end.argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_owner_release_after.argtypes = [c.c_void_p, c.c_uint64, c.c_void_p]
+shape = (c.c_int64 * 1)(4)
+data = c.create_string_buffer(16)
+
+def array(stream):
+    a = cai_ctypes.Array()
+    a.struct_size, a.version, a.stream = c.sizeof(a), 3, stream
+    a.data, a.ndim, a.typestr = c.addressof(data), 1, b"<i4"
+    a.shape = c.cast(shape, type(a.shape))
+    return a
+
+def begin(stream, consumer, flags=READ):
+    code = cai.cai_consume_begin(c.byref(array(stream)), consumer, flags, c.byref(error))
+    return code, (error.message.decode() if code else "")
+
+def is_loaded(name="libcuda"):
+    return name in open("/proc/self/maps").read()
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+class Driver:
+    def __init__(self):
+        self.cuda = c.CDLL("libcuda.so.1")
+        context = c.c_void_p()
+        assert self.cuda.cuInit(0) == 0
+        assert self.cuda.cuDevicePrimaryCtxRetain(c.byref(context), 0) == 0
+        assert self.cuda.cuCtxSetCurrent(context) == 0
+    def stream(self):
+        stream = c.c_void_p()
+        assert self.cuda.cuStreamCreate(c.byref(stream), 1) == 0
+        return stream.value
+"""
+
+
+def python(body, check=True, **env):
+    here = str(pathlib.Path(__file__).parent)
+    library = str(BUILT / "libcai.so")
+    text = PRELUDE.format(folder=here, library=library) + textwrap.dedent(body)
+    return run(sys.executable, "-c", text, check=check, env=env)
+
+
+@pytest.fixture(scope="session")
+def driver():
+    return run(BUILT / "cuda-sim", "libdir").stdout.strip()
+
+
+# --- not there --------------------------------------------------------------------------------------------------
+
+
+def test_no_driver(tmp_path):
+    """A status that says what was looked for; all that needs no driver works; the next call looks again."""
+    rubbish = tmp_path / "rubbish.so"
+    rubbish.write_text("not a library")
+    for path in ["/nowhere/libcuda.so.1", str(rubbish)]:
+        python(
+            """
+            for _ in range(3):
+                code, why = begin(0x1000, 0x2000)
+                assert code == 301 and os.environ["CAI_CUDA_DRIVER"] in why and "CAI_CUDA_DRIVER" in why, why
+            assert begin(NONE, 0x2000) == (0, "") and begin(0x2000, 0x2000) == (0, "")
+            a = array(0x1000)
+            assert cai.cai_array_validate(c.byref(a), 1, c.byref(error)) == 0
+            assert cai.cai_array_validate(c.byref(a), 4, c.byref(error)) == 301
+            assert cai.cai_produce(c.byref(a), None, 0, 0, 0, c.byref(error)) == 0 and a.stream == NONE
+            assert threads() == 1
+            """,
+            CAI_CUDA_DRIVER=path,
+        )
+
+
+def test_a_driver_that_comes_later(driver):
+    python(
+        f"""
+        assert begin(0x1000, 0x2000)[0] == 301
+        os.environ["CAI_CUDA_DRIVER"] = {driver + "/libcuda.so.1"!r}
+        assert begin(1, 2)[0] == 307, error.message  # found; but no context is current
+        """,
+        CAI_CUDA_DRIVER="/nowhere",
+    )
+
+
+def test_found_under_its_usual_name(driver):
+    python(
+        """
+        d = Driver()
+        one, two = d.stream(), d.stream()
+        assert begin(one, two) == (0, "")
+        """,
+        LD_LIBRARY_PATH=driver,
+    )
+
+
+@pytest.mark.parametrize(("variable", "code"), [({"CUDASIM_STUB": "1"}, 34), ({"CUDASIM_DEVICES": "0"}, 100)])
+def test_a_driver_that_does_not_start(driver, variable, code):
+    python(
+        f"""
+        for _ in range(2):
+            found, why = begin(0x1000, 0x2000)
+            assert found == 301 and error.driver_code == {code} and "[cuInit]" in why, why
+        """,
+        LD_LIBRARY_PATH=driver,
+        **variable,
+    )
+
+
+# --- nothing before it is needed --------------------------------------------------------------------------------
+
+
+def test_nothing_before_it_is_needed(driver):
+    python(
+        """
+        owner, a = c.c_void_p(), array(NONE)
+        assert cai.cai_owner_new(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
+        assert begin(NONE, 5)[0] == 0 and begin(5, 5)[0] == 0
+        assert cai.cai_array_validate(c.byref(a), 0, None) == 0
+        assert cai.cai_owner_release_after(owner, NONE, None) == 0
+        assert not is_loaded() and threads() == 1
+        d = Driver()
+        before = threads()
+        one, two = d.stream(), d.stream()
+        assert begin(one, two)[0] == 0
+        assert threads() == before
+        assert cai.cai_owner_new(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
+        assert cai.cai_owner_release_after(owner, two, None) == 0
+        assert threads() == before + 1
+        """,
+        LD_LIBRARY_PATH=driver,
+    )
+
+
+# --- old --------------------------------------------------------------------------------------------------------
+
+CASES = {
+    "exchange": ["handles", "two_devices", "legacy_of_two_devices", "legacy_producer_with_pool_memory",
+                 "readers_at_once_then_a_writer", "conservative", "host_waits", "stale_handle", "green_contexts",
+                 "events_of_a_context_that_came_back", "no_current_context"],
+    "produce": ["join_7_9_15_into_3", "release_after_work", "release_after_a_context_is_gone",
+                "pointer_attributes", "checks_of_memory", "checks_of_streams", "checks_of_pieces"],
+    "capture": ["both_in_one_capture", "waiting_from_inside_a_capture", "graph_keeps_an_owner",
+                "captures_of_other_threads_survive", "producer_alone", "consumer_alone"],
+}  # fmt: skip
+
+# What the programs themselves use cannot be taken away.
+LIBRARY_ONLY = [
+    "cuGetErrorName", "cuGetErrorString", "cuDevicePrimaryCtxRelease_v2", "cuCtxGetId", "cuCtxRecordEvent",
+    "cuCtxWaitEvent", "cuStreamGetCtx", "cuStreamGetCtx_v2", "cuStreamGetId", "cuStreamIsCapturing",
+    "cuStreamGetCaptureInfo_v2", "cuThreadExchangeStreamCaptureMode", "cuEventDestroy_v2", "cuEventQuery",
+    "cuEventSynchronize", "cuUserObjectCreate", "cuUserObjectRelease", "cuGraphRetainUserObject",
+    "cuPointerGetAttributes", "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", LIBRARY_ONLY)
+def test_old_drivers(built, missing):  # noqa: F811
+    """Without a function the library does without it, or says which one is missing: it never races or crashes."""
+    for program, cases in CASES.items():
+        for case in cases:
+            done = built.run(
+                program, case, check=False, CAI_CUDA_DRIVER="", CUDASIM_WITHOUT=missing, schedule="lazy"
+            )
+            missed = "CAI_ERR_DRIVER_FUNCTION" in done.stderr
+            # Without numbers, a stream that came back cannot be told from the one before.
+            unnoticed = missing == "cuStreamGetId" and re.search(r"CAI_OK, expected CAI_ERR_STREAM|stream_id != 0", done.stderr)
+            assert done.returncode == 0 or (done.returncode == 1 and (missed or unnoticed)), f"{case}: {told(done)}"
+
+
+# --- forked -----------------------------------------------------------------------------------------------------
+
+
+def test_after_a_fork(driver):
+    """The child is told so, whoever had started the driver; what needs no driver works there."""
+    body = """
+        d = Driver()
+        one, two = d.stream(), d.stream()
+        owner, gone = c.c_void_p(), []
+        count = c.CFUNCTYPE(None, c.c_void_p)(lambda _: gone.append(1))
+        assert cai.cai_owner_new(None, count, c.byref(owner), None) == 0
+        if {used}:
+            assert begin(one, two)[0] == 0
+        child = os.fork()
+        if child == 0:
+            code, why = begin(one, two)
+            assert code == 303 and "fork" in why, (code, why)
+            assert begin(NONE, two)[0] == 0 and begin(two, two)[0] == 0
+            assert cai.cai_owner_release_after(owner, two, c.byref(error)) == 303 and gone == []
+            cai.cai_owner_release.argtypes = [c.c_void_p]
+            cai.cai_owner_release(owner)
+            assert gone == [1]
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert begin(one, two)[0] == 0 and gone == []
+    """
+    for used in (True, False):
+        python(body.format(used=used), LD_LIBRARY_PATH=driver)
+
+
+def test_a_fork_before_the_driver(driver):
+    python(
+        """
+        assert begin(NONE, 5)[0] == 0
+        child = os.fork()
+        d = Driver()
+        one, two = d.stream(), d.stream()
+        assert begin(one, two) == (0, "")
+        if child == 0:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        """,
+        LD_LIBRARY_PATH=driver,
+    )
+
+
+# --- going away -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
+def test_exit_while_owners_wait(built, schedule):  # noqa: F811
+    for _ in range(5):
+        done = built.run("produce", "still_pending_at_exit", schedule=schedule, check=False)
+        assert done.returncode == 0, told(done)
+
+
+def test_late_calls(built, tmp_path):  # noqa: F811
+    """Calls from handlers that run after the driver's own: a status, no crash."""
+    source = tmp_path / "late.c"
+    source.write_text(
+        """
+        #include "sync_test.h"
+        static CUstream one, two;
+        static cai_array array;
+        static cai_owner *owner;
+        static void late(void) {
+            cai_status status = cai_consume_begin(&array, as_value(two), CAI_ACCESS_READ, NULL);
+            if (status != CAI_ERR_DRIVER_EXIT) _exit(3);
+            status = cai_owner_release_after(owner, as_value(two), NULL);
+            if (status != CAI_ERR_DRIVER_EXIT) _exit(4);
+            cai_owner_release(owner);
+            puts("late");
+        }
+        int main(void) {
+            atexit(late); /* registered first, so it runs last */
+            set_up();
+            one = new_stream();
+            two = new_stream();
+            array = array_of(new_buffer(), as_value(one));
+            if (cai_consume_begin(&array, as_value(two), CAI_ACCESS_READ, NULL) != CAI_OK) return 1;
+            if (cai_owner_new(NULL, NULL, &owner, NULL) != CAI_OK) return 1;
+            return 0;
+        }
+        """
+    )
+    program = built.compile(source, tmp_path / "late")
+    done = run(program, env={"LD_LIBRARY_PATH": built.driver}, check=False)
+    assert (done.returncode, done.stdout) == (0, "late\n"), told(done)
+
+
+# --- what users override ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "ignored", "policy"),
+    [("", False, 0), ("1", False, 0), ("ignore", True, 16), ("0", True, 48), ("export-none", False, 32),
+     ("ignore, conservative", True, 80)],
+)  # fmt: skip
+def test_environment(driver, text, ignored, policy):
+    python(
+        f"""
+        d = Driver()
+        found = c.c_uint32()
+        assert cai.cai_get_sync(c.byref(found), None) == 0 and found.value == {policy}
+        one, two = d.stream(), d.stream()
+        assert begin(one, two) == (0, "")
+        assert begin(0x10 if {ignored} else one, two) == (0, "")  # a handle that nobody must touch
+        streams, a = (c.c_uint64 * 1)(one), array(0)
+        assert cai.cai_produce(c.byref(a), streams, 1, one, 0, None) == 0
+        assert a.stream == (NONE if {policy} & 32 else one)
+        assert cai.cai_set_sync(0, None) == 0
+        assert cai.cai_get_sync(c.byref(found), None) == 0 and found.value == 0
+        """,
+        LD_LIBRARY_PATH=driver,
+        CAI_SYNC=text,
+    )
+
+
+def test_environment_with_a_typing_error(driver):
+    python(
+        """
+        d = Driver()
+        code, why = begin(d.stream(), d.stream())
+        assert code == 603 and '"ingore"' in why and "ignore" in why, why
+        assert begin(NONE, 5)[0] == 0
+        assert cai.cai_set_sync(0, None) == 0
+        assert begin(d.stream(), d.stream())[0] == 0
+        """,
+        LD_LIBRARY_PATH=driver,
+        CAI_SYNC="ingore",
+    )
+
+
+def test_messages_name_the_call(driver):
+    """Driver errors read `[call][NAME] text`, and carry the driver's number."""
+    python(
+        """
+        d = Driver()
+        one, two = d.stream(), d.stream()
+        code, why = begin(one, two)
+        assert code == 310 and error.driver_code == 400 and error.field == b"driver"
+        assert "[cuEventRecord][CUDA_ERROR_INVALID_HANDLE]" in why, why
+        assert begin(one, two)[0] == 0
+        """,
+        LD_LIBRARY_PATH=driver,
+        CUDASIM_FAIL="cuEventRecord:1=400",
+    )
