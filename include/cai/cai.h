@@ -408,34 +408,6 @@ struct cai_array;
  */
 #define CAI_CAPTURE_EXTERNAL 512
 
-#define SUCCESS 0
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-/**
- * Which function is missing, by a code that no driver answers.
- */
-#define MISSING INT32_MIN
-
-/**
- * `CUDASIM_MAX_NDIM`.
- */
-#define MAX_NDIM 8
-
-
-
 /**
  * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
  * that its header does not know yet: every non-zero value is a failure.
@@ -2151,9 +2123,9 @@ static inline void cai_inline_release(cai_array *array) {
 static inline cai_stream cai_inline_stream(const void *cuda_stream) {
     if (cuda_stream != NULL) {
 #ifdef __cplusplus
-        return static_cast<cai_stream>(reinterpret_cast<uintptr_t>(cuda_stream));
+        return static_cast<cai_stream>(reinterpret_cast<size_t>(cuda_stream));
 #else
-        return (cai_stream)(uintptr_t)cuda_stream;
+        return (cai_stream)(size_t)cuda_stream;
 #endif
     }
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)

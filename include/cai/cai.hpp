@@ -3,7 +3,8 @@
 //   cai::array     owns a reference to an array; moves, and shares when told to
 //   cai::view      an array's elements with a checked type and number of dimensions
 //   cai::owner     owns a reference to an owner; cai::make_owner keeps any C++ object alive
-//   cai::error     what a failing function throws: the cai_error, as an exception
+//   cai::consumer  begins on construction, ends on destruction: the consumer's stream and the producer's in
+//   order cai::error     what a failing function throws: the cai_error, as an exception
 //
 // Nothing here allocates but make_owner and array::make. No exception crosses into C: callbacks are
 // noexcept. Objects follow the rules of standard containers: several threads may read one, each thread
@@ -23,6 +24,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 
@@ -264,6 +266,31 @@ class array {
         return answer;
     }
 
+    // Before it is handed out: joins the streams that work is pending on into the exported one. With none,
+    // nothing is pending.
+    void produce(std::initializer_list<cai_stream> streams, cai_stream export_stream = 0,
+                 std::uint32_t flags = 0) {
+        detail::call(cai_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
+    }
+    // Keeps something else alive as well, until after the data is let go: the stream it is exported with.
+    template <class T> void keep(T object) {
+        static_assert(std::is_nothrow_destructible_v<T>, "the last release has nobody to throw to");
+        auto *kept = new T(std::move(object));
+        cai_error why;
+        const cai_status status = cai_array_keep(
+            &raw_, kept, [](void *context) noexcept { delete static_cast<T *>(context); }, &why);
+        if (status != CAI_OK) {
+            delete kept;
+            throw error(why);
+        }
+    }
+    // Blocks until the producer's pending work is done.
+    void synchronize(std::uint32_t flags = CAI_ACCESS_READ) const {
+        detail::call(cai_synchronize, &raw_, flags);
+    }
+    // Gives up the reference once the work enqueued on `stream` so far is done, without blocking.
+    void release_after(cai_stream stream) { detail::call(cai_array_release_after, &raw_, stream); }
+
   private:
     template <class T> T ask(cai_status (*function)(const cai_array *, T *, cai_error *)) const {
         T answer{};
@@ -272,6 +299,46 @@ class array {
     }
 
     cai_array raw_;
+};
+
+// A CUstream or cudaStream_t; 0 is the default stream that the compiler's options choose.
+inline cai_stream stream_of(const void *cuda_stream) noexcept { return cai_inline_stream(cuda_stream); }
+
+// A consumer's work on an array: construct it, enqueue the work on `stream`, call end() or let it go out of
+// scope.
+//
+//   {
+//       cai::consumer work(array.get(), cai::stream_of(stream));
+//       kernel<<<blocks, threads, 0, stream>>>(...);
+//   }
+//
+// The array must outlive it.
+class consumer {
+  public:
+    explicit consumer(const cai_array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
+        : array_(&array), stream_(stream), flags_(flags) {
+        detail::call(cai_consume_begin, array_, stream_, flags_);
+    }
+    consumer(consumer &&other) noexcept
+        : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_), flags_(other.flags_) {}
+    consumer &operator=(consumer &&) = delete;
+    // Cannot throw: where holding back the producer fails here, nobody hears of it. Call end() to hear.
+    ~consumer() {
+        if (array_ != nullptr) {
+            (void)cai_consume_end(array_, stream_, flags_, nullptr);
+        }
+    }
+    // Makes the producer's stream wait for the work. Throws error; then synchronize `stream` before going on.
+    void end() {
+        if (const cai_array *array = std::exchange(array_, nullptr)) {
+            detail::call(cai_consume_end, array, stream_, flags_);
+        }
+    }
+
+  private:
+    const cai_array *array_;
+    cai_stream stream_;
+    std::uint32_t flags_;
 };
 
 // Which elements a C++ type is: specialize it for your own, with static constexpr members `kind` (a character

@@ -20,17 +20,17 @@ pub struct Call {
     pub code: i32,
 }
 
-pub const SUCCESS: i32 = 0;
-pub const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
-pub const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
-pub const DEINITIALIZED: i32 = CUresult::CUDA_ERROR_DEINITIALIZED as i32;
-pub const INVALID_CONTEXT: i32 = CUresult::CUDA_ERROR_INVALID_CONTEXT as i32;
-pub const INVALID_HANDLE: i32 = CUresult::CUDA_ERROR_INVALID_HANDLE as i32;
-pub const NOT_FOUND: i32 = CUresult::CUDA_ERROR_NOT_FOUND as i32;
-pub const NOT_SUPPORTED: i32 = CUresult::CUDA_ERROR_NOT_SUPPORTED as i32;
+pub(crate) const SUCCESS: i32 = 0;
+pub(crate) const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
+pub(crate) const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
+pub(crate) const DEINITIALIZED: i32 = CUresult::CUDA_ERROR_DEINITIALIZED as i32;
+pub(crate) const INVALID_CONTEXT: i32 = CUresult::CUDA_ERROR_INVALID_CONTEXT as i32;
+pub(crate) const INVALID_HANDLE: i32 = CUresult::CUDA_ERROR_INVALID_HANDLE as i32;
+pub(crate) const NOT_FOUND: i32 = CUresult::CUDA_ERROR_NOT_FOUND as i32;
+pub(crate) const NOT_SUPPORTED: i32 = CUresult::CUDA_ERROR_NOT_SUPPORTED as i32;
 const CONTEXT_IS_DESTROYED: i32 = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED as i32;
-pub const CAPTURE_INVALIDATED: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32;
-pub const CAPTURE_IMPLICIT: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as i32;
+pub(crate) const CAPTURE_INVALIDATED: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32;
+pub(crate) const CAPTURE_IMPLICIT: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as i32;
 const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
 /// Since CUDA 12.5; the enum of older headers lacks it.
 const STREAM_DETACHED: i32 = 917;

@@ -18,7 +18,7 @@ use libloading::Library;
 use super::result::Call;
 
 /// Which function is missing, by a code that no driver answers.
-pub const MISSING: i32 = i32::MIN;
+pub(super) const MISSING: i32 = i32::MIN;
 
 macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {

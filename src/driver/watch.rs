@@ -29,7 +29,7 @@ pub struct Bytes {
 }
 
 /// `CUDASIM_MAX_NDIM`.
-pub const MAX_NDIM: usize = 8;
+pub(crate) const MAX_NDIM: usize = 8;
 
 /// `cudasim_cai_note` of `cudasim.h`.
 #[repr(C)]

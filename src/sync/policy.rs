@@ -7,7 +7,7 @@ use crate::abi;
 use crate::error::{Result, fail};
 
 /// The bits that can be set for the whole process.
-pub const BITS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE | abi::CAI_SYNC_CONSERVATIVE;
+pub(super) const BITS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE | abi::CAI_SYNC_CONSERVATIVE;
 
 const VARIABLE: &str = "CAI_SYNC";
 

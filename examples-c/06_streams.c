@@ -1,0 +1,140 @@
+/*
+ * A producer and a consumer with streams of their own, in order without blocking anybody.
+ *
+ *     cc 06_streams.c $(pkg-config --cflags --libs cai) -lcuda && ./a.out
+ *     cuda-sim run ./a.out            on a machine without a GPU
+ *
+ * With the argument `forget` the consumer leaves out one call. On a GPU the sum may then be wrong, or right
+ * by luck; the simulator says what is missing, every time.
+ */
+#include <cai/cai.h>
+#include <cuda.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COUNT = 1024 * 1024 };
+
+static int failed(CUresult result, const char *call) {
+    if (result != CUDA_SUCCESS) {
+        printf("%s: %d\n", call, (int)result);
+    }
+    return result != CUDA_SUCCESS;
+}
+#define TRY(call)                    \
+    do {                             \
+        if (failed((call), #call)) { \
+            return 1;                \
+        }                            \
+    } while (0)
+
+/* --- the producer: a library that computes on a stream of its own and hands out what it computed ----------
+ */
+
+typedef struct {
+    CUdeviceptr memory;
+    CUstream stream;
+    int64_t shape[1];
+} buffer;
+
+static void destroy(void *context) {
+    buffer *it = (buffer *)context;
+    cuMemFreeAsync(it->memory, it->stream); /* after everything that consumers made this stream wait for */
+    cuStreamSynchronize(it->stream);
+    cuStreamDestroy(it->stream);
+    puts("producer: buffer and stream are gone");
+}
+
+static void compute(buffer *it, unsigned char value) {
+    cuMemsetD8Async(it->memory, value, COUNT, it->stream); /* stands for kernels; returns at once */
+}
+
+static cai_status hand_out(buffer *it, cai_array *out, cai_error *why) {
+    const cai_stream work = cai_inline_stream(it->stream);
+    const cai_array init = CAI_ARRAY_INIT;
+    cai_status status;
+    *out = init;
+    out->data = (void *)(uintptr_t)it->memory;
+    out->shape = it->shape;
+    out->ndim = 1;
+    memcpy(out->typestr, "|u1", 4);
+    out->device.type = CAI_DEVICE_CUDA;
+    status = cai_produce(out, &work, 1, work, 0, why);
+    /* The owner keeps the buffer alive, and the stream with it. */
+    return status == CAI_OK ? cai_owner_new(it, destroy, &out->owner, why) : status;
+}
+
+/* --- the consumer: another library, with a stream of its own -----------------------------------------------
+ */
+
+static cai_status read_all(const cai_array *array, CUdeviceptr into, CUstream stream, int forget,
+                           cai_error *why) {
+    const cai_stream mine = cai_inline_stream(stream);
+    cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_DEVICE, why);
+    if (status == CAI_OK && !forget) {
+        status = cai_consume_begin(array, mine, CAI_ACCESS_READ, why); /* mine waits for the producer's */
+    }
+    if (status == CAI_OK) {
+        cuMemcpyDtoDAsync(into, (CUdeviceptr)(uintptr_t)array->data, COUNT, stream); /* stands for a kernel */
+        status = cai_consume_end(array, mine, CAI_ACCESS_READ, why); /* the producer's waits for mine */
+    }
+    return status;
+}
+
+/* --- the user of both
+ * --------------------------------------------------------------------------------------- */
+
+static unsigned long sum_of(CUdeviceptr memory) {
+    static unsigned char host[COUNT];
+    unsigned long sum = 0;
+    size_t i;
+    if (failed(cuMemcpyDtoH(host, memory, COUNT), "cuMemcpyDtoH")) {
+        return 0;
+    }
+    for (i = 0; i < COUNT; i++) {
+        sum += host[i];
+    }
+    return sum;
+}
+
+int main(int count, char **words) {
+    const int forget = count > 1 && strcmp(words[1], "forget") == 0;
+    static buffer produced;
+    CUdevice device;
+    CUcontext context;
+    CUstream consumers;
+    CUdeviceptr seen;
+    cai_array array;
+    cai_error why;
+    cai_driver_info driver;
+    if (cai_driver_find(&driver, &why) != CAI_OK) {
+        puts(why.message);
+        return 1;
+    }
+    printf("driver: %s, CUDA %d.%d%s\n", driver.path, driver.version / 1000, driver.version % 1000 / 10,
+           driver.simulated ? ", simulated" : "");
+    TRY(cuInit(0));
+    TRY(cuDeviceGet(&device, 0));
+    TRY(cuDevicePrimaryCtxRetain(&context, device));
+    TRY(cuCtxSetCurrent(context));
+    TRY(cuStreamCreate(&produced.stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamCreate(&consumers, CU_STREAM_NON_BLOCKING));
+    TRY(cuMemAlloc(&seen, COUNT));
+    TRY(cuMemAllocAsync(&produced.memory, COUNT, produced.stream));
+    produced.shape[0] = COUNT;
+
+    compute(&produced, 3);
+    if (hand_out(&produced, &array, &why) != CAI_OK ||
+        read_all(&array, seen, consumers, forget, &why) != CAI_OK) {
+        puts(why.message);
+        return 1;
+    }
+    compute(&produced, 9); /* at once: the consumer's copy has not even begun */
+    TRY(cuStreamSynchronize(consumers));
+    printf("consumer: the sum is %lu, expected %lu\n", sum_of(seen), 3ul * COUNT);
+    cai_array_release(&array);
+    TRY(cuMemFree(seen));
+    TRY(cuStreamDestroy(consumers));
+    return 0;
+}

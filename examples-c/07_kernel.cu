@@ -1,0 +1,107 @@
+// A kernel of your own on an array of somebody else's: one source for a GPU and for machines without one.
+//
+//     nvcc -std=c++17 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && ./a.out
+//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && cuda-sim run ./a.out
+//
+// What differs is in `scale` alone: a kernel for nvcc; for other compilers a host function with the bytes
+// that it reads and writes, so that the race checker knows them.
+#include <cai/cai.hpp>
+#include <cuda.h>
+
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#ifdef __CUDACC__
+
+__global__ void scale_kernel(float *data, std::int64_t count, std::int64_t stride, float factor) {
+    const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+    if (i < count) {
+        *reinterpret_cast<float *>(reinterpret_cast<char *>(data) + i * stride) *= factor;
+    }
+}
+
+static void scale(cai::view<float, 1> x, float factor, CUstream stream) {
+    const auto blocks = static_cast<unsigned>((x.extent(0) + 255) / 256);
+    scale_kernel<<<blocks, 256, 0, stream>>>(x.data(), x.extent(0), x.stride_bytes(0), factor);
+}
+
+#else
+
+#include <cudasim.h>
+
+struct scale_arguments {
+    float *data;
+    std::int64_t count, stride;
+    float factor;
+};
+
+static void scale_function(void *arguments) {
+    const auto &a = *static_cast<scale_arguments *>(arguments);
+    for (std::int64_t i = 0; i < a.count; ++i) {
+        *reinterpret_cast<float *>(reinterpret_cast<char *>(a.data) + i * a.stride) *= a.factor;
+    }
+}
+
+static void scale(cai::view<float, 1> x, float factor, CUstream stream) {
+    const scale_arguments arguments = {x.data(), x.extent(0), x.stride_bytes(0), factor};
+    cudasim_access access = {};
+    access.address = reinterpret_cast<std::uintptr_t>(x.data());
+    access.nbytes = sizeof(float);
+    access.mode = CUDASIM_READ | CUDASIM_WRITE;
+    access.ndim = 1;
+    access.count[0] = x.extent(0);
+    access.stride[0] = x.stride_bytes(0);
+    cudasim_launch(stream, "scale", scale_function, &arguments, sizeof arguments, &access, 1);
+}
+
+#endif
+
+// The library that adopts cai: takes any array, orders, launches, orders back.
+static void scale_in_place(const cai_array &array, float factor, CUstream stream) {
+    cai::consumer work(array, cai::stream_of(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
+    scale(cai::view<float, 1>(array), factor, stream);
+    work.end();
+}
+
+int main() try {
+    CUdevice device;
+    CUcontext context;
+    CUstream producer, consumer;
+    CUdeviceptr memory;
+    if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
+        cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
+        cuCtxSetCurrent(context) != CUDA_SUCCESS ||
+        cuStreamCreate(&producer, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+        cuStreamCreate(&consumer, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+        cuMemAlloc(&memory, 1000 * sizeof(float)) != CUDA_SUCCESS) {
+        std::puts("no device");
+        return 1;
+    }
+    // Every second element of 1000, from the last to the first.
+    std::vector<float> host(1000, 1.0f);
+    const std::int64_t shape[1] = {500}, strides[1] = {-2 * static_cast<std::int64_t>(sizeof(float))};
+    cai_array description = CAI_ARRAY_INIT;
+    description.data = reinterpret_cast<float *>(memory) + 999;
+    description.shape = shape;
+    description.strides = strides;
+    description.ndim = 1;
+    std::strcpy(description.typestr, "<f4");
+    description.stream = CAI_STREAM_NONE;
+    description.device.type = CAI_DEVICE_CUDA;
+    cai::array array =
+        cai::array::make(description, cai::make_owner(0)); // this program frees the memory itself
+
+    cuMemcpyHtoDAsync(memory, host.data(), host.size() * sizeof(float), producer);
+    array.produce({cai::stream_of(producer)}, cai::stream_of(producer));
+    scale_in_place(array.get(), 3.0f, consumer);
+    // Back on the producer's stream, which waits for the kernel.
+    cuMemcpyDtoHAsync(host.data(), memory, host.size() * sizeof(float), producer);
+    cuStreamSynchronize(producer);
+    std::printf("%g %g %g\n", host[0], host[1], host[999]);
+    cuMemFree(memory);
+    return 0;
+} catch (const cai::error &why) {
+    std::puts(why.what());
+    return 1;
+}
