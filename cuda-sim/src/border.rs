@@ -40,7 +40,11 @@ pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, 
     if INSIDE.get() {
         return Code::NOT_PERMITTED.0;
     }
+    #[cfg(watching)]
+    crate::watch::look_around();
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
+    #[cfg(watching)]
+    crate::watch::adopt_context(&mut sim);
     sim.touched += 1;
     if let Err(code) = inject(&mut sim, symbol) {
         return code.0;
@@ -117,6 +121,10 @@ pub fn put<T>(to: *mut T, value: T) -> Result {
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
+    if crate::WATCHING {
+        // The real driver wrote its result.
+        return Ok(());
+    }
     // SAFETY: the caller passes room for one value, as cuda.h says of every output.
     unsafe { to.write_unaligned(value) };
     Ok(())
@@ -177,6 +185,7 @@ pub fn put_text(to: *mut std::ffi::c_char, room: i32, text: &str) -> Result {
 
 /// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0 is the
 /// default stream has a twin for which that is the per-thread one: `fn name / twin(arguments) |sim, default|`.
+#[cfg(not(watching))]
 macro_rules! api {
     () => {};
     ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
@@ -201,4 +210,7 @@ macro_rules! api {
         crate::border::api! { $($rest)* }
     };
 }
+#[cfg(not(watching))]
 pub(crate) use api;
+#[cfg(watching)]
+pub(crate) use crate::watch::api;

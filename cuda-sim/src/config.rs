@@ -69,7 +69,12 @@ impl Config {
     /// Reads the environment. What cannot be understood is said on stderr and left at its default: a typing
     /// error must not look like a passing test.
     pub fn from_environment() -> Config {
-        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // Beside a real driver, which may be another simulated one, with variables of its own.
+        let variable = |name: &str| match name.strip_prefix("CUDASIM_") {
+            Some(rest) if crate::WATCHING => format!("CUDASIM_SHADOW_{rest}"),
+            _ => name.to_owned(),
+        };
+        let get = |name: &str| std::env::var(variable(name)).ok().filter(|value| !value.is_empty());
         let bad = not_understood;
         let flag = |name: &str| get(name).is_some_and(|value| value != "0");
         let number = |name: &str, default: u64| match get(name) {

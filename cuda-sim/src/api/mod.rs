@@ -2,16 +2,16 @@
 //! rooms behind it, and writes its results.
 
 pub mod annotations;
-mod contexts;
-mod copies;
+pub mod contexts;
+pub mod copies;
 mod devices;
-mod events;
-mod graphs;
+pub mod events;
+pub mod graphs;
 pub mod init;
 mod ipc;
-mod memory;
-mod modules;
-mod pools;
-mod streams;
+pub mod memory;
+pub mod modules;
+pub mod pools;
+pub mod streams;
 mod stubs;
 mod vmm;

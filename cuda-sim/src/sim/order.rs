@@ -37,7 +37,7 @@ impl Sim {
         }
     }
 
-    pub(super) fn this_thread_learns(&mut self, clock: Option<&Clock>) {
+    pub fn this_thread_learns(&mut self, clock: Option<&Clock>) {
         let host = self.host_actor();
         if let (Some(clock), Some(checker)) = (clock, &mut self.checker) {
             checker.learn(host, clock);
