@@ -92,14 +92,20 @@ pub fn say(text: &str) {
 
 static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
+/// A call of a function that is not simulated, or could not be followed. How often it was called so far.
+pub fn count_missing(symbol: &'static str) -> u64 {
+    let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let count = calls.entry(symbol).or_insert(0);
+    *count += 1;
+    *count
+}
+
 /// A function of the driver that is not simulated was called.
 pub fn missing(symbol: &'static str) -> i32 {
     if EXITED.load(Ordering::Acquire) {
         return Code::DEINITIALIZED.0;
     }
-    let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    *calls.entry(symbol).or_insert(0) += 1;
-    if calls[symbol] == 1 {
+    if count_missing(symbol) == 1 {
         if let Ok(path) = std::env::var("CUDASIM_MISSING_LOG") {
             use std::io::Write;
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
@@ -210,7 +216,7 @@ macro_rules! api {
         crate::border::api! { $($rest)* }
     };
 }
-#[cfg(not(watching))]
-pub(crate) use api;
 #[cfg(watching)]
 pub(crate) use crate::watch::api;
+#[cfg(not(watching))]
+pub(crate) use api;

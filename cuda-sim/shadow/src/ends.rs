@@ -39,13 +39,12 @@ fn at(address: u64) -> (u64, u64) {
 
 /// Where the device has host memory.
 fn of_host(address: u64) -> (u64, u64) {
-    at(crate::sim::lock()
-        .and_then(|sim| sim.memory.find(address).map(|found| found.base))
-        .unwrap_or(address))
+    at(crate::sim::lock().and_then(|sim| sim.memory.find(address).map(|found| found.base)).unwrap_or(address))
 }
 
 fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
-    let bases: Vec<u64> = sim.memory.allocations.range(address..address + size).map(|(base, _)| *base).collect();
+    let bases: Vec<u64> =
+        sim.memory.allocations.range(address..address + size).map(|(base, _)| *base).collect();
     bases.into_iter().try_for_each(|base| memory::end(sim, base, "cuMemUnmap"))
 }
 

@@ -13,7 +13,8 @@ use crate::work::Work;
 /// A graph was changed, and nobody knows which: nodes of captures have handles that are not known here.
 pub fn forget_all() {
     if let Some(mut sim) = crate::sim::lock() {
-        let graphs: Vec<u64> = sim.graphs.iter().filter(|(_, graph)| !graph.child).map(|(handle, _)| handle).collect();
+        let graphs: Vec<u64> =
+            sim.graphs.iter().filter(|(_, graph)| !graph.child).map(|(handle, _)| handle).collect();
         let capturing: Vec<u64> = sim.captures.values().map(|capture| capture.graph).collect();
         for graph in graphs.into_iter().filter(|graph| !capturing.contains(graph)) {
             destroy_graph(&mut sim, graph);
@@ -96,18 +97,17 @@ watched! {
     fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |real, default| {
         // Functions of the program may run before the call is back: they have to be told first.
         let mut told = false;
-        tell("cuStreamIsCapturing", default, 0, |sim, default| {
-            let core = sim.stream(stream, default)?;
-            let host = sim.execs.get(exec).is_some_and(|exec| exec.calls_the_host());
-            if host && sim.core_mut(core).lane.is_none() {
-                told = true;
-                launch(sim, exec, core)?;
+        tell("cuGraphLaunch", default, 0, |sim, default| {
+            if !sim.execs.get(exec).is_some_and(|exec| exec.calls_the_host()) {
+                return Ok(());
             }
-            Ok(())
+            let core = sim.stream(stream, default)?;
+            told = sim.core_mut(core).lane.is_none();
+            if told { launch(sim, exec, core) } else { Ok(()) }
         });
         let result = outside(|| real(exec, stream));
         if result == 0 && !told {
-            tell("cuStreamIsCapturing", default, 0, |sim, default| launched(sim, exec, stream, default));
+            tell("cuGraphLaunch", default, 0, |sim, default| launched(sim, exec, stream, default));
         }
         result
     }

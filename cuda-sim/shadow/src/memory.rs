@@ -52,7 +52,15 @@ fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i
 }
 
 /// Copies of one batch are not ordered among themselves, which the driver allows to overlap in no way.
-fn batch(sim: &mut Locked, default: u64, stream: u64, to: *const u64, from: *const u64, sizes: *const usize, count: usize) -> Result {
+fn batch(
+    sim: &mut Locked,
+    default: u64,
+    stream: u64,
+    to: *const u64,
+    from: *const u64,
+    sizes: *const usize,
+    count: usize,
+) -> Result {
     let core = sim.stream(stream, default)?;
     let (to, from, sizes) = (slice(to, count)?, slice(from, count)?, slice(sizes, count)?);
     let reads = from.iter().zip(sizes).map(|(from, size)| Access::range(*from, *size as u64, READ));

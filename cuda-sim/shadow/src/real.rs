@@ -21,28 +21,20 @@ extern "C" fn not_found() -> i32 {
 pub static SLOTS: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(not_found as extern "C" fn() -> i32 as *mut c_void) }; NAMES.len()];
 
-/// Where distributions and containers put it.
-pub const PLACES: [&CStr; 5] = [
-    c"/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    c"/usr/lib/aarch64-linux-gnu/libcuda.so.1",
-    c"/usr/lib64/libcuda.so.1",
-    c"/usr/lib/libcuda.so.1",
-    c"/usr/lib/wsl/lib/libcuda.so.1",
-];
-
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = load;
 
 extern "C" fn load() {
     let named = std::env::var("CUDASIM_REAL").ok().filter(|path| !path.is_empty());
-    let named = named.and_then(|path| CString::new(path).ok());
-    let places: Vec<&CStr> = named.as_ref().map_or(PLACES.to_vec(), |path| vec![path]);
-    // SAFETY: loads a library as the program would have done without this one.
-    let open = |path: &&CStr| unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let places = named.as_deref().map_or(crate::config::REAL_DRIVERS.to_vec(), |path| vec![path]);
+    let open = |path: &&str| {
+        let path = CString::new(*path).unwrap_or_default();
+        // SAFETY: loads a library as the program would have done without this one.
+        unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+    };
     let Some(driver) = places.iter().map(open).find(|driver| !driver.is_null()) else {
-        let tried: Vec<_> = places.iter().map(|path| path.to_string_lossy()).collect();
-        return say(&format!("cuda-sim: no real driver: tried {} (CUDASIM_REAL)\n", tried.join(", ")));
+        return say(&format!("cuda-sim: no real driver: tried {} (CUDASIM_REAL)\n", places.join(", ")));
     };
     let find = |name: &CStr| {
         // SAFETY: asks a loaded library.

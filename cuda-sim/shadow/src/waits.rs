@@ -28,6 +28,10 @@ fn wait(
 }
 
 fn of_stream(sim: &mut Locked, stream: u64, default: u64) -> Result<Vec<Clock>> {
+    if stream > 2 && sim.streams.get(stream).is_none() {
+        // Nothing was enqueued there yet, if it is one.
+        return Ok(Vec::new());
+    }
     let core = sim.stream(stream, default)?;
     if sim.core_mut(core).lane.is_some() {
         return Ok(Vec::new());

@@ -50,6 +50,7 @@ pub struct Api {
     /// Kept free: what a later version may have here.
     reserved: usize,
     accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
+    simulated: extern "C" fn() -> i32,
 }
 
 const VERSION: u32 = 3;
@@ -73,6 +74,7 @@ static API: Api = Api {
     fail_kernel,
     reserved: 0,
     accesses,
+    simulated,
 };
 
 /// The one symbol that cudasim.h looks for. NULL for a version that this simulator does not know.
@@ -306,6 +308,14 @@ extern "C" fn take_report(out: *mut u8, room: usize) -> usize {
         }
     }
     count
+}
+
+/// Whether functions of the host stand for kernels, as they do not on a real device.
+extern "C" fn simulated() -> i32 {
+    #[cfg(watching)]
+    return i32::from(crate::watch::real::simulated().is_some());
+    #[cfg(not(watching))]
+    1
 }
 
 extern "C" fn fail_kernel(code: i32) {

@@ -125,7 +125,13 @@ fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
     Ok(sim.memory.host_address(address))
 }
 
-pub fn write_value(sim: &mut Locked, core: crate::work::CoreRef, address: u64, value: u64, wide: bool) -> Result {
+pub fn write_value(
+    sim: &mut Locked,
+    core: crate::work::CoreRef,
+    address: u64,
+    value: u64,
+    wide: bool,
+) -> Result {
     let host = value_address(sim, address, wide)?;
     let access = Access::range(address, if wide { 8 } else { 4 }, WRITE);
     let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
