@@ -5,10 +5,11 @@ import concurrent.futures
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from test_cuda_sim import BUILT, HEADERS, SIM, compile_program, driver, list_cases, run  # noqa: F401
+from test_cuda_sim import BUILT, HEADERS, KERNELS, NULLS, RUNTIME, SIM, compile_program, driver, list_cases, run, sim  # noqa: F401
 
 SCHEDULES = ["lazy", "threads"]
 
@@ -104,6 +105,82 @@ def test_declared_accesses(small, program, tmp_path):
     # Warnings leave the exit code to the program.
     assert shadow(small, "--races=warn", "--", program, "racy_kernels", check=False).returncode == 0
     assert "race" not in shadow(small, "--races=off", "--", program, "racy_kernels").stderr
+
+
+DECLARED = r"""
+#include <cuda.h>
+#include <cudasim.h>
+#include <string.h>
+#define OK(call) do { if (call) return 3; } while (0)
+static void add_one(const cudasim_grid *grid, void **args) { (void)grid; ++**(volatile int **)args[0]; }
+static const size_t sizes[] = {8};
+static const cudasim_kernel kernels[] = {{"add_one", add_one, NULL, 1, sizes}};
+int main(int argc, char **argv) {
+    const int capture = argc > 1 && strcmp(argv[1], "capture") == 0, order = argc > 2;
+    CUcontext context; CUmodule module; CUfunction f; CUstream a, b; CUevent e; CUdeviceptr p;
+    cudasim_register(kernels, 1);
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuModuleLoadData(&module, "any image")); OK(cuModuleGetFunction(&f, module, "add_one"));
+    OK(cuStreamCreate(&a, 1)); OK(cuStreamCreate(&b, 1)); OK(cuEventCreate(&e, 2)); OK(cuMemAlloc(&p, 4));
+    const cudasim_access access = {.address = p, .nbytes = 4, .mode = CUDASIM_READ | CUDASIM_WRITE};
+    void *args[] = {&p};
+    OK(cuMemsetD32Async(p, 0, 1, a));
+    if (capture) OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    cudasim_accesses(a, "first", &access, 1);
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, a, args, NULL));
+    if (capture) {
+        CUgraph graph; CUgraphExec exec;
+        OK(cuStreamEndCapture(a, &graph)); OK(cuGraphInstantiate(&exec, graph, 0)); OK(cuGraphLaunch(exec, a));
+    }
+    OK(cuEventRecord(e, a));
+    if (order) OK(cuStreamWaitEvent(b, e, 0));
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, b, args, NULL));
+    cudasim_accesses(b, "second", &access, 1);
+    OK(cuCtxSynchronize()); OK(cuMemFree(p));
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["direct", "capture"])
+@pytest.mark.parametrize("where", ["simulated", "watched"])
+def test_accesses_of_a_launch(simulated, driver, tmp_path, where, how):  # noqa: F811
+    """Said before or after it, captured or not, on the simulated driver and beside it."""
+    (tmp_path / "declared.c").write_text(DECLARED)
+    program = compile_program(driver, tmp_path / "declared", [tmp_path / "declared.c"])
+
+    def start(*arguments):
+        return sim("--", *arguments, check=False) if where == "simulated" else shadow(simulated, "--", *arguments, check=False)
+
+    done = start(program, how)
+    assert done.returncode == 66 and "by first, on" in done.stderr and "by second, on" in done.stderr
+    done = start(program, how, "ordered")
+    assert done.returncode == 0, done.stderr
+
+
+def test_registered_kernels(simulated, driver, tmp_path):  # noqa: F811
+    """What a program registered for the simulator names the real kernels, and says what they touch."""
+    (tmp_path / "kernels.c").write_text(KERNELS)
+    program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
+    done = shadow(simulated, "--", program, check=False)
+    assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+def test_runtime_library(simulated, tmp_path):
+    """The runtime library finds the driver's functions by itself."""
+    (tmp_path / "runtime.c").write_text(RUNTIME)
+    includes = ["-isystem", HEADERS["13"]]
+    run("gcc", "-std=gnu11", "-g", *includes, tmp_path / "runtime.c", "-o", tmp_path / "runtime", BUILT / "libcudart.so.13")
+    path = {"LD_LIBRARY_PATH": str(BUILT)}
+    done = shadow(simulated, "--", tmp_path / "runtime", env=path, check=False)
+    assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+    assert shadow(simulated, "--", tmp_path / "runtime", "race", env=path, check=False).returncode == 66
+
+
+def test_null_arguments(simulated):
+    """What the driver refuses is not followed, and does no harm."""
+    names = ",".join(sorted({line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}))
+    shadow(simulated, "--races=warn", "--", sys.executable, "-c", NULLS, names)
 
 
 FINDING = r"""
