@@ -288,12 +288,7 @@ impl Memory {
 
     pub fn insert(&mut self, allocation: Allocation) {
         let (base, end) = (allocation.base, allocation.end());
-        while let Some((&start, (size, _))) = self.freed.range(..end).next_back() {
-            if start + size <= base {
-                break;
-            }
-            self.freed.remove(&start);
-        }
+        self.begins_again(base, end);
         if crate::WATCHING {
             // What lay there before ended without a word that was heard.
             self.set_aside(base, end);
@@ -302,6 +297,24 @@ impl Memory {
             self.shifted.insert(allocation.host, base);
         }
         self.allocations.insert(base, allocation);
+    }
+
+    /// What was freed in a range is somebody's again.
+    pub fn begins_again(&mut self, base: u64, end: u64) {
+        while let Some((&start, (size, _))) = self.freed.range(..end).next_back() {
+            if start + size <= base {
+                break;
+            }
+            self.freed.remove(&start);
+        }
+    }
+
+    /// The beginnings of the allocations that lie in a range.
+    pub fn inside(&self, base: u64, end: u64) -> Vec<u64> {
+        let mut found: Vec<u64> = self.find(base).map(|first| first.base).into_iter().collect();
+        found.extend(self.allocations.range(base..end).map(|(base, _)| *base));
+        found.dedup();
+        found
     }
 
     /// Takes out what lies in a range, as long as somebody else decides whether it ends.

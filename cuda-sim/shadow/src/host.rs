@@ -31,21 +31,31 @@ impl Told {
     }
 }
 
+/// In a graph that was changed nobody knows what came before: then everything did.
+fn learn(clock: &Option<Option<Clock>>) {
+    let Some(mut sim) = lock() else { return };
+    match clock {
+        Some(clock) => sim.this_thread_learns(clock.as_ref()),
+        None => {
+            let contexts: Vec<u64> = sim.contexts.iter().map(|(context, _)| context).collect();
+            contexts.into_iter().for_each(|context| sim.host_knows_context(context));
+        }
+    }
+}
+
 /// `function(stream, status, data)` of a callback, `function(data)` of all others.
 fn run(told: *mut Told, callback: Option<(u64, i32)>) {
     // SAFETY: the driver gives back what it was given, once, or for as long as the graph lives.
     let (function, data, clock, again) = unsafe {
         let told = &*told;
-        (told.function, told.data, told.clocks().pop_front().flatten(), told.again)
+        (told.function, told.data, told.clocks().pop_front(), told.again)
     };
-    let seen = lock().is_some_and(|mut sim| {
-        // As in the simulated driver: where threads are seen, the function comes after the stream; otherwise
-        // whoever comes after the function.
-        if sim.config.threads_seen {
-            sim.this_thread_learns(clock.as_ref());
-        }
-        sim.config.threads_seen
-    });
+    // As in the simulated driver: where threads are seen, the function comes after the stream; otherwise whoever
+    // comes after the function.
+    let seen = lock().is_some_and(|sim| sim.config.threads_seen);
+    if seen {
+        learn(&clock);
+    }
     // SAFETY: the program passed a function of this type with its data.
     unsafe {
         match callback {
@@ -60,9 +70,7 @@ fn run(told: *mut Told, callback: Option<(u64, i32)>) {
         }
     }
     if !seen {
-        if let Some(mut sim) = lock() {
-            sim.this_thread_learns(clock.as_ref());
-        }
+        learn(&clock);
     }
     if !again {
         // SAFETY: made by `Box::into_raw`, and called for the only time.

@@ -11,7 +11,7 @@ use crate::memory::Kind;
 use crate::results::Result;
 use crate::sim::{CoreKind, Locked};
 use crate::work::Work;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 /// Passed by value.
 #[repr(C)]
@@ -82,7 +82,26 @@ fn values(sim: &mut Locked, default: u64, stream: u64, count: u32, ops: *const V
     Ok(())
 }
 
+/// Variables of modules are not followed; they may lie where something was freed.
+fn variable(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64, size: *const usize) -> i32 {
+    follow(symbol, 1, real, std::ptr::null(), |sim, _| {
+        if let (Ok(base), Ok(size)) = (get(to), get(size)) {
+            sim.memory.begins_again(base, base.saturating_add(size as u64));
+        }
+        Ok(())
+    })
+}
+
 watched! {
+    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |real| {
+        variable("cuModuleGetGlobal", || real(to, size, module, name), to, size)
+    }
+    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
+        variable("cuLibraryGetGlobal", || real(to, size, library, name), to, size)
+    }
+    fn cuLibraryGetManaged(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
+        variable("cuLibraryGetManaged", || real(to, size, library, name), to, size)
+    }
     fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |real| {
         follow("cuMemAllocPitch", 1, || real(to, pitch, width, rows, element), to, |sim, _| {
             allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch")

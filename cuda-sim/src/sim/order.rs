@@ -208,6 +208,15 @@ impl Sim {
             };
             let place = allocation.place();
             checker.access(&mut allocation.shadow, &place, &access, moment);
+            // What is mapped side by side is one memory to whoever uses it.
+            let (from, to) = access.hull();
+            if from < place.base || to > place.base + place.size {
+                for other in self.memory.inside(from, to).into_iter().filter(|base| *base != place.base) {
+                    let Some(allocation) = self.memory.allocations.get_mut(&other) else { continue };
+                    let place = allocation.place();
+                    checker.access(&mut allocation.shadow, &place, &access, moment);
+                }
+            }
         }
     }
 
