@@ -75,6 +75,8 @@ pub const REAL_DRIVERS: &[&str] = &[
     "/usr/lib64/libcuda.so.1",
     "/usr/lib/libcuda.so.1",
     "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+    "/run/opengl-driver/lib/libcuda.so.1",
 ];
 
 impl Config {

@@ -83,10 +83,16 @@ def test_many_threads(simulated, driver, tmp_path):  # noqa: F811
         assert "200000 operations" in done.stdout
 
 
-@pytest.mark.parametrize("what", ["pass_through", "missing", "ordered_kernels", "real", "refused"])
+@pytest.mark.parametrize("what", ["pass_through", "missing", "ordered_kernels", "real", "refused", "changed_graph"])
 def test_a_driver_of_its_own(small, program, what):
     done = shadow(small, "--", program, what, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("what", ["racy_kernels", "racy_graph", "racy_wait"])
+def test_races_on_a_driver_of_its_own(small, program, what):
+    done = shadow(small, "--", program, what, check=False)
+    assert done.returncode == 66 and "1 race found" in done.stderr, done.stdout + done.stderr
 
 
 def test_results_without_the_checker(small, program):

@@ -59,12 +59,10 @@ fn launched(sim: &mut Locked, exec: u64, stream: u64, default: u64) -> Result {
     Ok(())
 }
 
-fn forget_exec(symbol: &'static str, result: i32, exec: u64) -> i32 {
-    tell(symbol, 1, 0, |sim, _| {
-        let _ = destroy_exec(sim, exec);
-        Ok(())
-    });
-    result
+fn forget_exec(exec: u64) {
+    if let Some(mut sim) = crate::sim::lock() {
+        let _ = destroy_exec(&mut sim, exec);
+    }
 }
 
 watched! {
@@ -115,19 +113,21 @@ watched! {
 
 /// Functions of up to six arguments, all of them passed in registers of integers.
 macro_rules! forgetting {
-    (|$first:ident, $second:ident, $symbol:ident, $result:ident| $forget:block $($name:ident,)*) => {
+    (|$first:ident| $forget:block $($name:ident,)*) => {
         watched! { $(
             fn $name(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) |real| {
-                let ($first, $second, $symbol) = (a, b, stringify!($name));
-                let _ = ($first, $second);
-                let $result = outside(|| real(a, b, c, d, e, f));
-                $forget
+                let result = outside(|| real(a, b, c, d, e, f));
+                if result == 0 {
+                    let $first = a;
+                    $forget
+                }
+                result
             }
         )* }
     };
 }
 
-forgetting! { |exec, _second, symbol, result| { forget_exec(symbol, result, exec) }
+forgetting! { |exec| { forget_exec(exec) }
     cuGraphExecUpdate,
     cuGraphExecUpdate_v2,
     cuGraphExecKernelNodeSetParams,
@@ -143,7 +143,7 @@ forgetting! { |exec, _second, symbol, result| { forget_exec(symbol, result, exec
     cuGraphNodeSetEnabled,
 }
 
-forgetting! { |_first, _second, _symbol, result| { forget_all(); result }
+forgetting! { |_graph| { forget_all() }
     cuGraphKernelNodeSetParams,
     cuGraphKernelNodeSetParams_v2,
     cuGraphMemcpyNodeSetParams,

@@ -34,7 +34,10 @@ extern "C" fn load() {
         unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
     };
     let Some(driver) = places.iter().map(open).find(|driver| !driver.is_null()) else {
-        return say(&format!("cuda-sim: no real driver: tried {} (CUDASIM_REAL)\n", places.join(", ")));
+        // SAFETY: the loader's text about the last failure, read at once.
+        let why = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy()) };
+        let (places, why) = (places.join(", "), why.unwrap_or_default());
+        return say(&format!("cuda-sim: no real driver: tried {places} (CUDASIM_REAL): {why}\n"));
     };
     let find = |name: &CStr| {
         // SAFETY: asks a loaded library.

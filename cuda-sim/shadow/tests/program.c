@@ -4,6 +4,7 @@
 #include <cudasim.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -108,6 +109,62 @@ static int real(CUcontext context) {
     return 0;
 }
 
+// A graph that was changed may touch anything: it is not judged.
+static int graph(int changed) {
+    CUstream a, b;
+    CUdeviceptr at;
+    CUgraph graph;
+    CUgraphExec exec;
+    EXPECT(0, cuStreamCreate(&a, 1));
+    EXPECT(0, cuStreamCreate(&b, 1));
+    EXPECT(0, cuMemAlloc(&at, SIZE));
+    EXPECT(0, cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT(0, cuMemsetD8Async(at, 1, SIZE, a));
+    EXPECT(0, cuStreamEndCapture(a, &graph));
+    EXPECT(0, cuMemsetD8Async(at, 1, SIZE, b));
+    EXPECT(0, cuGraphInstantiate(&exec, graph, 0));
+    if (changed) {
+        const CUDA_MEMSET_NODE_PARAMS params = {0};
+        EXPECT(1, cuGraphExecMemsetNodeSetParams(exec, NULL, NULL, NULL));
+        EXPECT(0, cuGraphExecMemsetNodeSetParams(exec, NULL, &params, NULL));
+    }
+    EXPECT(0, cuGraphLaunch(exec, a));
+    EXPECT(0, cuStreamSynchronize(a));
+    EXPECT(0, cuStreamSynchronize(b));
+    EXPECT(0, cuMemFree(at));
+    return 0;
+}
+
+static int racy_graph(CUcontext context) { return (void)context, graph(0); }
+static int changed_graph(CUcontext context) { return (void)context, graph(1); }
+
+void (*meanwhile)(void);
+static CUstream shared;
+static CUdeviceptr written;
+
+static void *write_more(void *none) {
+    cuMemsetD8Async(written, 2, SIZE, shared);
+    return none;
+}
+
+static void write_on_another_thread(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, write_more, NULL);
+    pthread_join(thread, NULL);
+}
+
+// A wait does not cover what came while it lasted.
+static int racy_wait(CUcontext context) {
+    (void)context;
+    EXPECT(0, cuStreamCreate(&shared, 1));
+    EXPECT(0, cuMemAlloc(&written, SIZE));
+    EXPECT(0, cuMemsetD8Async(written, 1, SIZE, shared));
+    meanwhile = write_on_another_thread;
+    EXPECT(0, cuStreamSynchronize(shared));
+    cudasim_host_read((const void *)(uintptr_t)written, SIZE);
+    return 0;
+}
+
 // A destruction that the driver refuses changes nothing: the stream is still ordered.
 static int refused(CUcontext context) {
     CUstream a;
@@ -129,8 +186,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(CUcontext);
-    } all[] = {{"pass_through", pass_through},       {"missing", missing}, {"racy_kernels", racy_kernels},
-               {"ordered_kernels", ordered_kernels}, {"real", real},       {"refused", refused}};
+    } all[] = {{"pass_through", pass_through},       {"missing", missing},     {"racy_kernels", racy_kernels},
+               {"ordered_kernels", ordered_kernels}, {"real", real},           {"racy_graph", racy_graph},
+               {"changed_graph", changed_graph},     {"racy_wait", racy_wait}, {"refused", refused}};
     CUcontext context;
     EXPECT(2, argc);
     EXPECT(0, cuInit(0));

@@ -206,6 +206,11 @@ fn checking() -> Option<crate::sim::Locked> {
     if off || crate::sim::is_locked_here() {
         return None;
     }
+    // Locks that a real driver takes in its calls order nothing that the program may rely on.
+    #[cfg(watching)]
+    if crate::watch::is_outside() {
+        return None;
+    }
     lock().filter(|sim| sim.config.threads_seen && sim.checker.is_some())
 }
 

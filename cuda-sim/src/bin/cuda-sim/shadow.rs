@@ -38,6 +38,8 @@ fn real(path: Option<&str>) -> Result<PathBuf, String> {
         .filter_map(|name| library(name).ok()?.canonicalize().ok())
         .chain(folder().ok().and_then(|folder| folder.join("libcuda.so.1").canonicalize().ok()))
         .collect();
+    let named = std::env::var("CUDASIM_REAL").ok().filter(|named| !named.is_empty());
+    let path = path.or(named.as_deref());
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let places = match path {
         Some(path) => vec![PathBuf::from(path), Path::new(path).join("libcuda.so.1")],
