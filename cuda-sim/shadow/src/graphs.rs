@@ -71,6 +71,29 @@ watched! {
         tell("cuStreamEndCapture", default, 0, |sim, default| end_capture(sim, stream, default, result, graph));
         result
     }
+    fn cuStreamBeginRecaptureToGraph / cuStreamBeginRecaptureToGraph_ptsz(stream: u64, mode: i32, graph: u64, callback: usize, data: usize) |real, default| {
+        // The graph is made anew: the same as a capture that ends with this handle.
+        let real = || real(stream, mode, graph, callback, data);
+        follow("cuStreamBeginRecaptureToGraph", default, real, std::ptr::null(), |sim, default| {
+            let core = sim.stream(stream, default)?;
+            capture::begin(sim, core, mode, None)
+        })
+    }
+    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(stream: u64, params: *const u64) |real, default| {
+        follow("cuStreamBeginCaptureToCig", default, || real(stream, params), std::ptr::null(), |sim, default| {
+            let core = sim.stream(stream, default)?;
+            capture::begin(sim, core, capture::RELAXED, None)
+        })
+    }
+    fn cuStreamEndCaptureToCig / cuStreamEndCaptureToCig_ptsz(stream: u64) |real, default| {
+        // What was captured is launched by graphics, of which nothing is known.
+        follow("cuStreamEndCaptureToCig", default, || real(stream), std::ptr::null(), |sim, default| {
+            let core = sim.stream(stream, default)?;
+            let graph = capture::end(sim, core)?;
+            destroy_graph(sim, graph);
+            Ok(())
+        })
+    }
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32) |real, default| {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {

@@ -1,5 +1,5 @@
-//! Memory that begins in other ways than it does in the simulated driver, copies in batches, streams of green
-//! contexts, and values in batches.
+//! Memory that begins in other ways than it does in the simulated driver, copies in batches, and values in
+//! batches.
 
 use super::{follow, outside, watched};
 use crate::access::{Access, READ, WRITE};
@@ -9,7 +9,7 @@ use crate::border::{get, slice};
 use crate::capture::submit;
 use crate::memory::Kind;
 use crate::results::Result;
-use crate::sim::{CoreKind, Locked};
+use crate::sim::Locked;
 use crate::work::Work;
 use std::ffi::{c_char, c_void};
 
@@ -149,14 +149,10 @@ watched! {
             values(sim, default, stream, count, ops)
         })
     }
-    fn cuGreenCtxStreamCreate(to: *mut u64, green: u64, flags: u32, priority: i32) |real| {
-        follow("cuGreenCtxStreamCreate", 1, || real(to, green, flags, priority), to, |sim, _| {
-            let (context, device) = crate::handles::CURRENT.get();
-            // "CU_STREAM_NON_BLOCKING is compulsory." [cuGreenCtxStreamCreate]
-            let core = sim.new_core(CoreKind::NonBlocking, context, device, flags, priority);
-            let handle = sim.streams.insert(core);
-            sim.core_mut(core).handle = handle;
-            Ok(())
+    fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(to: u64, from: u64, size: usize, attributes: *const c_void, stream: u64) |real, default| {
+        let real = || real(to, from, size, attributes, stream);
+        follow("cuMemcpyWithAttributesAsync", default, real, std::ptr::null(), |sim, default| {
+            batch(sim, default, stream, &to, &from, &size, 1)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Beside a real driver: every function of the driver is passed on to it, and those that matter to order and
 //! memory are told to the checker once they succeeded. What the program sees does not change. Uses every room.
 //!
-//! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs` and `memory` have the functions
+//! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs`, `green` and `memory` have the functions
 //! that need more than to be told afterwards; all others are in `followed.txt` or are not followed.
 //!
 //! The rules of telling:
@@ -11,6 +11,7 @@
 
 mod ends;
 mod graphs;
+mod green;
 pub mod host;
 mod init;
 mod kernels;
@@ -93,9 +94,14 @@ pub fn look_around() {
 /// A context is known from the first call in it.
 pub fn adopt_context(sim: &mut Locked) {
     let (context, device) = CURRENT.get();
+    adopt(sim, context, device);
+}
+
+fn adopt(sim: &mut Locked, context: u64, device: i32) {
     if context != 0 && sim.contexts.get(context).is_none() {
-        GIVEN.set(context);
+        let given = GIVEN.replace(context);
         crate::api::contexts::new_context(sim, device, 0, false, 3020);
+        GIVEN.set(given);
     }
 }
 

@@ -87,7 +87,7 @@ pub fn found_elsewhere(symbol: &str, function: *mut c_void) {
 /// The calling thread's context and its device. `known`: what it was before; the device need not be asked again.
 pub fn current_context(known: (u64, i32)) -> (u64, i32) {
     let mut context = 0;
-    let mut device = -1;
+    let mut device = 0;
     if function!(cuCtxGetCurrent(*mut u64))(&mut context) != 0 {
         return (0, -1);
     }
