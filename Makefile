@@ -35,9 +35,9 @@ lib: FORCE
 	$(CARGO) rustc -q --release --lib --crate-type cdylib
 	$(CARGO) rustc -q --release --lib --crate-type staticlib
 
-# The simulated driver, its preloaded library, and the stand-ins for the runtime library beside them.
+# The simulated driver, the checker for real ones, its preloaded library, and the stand-ins for the runtime library.
 sim: FORCE
-	$(CARGO) build -q --release -p cuda-sim -p cudasim-threads
+	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
 	ln -sf runtime/libcudart.so.12 runtime/libcudart.so.13 target/release/
 
@@ -140,11 +140,12 @@ install: $(VENV)/ready
 # The simulated driver, for use elsewhere: bin/cuda-sim, its libraries in lib/cuda-sim, include/cudasim.h.
 install-sim: sim
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver" \
-	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"
+	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow"
 	install target/release/cuda-sim "$(DESTDIR)$(PREFIX)/bin"
 	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
 	install target/release/libcudasim_threads.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
 	install target/release/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
+	install target/release/libcudasim_shadow.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow/libcuda.so.1"
 	ln -sf libcuda.so.1 "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so"
 	install target/release/runtime/libcudart.so.12 target/release/runtime/libcudart.so.13 \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"

@@ -3,10 +3,12 @@
  *
  * Everything here is an inline function that looks for the simulator once, at run time, and does nothing
  * where there is none: a program that uses this header runs unchanged on a real GPU. Nothing is to be linked.
+ * Under `cuda-sim run --shadow` the checker watches a real driver: then all of it works but for what runs
+ * functions of the host as kernels.
  *
  * - Kernels: host functions that stand for kernels, with the bytes that they read and write.
  *   `cudasim_register` makes them known by name, for cuModuleGetFunction and cuLaunchKernel;
- *   `cudasim_launch` enqueues one directly.
+ *   `cudasim_launch` enqueues one directly. `cudasim_accesses` says what a real one touches.
  * - Accesses of the host: `cudasim_host_read` and `cudasim_host_write` say that this thread touches memory
  *   which the device can touch too (pinned, registered, managed).
  * - Order between host threads, where the simulator does not see it: `cudasim_hb_before`, `cudasim_hb_after`.
@@ -33,7 +35,7 @@ extern "C" {
 #endif
 
 /* Grows with the table below; a simulator answers any version up to its own. */
-#define CUDASIM_VERSION 1
+#define CUDASIM_VERSION 3
 
 /* What an access does. Both together: the bytes are read and then written. */
 #define CUDASIM_READ 1u
@@ -99,9 +101,12 @@ typedef struct cudasim_api {
     void *(*host_address)(const void *address);
     size_t (*take_report)(char *out, size_t room);
     void (*fail_kernel)(int result);
+    void (*reserved)(void); /* NULL */
+    void (*accesses)(void *stream, const char *label, const cudasim_access *accesses, size_t count);
+    int (*simulated)(void);
 } cudasim_api;
 
-/* NULL where the driver of this process is not the simulator, or none is loaded yet. */
+/* NULL where the driver of this process is neither the simulator nor watched, or none is loaded yet. */
 static inline const cudasim_api *cudasim_find(void) {
     static const cudasim_api *found; /* written with the same value by whoever comes first */
     const cudasim_api *api = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
@@ -121,8 +126,11 @@ static inline const cudasim_api *cudasim_find(void) {
     return api;
 }
 
-/* Whether the driver is the simulator. */
-static inline int cudasim_present(void) { return cudasim_find() != NULL; }
+/* Whether the driver is the simulator. 0 beside a real one, also where the checker watches it. */
+static inline int cudasim_present(void) {
+    const cudasim_api *sim = cudasim_find();
+    return sim != NULL && sim->simulated();
+}
 
 /* Makes kernels known by name. The array may go away afterwards; what it points to may not. */
 static inline void cudasim_register(const cudasim_kernel *kernels, size_t count) {
@@ -134,12 +142,26 @@ static inline void cudasim_register(const cudasim_kernel *kernels, size_t count)
 
 /*
  * Enqueues `run(copy of data)` on a stream, as a kernel that reads and writes `accesses`. Returns a CUresult:
- * what cuLaunchKernel would; 801 (not supported) where there is no simulator. `label` names it in reports.
+ * what cuLaunchKernel would; 801 (not supported) where there is no simulator, also under `--shadow`. `label`
+ * names it in reports.
  */
 static inline int cudasim_launch(void *stream, const char *label, void (*run)(void *data), const void *data,
                                  size_t size, const cudasim_access *accesses, size_t count) {
     const cudasim_api *sim = cudasim_find();
     return sim != NULL ? sim->launch(stream, label, run, data, size, accesses, count) : 801;
+}
+
+/*
+ * A kernel that the checker knows nothing else of, because it is a real one, or its function declares no
+ * accesses, touches these. To be called right before or right after its launch on the same stream, also while
+ * that captures: what counts is the place in the stream.
+ */
+static inline void cudasim_accesses(void *stream, const char *label, const cudasim_access *accesses,
+                                    size_t count) {
+    const cudasim_api *sim = cudasim_find();
+    if (sim != NULL) {
+        sim->accesses(stream, label, accesses, count);
+    }
 }
 
 /* This thread reads, or writes, these bytes now. Memory that the device cannot touch is ignored. */

@@ -31,6 +31,23 @@ impl Access {
         access
     }
 
+    /// From the first byte to behind the last one.
+    pub fn hull(&self) -> (u64, u64) {
+        let (mut from, mut to) = (self.address, self.address.saturating_add(self.nbytes));
+        for d in 0..(self.ndim as usize).min(MAX_NDIM) {
+            if self.count[d] <= 0 {
+                return (self.address, self.address);
+            }
+            let reach = self.stride[d].unsigned_abs().saturating_mul(self.count[d] as u64 - 1);
+            if self.stride[d] < 0 {
+                from = from.saturating_sub(reach);
+            } else {
+                to = to.saturating_add(reach);
+            }
+        }
+        (from, to)
+    }
+
     /// Calls `each` with the beginning and the end of every contiguous range.
     pub fn for_each_range(&self, mut each: impl FnMut(u64, u64)) {
         let (mut address, mut nbytes) = (self.address, self.nbytes);
@@ -120,7 +137,10 @@ mod tests {
                     access.ndim = 2;
                     (access.count[0], access.stride[0]) = (c0, s0);
                     (access.count[1], access.stride[1]) = (c1, s1);
-                    assert_eq!(bytes(&access), slowly(&access), "{access:?}");
+                    let found = bytes(&access);
+                    assert_eq!(found, slowly(&access), "{access:?}");
+                    let hull = found.first().map(|first| (*first, found.last().unwrap() + 1));
+                    assert!(hull.is_none_or(|hull| access.hull() == hull), "{access:?}");
                 }
             }
         }

@@ -40,7 +40,11 @@ pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, 
     if INSIDE.get() {
         return Code::NOT_PERMITTED.0;
     }
+    #[cfg(watching)]
+    crate::watch::look_around();
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
+    #[cfg(watching)]
+    crate::watch::adopt_context(&mut sim);
     sim.touched += 1;
     if let Err(code) = inject(&mut sim, symbol) {
         return code.0;
@@ -88,14 +92,20 @@ pub fn say(text: &str) {
 
 static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
+/// A call of a function that is not simulated, or could not be followed. How often it was called so far.
+pub fn count_missing(symbol: &'static str) -> u64 {
+    let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let count = calls.entry(symbol).or_insert(0);
+    *count += 1;
+    *count
+}
+
 /// A function of the driver that is not simulated was called.
 pub fn missing(symbol: &'static str) -> i32 {
     if EXITED.load(Ordering::Acquire) {
         return Code::DEINITIALIZED.0;
     }
-    let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    *calls.entry(symbol).or_insert(0) += 1;
-    if calls[symbol] == 1 {
+    if count_missing(symbol) == 1 {
         if let Ok(path) = std::env::var("CUDASIM_MISSING_LOG") {
             use std::io::Write;
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
@@ -116,6 +126,10 @@ pub fn missing_calls() -> Vec<(&'static str, u64)> {
 pub fn put<T>(to: *mut T, value: T) -> Result {
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
+    }
+    if crate::WATCHING {
+        // The real driver wrote its result.
+        return Ok(());
     }
     // SAFETY: the caller passes room for one value, as cuda.h says of every output.
     unsafe { to.write_unaligned(value) };
@@ -177,6 +191,7 @@ pub fn put_text(to: *mut std::ffi::c_char, room: i32, text: &str) -> Result {
 
 /// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0 is the
 /// default stream has a twin for which that is the per-thread one: `fn name / twin(arguments) |sim, default|`.
+#[cfg(not(watching))]
 macro_rules! api {
     () => {};
     ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
@@ -201,4 +216,7 @@ macro_rules! api {
         crate::border::api! { $($rest)* }
     };
 }
+#[cfg(watching)]
+pub(crate) use crate::watch::api;
+#[cfg(not(watching))]
 pub(crate) use api;

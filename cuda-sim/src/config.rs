@@ -16,7 +16,10 @@
 //! | `CUDASIM_HOST_THREADS` | `seen`: order comes from locks and annotations; `ordered`: from the order of calls | `ordered`, unless started by `cuda-sim run` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
+//! | `CUDASIM_REAL` | the real driver that is watched, see `shadow/` | usual places |
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
+//!
+//! Beside a real driver, `CUDASIM_SHADOW_RACES`, `_FREE`, `_HOST_THREADS`, `_REPORT` and `_PRINT` take their place.
 
 use crate::results::{self, Code};
 use std::io::Write;
@@ -65,11 +68,27 @@ pub struct Config {
 
 pub const DRIVER_VERSION: i32 = 13050;
 
+/// Where distributions and containers put the real driver.
+pub const REAL_DRIVERS: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/lib/libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+    "/run/opengl-driver/lib/libcuda.so.1",
+];
+
 impl Config {
     /// Reads the environment. What cannot be understood is said on stderr and left at its default: a typing
     /// error must not look like a passing test.
     pub fn from_environment() -> Config {
-        let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // Beside a real driver, which may be another simulated one, with variables of its own.
+        let variable = |name: &str| match name.strip_prefix("CUDASIM_") {
+            Some(rest) if crate::WATCHING => format!("CUDASIM_SHADOW_{rest}"),
+            _ => name.to_owned(),
+        };
+        let get = |name: &str| std::env::var(variable(name)).ok().filter(|value| !value.is_empty());
         let bad = not_understood;
         let flag = |name: &str| get(name).is_some_and(|value| value != "0");
         let number = |name: &str, default: u64| match get(name) {

@@ -87,6 +87,13 @@ pub struct Exec {
     clock: Option<Clock>,
 }
 
+impl Exec {
+    /// Whether functions of the program are among its nodes.
+    pub fn calls_the_host(&self) -> bool {
+        self.steps.iter().any(|step| matches!(&step.task, Task::Work { work: Work::Host(..), .. }))
+    }
+}
+
 impl Sim {
     pub fn add_node(&mut self, graph: u64, task: Task, dependencies: Vec<u64>) -> Result<u64> {
         let mut unique = Vec::with_capacity(dependencies.len());
@@ -274,6 +281,10 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
 pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
     sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
     if let Some(lane) = sim.lane_of(core)? {
+        if crate::WATCHING {
+            // Real drivers make it a node, of which no more is known.
+            return sim.capture_task(core, lane, Task::Empty);
+        }
         sim.invalidate(lane.capture);
         return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
     }

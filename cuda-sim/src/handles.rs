@@ -4,6 +4,18 @@
 //! Each kind has a range of its own, so a handle of the wrong kind is never taken for a right one. A freed
 //! number is handed out again at once, newest first, as drivers tend to do: what keeps a handle too long finds
 //! somebody else's object, not an error.
+//!
+//! Beside a real driver, its own handles name what was made here to follow its objects.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+thread_local! {
+    /// The handle, or the address, of what a real driver just made; 0: nothing.
+    pub static GIVEN: Cell<u64> = const { Cell::new(0) };
+    /// Beside a real driver: the calling thread's context and its device.
+    pub static CURRENT: Cell<(u64, i32)> = const { Cell::new((0, -1)) };
+}
 
 /// Kinds of handles, each a range of a terabyte far above what programs map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,17 +39,20 @@ pub enum Kind {
 
 const STEP: u64 = 64;
 const RANGE: u64 = 1 << 40;
-const FIRST: u64 = 0x7000_0000_0000_0000;
+/// Beside a driver that may be a simulated one, none of its numbers.
+const FIRST: u64 = if crate::WATCHING { 0x6000_0000_0000_0000 } else { 0x7000_0000_0000_0000 };
 
 pub struct Table<T> {
     kind: Kind,
-    slots: Vec<Option<T>>,
+    slots: Vec<Option<(u64, T)>>,
     free: Vec<usize>,
+    /// Handles that a real driver gave.
+    given: HashMap<u64, usize>,
 }
 
 impl<T> Table<T> {
     pub fn new(kind: Kind) -> Table<T> {
-        Table { kind, slots: Vec::new(), free: Vec::new() }
+        Table { kind, slots: Vec::new(), free: Vec::new(), given: HashMap::new() }
     }
 
     fn base(&self) -> u64 {
@@ -45,6 +60,9 @@ impl<T> Table<T> {
     }
 
     fn slot(&self, handle: u64) -> Option<usize> {
+        if let Some(slot) = self.given.get(&handle) {
+            return Some(*slot);
+        }
         let offset = handle.checked_sub(self.base() + STEP)?;
         (offset % STEP == 0 && offset < RANGE).then_some((offset / STEP) as usize)
     }
@@ -57,17 +75,37 @@ impl<T> Table<T> {
                 self.slots.len() - 1
             }
         };
-        self.slots[slot] = Some(value);
-        self.base() + STEP * (slot as u64 + 1)
+        let own = self.base() + STEP * (slot as u64 + 1);
+        let handle = match GIVEN.take() {
+            0 => own,
+            given => {
+                self.given.insert(given, slot);
+                given
+            }
+        };
+        self.slots[slot] = Some((handle, value));
+        handle
+    }
+
+    /// Gives an object another handle; without one, a number of its own. The handle that it has from there on.
+    pub fn rename(&mut self, handle: u64, to: Option<u64>) -> Option<u64> {
+        let slot = self.slot(handle)?;
+        let new = to.unwrap_or(self.base() + STEP * (slot as u64 + 1));
+        self.slots[slot].as_mut()?.0 = new;
+        self.given.remove(&handle);
+        if to.is_some() {
+            self.given.insert(new, slot);
+        }
+        Some(new)
     }
 
     pub fn get(&self, handle: u64) -> Option<&T> {
-        self.slots.get(self.slot(handle)?)?.as_ref()
+        self.slots.get(self.slot(handle)?)?.as_ref().map(|(_, value)| value)
     }
 
     pub fn get_mut(&mut self, handle: u64) -> Option<&mut T> {
         let slot = self.slot(handle)?;
-        self.slots.get_mut(slot)?.as_mut()
+        self.slots.get_mut(slot)?.as_mut().map(|(_, value)| value)
     }
 
     /// Whether there was ever an object of this handle.
@@ -77,25 +115,18 @@ impl<T> Table<T> {
 
     pub fn remove(&mut self, handle: u64) -> Option<T> {
         let slot = self.slot(handle)?;
-        let value = self.slots.get_mut(slot)?.take()?;
+        let (handle, value) = self.slots.get_mut(slot)?.take()?;
+        self.given.remove(&handle);
         self.free.push(slot);
         Some(value)
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
-        let base = self.base();
-        self.slots
-            .iter_mut()
-            .enumerate()
-            .filter_map(move |(slot, value)| Some((base + STEP * (slot as u64 + 1), value.as_mut()?)))
+        self.slots.iter_mut().flatten().map(|(handle, value)| (*handle, value))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        let base = self.base();
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(move |(slot, value)| Some((base + STEP * (slot as u64 + 1), value.as_ref()?)))
+        self.slots.iter().flatten().map(|(handle, value)| (*handle, value))
     }
 }
 
@@ -114,5 +145,20 @@ mod tests {
         assert_eq!(streams.remove(b), None);
         assert_eq!(streams.insert('c'), b);
         assert_eq!(streams.iter().map(|(handle, _)| handle).collect::<Vec<_>>(), [a, b]);
+    }
+
+    #[test]
+    fn handles_of_a_real_driver() {
+        let mut streams = Table::new(Kind::Stream);
+        GIVEN.set(0x5555);
+        assert_eq!((streams.insert('a'), streams.get(0x5555)), (0x5555, Some(&'a')));
+        let own = streams.insert('b');
+        assert_eq!((GIVEN.get(), streams.get(own)), (0, Some(&'b')));
+        // Set aside, and back again.
+        let aside = streams.rename(0x5555, None).unwrap();
+        assert_eq!((streams.get(0x5555), streams.get(aside)), (None, Some(&'a')));
+        streams.rename(aside, Some(0x5555));
+        assert_eq!(streams.iter().map(|(handle, _)| handle).collect::<Vec<_>>(), [0x5555, own]);
+        assert_eq!((streams.remove(0x5555), streams.get(0x5555)), (Some('a'), None));
     }
 }

@@ -3,7 +3,12 @@
 //!
 //! The rooms, each using only those before it (`sim`, `capture`, `graph` and `vmm` are one state and know each other):
 
+//!
+//! Built with `--cfg watching` (by `shadow/`) the same rooms follow a real driver instead of being one: objects
+//! have that one's handles, addresses are its addresses, and nothing is done but to keep the order.
+
 #![recursion_limit = "1024"]
+#![cfg_attr(watching, allow(dead_code))]
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::type_complexity)]
 
 pub mod access;
@@ -26,7 +31,13 @@ pub mod sim;
 mod vmm;
 
 mod border;
+#[cfg(watching)]
+#[path = "../shadow/src/mod.rs"]
+mod watch;
 #[allow(non_snake_case)]
 mod api;
+
+/// Whether this build follows a real driver.
+pub const WATCHING: bool = cfg!(watching);
 
 pub use api::init::{ENTRIES, find_entry};

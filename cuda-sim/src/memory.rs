@@ -111,6 +111,9 @@ pub fn round_up(n: u64, to: u64) -> Option<u64> {
 
 impl Arena {
     pub fn allocate(&mut self, size: u64) -> Result<u64> {
+        if crate::WATCHING {
+            return Ok(crate::handles::GIVEN.take());
+        }
         let length = round_up(size.max(1), ALIGNMENT).ok_or(Code::OUT_OF_MEMORY)?;
         let recent = self.recent.get_mut(&length);
         let again = recent.and_then(|list| {
@@ -243,6 +246,9 @@ pub fn map_file(fd: RawFd, offset: u64, size: u64) -> Result<u64> {
 
 /// Overwrites what was freed. Of very large memory, the middle is given back to the system instead.
 pub fn poison(address: u64, size: u64) {
+    if crate::WATCHING {
+        return;
+    }
     const WHOLE: u64 = 64 << 20;
     // SAFETY: the range is memory of an arena, which is never unmapped.
     unsafe {
@@ -282,16 +288,45 @@ impl Memory {
 
     pub fn insert(&mut self, allocation: Allocation) {
         let (base, end) = (allocation.base, allocation.end());
+        self.begins_again(base, end);
+        if crate::WATCHING {
+            // What lay there before ended without a word that was heard.
+            self.set_aside(base, end);
+        }
+        if allocation.host != allocation.base {
+            self.shifted.insert(allocation.host, base);
+        }
+        self.allocations.insert(base, allocation);
+    }
+
+    /// What was freed in a range is somebody's again.
+    pub fn begins_again(&mut self, base: u64, end: u64) {
         while let Some((&start, (size, _))) = self.freed.range(..end).next_back() {
             if start + size <= base {
                 break;
             }
             self.freed.remove(&start);
         }
-        if allocation.host != allocation.base {
-            self.shifted.insert(allocation.host, base);
+    }
+
+    /// The beginnings of the allocations that lie in a range.
+    pub fn inside(&self, base: u64, end: u64) -> Vec<u64> {
+        let mut found: Vec<u64> = self.find(base).map(|first| first.base).into_iter().collect();
+        found.extend(self.allocations.range(base..end).map(|(base, _)| *base));
+        found.dedup();
+        found
+    }
+
+    /// Takes out what lies in a range, as long as somebody else decides whether it ends.
+    pub fn set_aside(&mut self, base: u64, end: u64) -> Vec<Allocation> {
+        let mut taken = Vec::new();
+        while let Some((&start, found)) = self.allocations.range(..end).next_back() {
+            if found.end() <= base {
+                break;
+            }
+            taken.extend(self.allocations.remove(&start));
         }
-        self.allocations.insert(base, allocation);
+        taken
     }
 
     pub fn remove(&mut self, base: u64, site: Option<Arc<Site>>) -> Option<Allocation> {

@@ -174,6 +174,11 @@ impl Work {
         Ok(())
     }
 
+    /// Whether a real driver does it, where there is one.
+    pub fn is_done_elsewhere(&self) -> bool {
+        self.touches_memory() || matches!(self, Work::Host(..) | Work::WaitShared(..))
+    }
+
     /// Whether it reads or writes the device's memory by itself.
     pub fn touches_memory(&self) -> bool {
         matches!(

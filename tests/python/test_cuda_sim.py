@@ -490,10 +490,13 @@ def test_installed(race, tmp_path):
     run("make", "-C", ROOT, "install-sim", "PREFIX=/opt/sim", f"DESTDIR={tmp_path}/stage", timeout=300)
     shutil.move(tmp_path / "stage/opt/sim", tmp_path / "moved")
     command = tmp_path / "moved/bin/cuda-sim"
-    for folder in ("bin", "lib/cuda-sim", "lib/cuda-sim/driver"):
+    for folder in ("bin", "lib/cuda-sim", "lib/cuda-sim/driver", "lib/cuda-sim/shadow"):
         (tmp_path / "moved" / folder).chmod(0o555)
     assert run(command, "run", "--", race, check=False).returncode == 66
     assert run(command, "run", "--without=cuMemAllocAsync", "--", race, "wait", check=False).returncode == 7
+    # Beside the driver that is installed with it.
+    beside = ["--shadow=" + str(tmp_path / "moved/lib/cuda-sim/driver"), "--", race]
+    assert run(command, "run", *beside, env={"CUDASIM_RACES": "off"}, check=False).returncode == 66
     folder = pathlib.Path(run(command, "libdir").stdout.strip()).resolve()
     assert folder == (tmp_path / "moved/lib/cuda-sim/driver").resolve()
     assert (tmp_path / "moved/include/cudasim.h").exists()

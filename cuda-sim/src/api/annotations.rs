@@ -47,9 +47,13 @@ pub struct Api {
     host_address: extern "C" fn(u64) -> u64,
     take_report: extern "C" fn(*mut u8, usize) -> usize,
     fail_kernel: extern "C" fn(i32),
+    /// Kept free: what a later version may have here.
+    reserved: usize,
+    accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
+    simulated: extern "C" fn() -> i32,
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 3;
 
 static API: Api = Api {
     struct_size: size_of::<Api>() as u32,
@@ -68,6 +72,9 @@ static API: Api = Api {
     host_address,
     take_report,
     fail_kernel,
+    reserved: 0,
+    accesses,
+    simulated,
 };
 
 /// The one symbol that cudasim.h looks for. NULL for a version that this simulator does not know.
@@ -95,6 +102,10 @@ extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
     }
     if let Some(mut sim) = lock() {
         sim.kernels.extend(early.drain(..));
+    }
+    #[cfg(watching)]
+    if let Some(real) = crate::watch::real::simulated() {
+        (real.register_kernels)(kernels.as_ptr(), kernels.len());
     }
 }
 
@@ -124,6 +135,16 @@ extern "C" fn launch(
     accesses: *const Access,
     count: usize,
 ) -> i32 {
+    #[cfg(watching)]
+    {
+        // A real device runs no function of the host.
+        let Some(real) = crate::watch::real::simulated() else { return Code::NOT_SUPPORTED.0 };
+        let launch = || (real.launch)(stream, name, run, data, size, accesses, count);
+        let result = crate::watch::outside(launch);
+        if result != 0 {
+            return result;
+        }
+    }
     enter("cuLaunchKernel", 1, |sim, default| {
         let core = sim.stream(stream, default)?;
         let run = run.ok_or(Code::INVALID_VALUE)?;
@@ -138,6 +159,16 @@ extern "C" fn launch(
         submit(sim, core, Work::Kernel(Arc::new(launch)), accesses, label)?;
         Ok(())
     })
+}
+
+/// An operation here touches these: told beside the launch of a kernel of which nothing else is known.
+extern "C" fn accesses(stream: u64, name: *const c_char, accesses: *const Access, count: usize) {
+    enter("cudasim_accesses", 1, |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let label = text(name).map_or("a kernel", |name| sim.interned(&name));
+        submit(sim, core, Work::Nothing, slice(accesses, count)?.to_vec(), label)?;
+        Ok(())
+    });
 }
 
 extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c_char) {
@@ -173,6 +204,11 @@ fn checking() -> Option<crate::sim::Locked> {
     use std::sync::atomic::Ordering;
     let off = crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed);
     if off || crate::sim::is_locked_here() {
+        return None;
+    }
+    // Locks that a real driver takes in its calls order nothing that the program may rely on.
+    #[cfg(watching)]
+    if crate::watch::is_outside() {
         return None;
     }
     lock().filter(|sim| sim.config.threads_seen && sim.checker.is_some())
@@ -239,6 +275,14 @@ extern "C" fn races() -> usize {
 }
 
 extern "C" fn step(operations: usize) -> usize {
+    #[cfg(watching)]
+    return crate::watch::real::simulated().map_or(0, |real| (real.step)(operations));
+    #[cfg(not(watching))]
+    run_steps(operations)
+}
+
+#[cfg(not(watching))]
+fn run_steps(operations: usize) -> usize {
     let mut ran = 0;
     enter("cudasim_step", 1, |sim, _| {
         ran = Sim::steps(sim, operations);
@@ -248,6 +292,10 @@ extern "C" fn step(operations: usize) -> usize {
 }
 
 extern "C" fn host_address(address: u64) -> u64 {
+    #[cfg(watching)]
+    if let Some(real) = crate::watch::real::simulated() {
+        return (real.host_address)(address);
+    }
     // Also from kernels, which run with the lock given up.
     lock().map_or(address, |sim| sim.memory.host_address(address))
 }
@@ -267,6 +315,18 @@ extern "C" fn take_report(out: *mut u8, room: usize) -> usize {
     count
 }
 
+/// Whether functions of the host stand for kernels, as they do not on a real device.
+extern "C" fn simulated() -> i32 {
+    #[cfg(watching)]
+    return i32::from(crate::watch::real::simulated().is_some());
+    #[cfg(not(watching))]
+    1
+}
+
 extern "C" fn fail_kernel(code: i32) {
+    #[cfg(watching)]
+    if let Some(real) = crate::watch::real::simulated() {
+        (real.fail_kernel)(code);
+    }
     FAILED.set(code);
 }

@@ -1,6 +1,6 @@
 //! Graphs, as far as captures make them and programs add to them, and user objects.
 
-use super::copies::{Copy3D, fill_node_of, node_of};
+use super::copies::{Copy3D, check_contexts, fill_node_of, node_of};
 use crate::border::{api, get, put, put_if, put_list, slice};
 use crate::graph::{self, Graph, Task, UserObject};
 use crate::results::{Code, Result};
@@ -23,8 +23,8 @@ pub struct FillParams {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct HostParams {
-    function: usize,
-    data: usize,
+    pub function: usize,
+    pub data: usize,
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS`, as in both its versions.
@@ -39,7 +39,7 @@ pub struct KernelParams {
     extra: *mut *mut std::ffi::c_void,
 }
 
-fn add(
+pub fn add(
     sim: &mut Locked,
     to: *mut u64,
     graph: u64,
@@ -55,7 +55,7 @@ fn add(
     put(to, node)
 }
 
-fn work(work: Work, accesses: Vec<crate::access::Access>, label: &'static str) -> Task {
+pub fn work(work: Work, accesses: Vec<crate::access::Access>, label: &'static str) -> Task {
     Task::Work { work, accesses, label }
 }
 
@@ -71,7 +71,7 @@ fn add_kernel(
     let grid =
         crate::work::Grid { grid: params.grid, block: params.block, shared_bytes: params.shared_bytes };
     let (launch, accesses) =
-        super::modules::prepare(sim, params.function, grid, params.arguments, params.extra)?;
+        super::modules::prepare_known(sim, params.function, grid, params.arguments, params.extra)?;
     add(sim, to, graph, dependencies, count, work(launch, accesses, "a kernel node"))
 }
 
@@ -169,12 +169,12 @@ api! {
         add(sim, to, graph, dependencies, count, work(Work::Host(call, None), Vec::new(), "a host node"))
     }
     fn cuGraphAddMemcpyNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const Copy3D, context: u64) |sim| {
-        sim.context(context)?;
+        check_contexts(sim, &[context])?;
         let (copy, accesses) = node_of(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, work(copy, accesses, "a memcpy node"))
     }
     fn cuGraphAddMemsetNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const FillParams, context: u64) |sim| {
-        sim.context(context)?;
+        check_contexts(sim, &[context])?;
         let of = get(params)?;
         let (fill, accesses) = fill_node_of(sim, of.to, of.pitch as u64, of.value, of.element, of.width as u64, of.height as u64)?;
         add(sim, to, graph, dependencies, count, work(fill, accesses, "a memset node"))

@@ -24,7 +24,7 @@ extern "C" fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuInit(flags: u32) -> i32 {
     border::free(|| {
         if flags != 0 {
@@ -36,23 +36,27 @@ pub extern "C" fn cuInit(flags: u32) -> i32 {
         if FORKED.load(Ordering::Relaxed) && sim::PROCESS.load(Ordering::Acquire) != 0 {
             return Err(Code::NOT_INITIALIZED);
         }
-        if sim::start(Config::from_environment()) {
-            // SAFETY: both functions may be called at any time.
-            unsafe {
-                libc::pthread_atfork(None, None, Some(in_child));
-                libc::atexit(sim::at_exit);
-            }
-            super::annotations::attach_threads();
-        }
-        let devices = sim::lock().map_or(0, |mut sim| {
-            super::annotations::take_early(&mut sim);
-            sim.config.devices
-        });
-        if devices == 0 { Err(Code::NO_DEVICE) } else { Ok(()) }
+        if begin(Config::from_environment()) == 0 { Err(Code::NO_DEVICE) } else { Ok(()) }
     })
 }
 
-#[unsafe(no_mangle)]
+/// Makes the state, if there is none yet. The number of devices.
+pub fn begin(config: Config) -> usize {
+    if sim::start(config) {
+        // SAFETY: both functions may be called at any time.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(in_child));
+            libc::atexit(sim::at_exit);
+        }
+        super::annotations::attach_threads();
+    }
+    sim::lock().map_or(0, |mut sim| {
+        super::annotations::take_early(&mut sim);
+        sim.config.devices
+    })
+}
+
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
     border::free(|| put(version, driver_version()))
 }
@@ -79,12 +83,12 @@ fn put_result_text(
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuGetErrorName(code: i32, name: *mut *const c_char) -> i32 {
     put_result_text(code, name, |row| row.1)
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuGetErrorString(code: i32, text: *mut *const c_char) -> i32 {
     put_result_text(code, text, |row| row.2)
 }
@@ -102,7 +106,7 @@ pub fn find_entry(name: &str, version: i32, flags: u64) -> std::result::Result<&
     found.ok_or(if of_name().next().is_some() { 2 } else { 1 })
 }
 
-fn address_of(symbol: &str) -> *mut c_void {
+pub fn address_of(symbol: &str) -> *mut c_void {
     let name = std::ffi::CString::new(symbol).unwrap_or_default();
     // SAFETY: asks the dynamic linker about this library itself; it is never unloaded.
     unsafe {
@@ -139,7 +143,7 @@ fn look_up(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuGetProcAddress(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
@@ -150,7 +154,7 @@ pub extern "C" fn cuGetProcAddress(
 }
 
 /// Since 12.0 what is missing is no error: the status says it. [cuGetProcAddress]
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuGetProcAddress_v2(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
@@ -169,7 +173,7 @@ pub extern "C" fn cuGetProcAddress_v2(
 }
 
 /// Private interfaces between NVIDIA's libraries: there are none.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) -> i32 {
     let _ = id;
     border::free(|| -> Result {
@@ -179,18 +183,18 @@ pub extern "C" fn cuGetExportTable(table: *mut *const c_void, id: *const c_void)
 }
 
 /// Nothing is profiled.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuProfilerStart() -> i32 {
     0
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuProfilerStop() -> i32 {
     0
 }
 
 /// The driver's own log: nothing is ever logged.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuLogsRegisterCallback(
     callback: *const c_void,
     data: *mut c_void,
@@ -206,7 +210,7 @@ pub extern "C" fn cuLogsRegisterCallback(
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuLogsUnregisterCallback(handle: u64) -> i32 {
     if handle == 1 { 0 } else { Code::INVALID_VALUE.0 }
 }

@@ -58,7 +58,7 @@ pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
     Ok(address)
 }
 
-fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) -> Result {
+pub fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) -> Result {
     let context = sim.current_context()?;
     if to.is_null() || size == 0 {
         return Err(Code::INVALID_VALUE);
@@ -75,7 +75,7 @@ fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) -> R
     put(to, base)
 }
 
-fn free(sim: &mut Locked, address: u64) -> Result {
+pub fn free(sim: &mut Locked, address: u64) -> Result {
     if address == 0 {
         return Ok(());
     }
@@ -93,7 +93,7 @@ fn free(sim: &mut Locked, address: u64) -> Result {
 }
 
 /// Ends an allocation at a call of the host, and gives its bytes back.
-fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
+pub fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
     let moment = sim.freeing(label);
     let allocation = sim.end_allocation(base, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
     if let Some(pool) = sim.pools.get_mut(allocation.pool) {
@@ -124,7 +124,7 @@ fn allocate_host(sim: &mut Locked, to: *mut u64, size: u64, flags: u32, label: &
     put(to, base)
 }
 
-fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
+pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
     let context = sim.current_context()?;
     // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
     if address == 0 || size == 0 || flags & !15 != 0 {
@@ -132,11 +132,17 @@ fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
     }
     sim.forbid_while_capturing()?;
     let last = address.checked_add(size - 1).ok_or(Code::INVALID_VALUE)?;
-    if sim.memory.find(address).is_some() || sim.memory.find(last).is_some() {
+    let known = sim.memory.find(address).is_some() || sim.memory.find(last).is_some();
+    if known && !crate::WATCHING {
         return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
     }
     let device = sim.context(context)?.device;
-    let base = if sim.config.shifted {
+    let base = if crate::WATCHING {
+        match crate::handles::GIVEN.take() {
+            0 => address,
+            elsewhere => elsewhere,
+        }
+    } else if sim.config.shifted {
         // Addresses that nothing else has, and nothing lies at.
         sim.mappings.reserve(round_up(size, 2 << 20).ok_or(Code::INVALID_VALUE)?, 0, 0)? + address % 4096
     } else {
@@ -157,7 +163,7 @@ fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
     Ok(())
 }
 
-fn unregister(sim: &mut Locked, address: u64) -> Result {
+pub fn unregister(sim: &mut Locked, address: u64) -> Result {
     sim.forbid_while_capturing()?;
     let found =
         sim.memory.find(address).filter(|found| found.kind == Kind::Registered && found.host == address);

@@ -2,17 +2,17 @@
 //! rooms behind it, and writes its results.
 
 pub mod annotations;
-mod contexts;
-mod copies;
+pub mod contexts;
+pub mod copies;
 mod devices;
-mod events;
-mod graphs;
-mod green;
+pub mod events;
+pub mod graphs;
+pub mod green;
 pub mod init;
 mod ipc;
-mod memory;
-mod modules;
-mod pools;
-mod streams;
+pub mod memory;
+pub mod modules;
+pub mod pools;
+pub mod streams;
 mod stubs;
 mod vmm;

@@ -91,7 +91,7 @@ fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
 }
 
 /// The work of a launch, and what it reads and writes.
-pub fn prepare(
+fn prepare(
     sim: &mut Locked,
     handle: u64,
     grid: Grid,
@@ -140,6 +140,20 @@ pub fn prepare(
     Ok((Work::Kernel(Arc::new(launch)), accesses))
 }
 
+/// The same, for real functions too: nothing is known of one that is not registered.
+pub fn prepare_known(
+    sim: &mut Locked,
+    handle: u64,
+    grid: Grid,
+    arguments: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<(Work, Vec<Access>)> {
+    match prepare(sim, handle, grid, arguments, extra) {
+        Err(_) if crate::WATCHING => Ok((Work::Nothing, Vec::new())),
+        known => known,
+    }
+}
+
 fn launch(
     sim: &mut Locked,
     function: u64,
@@ -150,7 +164,7 @@ fn launch(
     extra: *mut *mut c_void,
 ) -> Result {
     let core = sim.stream(stream, default)?;
-    let (work, accesses) = prepare(sim, function, grid, arguments, extra)?;
+    let (work, accesses) = prepare_known(sim, function, grid, arguments, extra)?;
     let label = sim.kernel_label(function);
     submit(sim, core, work, accesses, label)?;
     Ok(())

@@ -42,6 +42,9 @@ pub struct AccessDesc {
 /// A block for an allocation on a stream. What the same stream freed is taken at once, in its order; what
 /// another one freed, only when its free was reached.
 fn block_for(sim: &mut Sim, core: CoreRef, device: i32, size: u64) -> Result<u64> {
+    if crate::WATCHING {
+        return take(sim, device, size);
+    }
     let same = |freed: &Freed| {
         freed.core == core
             && !freed.taken
@@ -70,13 +73,19 @@ fn allocate(
         return Err(Code::INVALID_VALUE);
     }
     let device = sim.core_mut(core).device;
-    let pool = pool.unwrap_or(sim.devices[device as usize].current_pool);
+    // Pools of a real driver are not followed: one stands for all.
+    let pool = pool.filter(|_| !crate::WATCHING).unwrap_or(sim.devices[device as usize].current_pool);
     let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?.device;
     if sim.pools.get(pool).is_some_and(|pool| pool.imported) {
         // Nothing can be allocated from the pool of another process. [cuMemPoolImportFromShareableHandle]
         return Err(Code::INVALID_VALUE);
     }
     if sim.core_mut(core).lane.is_some() {
+        if crate::WATCHING {
+            // Not followed, but no longer what was freed there either.
+            let base = crate::handles::GIVEN.take();
+            sim.memory.begins_again(base, base.saturating_add(size));
+        }
         // Memory of graphs has addresses that are fixed at the launch; nobody asked for it yet.
         return Err(Code::NOT_SUPPORTED);
     }
@@ -99,7 +108,7 @@ fn allocate(
     put(to, base)
 }
 
-fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
+pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
     let core = sim.stream(stream, default)?;
     if address == 0 {
         return Ok(());

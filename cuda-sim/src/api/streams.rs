@@ -123,6 +123,9 @@ fn update_dependencies(sim: &mut Locked, core: crate::work::CoreRef, nodes: &[u6
 
 fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
     let size = if wide { 8 } else { 4 };
+    if crate::WATCHING {
+        return Ok(sim.memory.host_address(address));
+    }
     let found = sim.memory.find(address).ok_or(Code::INVALID_VALUE)?;
     let on_device = address >= found.base && address < found.end();
     let offset = address - if on_device { found.base } else { found.host };
@@ -132,7 +135,13 @@ fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
     Ok(sim.memory.host_address(address))
 }
 
-fn write_value(sim: &mut Locked, core: crate::work::CoreRef, address: u64, value: u64, wide: bool) -> Result {
+pub fn write_value(
+    sim: &mut Locked,
+    core: crate::work::CoreRef,
+    address: u64,
+    value: u64,
+    wide: bool,
+) -> Result {
     let host = value_address(sim, address, wide)?;
     let access = Access::range(address, if wide { 8 } else { 4 }, WRITE);
     let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
@@ -147,7 +156,7 @@ fn write_value(sim: &mut Locked, core: crate::work::CoreRef, address: u64, value
 
 /// What was enqueued before a value is written comes before what is enqueued after a wait for it, if the write
 /// is enqueued first. What the host or a kernel writes there orders nothing that could be known.
-fn wait_value(
+pub fn wait_value(
     sim: &mut Locked,
     core: crate::work::CoreRef,
     address: u64,

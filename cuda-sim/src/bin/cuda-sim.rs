@@ -1,5 +1,8 @@
 //! `cuda-sim`: runs a program on the simulated driver, and says what it found.
 
+#[path = "cuda-sim/shadow.rs"]
+mod shadow;
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,10 @@ cuda-sim: a simulated CUDA driver that finds races
         --runtime=12|13             and load one of them first: for programs that carry their own
         --print=exit                print races when the program ends, not when they are found
         --report=FILE               write what was found as JSON, one line for each process
+
+    cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
+        Runs a program with the real driver, FILE or the installed one, and the race checker beside it. The options
+        --races, --free, --host-threads, --print and --report are as above.
 
     cuda-sim --missing [--] program [arguments]
         Runs a program and lists the functions of the driver that it called or asked for and that are not simulated.
@@ -122,28 +129,31 @@ fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
     } else {
         "cuda-sim-driver"
     });
-    let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(fail)?;
-    let link = |target: &Path, name: &str| -> Result<(), String> {
-        let link = folder.join(name);
-        if std::fs::read_link(&link).is_ok_and(|old| old == target) {
-            return Ok(());
-        }
-        // Another process may do the same at this moment: made under another name, then renamed.
-        let fresh = folder.join(format!("{name}.{}", std::process::id()));
-        std::os::unix::fs::symlink(target, &fresh).map_err(fail)?;
-        std::fs::rename(&fresh, &link).map_err(fail)
-    };
-    let driver = driver.canonicalize().map_err(fail)?;
-    link(&driver, "libcuda.so.1")?;
-    link(&driver, "libcuda.so")?;
+    link_into(&folder, &driver, &["libcuda.so.1", "libcuda.so"])?;
     if runtime {
         for name in ["libcudart.so.12", "libcudart.so.13"] {
-            let library = library(name)?;
-            link(&library.canonicalize().map_err(fail)?, name)?;
+            link_into(&folder, &library(name)?, &[name])?;
         }
     }
     Ok(folder)
+}
+
+/// Gives a library other names in a folder.
+fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String> {
+    let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let target = library.canonicalize().map_err(fail)?;
+    for name in names {
+        let link = folder.join(name);
+        if std::fs::read_link(&link).is_ok_and(|old| old == target) {
+            continue;
+        }
+        // Another process may do the same at this moment: made under another name, then renamed.
+        let fresh = folder.join(format!("{name}.{}", std::process::id()));
+        std::os::unix::fs::symlink(&target, &fresh).map_err(fail)?;
+        std::fs::rename(&fresh, &link).map_err(fail)?;
+    }
+    Ok(())
 }
 
 struct Options {
@@ -153,6 +163,8 @@ struct Options {
     runtime: bool,
     preload: Vec<String>,
     threads_seen: bool,
+    /// The checker beside a real driver, and where that is.
+    shadow: Option<Option<String>>,
 }
 
 /// The options up to the program, and the rest.
@@ -164,6 +176,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         runtime: false,
         preload: Vec::new(),
         threads_seen: true,
+        shadow: None,
     };
     let mut at = 0;
     while let Some(argument) = arguments.get(at) {
@@ -193,6 +206,11 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 .map(|_| value.clone())
                 .map_err(|_| format!("--{name} is a number, found {value}"))
         };
+        if name == "shadow" {
+            options.shadow = Some(value.map(str::to_owned));
+            at += 1;
+            continue;
+        }
         let variable = match name {
             "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
             "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
@@ -268,7 +286,11 @@ fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
 
 fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
     let (name, arguments) = program.split_first().ok_or("which program?")?;
-    let mut folders = library_folders(options.runtime)?;
+    let variables = variables(options)?;
+    let mut folders = match options.shadow {
+        None => library_folders(options.runtime)?,
+        Some(_) => vec![shadow::folder()?],
+    };
     let mut temporary = None;
     let mut hidden: Vec<String> = options.without.iter().flat_map(|name| symbols_of(name)).collect();
     if let Some(version) = options.version {
@@ -284,21 +306,30 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     let path = folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
     let mut command = Command::new(name);
     command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", Path::new(&path)));
-    command.env("CUDASIM_RACES", "error").env("CUDASIM_SCHEDULE", "lazy");
     let mut preload: Vec<PathBuf> =
         options.preload.iter().map(|name| library(name)).collect::<Result<_, _>>()?;
     if options.threads_seen {
         preload.push(library("libcudasim_threads.so")?);
-        command.env("CUDASIM_HOST_THREADS", "seen");
     }
     if !preload.is_empty() {
         let list = preload.iter().map(|path| path.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
         command.env("LD_PRELOAD", prepend("LD_PRELOAD", Path::new(&list)));
     }
-    for (name, value) in &options.variables {
-        command.env(name, value);
-    }
+    command.envs(variables);
     Ok((command, temporary))
+}
+
+/// What the command sets, the user's choices last.
+fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
+    if let Some(path) = &options.shadow {
+        return shadow::variables(options, path.as_deref());
+    }
+    let mut variables = vec![("CUDASIM_RACES", "error".to_owned()), ("CUDASIM_SCHEDULE", "lazy".to_owned())];
+    if options.threads_seen {
+        variables.push(("CUDASIM_HOST_THREADS", "seen".to_owned()));
+    }
+    variables.extend(options.variables.iter().cloned());
+    Ok(variables)
 }
 
 /// A function by any of its names: all forms of it.

@@ -22,6 +22,8 @@ impl Sim {
     }
 
     pub(super) fn push(&mut self, core: CoreRef, work: Work) -> u64 {
+        // Beside a real driver, that one does the work; here it only has its place.
+        let work = if crate::WATCHING && work.is_done_elsewhere() { Work::Nothing } else { work };
         let found = self.core_mut(core);
         found.queue.push_back(Op { work });
         found.enqueued += 1;
@@ -42,7 +44,7 @@ impl Sim {
 
     /// Gives the schedule its chance.
     pub fn after_enqueue(sim: &mut Locked, core: CoreRef) {
-        if !sim.patience && sim.config.schedule != Schedule::Threads {
+        if !sim.patience && !crate::WATCHING && sim.config.schedule != Schedule::Threads {
             sim.patience = true;
             let _ = std::thread::Builder::new().name("cuda-sim".to_owned()).spawn(go_on_unasked);
         }

@@ -17,9 +17,13 @@ pub extern "C" fn at_exit() {
     CHANGED.notify_all();
     let missing = crate::border::missing_calls();
     for (name, count) in &missing {
-        say(&format!(
-            "cuda-sim: {name} is not simulated and was called {count} times; it answered \"not supported\"\n"
-        ));
+        say(&if crate::WATCHING {
+            format!("cuda-sim: {name} was called {count} times in ways that the checker does not follow\n")
+        } else {
+            format!(
+                "cuda-sim: {name} is not simulated and was called {count} times; it answered \"not supported\"\n"
+            )
+        });
     }
     let report = sim.config.report.clone();
     let (mut found, mut mode, mut races) = (0, Races::Off, Vec::new());

@@ -469,7 +469,11 @@ impl Sim {
 
     /// What streams belong to: the current context, green or not.
     pub fn execution_context(&mut self) -> Result<u64> {
-        let handle = self.thread().contexts.last().copied().unwrap_or(0);
+        let handle = if crate::WATCHING {
+            crate::handles::CURRENT.get().0
+        } else {
+            self.thread().contexts.last().copied().unwrap_or(0)
+        };
         match self.contexts.get(handle) {
             None if handle == 0 => Err(Code::INVALID_CONTEXT),
             None => Err(Code::CONTEXT_IS_DESTROYED),
@@ -593,10 +597,27 @@ impl Sim {
         }
     }
 
+    /// A stream that a real driver made without a word that was heard: taken for a blocking one, which is
+    /// ordered after more than others are.
+    fn adopt_stream(&mut self, handle: u64) -> Result {
+        let context = self.current_context()?;
+        let device = self.context(context)?.device;
+        let core = self.new_core(CoreKind::Blocking, context, device, 0, 0);
+        // Found on the way to something else that was made.
+        let given = crate::handles::GIVEN.replace(handle);
+        self.streams.insert(core);
+        crate::handles::GIVEN.set(given);
+        self.core_mut(core).handle = handle;
+        Ok(())
+    }
+
     /// The stream that a handle names, for the calling thread.
     pub fn stream(&mut self, handle: u64, default: u64) -> Result<CoreRef> {
         let token = if handle == 0 { default } else { handle };
         if token > 2 {
+            if crate::WATCHING && self.streams.get(token).is_none() {
+                self.adopt_stream(token)?;
+            }
             let core = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
             let (context, detached) = self.get(core).map_or((0, false), |core| (core.context, core.detached));
             if detached {

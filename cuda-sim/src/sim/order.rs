@@ -37,7 +37,7 @@ impl Sim {
         }
     }
 
-    pub(super) fn this_thread_learns(&mut self, clock: Option<&Clock>) {
+    pub fn this_thread_learns(&mut self, clock: Option<&Clock>) {
         let host = self.host_actor();
         if let (Some(clock), Some(checker)) = (clock, &mut self.checker) {
             checker.learn(host, clock);
@@ -209,6 +209,15 @@ impl Sim {
             };
             let place = allocation.place();
             checker.access(&mut allocation.shadow, &place, &access, moment);
+            // What is mapped side by side is one memory to whoever uses it.
+            let (from, to) = access.hull();
+            if from < place.base || to > place.base + place.size {
+                for other in self.memory.inside(from, to).into_iter().filter(|base| *base != place.base) {
+                    let Some(allocation) = self.memory.allocations.get_mut(&other) else { continue };
+                    let place = allocation.place();
+                    checker.access(&mut allocation.shadow, &place, &access, moment);
+                }
+            }
         }
     }
 

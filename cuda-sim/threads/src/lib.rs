@@ -375,13 +375,28 @@ joins! {
     pthread_timedjoin_np(value: *mut *mut c_void, time: *const timespec);
 }
 
+/// C++ lets exceptions out of it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_once(control: *mut c_int, function: extern "C" fn()) -> c_int {
-    let real = real!(pthread_once, unsafe extern "C" fn(*mut c_int, extern "C" fn()) -> c_int);
-    // SAFETY: passes on what the caller passed.
-    let result = unsafe { real(control, function) };
-    // Whoever comes here comes after the one that ran it; saying "before" each time only orders more.
-    before(control);
+pub unsafe extern "C-unwind" fn pthread_once(control: *mut c_int, function: extern "C-unwind" fn()) -> c_int {
+    let real = real!(pthread_once, unsafe extern "C-unwind" fn(*mut c_int, extern "C-unwind" fn()) -> c_int);
+    let outer = ONCE.replace((control, Some(function)));
+    // SAFETY: passes on what the caller passed, with `run_once` for its function.
+    let result = unsafe { real(control, run_once) };
+    ONCE.set(outer);
     after(control);
     result
+}
+
+thread_local! {
+    /// What this thread would run now, if it is the one.
+    static ONCE: Cell<(*mut c_int, Option<extern "C-unwind" fn()>)> = const { Cell::new((std::ptr::null_mut(), None)) };
+}
+
+/// Says "before" while others still wait for it: afterwards they may be gone on already.
+extern "C-unwind" fn run_once() {
+    let (control, function) = ONCE.get();
+    if let Some(function) = function {
+        function();
+    }
+    before(control);
 }

@@ -1,0 +1,116 @@
+//! Initialization, finding functions, and the end of contexts.
+
+use super::{outside, tell, watched};
+use crate::api::contexts::end_context;
+use crate::api::init::{address_of, begin, find_entry};
+use crate::config::{Config, Schedule};
+use std::ffi::{CStr, c_char, c_void};
+
+/// What the checker is told is done at once; the rest of what a simulated driver can be asked for is the real
+/// one's.
+fn configuration(devices: usize) -> Config {
+    let config = Config::from_environment();
+    Config {
+        schedule: Schedule::Eager,
+        devices,
+        memory: u64::MAX,
+        faults: Vec::new(),
+        without: Vec::new(),
+        stub: false,
+        guard: false,
+        shifted: false,
+        ..config
+    }
+}
+
+/// What the driver found is replaced by the function of this library that follows it.
+fn replace(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) {
+    if name.is_null() || to.is_null() {
+        return;
+    }
+    // SAFETY: the driver took the name and wrote its answer.
+    let (name, found) = unsafe { (CStr::from_ptr(name), to.read()) };
+    let Ok(name) = name.to_str() else { return };
+    let Ok(&(_, _, symbol, followed)) = find_entry(name, version, flags) else { return };
+    if followed && !found.is_null() {
+        super::real::found_elsewhere(symbol, found);
+        let own = address_of(symbol);
+        if !own.is_null() {
+            // SAFETY: as above.
+            unsafe { to.write(own) };
+        }
+    }
+}
+
+/// Ends the primary context of a device, if the driver says that there is none any more.
+fn ended_primary(symbol: &'static str, result: i32, device: i32) -> i32 {
+    let (mut flags, mut active) = (0, 0);
+    let state = super::real::function!(cuDevicePrimaryCtxGetState(i32, *mut u32, *mut i32));
+    if result == 0 && outside(|| state(device, &mut flags, &mut active)) == 0 && active == 0 {
+        tell(symbol, 1, 0, |sim, _| {
+            let Some(of) = sim.devices.get_mut(device as usize) else { return Ok(()) };
+            let context = std::mem::take(&mut of.primary);
+            end_context(sim, context);
+            Ok(())
+        });
+    }
+    result
+}
+
+fn destroyed(symbol: &'static str, result: i32, context: u64) -> i32 {
+    if result == 0 {
+        tell(symbol, 1, 0, |sim, _| {
+            end_context(sim, context);
+            Ok(())
+        });
+    }
+    result
+}
+
+watched! {
+    fn cuInit(flags: u32) |real| {
+        let result = outside(|| real(flags));
+        let mut devices = 0;
+        let count = super::real::function!(cuDeviceGetCount(*mut i32));
+        if result == 0 && outside(|| count(&mut devices)) == 0 {
+            begin(configuration(devices.max(0) as usize));
+        }
+        result
+    }
+    fn cuGetProcAddress(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) |real| {
+        let result = outside(|| real(name, to, version, flags));
+        if result == 0 {
+            replace(name, to, version, flags);
+        }
+        result
+    }
+    fn cuGetProcAddress_v2(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64, status: *mut i32) |real| {
+        let result = outside(|| real(name, to, version, flags, status));
+        if result == 0 {
+            replace(name, to, version, flags);
+        }
+        result
+    }
+    fn cuDevicePrimaryCtxRetain(to: *mut u64, device: i32) |real| {
+        super::follow("cuDevicePrimaryCtxRetain", 1, || real(to, device), std::ptr::null(), |sim, _| {
+            let context = crate::border::get(to)?;
+            if let Some(of) = sim.devices.get_mut(device as usize) {
+                of.primary = context;
+            }
+            Ok(())
+        })
+    }
+    fn cuDevicePrimaryCtxRelease(device: i32) |real| {
+        ended_primary("cuDevicePrimaryCtxRelease", outside(|| real(device)), device)
+    }
+    fn cuDevicePrimaryCtxRelease_v2(device: i32) |real| {
+        ended_primary("cuDevicePrimaryCtxRelease", outside(|| real(device)), device)
+    }
+    fn cuDevicePrimaryCtxReset(device: i32) |real| {
+        ended_primary("cuDevicePrimaryCtxReset", outside(|| real(device)), device)
+    }
+    fn cuDevicePrimaryCtxReset_v2(device: i32) |real| {
+        ended_primary("cuDevicePrimaryCtxReset", outside(|| real(device)), device)
+    }
+    fn cuCtxDestroy_v2(context: u64) |real| { destroyed("cuCtxDestroy", outside(|| real(context)), context) }
+}

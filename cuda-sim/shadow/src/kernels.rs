@@ -1,0 +1,38 @@
+//! Names of real kernels: for reports, and for what the program registered under them in cudasim.h.
+
+use super::{follow, watched};
+use crate::border::get;
+use crate::results::Code;
+use crate::sim::{Function, Locked};
+use std::ffi::{CStr, CString, c_char};
+
+/// The driver gives the same handle again for the same function.
+fn name(sim: &mut Locked, handle: *const u64, name: CString) -> crate::results::Result {
+    let handle = get(handle)?;
+    sim.functions.remove(handle);
+    crate::handles::GIVEN.set(handle);
+    sim.functions.insert(Function { name, module: 0 });
+    Ok(())
+}
+
+fn named(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64, text: *const c_char) -> i32 {
+    follow(symbol, 1, real, std::ptr::null(), |sim, _| {
+        // SAFETY: the driver took it for NUL-terminated text.
+        name(sim, to, unsafe { CStr::from_ptr(text) }.to_owned())
+    })
+}
+
+watched! {
+    fn cuModuleGetFunction(to: *mut u64, module: u64, name: *const c_char) |real| {
+        named("cuModuleGetFunction", || real(to, module, name), to, name)
+    }
+    fn cuLibraryGetKernel(to: *mut u64, library: u64, name: *const c_char) |real| {
+        named("cuLibraryGetKernel", || real(to, library, name), to, name)
+    }
+    fn cuKernelGetFunction(to: *mut u64, kernel: u64) |real| {
+        follow("cuKernelGetFunction", 1, || real(to, kernel), std::ptr::null(), |sim, _| {
+            let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
+            name(sim, to, of)
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! Waiting and asking: what the calling thread knows once they succeed is what was enqueued when it called.
+
+use super::{outside, tell, watched};
+use crate::clock::Clock;
+use crate::results::Result;
+use crate::sim::{Locked, Recorded};
+
+/// `known`: what whoever waits knows afterwards.
+fn wait(
+    symbol: &'static str,
+    default: u64,
+    real: impl FnOnce() -> i32,
+    known: impl FnOnce(&mut Locked, u64) -> Result<Vec<Clock>>,
+) -> i32 {
+    let mut clocks = Vec::new();
+    tell(symbol, default, 0, |sim, default| {
+        clocks = known(sim, default).unwrap_or_default();
+        Ok(())
+    });
+    let result = outside(real);
+    if result == 0 && !clocks.is_empty() {
+        tell(symbol, default, 0, |sim, _| {
+            clocks.iter().for_each(|clock| sim.this_thread_learns(Some(clock)));
+            Ok(())
+        });
+    }
+    result
+}
+
+fn of_stream(sim: &mut Locked, stream: u64, default: u64) -> Result<Vec<Clock>> {
+    if stream > 2 && sim.streams.get(stream).is_none() {
+        // Nothing was enqueued there yet, if it is one.
+        return Ok(Vec::new());
+    }
+    let core = sim.stream(stream, default)?;
+    if sim.core_mut(core).lane.is_some() {
+        return Ok(Vec::new());
+    }
+    sim.default_stream_rules_for_wait(core);
+    let actor = sim.core_mut(core).actor;
+    Ok(sim.knowledge(actor).into_iter().collect())
+}
+
+fn of_event(sim: &mut Locked, event: u64) -> Result<Vec<Clock>> {
+    Ok(match sim.events.get(event).map(|event| &event.recorded) {
+        Some(Recorded::Live { clock, .. }) => clock.iter().cloned().collect(),
+        _ => Vec::new(),
+    })
+}
+
+fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
+    let mut actors: Vec<_> = sim.cores_of(context).into_iter().map(|core| sim.core_mut(core).actor).collect();
+    actors.push(sim.contexts.get(context).and_then(|context| context.gone[1]));
+    Ok(actors.into_iter().filter_map(|actor| sim.knowledge(actor)).collect())
+}
+
+watched! {
+    fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |real, default| {
+        wait("cuStreamSynchronize", default, || real(stream), |sim, default| of_stream(sim, stream, default))
+    }
+    fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |real, default| {
+        wait("cuStreamQuery", default, || real(stream), |sim, default| of_stream(sim, stream, default))
+    }
+    fn cuEventSynchronize(event: u64) |real| {
+        wait("cuEventSynchronize", 1, || real(event), |sim, _| of_event(sim, event))
+    }
+    fn cuEventQuery(event: u64) |real| {
+        wait("cuEventQuery", 1, || real(event), |sim, _| of_event(sim, event))
+    }
+    fn cuCtxSynchronize() |real| {
+        wait("cuCtxSynchronize", 1, || real(), |sim, _| {
+            let context = sim.execution_context()?;
+            of_context(sim, context)
+        })
+    }
+    fn cuCtxSynchronize_v2(context: u64) |real| {
+        wait("cuCtxSynchronize", 1, || real(context), |sim, _| {
+            let context = if context == 0 { sim.execution_context()? } else { context };
+            of_context(sim, context)
+        })
+    }
+}
