@@ -40,6 +40,7 @@ sim: FORCE
 	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
 	ln -sf runtime/libcudart.so.12 runtime/libcudart.so.13 target/release/
+	ln -sf cuda-sim target/release/cai-race
 
 # --- the main targets -------------------------------------------------------------------------------------
 
@@ -142,6 +143,7 @@ install-sim: sim
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver" \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow"
 	install target/release/cuda-sim "$(DESTDIR)$(PREFIX)/bin"
+	ln -sf cuda-sim "$(DESTDIR)$(PREFIX)/bin/cai-race"
 	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
 	install target/release/libcudasim_threads.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
 	install target/release/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"

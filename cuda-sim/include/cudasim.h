@@ -13,6 +13,7 @@
  *   which the device can touch too (pinned, registered, managed).
  * - Order between host threads, where the simulator does not see it: `cudasim_hb_before`, `cudasim_hb_after`.
  * - Allocators on top of the driver's: `cudasim_suballoc`, `cudasim_subfree`.
+ * - Arrays that libraries exchange: `cudasim_cai`.
  * - Names in reports: `cudasim_name_stream`, `cudasim_label`.
  *
  * Include <cuda.h>, or anything else that defines CUstream and CUresult as CUDA does, before or after; this
@@ -82,6 +83,37 @@ typedef struct cudasim_kernel {
     const size_t *arg_sizes;
 } cudasim_kernel;
 
+/* What happened to an array that libraries exchange (the CUDA Array Interface). */
+#define CUDASIM_CAI_EXPORT 1u      /* a producer hands it out: cai_produce */
+#define CUDASIM_CAI_BEGIN 2u       /* a consumer has made its stream wait: cai_consume_begin */
+#define CUDASIM_CAI_END 3u         /* a consumer has made the exported stream wait: cai_consume_end */
+#define CUDASIM_CAI_SYNCHRONIZE 4u /* the host has waited: cai_synchronize */
+#define CUDASIM_CAI_RELEASE_AFTER \
+    5u                         /* the reference goes when a stream gets there: cai_owner_release_after */
+#define CUDASIM_CAI_DESTROY 6u /* the last reference is gone; the data is freed next */
+
+#define CUDASIM_CAI_READONLY 1u
+
+/*
+ * A note about one of these, sent after the calls of the driver that belong to it. The library cai sends them
+ * by itself; others can, through `cudasim_cai`. Streams are as in the array: 1 legacy, 2 per thread, all
+ * ones: none, all ones minus one: not known, else a CUstream.
+ */
+typedef struct cudasim_cai_note {
+    uint32_t struct_size; /* sizeof(cudasim_cai_note) */
+    uint32_t kind;        /* CUDASIM_CAI_EXPORT, ... */
+    const void *owner;    /* who keeps the array alive, by address; NULL: borrowed */
+    cudasim_access bytes; /* what the array can touch; mode: what the consumer does, or may do */
+    uint32_t flags;       /* CUDASIM_CAI_READONLY */
+    int32_t status;       /* 0, or why it was refused and nothing happened */
+    uint64_t stream;      /* the array's */
+    uint64_t stream_id;   /* cuStreamGetId of it; 0: not known */
+    void *context;        /* what gives 1 and 2 a meaning; NULL: the current context */
+    uint64_t consumer;    /* the other side's stream */
+    void *consumer_context;
+    const char *rule; /* NULL, or the rule because of which it was refused: "R7", "R8", "R10" */
+} cudasim_cai_note;
+
 /* The simulator's side, found at run time. Fields are only ever added at the end. */
 typedef struct cudasim_api {
     uint32_t struct_size;
@@ -101,7 +133,7 @@ typedef struct cudasim_api {
     void *(*host_address)(const void *address);
     size_t (*take_report)(char *out, size_t room);
     void (*fail_kernel)(int result);
-    void (*reserved)(void); /* NULL */
+    void (*cai)(const cudasim_cai_note *note);
     void (*accesses)(void *stream, const char *label, const cudasim_access *accesses, size_t count);
     int (*simulated)(void);
 } cudasim_api;
@@ -212,6 +244,14 @@ static inline void cudasim_subfree(const void *address, size_t nbytes, void *str
     const cudasim_api *sim = cudasim_find();
     if (sim != NULL) {
         sim->subfree(address, nbytes, stream);
+    }
+}
+
+/* An array was exported, used, or let go. */
+static inline void cudasim_cai(const cudasim_cai_note *note) {
+    const cudasim_api *sim = cudasim_find();
+    if (sim != NULL) {
+        sim->cai(note);
     }
 }
 

@@ -50,6 +50,9 @@ pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, 
         return code.0;
     }
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut sim, default)));
+    if let Ok(Err(Code(900..=908))) = result {
+        sim.refused_in_capture(symbol);
+    }
     sim.report_now();
     result.map_or(Code::UNKNOWN.0, number)
 }

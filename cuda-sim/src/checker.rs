@@ -1,5 +1,5 @@
 //! The race checker: who is ordered after whom, and what to say where an order is missing. Uses `config`,
-//! `clock`, `access`, `shadow`, `stack`; no `unsafe`.
+//! `clock`, `access`, `shadow`, `stack`, `rules`; no `unsafe`.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs it. So each
 //! access is judged when it is enqueued, and the verdict holds for every schedule of the device.
@@ -7,6 +7,7 @@
 use crate::access::{Access, READ, WRITE};
 use crate::clock::{Actor, Clock, Epoch};
 use crate::config::Races;
+use crate::rules::{Rules, sentence};
 use crate::shadow::{Mark, Shadow};
 use crate::stack::{StackId, Stacks};
 use std::borrow::Cow;
@@ -56,13 +57,17 @@ pub struct Place {
     pub kind: &'static str,
 }
 
+/// A race, or a rule of exchange that was broken.
 struct Race {
-    first: Side,
+    /// The rule that was broken, where one is known.
+    rule: Option<&'static str>,
+    first: Option<Side>,
     second: Side,
-    place: Place,
-    from: u64,
-    to: u64,
+    /// The bytes, where some are meant.
+    bytes: Option<(Place, u64, u64)>,
     advice: String,
+    /// A remark that is no fault.
+    remark: bool,
 }
 
 struct Side {
@@ -91,14 +96,20 @@ pub struct Checker {
     objects: HashMap<usize, Vec<Clock>>,
     pub stacks: Stacks,
     races: Vec<Race>,
+    /// What libraries say of the arrays that they exchange.
+    pub rules: Rules,
+    /// Refused and needlessly slow calls are told too.
+    strict: bool,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
 }
 
 impl Checker {
-    pub fn new(mode: Races) -> Checker {
+    pub fn new(mode: Races, strict: bool) -> Checker {
         Checker {
             mode,
+            rules: Rules::default(),
+            strict,
             actors: Vec::new(),
             retired: Vec::new(),
             objects: HashMap::new(),
@@ -245,6 +256,91 @@ impl Checker {
         for (mark, mode, from, to) in found {
             self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
         }
+        if self.rules.is_forbidden(moment.mark.epoch.actor, access) {
+            let advice = "CAI_ACCESS_WRITE in cai_consume_begin and cai_consume_end; a read-only array has to be copied.";
+            self.broken(
+                "R7",
+                None,
+                &moment.mark.site,
+                WRITE,
+                Some((place.clone(), access.hull())),
+                advice.to_owned(),
+            );
+        }
+    }
+
+    /// What is pending on some bytes and not known to somebody.
+    pub fn pending(
+        &self,
+        shadow: &Shadow<Site>,
+        place: &Place,
+        access: &Access,
+        clock: &Clock,
+        of: impl Fn(Actor) -> bool,
+    ) -> Option<(Mark<Site>, u32, u64, u64)> {
+        let mut found = None;
+        access.for_each_range(|from, to| {
+            let range = (from.max(place.base), to.min(place.base + place.size));
+            shadow.pending(range, access.mode, clock, &mut |mark, mode, from, to| {
+                if found.is_none() && of(mark.epoch.actor) {
+                    found = Some((mark.clone(), mode, from, to));
+                }
+            });
+        });
+        found
+    }
+
+    /// A rule of exchange was broken.
+    pub fn broken(
+        &mut self,
+        rule: &'static str,
+        first: Option<(&Mark<Site>, u32)>,
+        second: &Site,
+        mode: u32,
+        bytes: Option<(Place, (u64, u64))>,
+        advice: String,
+    ) {
+        let remark = rule == "R9";
+        if matches!(rule, "R8" | "R9" | "R10") && !self.strict {
+            return;
+        }
+        let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
+        let earlier = first.map_or(second.stack, |(mark, _)| mark.site.stack);
+        if !self.reported.insert((earlier, second.stack, kind)) {
+            return;
+        }
+        let race = Race {
+            rule: Some(rule),
+            first: first.map(|(mark, mode)| self.side(&mark.site, mode)),
+            second: self.side(second, mode),
+            bytes: bytes.map(|(place, (from, to))| {
+                let end = place.base + place.size;
+                let (from, to) = (from.clamp(place.base, end), to.clamp(place.base, end));
+                (place, from, to)
+            }),
+            advice,
+            remark,
+        };
+        self.races.push(race);
+    }
+
+    fn side(&self, site: &Site, mode: u32) -> Side {
+        Side {
+            mode,
+            who: self.describe(site.actor),
+            label: site.label.to_string(),
+            thread: site.thread,
+            stack: site.stack,
+        }
+    }
+
+    /// Here, by whoever calls: for rules that no access breaks.
+    pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Site {
+        Site { actor, label, stack: self.stacks.here(), thread }
+    }
+
+    pub fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// An access to what was freed before, in whatever order the device comes to it.
@@ -270,21 +366,27 @@ impl Checker {
         if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
             return;
         }
-        let advice = self.advice(&first.site, &second.site);
-        let side = |checker: &Checker, site: &Site, mode| Side {
-            mode,
-            who: checker.describe(site.actor),
-            label: site.label.to_string(),
-            thread: site.thread,
-            stack: site.stack,
+        let rule = self.rules.name_of_race(&first.site, &second.site, from, to);
+        let advice = match rule {
+            Some("R3") => format!(
+                "cai_consume_begin(array, {}) before the second; by hand: {}",
+                self.describe(second.site.actor),
+                self.advice(&first.site, &second.site)
+            ),
+            Some("R4") => format!(
+                "cai_consume_end(array, {}) after the first; by hand: {}",
+                self.describe(first.site.actor),
+                self.advice(&first.site, &second.site)
+            ),
+            _ => self.advice(&first.site, &second.site),
         };
         let race = Race {
-            first: side(self, &first.site, mode),
-            second: side(self, &second.site, other),
-            place: place.clone(),
-            from,
-            to,
+            rule,
+            first: Some(self.side(&first.site, mode)),
+            second: self.side(&second.site, other),
+            bytes: Some((place.clone(), from, to)),
             advice,
+            remark: false,
         };
         self.races.push(race);
     }
@@ -334,28 +436,43 @@ impl Checker {
 
     // --- reports ----------------------------------------------------------------------------------------
 
-    /// Races found and not taken.
+    /// Races and broken rules found and not taken.
     pub fn found(&self) -> usize {
-        self.races.len()
+        self.races.iter().filter(|race| !race.remark).count()
     }
 
     fn text(&self, race: &Race) -> String {
-        let mut text = format!(
-            "cuda-sim: race on {} bytes at {:#x}, {} bytes into {} of {} bytes{}\n",
-            race.to - race.from,
-            race.from,
-            race.from - race.place.base,
-            race.place.kind,
-            race.place.size,
-            if race.place.device < 0 { String::new() } else { format!(" on device {}", race.place.device) },
-        );
-        for (title, side) in [("first", &race.first), ("second, not ordered after it", &race.second)] {
+        let is_race = race.first.is_some() && matches!(race.rule, None | Some("R3" | "R4"));
+        let what = match race.rule {
+            _ if is_race => "race".to_owned(),
+            Some(rule) if race.remark => format!("remark, {rule}: {}", sentence(rule)),
+            rule => {
+                format!("rule {} broken: {}", rule.unwrap_or_default(), sentence(rule.unwrap_or_default()))
+            }
+        };
+        let bytes = race.bytes.as_ref().map_or_else(String::new, |(place, from, to)| {
+            format!(
+                "{} {} bytes at {from:#x}, {} bytes into {} of {} bytes{}",
+                if is_race { " on" } else { ";" },
+                to - from,
+                from - place.base,
+                place.kind,
+                place.size,
+                if place.device < 0 { String::new() } else { format!(" on device {}", place.device) },
+            )
+        });
+        let mut text = format!("cuda-sim: {what}{bytes}\n");
+        if let (true, Some(rule)) = (is_race, race.rule) {
+            text += &format!("  rule {rule}: {}\n", sentence(rule));
+        }
+        let titles = if is_race { ["first", "second, not ordered after it"] } else { ["pending", "here"] };
+        for (title, side) in titles.iter().zip([race.first.as_ref(), Some(&race.second)]) {
+            let Some(side) = side else { continue };
+            let verb =
+                if is_race || side.mode != 0 { format!("{} by ", verb(side.mode)) } else { String::new() };
             text += &format!(
-                "  {title}: {} by {}, on {}, enqueued by host thread {}\n",
-                verb(side.mode),
-                side.label,
-                side.who,
-                side.thread
+                "  {title}: {verb}{}, on {}, enqueued by host thread {}\n",
+                side.label, side.who, side.thread
             );
             for line in self.stacks.describe(side.stack) {
                 text += &format!("      {line}\n");
@@ -380,20 +497,52 @@ impl Checker {
             })
         };
         let json = self.races.iter().map(|race| {
-            serde_json::json!({
-                "address": race.from, "nbytes": race.to - race.from, "offset": race.from - race.place.base,
-                "allocation": {"address": race.place.base, "nbytes": race.place.size, "device": race.place.device,
-                               "kind": race.place.kind},
-                "first": side(&race.first), "second": side(&race.second), "missing": race.advice,
-            })
+            let mut value = serde_json::json!({
+                "rule": race.rule, "remark": race.remark, "second": side(&race.second), "missing": race.advice,
+            });
+            if let Some(rule) = race.rule {
+                value["sentence"] = sentence(rule).into();
+            }
+            if let Some(first) = &race.first {
+                value["first"] = side(first);
+            }
+            if let Some((place, from, to)) = &race.bytes {
+                value["address"] = (*from).into();
+                value["nbytes"] = (to - from).into();
+                value["offset"] = (from - place.base).into();
+                value["allocation"] = serde_json::json!({
+                    "address": place.base, "nbytes": place.size, "device": place.device, "kind": place.kind,
+                });
+            }
+            value
         });
         json.collect()
+    }
+
+    /// What was exchanged, and which rules were broken how often.
+    pub fn summary(&self) -> Option<String> {
+        let [_, exports, begins, ends, waits, after, destroyed] = self.rules.notes;
+        if !self.strict {
+            return None;
+        }
+        let mut text = format!(
+            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, {after} releases \
+             after a stream, {destroyed} owners destroyed\n"
+        );
+        for (rule, sentence) in crate::rules::RULES {
+            let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
+            if count > 0 {
+                text += &format!("cai-race: {rule} {count} times: {sentence}\n");
+            }
+        }
+        Some(text)
     }
 
     /// What was found so far, which from here on counts no more.
     pub fn take(&mut self) -> (usize, String) {
         let text = self.races.iter().map(|race| self.text(race)).collect();
-        let count = std::mem::take(&mut self.races).len();
+        let count = self.found();
+        self.races.clear();
         self.printed = 0;
         (count, text)
     }

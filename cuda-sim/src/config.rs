@@ -15,11 +15,13 @@
 //! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
 //! | `CUDASIM_HOST_THREADS` | `seen`: order comes from locks and annotations; `ordered`: from the order of calls | `ordered`, unless started by `cuda-sim run` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
+//! | `CUDASIM_RULES` | `strict`: refused, illegal and needlessly slow calls are told too, and a summary | off |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
 //! | `CUDASIM_REAL` | the real driver that is watched, see `shadow/` | usual places |
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
 //!
-//! Beside a real driver, `CUDASIM_SHADOW_RACES`, `_FREE`, `_HOST_THREADS`, `_REPORT` and `_PRINT` take their place.
+//! Beside a real driver, `CUDASIM_SHADOW_RACES`, `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES` and `_PRINT` take
+//! their place.
 
 use crate::results::{self, Code};
 use std::io::Write;
@@ -64,6 +66,7 @@ pub struct Config {
     pub threads_seen: bool,
     pub report: Option<String>,
     pub print_at_exit: bool,
+    pub strict: bool,
 }
 
 pub const DRIVER_VERSION: i32 = 13050;
@@ -139,6 +142,7 @@ impl Config {
             free_syncs: get("CUDASIM_FREE").as_deref() == Some("syncs"),
             threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
             report: get("CUDASIM_REPORT"),
+            strict: get("CUDASIM_RULES").as_deref() == Some("strict"),
             print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
         }
     }

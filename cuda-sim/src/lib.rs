@@ -21,6 +21,8 @@ pub mod results;
 mod shadow;
 mod stack;
 
+mod rules;
+
 mod checker;
 mod ipc;
 mod work;

@@ -128,6 +128,28 @@ impl<S> Shadow<S> {
         }
     }
 
+    /// What somebody who knows `clock` would be in conflict with. Nothing is entered.
+    pub fn pending(
+        &self,
+        (start, end): (u64, u64),
+        mode: u32,
+        clock: &Clock,
+        conflict: &mut impl FnMut(&Mark<S>, u32, u64, u64),
+    ) {
+        let before = self.segments.range(..start).next_back();
+        for (&from, segment) in before.into_iter().chain(self.segments.range(start..end.max(start))) {
+            let (from, to) = (from.max(start), segment.end.min(end));
+            if from >= to {
+                continue;
+            }
+            let write = segment.write.iter().map(|mark| (mark, WRITE));
+            let reads = segment.reads.iter().map(|mark| (mark, READ)).filter(|_| mode & WRITE != 0);
+            for (mark, earlier) in write.chain(reads).filter(|(mark, _)| !clock.knows(mark.epoch)) {
+                conflict(mark, earlier, from, to);
+            }
+        }
+    }
+
     fn enter(
         segment: &mut Segment<S>,
         start: u64,

@@ -4,6 +4,7 @@ use crate::access::{Access, READ, WRITE};
 use crate::border::{enter, slice};
 use crate::capture::submit;
 use crate::results::Code;
+use crate::sim::exchange::Note;
 use crate::sim::{Registered, Sim, lock, thread_id};
 use crate::work::{FAILED, Function, Grid, Launch, Work};
 use std::borrow::Cow;
@@ -47,8 +48,7 @@ pub struct Api {
     host_address: extern "C" fn(u64) -> u64,
     take_report: extern "C" fn(*mut u8, usize) -> usize,
     fail_kernel: extern "C" fn(i32),
-    /// Kept free: what a later version may have here.
-    reserved: usize,
+    cai: extern "C" fn(*const Note),
     accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
     simulated: extern "C" fn() -> i32,
 }
@@ -72,7 +72,7 @@ static API: Api = Api {
     host_address,
     take_report,
     fail_kernel,
-    reserved: 0,
+    cai,
     accesses,
     simulated,
 };
@@ -177,6 +177,22 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
         let default = if mode == READ { "a read by the host" } else { "a write by the host" };
         let name = text(name).map_or(Cow::Borrowed(default), |name| Cow::Owned(name.into_owned()));
         sim.check_host(&[Access::range(address, nbytes as u64, mode)], name);
+        Ok(())
+    });
+}
+
+/// What a library says of an array that it exchanges.
+extern "C" fn cai(note: *const Note) {
+    // SAFETY: NULL or the beginning of a note, which says how long it is.
+    if note.is_null() || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>() {
+        return;
+    }
+    enter("cudasim_cai", 1, |sim, _| {
+        // SAFETY: as long as ours.
+        let note = unsafe { note.read() };
+        let rule = text(note.rule);
+        let known = crate::rules::RULES.iter().find(|(name, _)| Some(*name) == rule.as_deref());
+        sim.exchange(&note, known.map(|(name, _)| *name));
         Ok(())
     });
 }

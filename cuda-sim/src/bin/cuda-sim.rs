@@ -35,12 +35,17 @@ cuda-sim: a simulated CUDA driver that finds races
                                     and annotations order them
         --runtime                   put the stand-ins of libcudart into the path, too
         --runtime=12|13             and load one of them first: for programs that carry their own
+        --rules=strict              tell of refused, illegal and needlessly slow calls, too, and sum up what arrays
+                                    were exchanged
         --print=exit                print races when the program ends, not when they are found
         --report=FILE               write what was found as JSON, one line for each process
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
         Runs a program with the real driver, FILE or the installed one, and the race checker beside it. The options
-        --races, --free, --host-threads, --print and --report are as above.
+        --races, --free, --host-threads, --rules, --print and --report are as above.
+
+    cai-race [options] [--] program [arguments]
+        cuda-sim run --rules=strict: for producers and consumers of arrays.
 
     cuda-sim --missing [--] program [arguments]
         Runs a program and lists the functions of the driver that it called or asked for and that are not simulated.
@@ -51,7 +56,16 @@ cuda-sim: a simulated CUDA driver that finds races
 ";
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut arguments = std::env::args_os();
+    let called = arguments.next().unwrap_or_default();
+    let mut arguments: Vec<OsString> = arguments.collect();
+    // Under the name cai-race: for programs that exchange arrays.
+    if Path::new(&called).file_name().is_some_and(|name| name == "cai-race") {
+        let asked = arguments.first().and_then(|first| first.to_str());
+        if !matches!(asked, Some("--help" | "-h" | "--version")) {
+            arguments.splice(0..0, ["run".into(), "--rules=strict".into()]);
+        }
+    }
     match run(&arguments) {
         Ok(code) => code,
         Err(message) => {
@@ -235,6 +249,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "guard" => ("CUDASIM_GUARD", "1".to_owned()),
             "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
             "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
+            "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
             "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
             "report" => ("CUDASIM_REPORT", wanted()?),
             "host-threads" => {

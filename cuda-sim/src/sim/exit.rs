@@ -30,6 +30,7 @@ pub extern "C" fn at_exit() {
     if let Some(checker) = &mut sim.checker {
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| say(text));
+        checker.summary().iter().for_each(|text| say(text));
         races = if report.is_some() { checker.json() } else { races };
     }
     if found > 0 {

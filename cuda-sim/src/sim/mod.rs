@@ -5,6 +5,7 @@
 //! gives the verdict.
 
 mod engine;
+pub mod exchange;
 mod exit;
 mod green;
 mod order;
@@ -370,7 +371,7 @@ impl Sim {
             Schedule::Random(seed) => seed,
             _ => 0,
         };
-        let checker = (config.races != Races::Off).then(|| Checker::new(config.races));
+        let checker = (config.races != Races::Off).then(|| Checker::new(config.races, config.strict));
         let mut sim = Sim {
             started: Instant::now(),
             devices: Vec::new(),
@@ -580,6 +581,9 @@ impl Sim {
             context.cores.retain(|other| *other != core);
         }
         self.remember_destroyed(core, context);
+        if let Some(actor) = self.core_mut(core).actor {
+            self.stream_of_export_ends(actor);
+        }
         if let (Some(actor), Some(checker)) = (self.core_mut(core).actor, &mut self.checker) {
             checker.retire(actor);
         }
@@ -674,6 +678,9 @@ impl Sim {
             if let Some(checker) = &mut self.checker {
                 checker.access(&mut allocation.shadow, &place, &access, moment);
             }
+        }
+        if let (Some(checker), Some(allocation)) = (&mut self.checker, self.memory.allocations.get(&base)) {
+            checker.rules.forget(base, base + allocation.size);
         }
         self.memory.remove(base, moment.map(|moment| moment.mark.site.clone()))
     }

@@ -9,6 +9,7 @@ fn variable(name: &str) -> Option<&'static str> {
         "CUDASIM_RACES" => "CUDASIM_SHADOW_RACES",
         "CUDASIM_FREE" => "CUDASIM_SHADOW_FREE",
         "CUDASIM_PRINT" => "CUDASIM_SHADOW_PRINT",
+        "CUDASIM_RULES" => "CUDASIM_SHADOW_RULES",
         "CUDASIM_REPORT" => "CUDASIM_SHADOW_REPORT",
         "CUDASIM_HOST_THREADS" => "CUDASIM_SHADOW_HOST_THREADS",
         _ => return None,
