@@ -470,10 +470,12 @@ impl Checker {
             let Some(side) = side else { continue };
             let verb =
                 if is_race || side.mode != 0 { format!("{} by ", verb(side.mode)) } else { String::new() };
-            text += &format!(
-                "  {title}: {verb}{}, on {}, enqueued by host thread {}\n",
-                side.label, side.who, side.thread
-            );
+            text += &if is_race || !side.who.starts_with("host thread") {
+                let Side { label, who, thread, .. } = side;
+                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
+            } else {
+                format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
+            };
             for line in self.stacks.describe(side.stack) {
                 text += &format!("      {line}\n");
             }

@@ -148,13 +148,11 @@ impl Rules {
         }
     }
 
-    /// A stream is no more: another one may get its number.
+    /// A stream is no more: another one may get its number. What was exported with it is not watched any longer.
     pub fn retire(&mut self, actor: Actor) {
+        self.exports.retain(|_, export| export.stream != Some(actor));
         for export in self.exports.values_mut() {
             export.parts.retain(|part| part.actor != actor);
-            if export.stream == Some(actor) {
-                export.stream = None;
-            }
         }
         self.open.remove(&actor);
     }

@@ -92,6 +92,11 @@ fn forked() -> Result<&'static Driver> {
         expected "a process of its own: CUDA does not survive fork()")
 }
 
+/// The file to look for.
+fn file() -> OsString {
+    std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE))
+}
+
 #[cold]
 #[inline(never)]
 fn find() -> Result<&'static Driver> {
@@ -99,7 +104,7 @@ fn find() -> Result<&'static Driver> {
     if let Some(driver) = loaded() {
         return Ok(driver);
     }
-    let file = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE));
+    let file = file();
     // SAFETY: whoever names the file answers for it; the system's driver runs no surprising code when loaded.
     let library = match unsafe { Library::new(&file) } {
         Ok(library) => library,

@@ -1,7 +1,7 @@
 //! What a race checker is told: every exchange, by a function of its table that the simulated driver offers.
 //! On other drivers there is nobody to tell, and it costs one load.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -107,22 +107,53 @@ struct Api {
     cai: Option<unsafe extern "C" fn(*const Note)>,
 }
 
-static API: AtomicPtr<Api> = AtomicPtr::new(ptr::null_mut());
+/// The checker's table, NULL, or [`NOT_LOOKED`].
+static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
+/// Nobody has looked for a checker yet: at first it counts as one, so that the first note looks for it.
+const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
 static SIMULATED: AtomicBool = AtomicBool::new(false);
+
+/// `cudasim_get_api`
+type Get = unsafe extern "C" fn(u32) -> *mut Api;
+const NAME: &CStr = c"cudasim_get_api";
+const VERSION: u32 = 3;
 
 /// Asks a driver for its checker.
 pub fn attach(library: &Library) {
-    type Get = unsafe extern "C" fn(u32) -> *mut Api;
-    const VERSION: u32 = 2;
     // SAFETY: the type is that of cudasim.h.
-    let Ok(get) = (unsafe { library.get::<Get>(c"cudasim_get_api") }) else { return };
-    SIMULATED.store(true, Ordering::Relaxed);
-    // SAFETY: as declared there; it answers NULL or a constant table.
-    let api = unsafe { get(VERSION) };
+    accept(unsafe { library.get::<Get>(NAME) }.ok().map(|symbol| *symbol));
+}
+
+/// Looks for a checker in a driver that the program has loaded already. Loads and starts nothing.
+#[cfg(unix)]
+#[cold]
+fn look() {
+    let Ok(file) = CString::new(super::file().as_encoded_bytes()) else { return accept(None) };
+    // SAFETY: finds a library that is loaded, and asks for a symbol whose type is that of cudasim.h. The reference
+    // to the library is kept.
+    let get = unsafe {
+        let loaded = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let symbol = if loaded.is_null() { ptr::null_mut() } else { libc::dlsym(loaded, NAME.as_ptr()) };
+        std::mem::transmute::<*mut c_void, Option<Get>>(symbol)
+    };
+    accept(get);
+}
+
+#[cfg(not(unix))]
+fn look() {
+    accept(None);
+}
+
+fn accept(get: Option<Get>) {
+    // SAFETY: as declared in cudasim.h; it answers NULL or a constant table.
+    let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
+    SIMULATED.store(get.is_some(), Ordering::Relaxed);
     // SAFETY: every table begins with its size.
     if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
         API.store(api, Ordering::Release);
         owner::on_destroy(destroyed);
+    } else {
+        API.store(ptr::null_mut(), Ordering::Release);
     }
 }
 
@@ -139,10 +170,13 @@ pub fn is_watched() -> bool {
 
 /// Tells the checker.
 pub fn tell(note: &Note) {
-    let api = API.load(Ordering::Acquire);
     if super::is_forked() {
         return;
     }
+    if API.load(Ordering::Relaxed) == NOT_LOOKED {
+        look();
+    }
+    let api = API.load(Ordering::Acquire);
     // SAFETY: NULL or a constant table that was found to be long enough.
     if let Some(cai) = unsafe { api.as_ref() }.and_then(|api| api.cai) {
         // SAFETY: the note is a valid one, and read during the call only.

@@ -2,6 +2,7 @@
 driver's calls failing once, and with each of the calls that make order left out once."""
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import subprocess
@@ -183,3 +184,66 @@ def test_many_threads(built, schedule):
     in_use = [int(text.split()[2]) for text in (few, many)]
     # What is left does not grow with the number of pairs.
     assert in_use[1] < in_use[0] + 1_000_000, in_use
+
+
+# --- the rules, as a stranger meets them ------------------------------------------------------------------------
+
+STRANGER = """
+#include "sync_test.h"
+int main(int count, char **words) {
+    const char *what = count > 1 ? words[1] : "";
+    CUstream producer, consumer;
+    CUdeviceptr out;
+    cai_stream streams[1];
+    cai_array array;
+    set_up();
+    producer = new_stream(), consumer = new_stream(), out = new_buffer();
+    streams[0] = as_value(producer);
+    array = array_of(new_buffer(), 0);
+    if (cai_owner_new(NULL, NULL, &array.owner, NULL) != CAI_OK) return 1;
+    fill((CUdeviceptr)(uintptr_t)array.data, 1, strcmp(what, "R2") == 0 ? consumer : producer);
+    if (cai_produce(&array, streams, strcmp(what, "R1") != 0, streams[0], 0, NULL) != CAI_OK) return 1;
+    if (strcmp(what, "R7") == 0) array.flags = CAI_FLAG_READONLY;
+    if (strcmp(what, "R3") != 0) {
+        cai_consume_begin(&array, strcmp(what, "R8") == 0 ? 0 : as_value(consumer),
+                          strcmp(what, "R7") == 0 ? CAI_ACCESS_WRITE : CAI_ACCESS_READ, NULL);
+    }
+    if (strcmp(what, "R7") != 0 && strcmp(what, "R8") != 0) copy(out, (CUdeviceptr)(uintptr_t)array.data, consumer);
+    if (strcmp(what, "R4") != 0 && strcmp(what, "R5") != 0) {
+        cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, NULL);
+    }
+    if (strcmp(what, "R4") == 0) fill((CUdeviceptr)(uintptr_t)array.data, 2, producer);
+    if (strcmp(what, "R6") == 0) CU(cuStreamDestroy(producer));
+    if (strcmp(what, "R9") == 0) cai_synchronize(&array, CAI_ACCESS_READ, NULL);
+    if (strcmp(what, "R10") == 0) {
+        CU(cuStreamBeginCapture(consumer, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        cuStreamSynchronize(consumer);
+    }
+    if (strcmp(what, "R6") != 0) cai_array_release(&array);
+    CU(cuStreamSynchronize(consumer));
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def stranger(built):
+    source = built.folder / "stranger.c"
+    source.write_text(STRANGER)
+    return built.compile(source, built.folder / "stranger")
+
+
+@pytest.mark.parametrize("rule", ["none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"])
+def test_a_stranger_is_told_the_rule(built, stranger, tmp_path, rule):
+    """`cai-race ./program` names what was broken, in text and as JSON."""
+    report = tmp_path / "report.json"
+    done = run(BUILT / "cai-race", "--print=exit", f"--report={report}", "--", stranger, rule, check=False)
+    found = json.loads(report.read_text().splitlines()[0])
+    rules = {race["rule"] for race in found["races"]}
+    assert done.returncode == (0 if rule in ("none", "R9") else 66), told(done)
+    assert rule in rules or rule == "none", told(done)
+    assert all(race["missing"] and race["second"]["stack"] for race in found["races"])
+    assert "cai-race: 1 exports" in done.stderr
+    assert (rule == "none") == (f"cai-race: {rule} " not in done.stderr), told(done)
+    if rule == "none":
+        assert found["races"] == []

@@ -9,7 +9,7 @@
 #define FOR_EACH_THEME(X)                                                                               \
     X(events) X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered)        \
     X(host_memory) X(copies) X(threads) X(graphs) X(ranges) X(suballoc) X(memory_free)                  \
-    X(host_functions) X(launches) X(values) X(green_contexts)
+    X(host_functions) X(launches) X(values) X(green_contexts) X(rules)
 // clang-format on
 // clang-format on
 
@@ -208,6 +208,16 @@ static int run_case(const struct race_case *chosen) {
     chosen->run();
     const size_t found = cudasim_take_report(report, sizeof report);
     printf("%s%zu races found, %s expected\n", report, found, chosen->racy ? "at least one" : "none");
+    // "r3_begin_forgotten" must be called R3 in the report.
+    char rule[8] = "";
+    if (sscanf(chosen->name, "r%1[0-9]", rule) == 1) {
+        char wanted[16];
+        snprintf(wanted, sizeof wanted, "rule R%s", rule);
+        if (strstr(report, wanted) == NULL) {
+            printf("the report does not say \"%s\"\n", wanted);
+            return 1;
+        }
+    }
     return (found > 0) == (chosen->racy != 0) ? 0 : 1;
 }
 
