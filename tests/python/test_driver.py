@@ -39,8 +39,8 @@ def is_loaded(name="libcuda"):
     return name in open("/proc/self/maps").read()
 
 def threads():
-    """How many the library has started."""
-    names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    # How many the library has started.
+    names = [open("/proc/self/task/" + task + "/comm").read().strip() for task in os.listdir("/proc/self/task")]
     return names.count("cai-release")
 
 class Driver:
@@ -146,6 +146,11 @@ def test_nothing_before_it_is_needed(driver):
         assert threads() == 0
         assert cai.cai_owner_new(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
         assert cai.cai_owner_release_after(owner, two, None) == 0
+        import time
+        for _ in range(1000):  # a thread names itself
+            if threads() == 1:
+                break
+            time.sleep(0.001)
         assert threads() == 1
         """,
         LD_LIBRARY_PATH=driver,
