@@ -76,12 +76,22 @@ interop: $(INTEROP)/ready sim
 gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
+	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
 
-gpu-programs: $(VENV)/ready sim
+gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
 	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
 	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
+	cp target/release/libcai.so build/gpu/libcai.so.0
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
+	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
+	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/stress \
+	    bench/streams bench/pingpong; do \
+	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -Icuda-sim/include \
+	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.0 build/gpu/simulated/libcuda.so.1 \
+	        -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
+	done
 
 # What is generated and checked in: the header, the list of exported names, the table of errors, pages of the book.
 header: $(VENV)/ready sim
@@ -101,6 +111,12 @@ bench: $(VENV)/ready lib sim
 	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
 	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
 	build/bench/exchange
+	gcc -O2 -std=gnu11 -Wall -Wextra -shared -fPIC bench/null_driver.c -o build/bench/null_driver.so
+	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude bench/streams.c -o build/bench/streams \
+	    -Ltarget/release -lcai -ldl -Wl,-rpath,$(CURDIR)/build/bench
+	CAI_CUDA_DRIVER="$(CURDIR)/build/bench/null_driver.so" build/bench/streams "with a driver that does nothing"
+	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$(target/release/cuda-sim libdir)/libcuda.so.1" \
+	    build/bench/streams "with the simulated driver"
 	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Icuda-sim/include \
 	    bench/simulator.c -o build/bench/simulator target/release/libcuda.so
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
@@ -156,7 +172,7 @@ install-sim: sim
 NPY ?= examples-c/demo/data/temperatures.npy
 PLUGIN := gcc -std=c99 -O2 -Wall -Wextra -Wpedantic -Wconversion -fPIC -shared -fvisibility=hidden -Iinclude
 
-demo: $(VENV)/ready lib
+demo: $(VENV)/ready lib sim
 	@mkdir -p build/demo
 	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.0
 	@$(PLUGIN) examples-c/demo/producer.c -o build/demo/libdemo_producer.so \
@@ -164,3 +180,7 @@ demo: $(VENV)/ready lib
 	@$(PLUGIN) $(addprefix examples-c/demo/,consumer.c statistics.c table.c) -o build/demo/libdemo_consumer.so \
 	    -Ltarget/release -lcai -lm -Wl,-rpath,'$$ORIGIN'
 	@$(PY) examples-c/demo/demo.py build/demo "$(NPY)"
+	@gcc -std=c99 -g -O1 -Wall -Wextra -Wpedantic -Wconversion -Iinclude -isystem "$(SITE)/nvidia/cu13/include" \
+	    examples-c/06_streams.c -o build/demo/streams -Ltarget/release -lcai target/release/libcuda.so \
+	    -Wl,-rpath,'$$ORIGIN'
+	@$(PY) examples-c/demo/streams.py target/release/cuda-sim build/demo/streams

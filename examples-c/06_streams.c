@@ -60,9 +60,12 @@ static cai_status hand_out(buffer *it, cai_array *out, cai_error *why) {
     out->ndim = 1;
     memcpy(out->typestr, "|u1", 4);
     out->device.type = CAI_DEVICE_CUDA;
-    status = cai_produce(out, &work, 1, work, 0, why);
     /* The owner keeps the buffer alive, and the stream with it. */
-    return status == CAI_OK ? cai_owner_new(it, destroy, &out->owner, why) : status;
+    status = cai_owner_new(it, destroy, &out->owner, why);
+    if (status == CAI_OK) {
+        status = cai_produce(out, &work, 1, work, 0, why);
+    }
+    return status;
 }
 
 /* --- the consumer: another library, with a stream of its own -----------------------------------------------

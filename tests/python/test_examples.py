@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sysconfig
 
 import numpy as np
 import pytest
@@ -29,8 +30,44 @@ OUTPUT = {
 }
 
 
+# Those that need a driver run on the simulated one.
+ON_A_DEVICE = {
+    "06_streams.c": "driver: /.*, simulated\nconsumer: the sum is 3145728, expected 3145728\nproducer: buffer and stream are gone\n",
+    "07_kernel.cu": "1 3 3\n",
+}
+
+
 def test_every_example_is_tested():
-    assert {path.name for path in (ROOT / "examples-c").glob("0*")} == set(OUTPUT)
+    assert {path.name for path in (ROOT / "examples-c").glob("0*")} == set(OUTPUT) | set(ON_A_DEVICE)
+
+
+def build_on_a_device(name, tmp_path):
+    compiler = ["gcc", "-std=c99"] if name.endswith(".c") else ["g++", "-std=c++17", "-x", "c++"]
+    driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
+    headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
+    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    program = tmp_path / "program"
+    run(
+        *compiler, *STRICT, "-g", "-I", "include", "-I", "cuda-sim/include", "-isystem", headers, f"examples-c/{name}",
+        "-o", program, "-L", "target/release", "-lcai", "-L", driver, "-lcuda", "-ldl", f"-Wl,-rpath,{tmp_path}",
+    )  # fmt: skip
+    return program
+
+
+@pytest.mark.parametrize("name", ON_A_DEVICE)
+def test_example_on_a_device(tmp_path, name):
+    program = build_on_a_device(name, tmp_path)
+    for schedule in ("lazy", "eager", "threads"):
+        done = run(ROOT / "target/release/cai-race", f"--schedule={schedule}", "--", program)
+        assert re.fullmatch(ON_A_DEVICE[name], done.stdout)
+        assert "R" not in done.stderr.replace("cai-race", "")
+
+
+def test_the_example_that_forgets(tmp_path):
+    program = build_on_a_device("06_streams.c", tmp_path)
+    done = run(ROOT / "target/release/cai-race", "--", program, "forget", check=False)
+    assert done.returncode == 66
+    assert "rule R3" in done.stderr and "cai_consume_begin(array, " in done.stderr and "read_all" in done.stderr
 
 
 @pytest.mark.parametrize("name", OUTPUT)

@@ -1,0 +1,51 @@
+"""The second half of the demo: a producer and a consumer with streams of their own, in order; and the same pair with
+one wait left out, which the race checker finds.
+
+On a machine with a GPU both run there, the second one with the checker beside the driver.
+
+    python streams.py cuda-sim program
+"""
+
+import ctypes
+import subprocess
+import sys
+import textwrap
+
+
+def has_device():
+    """Is there a driver, and a device?"""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def show(command):
+    sys.stdout.flush()
+    done = subprocess.run(command, capture_output=True, text=True)
+    for line in (done.stdout + done.stderr).splitlines():
+        indent = " " * (5 + len(line) - len(line.lstrip()))
+        print(textwrap.fill(line.strip(), 98, initial_indent=indent, subsequent_indent=indent + "  "))
+    return done.returncode
+
+
+def main():
+    race, program = sys.argv[1], sys.argv[2]
+    race = [race, "run", "--rules=strict", "--print=exit"]
+    real = has_device()
+    where = "on this machine's GPU" if real else "on the simulated driver, for there is no GPU here"
+    print(f"\nTwo libraries with streams of their own, {where}:\n")
+    correct = show([program] if real else [*race, "--", program])
+    print("\nThe same with one call left out, cai_consume_begin:\n")
+    broken = show([*race, *(["--shadow"] if real else []), "--", program, "forget"])
+    if correct != 0 or broken != 66:
+        print(f"\nThis was not expected: exit codes {correct} and {broken}, instead of 0 and 66.")
+        return 1
+    print("\nThe first is in order without anybody having waited; the second is caught, exit code 66.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
