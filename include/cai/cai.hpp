@@ -6,8 +6,8 @@
 //   cai::consumer  begins on construction, ends on destruction: the consumer's stream and the producer's in
 //   order cai::error     what a failing function throws: the cai_error, as an exception
 //
-// Nothing here allocates but make_owner, array::make and array::keep. No exception crosses into C: callbacks are
-// noexcept. Objects follow the rules of standard containers: several threads may read one, each thread
+// Nothing here allocates but make_owner, array::make and array::keep. No exception crosses into C: callbacks
+// are noexcept. Objects follow the rules of standard containers: several threads may read one, each thread
 // may change its own.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0

@@ -128,14 +128,14 @@ fn find() -> Result<&'static Driver> {
     match loaded() {
         Some(driver) => Ok(driver),
         None if started.is_missing() => {
-            fail!(CAI_ERR_NO_DRIVER, "driver"; found "{} without cuInit", file.display(); expected "a CUDA driver")
+            fail!(CAI_ERR_NO_DRIVER, "driver"; found "{} without cuInit", file.to_string_lossy(); expected "a CUDA driver")
         }
         // Before a fork, somebody else had started it.
         None if started.code == result::NOT_INITIALIZED => forked(),
         None => Err(crate::error::Failure::new(
             crate::abi::CAI_ERR_NO_DRIVER,
             format_args!("driver"),
-            format_args!("{} that does not start: {started}", file.display()),
+            format_args!("{} that does not start: {started}", file.to_string_lossy()),
             format_args!("a CUDA driver with a device"),
         )
         .driver(started.code)),

@@ -31,10 +31,12 @@ pub enum Half {
 /// As for [`exchange`], or NULL.
 #[inline(always)]
 pub unsafe fn is_usual(half: Half, array: *const cai_array, consumer: u64, flags: u32) -> bool {
-    // SAFETY: read only if not NULL; a structure begins with its size.
-    if array.is_null()
-        || unsafe { (&raw const (*array).struct_size).read() } as usize != size_of::<cai_array>()
-    {
+    if array.is_null() {
+        return false;
+    }
+    // SAFETY: not NULL; a structure begins with its size.
+    let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
+    if size != size_of::<cai_array>() {
         return false;
     }
     // SAFETY: it is as long as ours.
