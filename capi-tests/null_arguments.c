@@ -91,6 +91,18 @@ int main(void) {
     REFUSES("array", cai_array_share(NULL, &out, e));
     REFUSES("description", cai_array_new(NULL, &out, e));
     REFUSES("array", cai_array_validate(NULL, CAI_CHECK_LAYOUT, e));
+    REFUSES("out", cai_driver_find(NULL, e));
+    REFUSES("pointer", cai_pointer_attributes(NULL, NULL, e));
+    REFUSES("pointer", cai_device_pointer(NULL, NULL, e));
+    REFUSES("array", cai_consume_begin(NULL, 1, CAI_ACCESS_READ, e));
+    REFUSES("array", cai_consume_end(NULL, 1, CAI_ACCESS_READ, e));
+    REFUSES("array", cai_synchronize(NULL, CAI_ACCESS_READ, e));
+    REFUSES("array", cai_produce(NULL, NULL, 0, 0, 0, e));
+    REFUSES("streams", cai_produce(&array, NULL, 1, 1, 0, e));
+    REFUSES("owner", cai_owner_release_after(NULL, CAI_STREAM_NONE, e));
+    REFUSES("array", cai_array_release_after(NULL, CAI_STREAM_NONE, e));
+    REFUSES("array", cai_array_keep(NULL, NULL, NULL, e));
+    REFUSES("out", cai_get_sync(NULL, e));
     {
         int destroyed = 0;
         array.owner = counting_owner(&destroyed);

@@ -9,11 +9,17 @@
 //! destroyed each time.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+#[cfg(not(loom))]
+use std::sync::atomic::Ordering;
 
+use cudarc::driver::sys::CUevent_st;
+
+use super::slots::Slots;
 use super::{CUcontext, CUevent, Driver};
 use crate::error::Result;
 
+#[cfg(not(loom))]
 const ROOMS: usize = 64;
 const EVENTS: usize = 64;
 
@@ -23,17 +29,14 @@ const DISABLE_TIMING: u32 = 2;
 struct Room {
     /// The context's id; 0: the room is empty. Once it is another number it stays.
     id: AtomicU64,
-    events: [AtomicPtr<Opaque>; EVENTS],
+    events: Slots<CUevent_st, EVENTS>,
 }
 
-/// What a `CUevent` points to.
-type Opaque = cudarc::driver::sys::CUevent_st;
-
-static POOL: [Room; ROOMS] =
-    [const { Room { id: AtomicU64::new(0), events: [const { AtomicPtr::new(ptr::null_mut()) }; EVENTS] } };
-        ROOMS];
+#[cfg(not(loom))]
+static POOL: [Room; ROOMS] = [const { Room { id: AtomicU64::new(0), events: Slots::new() } }; ROOMS];
 
 /// The room of a context, if one is to be had.
+#[cfg(not(loom))]
 fn room(id: u64) -> Option<&'static Room> {
     let start = id as usize % ROOMS;
     let (behind, front) = (&POOL[start..], &POOL[..start]);
@@ -47,6 +50,12 @@ fn room(id: u64) -> Option<&'static Room> {
             other => other == id,
         }
     })
+}
+
+/// The model checker's atomics cannot be in a static; the lists are checked by themselves.
+#[cfg(loom)]
+fn room(_: u64) -> Option<&'static Room> {
+    None
 }
 
 /// An event that this library made. Destroyed when dropped; [`Event::keep`] puts it back instead.
@@ -66,17 +75,9 @@ impl Driver {
             id = 0;
         }
         let room = if id != 0 { room(id) } else { None };
-        if let Some(room) = room {
-            for slot in &room.events {
-                if slot.load(Ordering::Relaxed).is_null() {
-                    continue;
-                }
-                // Acquire: whoever put it there has finished with it.
-                let event = slot.swap(ptr::null_mut(), Ordering::Acquire);
-                if !event.is_null() {
-                    return Ok(Event { driver: self, room: Some(room), context_id: id, event });
-                }
-            }
+        let kept = room.map_or(ptr::null_mut(), |room| room.events.take());
+        if !kept.is_null() {
+            return Ok(Event { driver: self, room, context_id: id, event: kept });
         }
         let mut event = ptr::null_mut();
         self.event_create(&raw mut event, DISABLE_TIMING).ok()?;
@@ -99,18 +100,8 @@ impl Event<'_> {
     /// All calls with it have succeeded: keeps it for the next time.
     #[inline]
     pub fn keep(mut self) {
-        let Some(room) = self.room else { return };
-        for slot in &room.events {
-            if !slot.load(Ordering::Relaxed).is_null() {
-                continue;
-            }
-            // Release: see `Driver::event`.
-            let put =
-                slot.compare_exchange(ptr::null_mut(), self.event, Ordering::Release, Ordering::Relaxed);
-            if put.is_ok() {
-                self.event = ptr::null_mut();
-                return;
-            }
+        if self.room.is_some_and(|room| room.events.put(self.event)) {
+            self.event = ptr::null_mut();
         }
     }
 

@@ -12,6 +12,7 @@ mod context;
 mod events;
 mod pointer;
 mod result;
+mod slots;
 mod stream;
 mod table;
 pub mod watch;

@@ -54,6 +54,12 @@ impl Stream {
         self.value == other.value && self.context == other.context
     }
 
+    /// Does it mean something only together with a context?
+    #[inline]
+    pub fn is_default(&self) -> bool {
+        !self.context.is_null()
+    }
+
     /// Is its number known?
     #[inline]
     pub fn has_id(&self) -> bool {

@@ -31,6 +31,9 @@ unsafe fn told(
     result
 }
 
+/// More streams than any program has: a larger count is garbage.
+const MOST_STREAMS: usize = 1 << 20;
+
 /// The long way of begin and end.
 ///
 /// # Safety
@@ -186,6 +189,9 @@ pub unsafe extern "C" fn cai_produce(
         given(array, "array")?;
         if count > 0 {
             given(streams, "streams")?;
+        }
+        if count > MOST_STREAMS {
+            return fail!(CAI_ERR_ARGUMENT, "count"; found "{count}"; expected "at most {MOST_STREAMS}");
         }
         // SAFETY: not NULL; handed on.
         let size = unsafe { raw::array_size(array) }?;

@@ -11,6 +11,7 @@
 //! At exit the thread stops asking, and what is still pending is left alone: its work may be running. In a
 //! forked child there is no thread; nothing is released there.
 
+use std::alloc::{Layout, alloc};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr;
@@ -133,7 +134,14 @@ struct Tag {
 fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
-    let tag = Box::into_raw(Box::new(Tag { kept, armed: AtomicBool::new(true) }));
+    let layout = Layout::new::<Tag>();
+    // SAFETY: the layout is not empty.
+    let tag = unsafe { alloc(layout) }.cast::<Tag>();
+    if tag.is_null() {
+        return Err(Failure::no_memory(layout.size()));
+    }
+    // SAFETY: fresh memory of the right size and alignment, such as a `Box` has.
+    unsafe { tag.write(Tag { kept, armed: AtomicBool::new(true) }) };
     let mut object = ptr::null_mut();
     let created =
         driver.user_object_create(&raw mut object, tag.cast(), Some(destructor), 1, NO_DESTRUCTOR_SYNC);

@@ -54,8 +54,15 @@ fn wait_live(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
 
 #[inline]
 fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
-    let event = record(driver, from, from.context(driver)?)?;
+    let context = from.context(driver)?;
+    let entered = driver.enter(context)?;
+    let event = driver.event(context)?;
+    from.record(driver, event.handle())?;
+    // A handle means the same in every context, and some context has to be current. A default stream makes its own
+    // current, for which this one makes room.
+    let entered = if to.is_default() { None } else { Some(entered) };
     to.wait(driver, event.handle(), 0)?;
+    drop(entered);
     event.keep();
     Ok(())
 }

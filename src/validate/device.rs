@@ -1,7 +1,7 @@
 //! What the driver says about the memory of an array, and about its stream.
 
 use crate::abi::{self, cai_array};
-use crate::driver::{self, Capture, Stream};
+use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
 
@@ -19,6 +19,11 @@ pub fn memory(array: &cai_array, span: Span) -> Result<()> {
         return Ok(());
     }
     let driver = driver::driver()?;
+    driver.relaxed(|| memory_on(driver, array, span))
+}
+
+fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
+    let said = array.device;
     // With negative strides `data` need not be the lowest address, nor with any others the only one.
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);

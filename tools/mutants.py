@@ -1,0 +1,211 @@
+"""Takes one thing at a time out of the code about streams, and looks whether a test fails.
+
+    make mutants            all of them; `python tools/mutants.py NAME...` for some
+
+Each mutant is a text that occurs once in a file, and what takes its place. It is built in a copy of the tree under
+build/mutants, and the programs of capi-tests/sync run on it under two schedules. Prints what survived.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COPY = ROOT / "build/mutants"
+BUILT = ROOT / "target/release"
+SITE = pathlib.Path(sysconfig.get_path("purelib"))
+
+ORDER, CONSUME, PRODUCE, DEFERRED = (f"src/sync/{name}.rs" for name in ("order", "consume", "produce", "deferred"))
+STREAM, CONTEXT, EVENTS, POINTER = (f"src/driver/{name}.rs" for name in ("stream", "context", "events", "pointer"))
+DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/ffi/sync.rs", "src/sync/policy.rs"
+DRIVER = "src/driver/mod.rs"
+
+# Left out, because nothing here can tell: an event that is kept before the wait (another thread would have to take it
+# in between); what relaxed mode allows outside of captures, beyond queries and synchronization; the id of a context
+# that is gone, which other answers of the driver give away as well.
+MUTANTS = [
+    # --- the one step
+    ("no record", ORDER, "    from.record(driver, event.handle())?;\n    // A handle", "    // A handle"),
+    ("no wait", ORDER, "    to.wait(driver, event.handle(), 0)?;\n    drop(entered);", "    drop(entered);"),
+    ("no context for the event", ORDER, "    let entered = driver.enter(context)?;\n    let event = driver.event(context)?;\n    from", "    let event = driver.event(context)?;\n    let entered = driver.enter(driver.current()?)?;\n    from"),
+    ("context kept for default streams", ORDER, "if to.is_default() { None } else { Some(entered) }", "Some(entered)"),
+    ("event lost", ORDER, "    event.keep();\n    Ok(())", "    std::mem::forget(event);\n    Ok(())"),
+    ("from not checked", ORDER, "    from.check_id(driver)?;\n    to.check_id(driver)?;", "    to.check_id(driver)?;"),
+    ("to not checked", ORDER, "    from.check_id(driver)?;\n    to.check_id(driver)?;", "    from.check_id(driver)?;"),
+    ("captures not asked about", ORDER, "let states = (from.capture(driver)?, to.capture(driver)?);\n    if", "let states = (Capture::None, Capture::None);\n    if"),
+    ("not relaxed in a capture", ORDER, "driver.relaxed(|| wait(driver, from, to))", "wait(driver, from, to)"),
+    ("two captures merged", ORDER, "if one == other {", "if one == other || one != other {"),
+    ("joined without being asked", ORDER, "(Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 =>", "(Capture::Active, Capture::None) =>"),
+    ("external without being asked", ORDER, "(Capture::None, Capture::Active) if flags & abi::CAI_CAPTURE_EXTERNAL != 0 =>", "(Capture::None, Capture::Active) =>"),
+    ("external event not given to the graph", ORDER, "let event = deferred::keep_event_in(driver, graph, event)?;", "let _ = graph; let event = event.give(); let _ = driver.event_destroy(event);"),
+    ("external wait not external", ORDER, "    to.wait(driver, event, EXTERNAL)\n}", "    to.wait(driver, event, 0)\n}"),
+    ("event not waited for", ORDER, "((Capture::None, Capture::None), _) => to.wait(driver, event, 0),", "((Capture::None, Capture::None), _) => { let _ = (driver, event, to); Ok(()) }"),
+    ("broken captures overlooked", ORDER, "if from == Capture::Invalidated || to == Capture::Invalidated {", "if from == Capture::Invalidated && to == Capture::Invalidated {"),
+    ("producer and consumer swapped in refusals", ORDER, "    if producer_captures {", "    if !producer_captures {"),
+    ("mixed producers called consumer", ORDER, "Between::Producers => {\n            return", "Between::Producers if false => {\n            return"),
+    # --- the consumer
+    ("begin forgotten", CONSUME, "    order(driver, producer, consumer, Between::ProducerThenConsumer, flags)", "    let _ = (driver, consumer); Ok(())"),
+    ("end forgotten", CONSUME, "        order(driver, consumer, producer, Between::ConsumerThenProducer, flags)?;", "        let _ = consumer;"),
+    ("end the wrong way round", CONSUME, "order(driver, consumer, producer, Between::ConsumerThenProducer, flags)", "order(driver, producer, consumer, Between::ConsumerThenProducer, flags)"),
+    ("writers wait for the event only", CONSUME, "if !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0 {\n        let state", "if !array.event.is_null() {\n        let state"),
+    ("readers wait for each other", CONSUME, "        if state == Capture::None {\n            return wait_for", "        if state == Capture::Invalidated {\n            return wait_for"),
+    ("event not recorded after a write", CONSUME, "        producer.record(driver, array.event.cast())?;\n    }\n    Ok(())", "    }\n    Ok(())"),
+    ("event recorded in a capture", CONSUME, "        && producer.capture(driver)? == Capture::None\n", ""),
+    ("event does not follow on one stream", CONSUME, "        && is_cuda(array)\n        && !event_follows", "        && is_cuda(array)"),
+    ("default streams are all the same", CONSUME, "        && consumer > abi::CAI_STREAM_PER_THREAD\n", ""),
+    ("mask not ordered", CONSUME, "    unsafe { masks(local, |mask| one(half, mask, consumer, flags)) }", "    Ok(())"),
+    ("mask not waited for by the host", CONSUME, "    unsafe { masks(local, |mask| synchronize_one(mask, flags)) }", "    Ok(())"),
+    ("read-only written", CONSUME, "    writable(local, flags)?;\n    one(", "    one("),
+    ("versions without streams", CONSUME, "if array.version < 3 && !unknown {", "if false && !unknown {"),
+    ("ignore ignored", CONSUME, "    if policy & abi::CAI_SYNC_IGNORE != 0 {", "    if policy & abi::CAI_SYNC_IGNORE != 0 && false {"),
+    ("conservative ignored", CONSUME, "    if policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {\n        // Only", "    if true {\n        // Only"),
+    ("context not recorded", CONSUME, "let recorded = driver.context_record(context.context, event.handle());", "let recorded = driver.init(0);"),
+    ("context does not wait", CONSUME, "let waits = driver.context_wait(context.context, event.handle());", "let waits = driver.init(0);"),
+    ("other devices' streams", CONSUME, "    if !is_cuda(array) {\n        return", "    if false {\n        return"),
+    ("context of the array ignored", CONSUME, "        if !array.context.is_null() {\n            return found(array.context.cast());\n        }\n", ""),
+    ("context of the memory ignored", CONSUME, "            if !context.is_null() {\n                return found(context);\n            }\n", ""),
+    ("device of the memory ignored", CONSUME, "match device.or(said) {", "match said {"),
+    ("primary context not released", CONSUME, "            self.driver.release_primary(device);", "            let _ = device;"),
+    ("empty arrays ordered", CONSUME, "if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {", "if array.stream == abi::CAI_STREAM_NONE {"),
+    ("another thread's stream taken", CONSUME, "    if stream.has_id() && stream.capture(driver)? == Capture::None {\n        stream.check_id(driver)?;\n    }\n", ""),
+    ("host does not wait", CONSUME, "                producer.check_id(driver)?;\n                producer.synchronize(driver)", "                producer.check_id(driver)"),
+    ("host waits for a dead stream", CONSUME, "                producer.check_id(driver)?;\n                producer.synchronize(driver)", "                producer.synchronize(driver)"),
+    ("host does not wait for the event", CONSUME, "                if by_event {\n                    return driver.relaxed(|| driver.event_synchronize(array.event.cast()).ok());\n                }", "                if by_event {\n                    return Ok(());\n                }"),
+    ("host waits in a capture", CONSUME, "                    Capture::Active => {\n                        return fail!(CAI_ERR_CAPTURE_HOST", "                    Capture::Active if false => {\n                        return fail!(CAI_ERR_CAPTURE_HOST"),
+    # --- the producer
+    ("nothing joined", PRODUCE, "        order(driver, &from, &to, Between::Producers, flags)\n", "        if false { order(driver, &from, &to, Between::Producers, flags) } else { let _ = &from; Ok(()) }\n"),
+    ("only the first joined", PRODUCE, "streams[..index].contains(&value)", "index > 0"),
+    ("joined twice", PRODUCE, "if value == export || streams[..index].contains(&value) {", "if value == export {"),
+    ("event not recorded", PRODUCE, "        stream.record(driver, array.event.cast())?;", "        let _ = driver;"),
+    ("number forgotten", PRODUCE, "    array.stream_id = id;", "    let _ = id;"),
+    ("context forgotten", PRODUCE, "    array.context = context.cast();", "    let _ = context;"),
+    ("none not said", PRODUCE, "        array.stream = abi::CAI_STREAM_NONE;\n", ""),
+    ("export-none ignored", PRODUCE, " || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {", " {"),
+    ("identity asked in a capture", PRODUCE, "if state == Capture::None { who() } else { driver.relaxed(who) }?", "who()?"),
+    # --- letting go
+    ("released at once", DEFERRED, "            _ => Answer::NotYet,\n        })", "            _ => Answer::Done,\n        })"),
+    ("never released", DEFERRED, "        unsafe { owner::release(self.owner) };", "        let _ = self.owner;"),
+    ("not recorded", DEFERRED, "let event = order::record(driver, &stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
+    ("graph does not keep the owner", DEFERRED, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
+    ("graph's owner never released", DEFERRED, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
+    ("refused owner released all the same", DEFERRED, "unsafe { (*tag).armed.store(false, Ordering::Release) };", ""),
+    ("asking breaks captures", DEFERRED, "harmless = harmless || driver.be_relaxed();", "harmless = true;"),
+    ("broken capture released", DEFERRED, "        Capture::Invalidated => {\n            return fail!", "        Capture::Invalidated if false => {\n            return fail!"),
+    ("without a stream not released", DEFERRED, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
+    ("what was kept goes first", OWNER, "    if !first.is_null() {\n        // SAFETY: this owner held a reference to it.\n        unsafe { release(first) };\n    }\n    if let Some(destroy) = destroy {\n        // SAFETY: `new`'s caller vouched for the pair.\n        unsafe { destroy(context) };\n    }", "    if let Some(destroy) = destroy {\n        unsafe { destroy(context) };\n    }\n    if !first.is_null() {\n        unsafe { release(first) };\n    }"),
+    ("array released twice", FFI, "            unsafe { (&raw mut (*array).owner).write(null_mut()) };", ""),
+    # --- contexts, streams, events
+    ("context not pushed", CONTEXT, "        self.context_push(context).or_call()?;\n        Ok(Entered { driver: self, before: Some(before) })", "        Ok(Entered { driver: self, before: None })"),
+    ("context not popped", CONTEXT, "        if !self.driver.context_pop(&raw mut out).is_ok() {", "        let _ = &raw mut out;\n        if false {"),
+    ("green context taken for its primary one", CONTEXT, "            if !green.is_null() {", "            if false {"),
+    ("events of one context for all", EVENTS, "let room = if id != 0 { room(id) } else { None };", "let room = room(1);"),
+    ("events found by handle", EVENTS, "let room = if id != 0 { room(id) } else { None };", "let room = room(context as u64);"),
+    ("numbers not compared", STREAM, "if found == self.id || found == 0 {", "if found != 0 || found == 0 {"),
+    ("default streams in the current context", STREAM, "let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };\n        Ok(Stream", "let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };\n        let context = if value == 1 { ptr::null_mut() } else { context };\n        Ok(Stream"),
+    ("not relaxed while the host waits", STREAM, "driver.relaxed(|| driver.stream_synchronize(self.handle()).ok())", "driver.stream_synchronize(self.handle()).ok()"),
+    ("mode not put back", DRIVER, "        if exchanged.is_ok() {\n            // It cannot", "        if false {\n            // It cannot"),
+    # --- memory
+    ("end not looked at", POINTER, "if start <= low && high <= end {", "if start <= low {"),
+    ("beginning not looked at", POINTER, "if start <= low && high <= end {", "if high <= end {"),
+    ("pieces not joined", POINTER, "    if !in_pieces(info) {\n        return Ok(false);\n    }", "    return Ok(false);\n    #[allow(unreachable_code)]"),
+    ("pieces joined without end", POINTER, "if !in_pieces(&next) || ends(&next).0 != end {", "if ends(&next).0 != end {"),
+    ("kind not compared", DEVICE, "    if !same_kind {", "    if !same_kind && false {"),
+    ("device not compared", DEVICE, "!info.managed && said.id != info.device.id {", "!info.managed && said.id < info.device.id {"),
+    ("context of the stream not compared", DEVICE, "if !array.context.is_null() && array.context != context.cast() {", "if false && array.context != context.cast() {"),
+    ("managed forgotten", POINTER, "_ if managed != 0 => abi::CAI_DEVICE_CUDA_MANAGED,\n", ""),
+    ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    };", "        _ => abi::CAI_DEVICE_CUDA,\n    };"),
+    ("process-wide policy ignored", POLICY, "    Ok((flags & BITS) | process()?)", "    Ok(flags & BITS)"),
+    ("one call cannot differ", POLICY, "    if flags & abi::CAI_SYNC_THIS_CALL != 0 {", "    if false {"),
+]  # fmt: skip
+
+
+def run(*command, **more):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, **more)
+
+
+def build():
+    done = run("cargo", "rustc", "-q", "--release", "--lib", "--crate-type", "cdylib", "--config", "profile.release.lto=false",
+               "--config", "profile.release.opt-level=1", "--config", "profile.release.codegen-units=16",
+               cwd=COPY, env={**os.environ, "CARGO_TARGET_DIR": str(COPY / "target")})  # fmt: skip
+    return done.returncode == 0, done.stderr
+
+
+def compile_programs(driver):
+    sync = ROOT / "capi-tests/sync"
+    run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
+        "-L", driver, "-lcuda", "-ldl")  # fmt: skip
+    for name in ("exchange", "produce", "capture"):
+        done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
+                   "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
+                   "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+# Some things show only where the driver refuses.
+REFUSALS = [
+    ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
+    ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
+]
+
+
+def test(job):
+    program, case, schedule, devices, *refusal = job
+    env = {**os.environ, "CAI_CUDA_DRIVER": str(COPY / "libshim.so"), "SHIM": "".join(refusal)}
+    if not refusal:
+        del env["SHIM"]
+    try:
+        done = run(BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
+                   COPY / program, case, env=env, timeout=60)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"{program} {case}: hangs"
+    return None if done.returncode == 0 else f"{program} {case}"
+
+
+def main(names):
+    shutil.rmtree(COPY, ignore_errors=True)
+    for part in ("src", "include", "cuda-sim"):
+        shutil.copytree(ROOT / part, COPY / part, ignore=shutil.ignore_patterns("target"))
+    for part in ("Cargo.toml", "Cargo.lock", "build.rs", "cbindgen.toml", "README.md"):
+        shutil.copy(ROOT / part, COPY / part)
+    good, why = build()
+    assert good, why
+    (COPY / "libcai.so.0").symlink_to(COPY / "target/release/libcai.so")
+    compile_programs(run(BUILT / "cuda-sim", "libdir").stdout.strip())
+    jobs = []
+    for program in ("exchange", "produce", "capture"):
+        cases = run(BUILT / "cuda-sim", "run", "--", COPY / program, "list").stdout.split()
+        jobs += [(program, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
+    jobs += REFUSALS
+    pool = concurrent.futures.ThreadPoolExecutor(4)
+    failing = [failed for failed in pool.map(test, jobs) if failed]
+    assert not failing, failing
+    killed, survived, other = 0, [], []
+    for name, path, text, instead in MUTANTS:
+        if names and name not in names:
+            continue
+        file = COPY / path
+        original = (ROOT / path).read_text()
+        if original.count(text) != 1:
+            other.append(f"{name}: the text occurs {original.count(text)} times")
+            continue
+        file.write_text(original.replace(text, instead))
+        good, why = build()
+        if not good:
+            other.append(f"{name}: does not build: {why[:300]}")
+        else:
+            found = next((failed for failed in pool.map(test, jobs) if failed), None)
+            print(f"{'killed' if found else 'SURVIVED'}: {name}{f' ({found})' if found else ''}", flush=True)
+            killed += found is not None
+            survived += [] if found else [name]
+        file.write_text(original)
+    print(f"{killed} killed, {len(survived)} survived: {survived}")
+    print("\n".join(other))
+    return 1 if survived or other else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
