@@ -13,7 +13,7 @@ PY   := $(BIN)/python
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
-.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install install-sim lib sim fuzz clean FORCE
+.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install install-sim lib sim fuzz mutants clean FORCE
 
 all: lib
 
@@ -133,6 +133,10 @@ fuzz: build/cargo/bin/cargo-fuzz
 	    RUSTC_BOOTSTRAP=1 PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) fuzz run $$target -- \
 	        -max_total_time=$(SECONDS) -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
 	done
+
+# Takes one thing at a time out of the code about streams and looks whether a test fails: minutes.
+mutants: $(VENV)/ready lib sim
+	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/cai.h$$')
 

@@ -233,6 +233,35 @@ CASE(release_after_a_context_is_gone) {
     ASSERT(comes_true(is_one, &destroyed));
 }
 
+static void fails(void *unused) {
+    (void)unused;
+    cudasim_fail_kernel(CUDA_ERROR_LAUNCH_FAILED);
+}
+
+CASE(release_after_the_device_is_lost) {
+    /* A kernel fails, and nothing after it runs any more. */
+    CUstream stream = new_stream();
+    static atomic_int destroyed;
+    cai_owner *owner;
+    cai_status status;
+    if (!cudasim_present()) return;
+    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    CU((CUresult)cudasim_launch(stream, "fails", fails, NULL, 0, NULL, 0));
+    status = cai_owner_release_after(owner, as_value(stream), NULL);
+    if (status != CAI_OK) {
+        /* Known already: the reference is still the caller's. */
+        ASSERT_STATUS(CAI_ERR_DEVICE_LOST, status);
+        ASSERT(atomic_load(&destroyed) == 0);
+        cai_owner_release(owner);
+    }
+    ASSERT(cuStreamSynchronize(stream) == CUDA_ERROR_LAUNCH_FAILED);
+    ASSERT(comes_true(is_one, &destroyed));
+    {
+        cai_array array = array_of(1, as_value(stream));
+        REFUSED(CAI_ERR_DEVICE_LOST, "driver", cai_consume_begin(&array, 1, CAI_ACCESS_READ, error));
+    }
+}
+
 CASE(still_pending_at_exit) {
     /* Nothing to see here but that the process ends well. */
     CUstream stream = new_stream();

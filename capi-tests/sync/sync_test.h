@@ -265,6 +265,7 @@ static test_case *all_cases;
 
 /* `list`, or the name of a case; `NAME calls` also prints the calls that the library made. */
 static inline int run_cases(int count, char **words) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     ASSERT(count >= 2);
     for (test_case *it = all_cases; it != NULL; it = it->next) {
         if (strcmp(words[1], "list") == 0) {
@@ -273,6 +274,9 @@ static inline int run_cases(int count, char **words) {
             find_shim();
             set_up();
             it->run();
+            /* The library has left the thread as it was. */
+            ASSERT(cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
+                   mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
             if (count > 2) the_shim.print();
             puts("passed");
             return 0;

@@ -60,7 +60,7 @@ fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     from.record(driver, event.handle())?;
     // A handle means the same in every context, and some context has to be current. A default stream makes its own
     // current, for which this one makes room.
-    let entered = if to.is_default() { None } else { Some(entered) };
+    let entered = Some(entered).filter(|_| !to.is_default());
     to.wait(driver, event.handle(), 0)?;
     drop(entered);
     event.keep();

@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sysconfig
 
@@ -233,11 +234,17 @@ def stranger(built):
     return built.compile(source, built.folder / "stranger")
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["simulated", "beside a driver"])
 @pytest.mark.parametrize("rule", ["none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"])
-def test_a_stranger_is_told_the_rule(built, stranger, tmp_path, rule):
-    """`cai-race ./program` names what was broken, in text and as JSON."""
+def test_a_stranger_is_told_the_rule(built, stranger, tmp_path, rule, beside):
+    """`cai-race ./program` names what was broken, in text and as JSON, on the simulator and beside another driver."""
     report = tmp_path / "report.json"
-    done = run(BUILT / "cai-race", "--print=exit", f"--report={report}", "--", stranger, rule, check=False)
+    options = ["--print=exit", f"--report={report}"]
+    if beside:
+        # Another instance of the simulator takes the place of a real driver.
+        shutil.copy(BUILT / "libcuda.so", tmp_path / "libcuda.so.1")
+        options.append(f"--shadow={tmp_path / 'libcuda.so.1'}")
+    done = run(BUILT / "cai-race", *options, "--", stranger, rule, check=False, env={"CUDASIM_RACES": "off"} if beside else {})
     found = json.loads(report.read_text().splitlines()[0])
     rules = {race["rule"] for race in found["races"]}
     assert done.returncode == (0 if rule in ("none", "R9") else 66), told(done)
@@ -247,3 +254,48 @@ def test_a_stranger_is_told_the_rule(built, stranger, tmp_path, rule):
     assert (rule == "none") == (f"cai-race: {rule} " not in done.stderr), told(done)
     if rule == "none":
         assert found["races"] == []
+
+
+# --- sanitizers -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def instrumented(built):
+    """The programs with AddressSanitizer, and the library's Rust with it too; the driver as it is."""
+    triple = f"{os.uname().machine}-unknown-linux-gnu"
+    command = ["cargo", "rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", triple]
+    run(*command, "--target-dir", ROOT / "target/asan", cwd=ROOT, timeout=600,
+        env={"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"})  # fmt: skip
+    for name in PROGRAMS:
+        run(
+            "gcc", "-std=gnu11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+            "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
+            TESTS / f"{name}.c", ROOT / f"target/asan/{triple}/debug/libcai.a", "-o", built.folder / f"{name}-asan",
+            "-L", built.driver, "-lcuda", "-lpthread", "-ldl", "-lm",
+        )  # fmt: skip
+    return built
+
+
+def with_environment(built, *command, schedule):
+    env = {"LD_LIBRARY_PATH": built.driver, "CAI_CUDA_DRIVER": str(built.shim), "CUDASIM_DEVICES": "2",
+           "CUDASIM_SCHEDULE": schedule, "CUDASIM_RACES": "off"}  # fmt: skip
+    return run(*command, check=False, env=env, timeout=300)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_address_sanitizer(instrumented, schedule):
+    def one(program, case):
+        done = with_environment(instrumented, instrumented.folder / f"{program}-asan", case, schedule=schedule)
+        assert done.returncode == 0 and "Sanitizer" not in done.stderr, f"{case}: {told(done)}"
+
+    everywhere(one, [(program, case) for program in PROGRAMS for case in instrumented.cases(program)])
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+def test_valgrind(built):
+    def one(program, case):
+        command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
+        done = with_environment(built, *command, built.program(program), case, schedule="lazy")
+        assert done.returncode == 0, f"{case}: {told(done)}"
+
+    everywhere(one, [(program, case) for program in PROGRAMS for case in built.cases(program)])

@@ -68,6 +68,16 @@ pub fn tell(symbol: &'static str, default: u64, given: u64, body: impl FnOnce(&m
     }
 }
 
+/// Tells the checker of a call that was illegal because of a capture.
+pub fn refused(symbol: &'static str, result: i32) {
+    if (900..=908).contains(&result) {
+        tell(symbol, 1, 0, |sim, _| {
+            sim.refused_in_capture(symbol);
+            Ok(())
+        });
+    }
+}
+
 /// Calls the real driver, and tells the checker if that succeeded. `made`: where the driver wrote what it made.
 pub fn follow(
     symbol: &'static str,
@@ -80,6 +90,7 @@ pub fn follow(
         return real();
     }
     let result = outside(real);
+    refused(symbol, result);
     if result == 0 {
         tell(symbol, default, get(made).unwrap_or(0), body);
     }

@@ -1,6 +1,6 @@
 //! Waiting and asking: what the calling thread knows once they succeed is what was enqueued when it called.
 
-use super::{outside, tell, watched};
+use super::{outside, refused, tell, watched};
 use crate::clock::Clock;
 use crate::results::Result;
 use crate::sim::{Locked, Recorded};
@@ -18,6 +18,7 @@ fn wait(
         Ok(())
     });
     let result = outside(real);
+    refused(symbol, result);
     if result == 0 && !clocks.is_empty() {
         tell(symbol, default, 0, |sim, _| {
             clocks.iter().for_each(|clock| sim.this_thread_learns(Some(clock)));
