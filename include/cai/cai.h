@@ -1960,7 +1960,8 @@ cai_status cai_produce(struct cai_array *array,
  * consumers that are finished with an array while their kernels still read it.
  *
  * A thread of the library, started by the first call, asks the driver for an event and then releases the
- * owner, so its destroy function runs on that thread; never inside a callback of the driver. Where `stream` is
+ * owner, so its destroy function runs on that thread, on which no context is current; a slow one delays the others. It
+ * never runs inside a callback of the driver. Where `stream` is
  * being captured, the graph keeps the owner, until it and every executable graph made from it are gone. Where the
  * device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
  * pending when the process exits is not released.
