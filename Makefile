@@ -65,7 +65,7 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
 	touch $@
 
-interop: $(INTEROP)/ready sim
+interop: $(INTEROP)/ready lib sim
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
