@@ -319,6 +319,10 @@ class consumer {
         : array_(&array), stream_(stream), flags_(flags) {
         detail::call(cai_consume_begin, array_, stream_, flags_);
     }
+    explicit consumer(const cai::array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
+        : consumer(array.get(), stream, flags) {}
+    // A temporary would be gone before the end.
+    explicit consumer(const cai::array &&, cai_stream, std::uint32_t = CAI_ACCESS_READ) = delete;
     consumer(consumer &&other) noexcept
         : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_), flags_(other.flags_) {}
     consumer &operator=(consumer &&) = delete;
