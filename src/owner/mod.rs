@@ -83,7 +83,7 @@ pub unsafe fn release(owner: *mut cai_owner) {
 
 /// What all of the library's own owners begin with.
 #[repr(C)]
-struct Header {
+pub struct Header {
     base: cai_owner,
     count: Count,
     /// Runs when the last reference is gone; frees the memory.
@@ -98,7 +98,8 @@ static OPS: cai_owner_ops = cai_owner_ops {
 };
 
 impl Header {
-    fn new(destroy: unsafe fn(*mut Header)) -> Self {
+    /// One reference.
+    pub fn new(destroy: unsafe fn(*mut Header)) -> Self {
         Header { base: cai_owner { ops: &raw const OPS }, count: Count::one(), destroy }
     }
 }
