@@ -47,7 +47,6 @@ class stream {
 namespace detail {
 
 // --- which stream a call's views are ordered on
-// ---------------------------------------------------------------
 //
 // Arguments are loaded one after another, and the stream may come last. So views are ordered only when the
 // function is about to be called with them: after everything was loaded, and after every other overload was
@@ -128,7 +127,6 @@ class pause {
 };
 
 // --- refusals
-// -------------------------------------------------------------------------------------------------
 //
 // A function without overloads says precisely what is wrong with an argument. Where there are overloads, the
 // next one must get its chance, and at the end the binding library lists them all. Neither library says
@@ -180,7 +178,6 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 }
 
 // --- arrays and views
-// -----------------------------------------------------------------------------------------
 
 // Describes an object in `out`. `convert` is the binding library's, `kind` an address that stands for the
 // caster's type.
@@ -258,6 +255,10 @@ template <class T, std::size_t N> class view_argument {
         }
         try {
             work_->end();
+            // A producer without a stream cannot be made to wait, and would free the data at once.
+            if (array_.stream() >= CAI_STREAM_UNKNOWN && !view_->empty()) {
+                array_.release_after(stream_);
+            }
         } catch (const error &) {
             wait_on_host();
         }
@@ -292,7 +293,7 @@ template <class T, std::size_t N> class view_argument {
         std::is_const_v<T> ? CAI_ACCESS_READ : CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     static constexpr char kind = 0;
 
-    // The producer's stream could not be made to wait, and nobody is left to be told: so the host waits.
+    // The producer could not be held back without blocking, and nobody is left to be told: so the host waits.
     void wait_on_host() const noexcept {
         cai_array mine = array_.get();
         mine.version = CAI_PROTOCOL_VERSION;
@@ -313,7 +314,6 @@ template <class T, std::size_t N> class view_argument {
 };
 
 // --- streams
-// --------------------------------------------------------------------------------------------------
 
 inline outcome read_handle(PyObject *number, cai_stream &out) noexcept {
     if (!PyLong_Check(number) || PyBool_Check(number)) {
@@ -379,7 +379,6 @@ inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
 }
 
 // --- names
-// ----------------------------------------------------------------------------------------------------
 
 // What signatures in docstrings call a view: `Array[float32, 2]`, with `, writable` where T is not const.
 template <std::size_t Length> struct name_text {
@@ -440,8 +439,16 @@ template <class T, std::size_t N> inline constexpr auto view_name = make_name<T,
 // For refusing containers of views.
 template <class> inline constexpr bool never = false;
 
+// --- results
+
+// A new reference, or NULL with an exception set.
+inline PyObject *export_array(const array &result) noexcept {
+    cai_error why;
+    PyObject *made = cai_to_python(&result.get(), nullptr, &why);
+    return made != nullptr ? made : cai_python_raise(&why);
+}
+
 // --- producers
-// ------------------------------------------------------------------------------------------------
 
 // The body of a callback that makes an array of an object, for an exchange table: no exception gets out of
 // it.

@@ -71,7 +71,7 @@ class nanobind_raise {
 
 inline nanobind::handle nanobind_export(const array &result) noexcept {
     nanobind_translate();
-    return cai_to_python(&result.get(), nullptr, nullptr);
+    return export_array(result);
 }
 
 } // namespace detail
@@ -187,6 +187,32 @@ template <> struct type_caster<cai::stream> {
 // None is a stream: the default one.
 template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 
+// Not that of <nanobind/stl/optional.h>: the views would not find the stream any more.
+template <> struct type_caster<std::optional<cai::stream>> {
+    using Value = std::optional<cai::stream>;
+    static constexpr auto Name = optional_name(type_caster<cai::stream>::Name);
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return argument_.template can_cast<Value>(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
+        none_ = source.is_none();
+        return none_ || argument_.from_python(source, flags, cleanup);
+    }
+    explicit operator Value &() {
+        if (!none_) {
+            value_ = argument_.operator cai::stream &();
+        }
+        return value_;
+    }
+
+  private:
+    type_caster<cai::stream> argument_;
+    Value value_;
+    bool none_ = false;
+};
+template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
+template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
+
 } // namespace detail
 } // namespace NB_NAMESPACE
 
@@ -227,7 +253,9 @@ template <class T, auto Describe> struct nanobind_producer {
 template <auto Describe, class T, class... Options> void publish(nanobind::class_<T, Options...> cls) {
     using producer = detail::nanobind_producer<T, Describe>;
     detail::nanobind_translate();
-    if (cai_python_publish(cls.ptr(), &producer::table, nullptr) != CAI_OK) {
+    cai_error why;
+    if (cai_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
+        cai_python_raise(&why); // has raised already, unless something is very wrong
         throw nanobind::python_error();
     }
     cls.def_prop_ro("__cuda_array_interface__", [](nanobind::handle_t<T> self) -> nanobind::object {

@@ -67,7 +67,7 @@ inline bool pybind11_loaded(outcome loaded) {
 
 inline pybind11::handle pybind11_export(const array &result) {
     pybind11_translate();
-    PyObject *made = cai_to_python(&result.get(), nullptr, nullptr);
+    PyObject *made = export_array(result);
     if (made == nullptr) {
         throw pybind11::error_already_set();
     }
@@ -171,6 +171,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::call_stream argument_;
 };
 
+// Not that of <pybind11/stl.h>: the views would not find the stream any more.
 template <> struct type_caster<std::optional<cai::stream>> {
     static constexpr auto name = const_name("Stream | None");
     template <class T> using cast_op_type = std::optional<cai::stream> &;
@@ -226,7 +227,9 @@ template <class T, auto Describe> struct pybind11_producer {
 template <auto Describe, class T, class... Options> void publish(pybind11::class_<T, Options...> cls) {
     using producer = detail::pybind11_producer<T, Describe>;
     detail::pybind11_translate();
-    if (cai_python_publish(cls.ptr(), &producer::table, nullptr) != CAI_OK) {
+    cai_error why;
+    if (cai_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
+        cai_python_raise(&why); // has raised already, unless something is very wrong
         throw pybind11::error_already_set();
     }
     cls.def_property_readonly("__cuda_array_interface__", [](pybind11::handle self) -> pybind11::object {

@@ -89,8 +89,9 @@ MODULE {
     m.def("has_mask", [](const cai::array &given) { return given.mask() != nullptr; });
     m.def("stream", [](const cai::array &given) { return given.stream(); });
     m.def("count", [](const std::vector<cai::array> &given) { return given.size(); });
-    m.def("maybe_array", [](std::optional<cai::array> given) { return given ? given->count() : -1; },
-          py::arg("given") = py::none());
+    m.def(
+        "maybe_array", [](std::optional<cai::array> given) { return given ? given->count() : -1; },
+        py::arg("given") = py::none());
     m.def("nothing", [] { return cai::array(); });
     m.def("view_inside", [](const cai::array &given) { return cai::view<const double, 3>(given).size(); });
 
@@ -112,24 +113,28 @@ MODULE {
     m.def("device_of", [](read_only) { return "gpu"; });
     m.def("device_of", [](py::object) { return "any"; });
     m.def("scalar_first", [](double, read_only) { return "float32"; }, py::arg(), py::arg().noconvert());
-    m.def("scalar_first", [](double, cai::view<const double, 1>) { return "float64"; }, py::arg(),
-          py::arg().noconvert());
+    m.def(
+        "scalar_first", [](double, cai::view<const double, 1>) { return "float64"; }, py::arg(),
+        py::arg().noconvert());
 
     // Order.
-    m.def("fill", [](numbers<1> to, int byte, cai::stream s) { write(to, byte, s); }, py::arg("to"),
-          py::arg("byte"), py::arg("stream") = py::none());
+    m.def(
+        "fill", [](numbers<1> to, int byte, cai::stream s) { write(to, byte, s); }, py::arg("to"),
+        py::arg("byte"), py::arg("stream") = py::none());
     m.def("fill_after", [](cai::stream s, int byte, numbers<1> to) { write(to, byte, s); });
     m.def("fill_default", [](numbers<1> to, int byte) { write(to, byte, nullptr); });
-    m.def("fill_maybe",
-          [](std::optional<numbers<1>> to, int byte, std::optional<cai::stream> s) {
-              if (to) {
-                  write(*to, byte, s ? *s : cai::stream());
-              }
-          },
-          py::arg("to").none(), py::arg("byte"), py::arg("stream").none());
+    m.def(
+        "fill_maybe",
+        [](std::optional<numbers<1>> to, int byte, std::optional<cai::stream> s) {
+            if (to) {
+                write(*to, byte, s ? *s : cai::stream());
+            }
+        },
+        py::arg("to").none(), py::arg("byte"), py::arg("stream").none());
     m.def("copy", [](read_only from, numbers<1> to, cai::stream s) { copy(from, to, s); });
-    m.def("copy_released", [](read_only from, numbers<1> to, cai::stream s) { copy(from, to, s); },
-          py::call_guard<py::gil_scoped_release>());
+    m.def(
+        "copy_released", [](read_only from, numbers<1> to, cai::stream s) { copy(from, to, s); },
+        py::call_guard<py::gil_scoped_release>());
     m.def("by_hand", [](const cai::array &to, int byte, cai::stream s) {
         const numbers<1> v(to);
         const cai::consumer work(to, s, CAI_ACCESS_READ | CAI_ACCESS_WRITE);
