@@ -347,20 +347,20 @@ def counts(*objects):
 
 def test_reference_counts(m):
     good, wrong, mask = Array(), Array(typestr="<i8"), Array(mask=Array(typestr="|b1"))
-    stream = driver.stream()
+    stream, busy = driver.stream(), Array(stream=driver.stream())
     failing = Failing(RuntimeError("no"))
 
     class Stream:
         ptr = stream
 
     holder = Stream()
-    before = counts(good, wrong, mask, failing, holder, None)
+    before = counts(good, wrong, mask, failing, holder, busy, None)
     for _ in range(10_000):
         m.size(good)
         m.echo(good)
         m.maybe(good)
         m.which(good, 1)
-        m.fill(good, 1, holder)
+        m.fill(busy, 1, holder)
         m.has_mask(mask)
         for function in (m.size, m.maybe):
             try:
@@ -379,9 +379,9 @@ def test_reference_counts(m):
 
     # An array without a stream is let go when the work on it is done, by a thread of the library.
     driver.call("cuCtxSynchronize")
-    assert eventually(lambda: counts(good, wrong, mask, failing, holder) == before[:5])
-    after = counts(good, wrong, mask, failing, holder, None)
-    assert abs(after[5] - before[5]) < 5000  # the interpreter's own uses come and go
+    assert eventually(lambda: counts(good, wrong, mask, failing, holder, busy) == before[:6])
+    after = counts(good, wrong, mask, failing, holder, busy, None)
+    assert abs(after[6] - before[6]) < 5000  # the interpreter's own uses come and go
 
 
 def test_a_temporary_array_outlives_the_work(m):
