@@ -240,6 +240,79 @@ pub unsafe fn describe(
     Ok(array)
 }
 
+/// Is work on data of this device type enqueued on CUDA's streams?
+pub fn has_streams(device_type: i32) -> bool {
+    matches!(device_type, abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED)
+}
+
+impl Tensor {
+    /// For somebody to fill in.
+    pub const EMPTY: Tensor = Tensor {
+        data: ptr::null_mut(),
+        device_type: 0,
+        device_id: 0,
+        ndim: 0,
+        dtype: DataType { code: 0, bits: 0, lanes: 0 },
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    };
+
+    /// Device type and id.
+    pub fn device(&self) -> (i32, i32) {
+        (self.device_type, self.device_id)
+    }
+}
+
+/// The tensor in a versioned one, and its flags.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn inside_versioned(tensor: *const DLManagedTensorVersioned) -> Result<(*const Tensor, u64)> {
+    let managed = tensor.cast::<Versioned>();
+    // SAFETY: the version comes first in every version; no reference to the whole is made.
+    let version = unsafe { (&raw const (*managed).version).read() };
+    if version.major != VERSION.major {
+        return fail!(CAI_ERR_DLPACK_VERSION, "version"; found "{}.{}", version.major, version.minor;
+            expected "{}, with any minor number", VERSION.major);
+    }
+    // SAFETY: of this version, all fields are there.
+    Ok(unsafe { (&raw const (*managed).tensor, (&raw const (*managed).flags).read()) })
+}
+
+/// The tensor in one without a version.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn inside_unversioned(tensor: *const DLManagedTensor) -> *const Tensor {
+    // SAFETY: by contract.
+    unsafe { &raw const (*tensor.cast::<Unversioned>()).tensor }
+}
+
+/// Calls the deleter of a tensor.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor that the caller owns; it is gone afterwards.
+pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
+    // SAFETY: every version has the deleter at this place.
+    if let Some(deleter) = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() } {
+        // SAFETY: by contract.
+        unsafe { deleter(tensor.cast()) };
+    }
+}
+
+/// The same for a tensor without a version.
+///
+/// # Safety
+/// As for [`delete_versioned`].
+pub unsafe fn delete_unversioned(tensor: *mut DLManagedTensor) {
+    // SAFETY: by contract.
+    if let Some(deleter) = unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() } {
+        // SAFETY: by contract.
+        unsafe { deleter(tensor.cast()) };
+    }
+}
+
 /// What validation says of our fields, said of the tensor's.
 #[cold]
 fn named(failure: Failure) -> Failure {
@@ -399,19 +472,13 @@ pub unsafe fn from_versioned(
     stream: u64,
     size: usize,
 ) -> Result<cai_array> {
-    let managed = tensor.cast::<Versioned>();
-    // SAFETY: the version comes first in every version; no reference to the whole is made.
-    let version = unsafe { (&raw const (*managed).version).read() };
-    if version.major != VERSION.major {
-        return fail!(CAI_ERR_DLPACK_VERSION, "version"; found "{}.{}", version.major, version.minor;
-            expected "{}, with any minor number", VERSION.major);
-    }
-    // SAFETY: of this version, all fields are there.
-    let (flags, deleter) =
-        unsafe { ((&raw const (*managed).flags).read(), (&raw const (*managed).deleter).read()) };
+    // SAFETY: by contract.
+    let (inside, flags) = unsafe { inside_versioned(tensor) }?;
+    // SAFETY: of a version that we know, all fields are there.
+    let deleter = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() };
     let mut steps: Steps = [0; abi::CAI_MAX_NDIM as usize];
     // SAFETY: handed on.
-    let array = unsafe { describe(&raw const (*managed).tensor, Some(flags), stream, &mut steps) }?;
+    let array = unsafe { describe(inside, Some(flags), stream, &mut steps) }?;
     // SAFETY: described just now; the tensor is the caller's to give.
     unsafe { own(array, size, tensor.cast(), deleter) }
 }

@@ -62,7 +62,8 @@ pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes) -> Result<Option
     let Some(dtype) = py.attribute(this, names.dtype)? else { return Ok(None) };
     let Some(shape) = py.attribute(this, names.shape)? else { return Ok(None) };
     let strides = py.attribute(this, names.strides)?;
-    let typestr = if py.is(dtype.get(), capi.str_type) { Some(dtype) } else { py.attribute(dtype.get(), names.str)? };
+    let typestr =
+        if py.is(dtype.get(), capi.str_type) { Some(dtype) } else { py.attribute(dtype.get(), names.str)? };
     let offset = number(py, this, names.offset)?.unwrap_or(0);
 
     // An array without elements may have no buffer.

@@ -154,13 +154,9 @@ table! {
         error_clear = "PyErr_Clear" ();
         error_matches = "PyErr_ExceptionMatches" (*mut Object) -> c_int;
         error_set = "PyErr_SetObject" (*mut Object, *mut Object);
-        error_no_memory = "PyErr_NoMemory" () -> *mut Object;
-        error_fetch = "PyErr_Fetch" (*mut *mut Object, *mut *mut Object, *mut *mut Object);
-        error_restore = "PyErr_Restore" (*mut Object, *mut Object, *mut Object);
         capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
         capsule_is = "PyCapsule_IsValid" (*mut Object, *const c_char) -> c_int;
         capsule_pointer = "PyCapsule_GetPointer" (*mut Object, *const c_char) -> *mut c_void;
-        capsule_name = "PyCapsule_GetName" (*mut Object) -> *const c_char;
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
@@ -183,7 +179,6 @@ table! {
         r#true = "_Py_TrueStruct";
         r#false = "_Py_FalseStruct";
         object_type_object = "PyBaseObject_Type";
-        type_type = "PyType_Type";
         long_type = "PyLong_Type";
         bool_type = "PyBool_Type";
         tuple_type = "PyTuple_Type";
@@ -233,7 +228,9 @@ fn optional<T: Copy>(library: &Library, name: &str) -> Option<T> {
 fn required<T: Copy>(library: &Library, name: &str) -> Result<T> {
     match optional(library, name) {
         Some(found) => Ok(found),
-        None => fail!(CAI_ERR_PYTHON_VERSION, "python"; found "a CPython without {name}"; expected "3.9 or later"),
+        None => {
+            fail!(CAI_ERR_PYTHON_VERSION, "python"; found "a CPython without {name}"; expected "3.9 or later")
+        }
     }
 }
 
@@ -258,12 +255,9 @@ pub fn capi() -> Result<&'static Capi> {
 #[cold]
 #[inline(never)]
 fn find() -> Result<&'static Capi> {
-    let nowhere = || {
-        fail!(CAI_ERR_NO_PYTHON, "python"; found "none in this process"; expected "a running CPython, 3.9 or later")
-    };
+    let nowhere = || fail!(CAI_ERR_NO_PYTHON, "python"; found "none in this process"; expected "a running CPython, 3.9 or later");
     let Some(library) = library() else { return nowhere() };
-    let Some(is_initialized) =
-        optional::<unsafe extern "C" fn() -> c_int>(&library, "Py_IsInitialized")
+    let Some(is_initialized) = optional::<unsafe extern "C" fn() -> c_int>(&library, "Py_IsInitialized")
     else {
         return nowhere();
     };
@@ -278,7 +272,8 @@ fn find() -> Result<&'static Capi> {
     }
     // SAFETY: may be called at any time; a constant text.
     let text = unsafe { CStr::from_ptr((capi.get_version)()) }.to_string_lossy();
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
+    let mut numbers =
+        text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
     capi.facts.version = numbers.next().unwrap_or(0) << 8 | numbers.next().unwrap_or(0);
     capi.facts.free_threaded = text.contains("free-threading");
     if capi.facts.version < 0x0309 {
@@ -339,7 +334,10 @@ fn loaded_libpython() -> Option<Library> {
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut name).cast()) };
     let name = name?;
     // SAFETY: it is loaded already; no code runs.
-    unsafe { Library::open(Some(std::ffi::OsStr::new(name.to_str().ok()?)), libc::RTLD_NOLOAD | libc::RTLD_NOW) }.ok()
+    unsafe {
+        Library::open(Some(std::ffi::OsStr::new(name.to_str().ok()?)), libc::RTLD_NOLOAD | libc::RTLD_NOW)
+    }
+    .ok()
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -373,7 +371,10 @@ impl Capi {
         // SAFETY: as above.
         unsafe {
             (self.is_initialized)() == 0
-                || self.is_finalizing.or(self.is_finalizing_before).is_some_and(|is_finalizing| is_finalizing() != 0)
+                || self
+                    .is_finalizing
+                    .or(self.is_finalizing_before)
+                    .is_some_and(|is_finalizing| is_finalizing() != 0)
         }
     }
 

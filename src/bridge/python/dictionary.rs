@@ -285,8 +285,16 @@ fn look_up(py: Py, mapping: *mut Object, exact: bool, protocol: Protocol, wishes
     let capi = py.capi();
     let names = &py.names;
     let keys = [
-        names.shape, names.typestr, names.data, names.version, names.strides, names.descr, names.mask, names.stream,
-        names.offset, names.syclobj,
+        names.shape,
+        names.typestr,
+        names.data,
+        names.version,
+        names.strides,
+        names.descr,
+        names.mask,
+        names.stream,
+        names.offset,
+        names.syclobj,
     ];
     let is_mapping = |object: *mut Object| {
         // SAFETY: the lock is held; any object may be asked.
@@ -296,7 +304,8 @@ fn look_up(py: Py, mapping: *mut Object, exact: bool, protocol: Protocol, wishes
     };
     let welcome = py.is(mapping, capi.dict_type) || (!wishes.strict() && is_mapping(mapping));
     if !welcome {
-        let found = if mapping == capi.none { Text::new(format_args!("None")) } else { py.type_name(mapping) };
+        let found =
+            if mapping == capi.none { Text::new(format_args!("None")) } else { py.type_name(mapping) };
         return fail!(CAI_ERR_TYPE, "{}", protocol.name(); found "{found}"; expected "a dictionary");
     }
     let mut values: Values = Default::default();
@@ -357,7 +366,9 @@ fn the_long_way(
     let given = |index: usize| values[index].as_ref().map(Owned::get).filter(|&value| value != none);
     let required = |index: usize| match &values[index] {
         Some(value) => Ok(value.get()),
-        None => fail!(CAI_ERR_KEY, "{}['{}']", protocol.name(), TEXTS[index]; found "no such key"; expected "it is required"),
+        None => {
+            fail!(CAI_ERR_KEY, "{}['{}']", protocol.name(), TEXTS[index]; found "no such key"; expected "it is required")
+        }
     };
 
     let (shape, typestr, data) = (required(SHAPE)?, required(TYPESTR)?, required(DATA)?);
@@ -396,7 +407,9 @@ fn the_long_way(
             let offset = given(OFFSET).map_or(Ok(0), |offset| reader.integer(offset, OFFSET, None))?;
             reader.elements_to_bytes(to, offset)?;
             match &values[SYCLOBJ] {
-                Some(syclobj) => rest.syclobj = NonNull::new(syclobj.get()).map(|object| Owned::share(py, object)),
+                Some(syclobj) => {
+                    rest.syclobj = NonNull::new(syclobj.get()).map(|object| Owned::share(py, object))
+                }
                 None => required(SYCLOBJ).map(drop)?,
             }
         }
@@ -443,7 +456,14 @@ impl Reader<'_> {
         }
     }
 
-    fn wrong(&self, status: abi::cai_status, key: usize, index: Option<usize>, found: &dyn fmt::Display, expected: &str) -> Failure {
+    fn wrong(
+        &self,
+        status: abi::cai_status,
+        key: usize,
+        index: Option<usize>,
+        found: &dyn fmt::Display,
+        expected: &str,
+    ) -> Failure {
         Failure::new(
             status,
             format_args!("{}", self.path(key, index)),
@@ -498,15 +518,20 @@ impl Reader<'_> {
             }
             py.clear();
         }
-        Err(self.wrong(abi::CAI_ERR_VALUE, key, index, &"an integer beyond 64 bits", "one of at most 64 bits"))
+        Err(self.wrong(
+            abi::CAI_ERR_VALUE,
+            key,
+            index,
+            &"an integer beyond 64 bits",
+            "one of at most 64 bits",
+        ))
     }
 
     /// A signed integer.
     fn integer(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<i64> {
         let value = self.wide(object, key, index)?;
-        i64::try_from(value).map_err(|_| {
-            self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at most 2^63 - 1")
-        })
+        i64::try_from(value)
+            .map_err(|_| self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at most 2^63 - 1"))
     }
 
     /// An address or a handle.
@@ -618,7 +643,13 @@ impl Reader<'_> {
             self.unsigned(address.get(), DATA, Some(0))?
         };
         if address == 0 && !empty {
-            return Err(self.wrong(abi::CAI_ERR_DATA_NULL, DATA, Some(0), &"0", "an address, for the array has elements"));
+            return Err(self.wrong(
+                abi::CAI_ERR_DATA_NULL,
+                DATA,
+                Some(0),
+                &"0",
+                "an address, for the array has elements",
+            ));
         }
         let flag = readonly.get();
         let readonly = if flag == capi.r#true {
@@ -628,7 +659,9 @@ impl Reader<'_> {
         } else {
             // A text, or nothing at all, says neither; truths of other libraries (NumPy's) do.
             let says_nothing = flag == capi.none
-                || [capi.str_type, capi.bytes_type, capi.float_type, capi.tuple_type].iter().any(|&of| py.is(flag, of));
+                || [capi.str_type, capi.bytes_type, capi.float_type, capi.tuple_type]
+                    .iter()
+                    .any(|&of| py.is(flag, of));
             if self.wishes.strict() || says_nothing {
                 return Err(self.wrong_type(DATA, Some(1), flag, "True or False"));
             }
@@ -657,8 +690,13 @@ impl Reader<'_> {
         to.array.stream = match self.unsigned(object, STREAM, None)? {
             0 if self.wishes.lenient() => abi::CAI_STREAM_LEGACY,
             0 => {
-                return Err(self.wrong(abi::CAI_ERR_STREAM_ZERO, STREAM, None, &"0",
-                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t"));
+                return Err(self.wrong(
+                    abi::CAI_ERR_STREAM_ZERO,
+                    STREAM,
+                    None,
+                    &"0",
+                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t",
+                ));
             }
             value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {
                 return Err(self.wrong(abi::CAI_ERR_VALUE, STREAM, None, &value, "a cudaStream_t"));
@@ -679,7 +717,11 @@ impl Reader<'_> {
             for (index, stride) in to.strides[..count].iter_mut().enumerate() {
                 // SAFETY: `row` filled in as many.
                 let elements = unsafe { stride.assume_init() };
-                let bytes = elements.checked_mul(itemsize).ok_or(()).or(Err(overflow(STRIDES, Some(index), elements)))?;
+                let bytes = elements.checked_mul(itemsize).ok_or(()).or(Err(overflow(
+                    STRIDES,
+                    Some(index),
+                    elements,
+                )))?;
                 stride.write(bytes);
             }
         }
@@ -710,7 +752,8 @@ impl Reader<'_> {
         let Some(text) = py.text(list.get()).and_then(|text| std::str::from_utf8(text).ok()) else {
             return Err(self.wrong(abi::CAI_ERR_DESCR_SYNTAX, DESCR, None, &"no text", "a list of tuples"));
         };
-        let fields = dtype::text::parse(text).map_err(|failure| failure.rename(|_| self.path(DESCR, None)))?;
+        let fields =
+            dtype::text::parse(text).map_err(|failure| failure.rename(|_| self.path(DESCR, None)))?;
         Ok(if fields.is_plain() { None } else { Some(fields) })
     }
 }

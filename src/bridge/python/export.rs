@@ -153,10 +153,14 @@ fn make_type(py: Py) -> Result<*mut Object> {
         doc: doc.as_ptr(),
     };
     let null_method = MethodDef { name: ptr::null(), function: ptr::null(), flags: 0, doc: ptr::null() };
-    let null_getter =
-        GetSetDef { name: ptr::null(), get: None, set: ptr::null(), doc: ptr::null(), closure: ptr::null_mut() };
-    let null_member =
-        MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };
+    let null_getter = GetSetDef {
+        name: ptr::null(),
+        get: None,
+        set: ptr::null(),
+        doc: ptr::null(),
+        closure: ptr::null_mut(),
+    };
+    let null_member = MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };
     // The type points to these for as long as it lives, which nobody can tell: they are leaked, once an interpreter.
     let getters = Box::leak(Box::new([
         getter(c"__cuda_array_interface__", get_cuda, c"The CUDA Array Interface."),
@@ -256,7 +260,8 @@ fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
         body(py).map_err(|failure| {
             // SAFETY: a place that CPython keeps it in.
             let attribute_error = unsafe { *py.capi().attribute_error };
-            if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION || failure.status() == abi::CAI_ERR_NO_MEMORY {
+            if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION || failure.status() == abi::CAI_ERR_NO_MEMORY
+            {
                 failure
             } else {
                 raise_as(py, attribute_error, &failure)
@@ -297,8 +302,10 @@ unsafe extern "C" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Objec
             | abi::CAI_DEVICE_CUDA
             | abi::CAI_DEVICE_CUDA_HOST
             | abi::CAI_DEVICE_CUDA_MANAGED => cuda(py, array, flags).map(Owned::into_raw),
-            other => fail!(CAI_ERR_CONVERT_DEVICE, "__cuda_array_interface__"; found "an array on a device of type {other}";
-                expected "one of CUDA's"),
+            other => {
+                fail!(CAI_ERR_CONVERT_DEVICE, "__cuda_array_interface__"; found "an array on a device of type {other}";
+                expected "one of CUDA's")
+            }
         }
     })
 }
@@ -560,7 +567,9 @@ fn tuple<const N: usize>(py: Py, items: [Owned; N]) -> Result<Owned> {
 
 unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
     answer(|py| {
-        let Ok((array, _)) = array_of(py, object) else { return py.string(b"<libcai.Array, empty>").map(Owned::into_raw) };
+        let Ok((array, _)) = array_of(py, object) else {
+            return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
+        };
         py.string(shown(array).as_str().as_bytes()).map(Owned::into_raw)
     })
 }
@@ -576,7 +585,11 @@ fn shown(array: &cai_array) -> Text<400> {
             write!(text, "{}{extent}", if index == 0 { "" } else { ", " })?;
         }
         let comma = if shape.len() == 1 { "," } else { "" };
-        write!(text, "{comma}) typestr='{}'", raw::typestr(&array.typestr).unwrap_or_default().escape_ascii())?;
+        write!(
+            text,
+            "{comma}) typestr='{}'",
+            raw::typestr(&array.typestr).unwrap_or_default().escape_ascii()
+        )?;
         if array.dtype_code != 0 {
             write!(text, " dtype_code={}", array.dtype_code)?;
         }
@@ -656,7 +669,8 @@ unsafe extern "C" fn dlpack_method(
             Capsule::Versioned(tensor)
         } else {
             // SAFETY: as above.
-            let tensor = unsafe { dlpack::to_unversioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
+            let tensor =
+                unsafe { dlpack::to_unversioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
             Capsule::Unversioned(tensor)
         };
         asked.order(py, &array, device.0)?;
@@ -890,9 +904,10 @@ unsafe extern "C" fn table_from_object(
         let array = &(*body(capi, object.cast())).array;
         let size = (&raw const (*out).struct_size).read() as usize;
         if size != size_of::<cai_array>() || array.owner.is_null() {
-            return status(error, |_| {
-                fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}"; expected "{}, and an object with an array", size_of::<cai_array>())
-            });
+            return status(
+                error,
+                |_| fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}"; expected "{}, and an object with an array", size_of::<cai_array>()),
+            );
         }
         if let Err(failure) = owner::retain(array.owner) {
             return status(error, |_| Err(failure));
@@ -976,7 +991,10 @@ fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     if done { 0 } else { -1 }
 }
 
-unsafe extern "C" fn dlpack_from_object(object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int {
+unsafe extern "C" fn dlpack_from_object(
+    object: *mut c_void,
+    out: *mut *mut DLManagedTensorVersioned,
+) -> c_int {
     code(|py| {
         let (array, flags) = array_of(py, object.cast())?;
         let mut array = *array;

@@ -102,7 +102,8 @@ impl Wishes {
             return fail!(CAI_ERR_ARGUMENT, "options->reserved"; found "a value"; expected "0");
         }
         if options.typestr[0] != 0 {
-            dtype::from_field(&options.typestr, options.dtype_code).map_err(|failure| failure.within("options->"))?;
+            dtype::from_field(&options.typestr, options.dtype_code)
+                .map_err(|failure| failure.within("options->"))?;
         }
         Ok(wishes)
     }
@@ -296,7 +297,10 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
     }
     // SAFETY: by contract, with terminated texts.
     let (field, message) = unsafe {
-        (CStr::from_ptr((&raw const (*error).field).cast()), CStr::from_ptr((&raw const (*error).message).cast()))
+        (
+            CStr::from_ptr((&raw const (*error).field).cast()),
+            CStr::from_ptr((&raw const (*error).message).cast()),
+        )
     };
     Failure::new(
         status,
@@ -323,7 +327,11 @@ fn from_dlpack_table(
     const NAME: &str = "__dlpack_c_exchange_api__";
     let stream = |device: (i32, i32)| -> Result<u64> {
         let Some(current) = table.current_stream.filter(|_| dlpack::has_streams(device.0)) else {
-            return Ok(if device.0 == abi::CAI_DEVICE_CPU { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN });
+            return Ok(if device.0 == abi::CAI_DEVICE_CPU {
+                abi::CAI_STREAM_NONE
+            } else {
+                abi::CAI_STREAM_UNKNOWN
+            });
         };
         let mut stream: *mut c_void = ptr::null_mut();
         // SAFETY: DLPack's table; the function gets what it expects.
@@ -345,7 +353,8 @@ fn from_dlpack_table(
         }
         let mut steps = [0; abi::CAI_MAX_NDIM as usize];
         // SAFETY: filled in just now; valid while the object is.
-        let array = unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
+        let array =
+            unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
         return keep(py, &array, Owned::share(py, object), None).map(Held).map(Some);
     }
     let Some(from_object) = table.from_object else { return Ok(None) };
@@ -458,12 +467,15 @@ fn with_rest(
 /// padded. Nothing but whose object it is tells them from bytes.
 fn as_bits(py: Py, object: NonNull<Object>, wishes: &Wishes, array: &Description, mask: &mut cai_array) {
     let [extent] = *array.extents() else { return };
-    if mask.ndim != 1 || mask.typestr[1] as u8 != b'u' || mask.typestr[2] as u8 != b'1' || mask.shape.is_null() {
+    if mask.ndim != 1
+        || mask.typestr[1] as u8 != b'u'
+        || mask.typestr[2] as u8 != b'1'
+        || mask.shape.is_null()
+    {
         return;
     }
     // SAFETY: an array that was imported, with one dimension.
-    let (bytes, stride) =
-        unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
+    let (bytes, stride) = unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
     let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);
     let module = py.attribute(py.type_of(object.as_ptr()), py.names.module);
     let of_cudf = match &module {
@@ -624,7 +636,10 @@ fn satisfy(mut held: Held, wishes: &Wishes, size: usize) -> Result<cai_array> {
         dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
         array.dtype_code = meant;
     }
-    if wishes.has(abi::CAI_IMPORT_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN && !array.data.is_null() {
+    if wishes.has(abi::CAI_IMPORT_DEVICE)
+        && array.device.r#type == abi::CAI_DEVICE_UNKNOWN
+        && !array.data.is_null()
+    {
         ask_device(array)?;
         if array.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
             return fail!(CAI_ERR_HOST_MEMORY, "data"; found "{:p}, memory that the CUDA driver does not know", array.data;

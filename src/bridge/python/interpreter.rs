@@ -56,8 +56,6 @@ names! {
     dlpack_exchange = c"__dlpack_c_exchange_api__";
     exchange = c"__cai_exchange_api__";
     max_version = c"max_version";
-    dl_device = c"dl_device";
-    copy = c"copy";
     module = c"__module__";
     name = c"__name__";
     buffer = c"buffer";
@@ -293,7 +291,8 @@ pub unsafe fn leave(interpreter: &'static Interpreter, waiting: *mut Waiting) {
         // SAFETY: not in the list yet.
         unsafe { (*waiting).next = first };
         // Release: whoever takes the list sees what was written here.
-        match interpreter.waiting.compare_exchange_weak(first, waiting, Ordering::Release, Ordering::Relaxed) {
+        match interpreter.waiting.compare_exchange_weak(first, waiting, Ordering::Release, Ordering::Relaxed)
+        {
             Ok(_) => break,
             Err(now) => first = now,
         }
@@ -427,7 +426,9 @@ impl Py {
     /// A new string.
     pub fn string(self, text: &[u8]) -> Result<Owned> {
         // SAFETY: the lock is held.
-        Owned::new(self, unsafe { (self.capi().str_from)(text.as_ptr().cast::<c_char>(), text.len() as isize) })
+        Owned::new(self, unsafe {
+            (self.capi().str_from)(text.as_ptr().cast::<c_char>(), text.len() as isize)
+        })
     }
 
     /// Is it an object of this type or of one derived from it?

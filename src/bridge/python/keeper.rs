@@ -6,7 +6,6 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
-use super::capi::Object;
 use super::interpreter::{Interpreter, Owned, Py, Waiting, leave};
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device, cai_owner};
 use crate::error::{Failure, Result};

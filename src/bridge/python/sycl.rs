@@ -67,13 +67,14 @@ pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<
 /// The `syclobj` of an array: a capsule around its queue or its context; `None` where neither is known.
 pub fn syclobj(py: Py, array: &cai_array) -> Result<Option<Owned>> {
     let capi = py.capi();
-    let (pointer, name) = if array.stream > abi::CAI_STREAM_PER_THREAD && array.stream < abi::CAI_STREAM_UNKNOWN {
-        (array.stream as *mut c_void, QUEUE)
-    } else if !array.context.is_null() {
-        (array.context, CONTEXT)
-    } else {
-        return Ok(None);
-    };
+    let (pointer, name) =
+        if array.stream > abi::CAI_STREAM_PER_THREAD && array.stream < abi::CAI_STREAM_UNKNOWN {
+            (array.stream as *mut c_void, QUEUE)
+        } else if !array.context.is_null() {
+            (array.context, CONTEXT)
+        } else {
+            return Ok(None);
+        };
     // Whoever takes it makes a copy of the reference; nothing is to be done when the capsule goes.
     // SAFETY: the lock is held; not NULL.
     Owned::new(py, unsafe { (capi.capsule_new)(pointer, name.as_ptr(), None) }).map(Some)

@@ -141,7 +141,12 @@ impl Types {
 }
 
 /// The pointer in a capsule of this name in an attribute of the type. Anything else there is somebody else's.
-fn capsule(py: Py, r#type: *mut Object, attribute: *mut Object, name: &std::ffi::CStr) -> Result<*const c_void> {
+fn capsule(
+    py: Py,
+    r#type: *mut Object,
+    attribute: *mut Object,
+    name: &std::ffi::CStr,
+) -> Result<*const c_void> {
     let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
     let capi = py.capi();
     // SAFETY: the lock is held; any object may be asked.
