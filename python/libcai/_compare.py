@@ -12,11 +12,12 @@ def compare(protocols, findings):
     told = [protocol for protocol in protocols if protocol.array and protocol.array.shape is not None]
     told.sort(key=lambda protocol: protocol.name != "__cuda_array_interface__")
     for other in told[1:]:
-        _pair(told[0], other, findings.about(other.name))
+        known = any(finding.rule == "type-lost" for finding in findings)
+        _pair(told[0], other, findings.about(other.name), known)
     _devices(protocols, findings)
 
 
-def _pair(one, other, add):
+def _pair(one, other, add, known):
     a, b = one.array, other.array
 
     def differ(severity, rule, what, mine, theirs):
@@ -26,7 +27,7 @@ def _pair(one, other, add):
         differ("error", "shape-differs", "shape", a.shape, b.shape)
     elif a.strides is not None and b.strides is not None and not (a.copied or b.copied) and not same_strides(a, b):
         differ("error", "strides-differ", "strides", _strides(a), _strides(b))
-    _types_of(a, b, add, differ)
+    _types_of(a, b, add, differ, known)
     # The same memory may have two addresses; two addresses on the same side of the bus are two pieces of memory.
     same_side = (a.device in _ON_HOST) == (b.device in _ON_HOST)
     comparable = None not in (a.pointer, b.pointer) and bool(a.handle) == bool(b.handle)
@@ -42,7 +43,7 @@ def _strides(array):
     return str(array.strides) if array.strides_stated else f"None, which is C-contiguous: {array.strides},"
 
 
-def _types_of(a, b, add, differ):
+def _types_of(a, b, add, differ, known):
     if a.type_name and b.type_name and a.type_name != b.type_name:
         differ("error", "type-differs", "type", a.type_name, b.type_name)
         return
@@ -55,7 +56,7 @@ def _types_of(a, b, add, differ):
         if bool(a.type_name) != bool(b.type_name):
             if mine.itemsize != theirs.itemsize or parsed.kind not in "Vuf" or (parsed.kind == "f" and name == "bfloat16"):
                 differ("error", "type-differs", "type", a.type_name or a.typestr, b.type_name or b.typestr)
-            else:
+            elif not known:
                 add("warning", "type-lost", f"{name} travels as {plain.typestr}: the type is lost, consumers must be told")
         return
     if mine and theirs and mine.key != theirs.key:

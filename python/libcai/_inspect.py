@@ -23,8 +23,9 @@ def inspect(obj, library=None):
     if all(protocol.state == "absent" for protocol in protocols):
         findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
     findings.number()
-    kind = type(obj)
-    return Inspection(f"{kind.__module__}.{kind.__qualname__}", protocols, findings, opinion.path if opinion else problem)
+    # A metaclass may say anything, or nothing.
+    name, _ = _protocols.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
+    return Inspection(name or type.__repr__(type(obj)), protocols, findings, opinion.path if opinion else problem)
 
 
 def _guarded(reader, obj, add):

@@ -133,6 +133,7 @@ def cuda_array_interface(obj, add):
     state, message, array = _dictionary(obj, name, CUDA, add)
     if array is None:
         return state, message, array
+    _own_strides(obj, array, add)
     first, _ = ask(getattr, obj, name)
     second, error = ask(getattr, obj, name)
     if error is not None:
@@ -141,10 +142,30 @@ def cuda_array_interface(obj, add):
         add("note", "dict-shared", "every reading gives the same dictionary: whoever changes it changes it for all")
     else:
         again, _ = ask(_read, second, CUDA, lambda *_: None)
-        changed = [field for field in Array.FIELDS if again and field != "mask" and getattr(array, field) != getattr(again, field)]
+        # The mask is another array; the name of the type comes from elsewhere.
+        fields = [field for field in Array.FIELDS if again and field not in ("mask", "type_name")]
+        changed = [field for field in fields if getattr(array, field) != getattr(again, field)]
         if changed:
             add("warning", "dict-changes", f"two readings differ in {', '.join(changed)}")
     return state, message, array
+
+
+def _own_strides(obj, array, add):
+    """strides None, of an object whose own attribute says otherwise: zeros are easily taken for contiguous."""
+    own, error = ask(getattr, obj, "strides", None)
+    if array.strides_stated or array.strides is None or error is not None or not isinstance(own, tuple):
+        return
+    if len(own) != len(array.shape) or not all(type(stride) is int for stride in own):
+        return
+    # Some libraries count elements.
+    if not any(same_strides(array, _with_strides(array, own, unit)) for unit in (1, array.itemsize)):
+        add("error", "strides-none", f"strides is None, which says C-contiguous; the object's own strides are {own}")
+
+
+def _with_strides(array, strides, unit):
+    other = Array()
+    other.shape, other.strides = array.shape, tuple(stride * unit for stride in strides)
+    return other
 
 
 def array_interface(obj, add):
@@ -256,7 +277,7 @@ def _typestr(said, flavour, array, add):
     if parsed.kind == "t":
         add("note", "typestr-bits", f"typestr is {typestr!r}: bit fields are in the specification, but NumPy does not know them")
     if parsed.kind == "f" and parsed.itemsize == 1:
-        add("warning", "typestr-opaque", f"typestr is {typestr!r}: which 8-bit float it is is not said, and NumPy does not know it")
+        add("warning", "typestr-opaque", f"typestr is {typestr!r}: which of the 8-bit floats remains open, and NumPy knows none of them")
     if parsed.kind == "O":
         add("error" if flavour is not NUMPY else "note", "typestr-object", "the elements are Python objects: nothing but Python can use them")
     if flavour is SYCL and parsed.kind not in "biufc":
@@ -268,6 +289,8 @@ def _descr(said, array, add):
     if descr is None:
         return
     array.descr = show(descr)
+    named, _ = ask(lambda: any(row[0] != "" for row in descr))
+    array.has_fields = bool(named)
     size, error = ask(_types.descr_size, descr)
     if error is not None or not isinstance(descr, list):
         add("error", "descr", f"descr is {show(descr)}: a list of (name, type) or (name, type, shape) is asked for")
@@ -425,17 +448,15 @@ def same_strides(array, other):
 def opaque_type(obj, array, add):
     """What the object's `dtype` says about opaque bytes."""
     parsed = _types.parse(array.typestr)[0] if array.typestr else None
-    if parsed is None or parsed.kind not in "Vfu":
+    if parsed is None or parsed.kind not in "Vfu" or array.has_fields:
         return
-    if parsed.kind == "V" and array.descr and any(name for name in ("'<", "'|", "'>") if name in array.descr) and "('', " not in array.descr:
-        return  # a structure with names
     dtype, _ = ask(getattr, obj, "dtype", None)
     found = _types.OPAQUE.match(_safely(str, dtype)) if dtype is not None else None
     if found:
         array.type_name = found[1]
         add("warning", "type-lost", f"{found[1]} travels as {array.typestr}: the type is lost, consumers must be told")
-    elif parsed.kind == "V" and (not array.descr or "('', " in array.descr):
-        add("warning", "typestr-opaque", f"typestr is {array.typestr!r}: opaque bytes, and nothing says what they mean")
+    elif parsed.kind == "V":
+        add("warning", "typestr-opaque", f"typestr is {array.typestr!r}: opaque bytes; consumers must be told what they mean")
 
 
 # --- DLPack -----------------------------------------------------------------------------------------------
@@ -617,7 +638,7 @@ class _ArrayStruct(c.Structure):
     ]
 
 
-_C_CONTIGUOUS, _NOTSWAPPED, _WRITEABLE = 0x1, 0x200, 0x400
+_C_CONTIGUOUS, _NOTSWAPPED, _WRITEABLE, _HAS_DESCR = 0x1, 0x200, 0x400, 0x800
 
 
 def array_struct(obj, add):
@@ -648,7 +669,12 @@ def array_struct(obj, add):
         array.strides_stated = True
     array.pointer = said.data or 0
     array.readonly = not said.flags & _WRITEABLE
+    dtype, _ = ask(getattr, obj, "dtype", None)
+    names, _ = ask(getattr, dtype, "names", None)
+    # NumPy means to hand over the fields, too, but leaves out the flag that says so.
+    array.has_fields = names is not None or bool(said.flags & _HAS_DESCR)
     layout(array, add)
+    opaque_type(obj, array, add)
     if said.flags & _C_CONTIGUOUS and array.elements and array.strides is not None and array.itemsize:
         plain = Array()
         plain.shape, plain.strides = array.shape, _dlpack.c_strides(array.shape, array.itemsize)

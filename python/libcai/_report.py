@@ -23,6 +23,7 @@ class Array:
     def __init__(self):
         for field in self.FIELDS:
             setattr(self, field, None)
+        self.has_fields = False
 
     @property
     def elements(self):
@@ -153,7 +154,7 @@ class Inspection:
         absent = [protocol.name for protocol in self.protocols if protocol.state == "absent"]
         if absent:
             lines += _wrap("not offered: ", ", ".join(absent))
-        lines += ["", *self._opinions(), "", f"{self._counts()}"]
+        lines += ["", *self._opinions(), "", self._counts()]
         for finding in self.findings:
             head = f"{finding.number:3} {finding.severity:8}"
             lines += _wrap(head, f"{finding.protocol}: {finding.message} [{finding.rule}]")
@@ -163,6 +164,8 @@ class Inspection:
         """Where the library takes the array there is nothing to add to the table."""
         if not any(protocol.library for protocol in self.protocols):
             return _wrap("library not asked: ", self.library)
+        if all(protocol.state == "absent" for protocol in self.protocols):
+            return ["library: has nothing to take"]
         lines = []
         for protocol in self.protocols:
             verdict = protocol.library
