@@ -97,9 +97,9 @@ class Library:
 
 
 def find(path=None):
-    """The library, or a sentence that says why there is none."""
+    """The library, or a sentence that says why there is none; neither if `path` is False."""
     if path is False:
-        return None, "this was not asked for"
+        return None, None
     try:
         return Library(path or _paths.library()), None
     except (OSError, AttributeError) as error:  # no file, not a library, or one without the function

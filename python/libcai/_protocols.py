@@ -401,6 +401,9 @@ def _mask(said, flavour, array, add, masks):
 
 
 def _mask_fits(array, mask, add):
+    parsed = _types.parse(mask.typestr)[0] if mask.typestr else None
+    if parsed and parsed.kind not in "biut":
+        add("warning", "mask-kind", f"mask has elements of {mask.typestr!r}: true and not true are asked for")
     if mask.shape is None or array.shape is None:
         return
     bits = (array.elements + 7) // 8

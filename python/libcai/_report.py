@@ -118,7 +118,10 @@ class Findings(list):
 
 
 class Inspection:
-    """What `libcai.inspect` found. `str()` is a table of at most 100 columns."""
+    """What `libcai.inspect` found. `str()` is a table of at most 100 columns.
+
+    `library`: the file of the library that was asked, or why none was; None where this was not wanted.
+    """
 
     def __init__(self, name, protocols, findings, library):
         self.type_name = name
@@ -163,7 +166,7 @@ class Inspection:
     def _opinions(self):
         """Where the library takes the array there is nothing to add to the table."""
         if not any(protocol.library for protocol in self.protocols):
-            return _wrap("library not asked: ", self.library)
+            return _wrap("library: not asked: ", self.library) if self.library else ["library: not asked"]
         if all(protocol.state == "absent" for protocol in self.protocols):
             return ["library: has nothing to take"]
         lines = []

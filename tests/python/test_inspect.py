@@ -8,6 +8,8 @@ import ctypes.util
 import enum
 import json
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 
@@ -240,6 +242,7 @@ WRONG = [
     ({"mask": Fresh(cai((4,), "|b1", (P, True), 3, stream=None))}, {"mask": "note", "mask-shape": "error"}),
     ({"mask": Fresh(cai((3,), "|b1", (P, True), 3, stream=None))}, {"mask": "note"}),
     ({"mask": Fresh(cai((1,), "|b1", (P, True), 3, stream=0))}, {"mask": "note", "stream-zero": "error"}),
+    ({"mask": Fresh(cai((3,), "<f4", (P, True), 3, stream=None))}, {"mask": "note", "mask-kind": "warning"}),
     ({"mask": None, "descr": None, "strides": None}, {}),
     ({"color": "red"}, {"key-unknown": "note"}),
 ]
@@ -734,7 +737,8 @@ def test_without_a_library(tmp_path):
     for path in (str(tmp_path / "none.so"), ctypes.util.find_library("m")):
         found = look(numpy.zeros(3), path)
         assert found["__dlpack__"].state == "offered" and found["__dlpack__"].library is None
-        assert "not asked" in str(found)
+        assert "library: not asked: " in str(found)
+    assert "library: not asked\n" in str(look(numpy.zeros(3)))
 
 
 # --- the shell --------------------------------------------------------------------------------------------
@@ -762,3 +766,16 @@ def test_a_module_of_the_current_folder(tmp_path):
                                       "        'data': (4096, False), 'version': 3, 'stream': 0}\n\na = A()\n")  # fmt: skip
     done = shell("inspect", "mine:a", cwd=tmp_path)
     assert done.returncode == 1 and "[stream-zero]" in done.stdout
+
+
+def test_the_page_of_the_book(tmp_path):
+    """The program and the output that the page shows belong together."""
+    page = (ROOT / "docs/src/python_package.md").read_text()
+    program = re.search(r"```python\n# frames.py\n(.*?)```", page, re.S)[1]
+    command, output = re.search(r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S).groups()
+    (tmp_path / "frames.py").write_text(program)
+    assert shell(*shlex.split(command), cwd=tmp_path).stdout == output
+    # Every rule that the page names, and every protocol.
+    sources = "".join(path.read_text() for path in (ROOT / "python/libcai").glob("_*.py"))
+    rows = re.findall(r"^\| `([\w-]+)` ", page, re.M)
+    assert len(rows) > 5 and all(f'"{row}"' in sources for row in rows)

@@ -157,10 +157,18 @@ def test_find_package(cai, tmp_path):
     check_extension(build / "extension.so")
 
 
-@pytest.mark.parametrize("linker", ["bfd", "gold", "lld"])
+LINKERS = {
+    "bfd": ["gcc", "-fuse-ld=bfd"],
+    "gold": ["gcc", "-fuse-ld=gold"],
+    "lld": ["gcc", "-fuse-ld=lld"],
+    "zig": [sys.executable, "-m", "ziglang", "cc"],
+}
+
+
+@pytest.mark.parametrize("linker", LINKERS)
 def test_pkg_config(cai, tmp_path, linker):
     """Also that linkers understand what stands in for a link."""
-    if linker != "bfd" and not shutil.which(f"ld.{linker}"):
+    if linker in ("gold", "lld") and not shutil.which(f"ld.{linker}"):
         pytest.skip(f"there is no ld.{linker}")
     folder = cai("--pkgconfigdir").stdout.strip()
     libdir = cai("--libdir").stdout.strip()
@@ -168,11 +176,14 @@ def test_pkg_config(cai, tmp_path, linker):
     def flags(*options):
         return shlex.split(run("pkg-config", *options, "cai", env={"PKG_CONFIG_PATH": folder}).stdout)
 
-    compiler = ["gcc", f"-fuse-ld={linker}", PACKAGE / "consumer.c", "-o"]
+    compiler = [*LINKERS[linker], PACKAGE / "consumer.c", "-o"]
+    cache = {"ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
     program = tmp_path / "shared"
-    run(*compiler, program, *flags("--cflags", "--libs"))
+    run(*compiler, program, *flags("--cflags", "--libs"), env=cache)
     assert f"[libcai.so.{MAJOR}]" in run("readelf", "-d", program).stdout
     assert run(program, cwd="/", env={"LD_LIBRARY_PATH": libdir}).stdout == f"ok {VERSION}\n"
+    if linker == "zig":
+        return  # its own collection of libraries has no libgcc_s
     program = tmp_path / "static"
     static = ["-l:libcai.a" if flag == "-lcai" else flag for flag in flags("--cflags", "--libs", "--static")]
     run(*compiler, program, *static)
@@ -243,8 +254,9 @@ install(TARGETS stranger DESTINATION .)
     assert done.stdout == f"{VERSION}\n"
 
 
-def test_the_source_distribution(tmp_path):
-    """A wheel from it has the same contents as one from the repository, without network for cargo."""
+def test_the_source_distribution(wheel, tmp_path):
+    """A wheel from it holds what one from the repository holds; building writes nothing into the sources, and needs
+    no network."""
     code = f"import scikit_build_core.build as b; print(b.build_sdist({str(tmp_path)!r}))"
     run(sys.executable, "-c", code, cwd=ROOT)
     archive = tmp_path / f"libcai-{VERSION}.tar.gz"
@@ -252,8 +264,17 @@ def test_the_source_distribution(tmp_path):
         names = {name.partition("/")[2] for name in tar.getnames()}
     assert {"Cargo.lock", "CMakeLists.txt", "src/lib.rs", "python/libcai/__init__.py", "LICENSE-MIT"} <= names
     assert not any(name.startswith(("target/", "build/", ".git/")) for name in names)
-    built = build_wheel(archive, tmp_path / "out", SHARED, env={"CARGO_NET_OFFLINE": "true"})
-    assert built.name == f"libcai-{VERSION}-py3-none-linux_{os.uname().machine}.whl"
+    # Where it lies decides what cargo takes for fresh: always in the same place, with a folder of its own.
+    place = ROOT / "build/sdist"
+    shutil.rmtree(place / f"libcai-{VERSION}", ignore_errors=True)
+    shutil.unpack_archive(archive, place)
+    source = place / f"libcai-{VERSION}"
+    before = sorted(source.rglob("*"))
+    target = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={place / 'target'}"
+    built = build_wheel(source, tmp_path / "out", target, env={"CARGO_NET_OFFLINE": "true"})
+    assert sorted(source.rglob("*")) == before
+    with zipfile.ZipFile(built) as mine, zipfile.ZipFile(wheel) as theirs:
+        assert mine.namelist() == theirs.namelist()
 
 
 @pytest.fixture
