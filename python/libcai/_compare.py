@@ -54,10 +54,18 @@ def _types_of(a, b, add, differ, known):
         plain = b if a.type_name else a
         parsed = theirs if a.type_name else mine
         if bool(a.type_name) != bool(b.type_name):
-            if mine.itemsize != theirs.itemsize or parsed.kind not in "Vuf" or (parsed.kind == "f" and name == "bfloat16"):
+            if (
+                mine.itemsize != theirs.itemsize
+                or parsed.kind not in "Vuf"
+                or (parsed.kind == "f" and name == "bfloat16")
+            ):
                 differ("error", "type-differs", "type", a.type_name or a.typestr, b.type_name or b.typestr)
             elif not known:
-                add("warning", "type-lost", f"{name} travels as {plain.typestr}: the type is lost, consumers must be told")
+                add(
+                    "warning",
+                    "type-lost",
+                    f"{name} travels as {plain.typestr}: the type is lost, consumers must be told",
+                )
         return
     if mine and theirs and mine.key != theirs.key:
         differ("error", "type-differs", "type", a.typestr, b.typestr)
@@ -71,9 +79,15 @@ def _devices(protocols, findings):
             continue
         add = findings.about(name)
         if tensor.device == "cpu" and "__cuda_array_interface__" in found:
-            add("warning", "device-host", "the tensor is in host memory; __cuda_array_interface__ is for memory that devices reach")
+            add(
+                "warning",
+                "device-host",
+                "the tensor is in host memory; __cuda_array_interface__ is for memory that devices reach",
+            )
         if tensor.device.partition(":")[0] in ("cuda", "rocm") and any(host in found for host in _HOST):
             add("warning", "device-host", f"the tensor is on {tensor.device}; NumPy's protocols are for host memory")
     both = [found[name] for name in ("__dlpack__", "__dlpack_c_exchange_api__") if name in found]
     if len(both) == 2 and both[0].device != both[1].device:
-        findings.about("__dlpack__")("error", "device-differs", f"device: {both[0].device} here, {both[1].device} in the exchange table")
+        findings.about("__dlpack__")(
+            "error", "device-differs", f"device: {both[0].device} here, {both[1].device} in the exchange table"
+        )

@@ -112,7 +112,9 @@ def read(tensor, add, where):
     else:
         array.pointer = data + tensor.byte_offset
     if tensor.byte_offset:
-        add("note", "dlpack-byte-offset", f"{where} has a byte_offset of {tensor.byte_offset}: some consumers ignore it")
+        add(
+            "note", "dlpack-byte-offset", f"{where} has a byte_offset of {tensor.byte_offset}: some consumers ignore it"
+        )
     if not 0 <= tensor.ndim <= 64 or (tensor.ndim and not tensor.shape):
         add("error", "dlpack-shape", f"{where} has {tensor.ndim} dimensions, and {'a' if tensor.shape else 'no'} shape")
         return array

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Mapping
 
 from . import _dlpack, _types
-from ._report import Array
+from ._report import Array, plain
 
 MAX_NDIM = 64
 MAX_MASKS = 8
@@ -18,12 +18,12 @@ ADDRESSES = 1 << 64
 
 def told(error):
     """An exception in a line."""
-    return f"{type(error).__name__}: {_safely(str, error)}".rstrip(": ")
+    return plain(f"{type(error).__name__}: {_safely(str, error)[:1000]}").rstrip(": ")
 
 
 def show(value):
     """A value in a few characters."""
-    text = " ".join(_safely(repr, value).split())
+    text = plain(_safely(repr, value)[:1000])
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -74,7 +74,11 @@ def whole(value, what, add, low=None, high=None):
     if not isinstance(value, int):
         add("warning", "not-an-int", f"{what} is {_article(value)}: the specification asks for an int")
     if (low is not None and number < low) or (high is not None and number > high):
-        add("error", "number-range", f"{what} is {show(number)}, which is {'below ' + str(low) if number < low else 'too much'}")
+        add(
+            "error",
+            "number-range",
+            f"{what} is {show(number)}, which is {'below ' + str(low) if number < low else 'too high'}",
+        )
         return None
     return number
 
@@ -86,13 +90,23 @@ def _article(value):
 
 def items(value, what, add):
     """The elements of what should be a tuple; refuses what is no sequence."""
-    if isinstance(value, (str, bytes, Mapping)) or not (hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")):
+    if isinstance(value, (str, bytes, Mapping)) or not (
+        hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")
+    ):
         add("error", "not-a-tuple", f"{what} is {show(value)}, {_article(value)}: the specification asks for a tuple")
         raise Refused
     if isinstance(value, list):
-        add("warning", "list-for-tuple", f"{what} is a list: the specification asks for a tuple, and some consumers insist")
+        add(
+            "warning",
+            "list-for-tuple",
+            f"{what} is a list: the specification asks for a tuple, and some consumers insist",
+        )
     elif not isinstance(value, tuple):
-        add("warning", "sequence-for-tuple", f"{what} is {_article(value)}: the specification asks for a tuple, and some consumers insist")
+        add(
+            "warning",
+            "sequence-for-tuple",
+            f"{what} is {_article(value)}: the specification asks for a tuple, and some consumers insist",
+        )
     length, error = ask(len, value)
     if error is None and length > MAX_NDIM:
         add("error", "ndim", f"{what} has {length} elements: more than {MAX_NDIM} dimensions are too many")
@@ -125,7 +139,13 @@ class Flavour:
 
 CUDA = Flavour(range(4), ("shape", "typestr", "data", "version"), ("strides", "descr", "mask", "stream"))
 NUMPY = Flavour((3,), ("shape", "typestr", "version"), ("data", "strides", "descr", "mask", "offset"), device="cpu")
-SYCL = Flavour((1,), ("shape", "typestr", "data", "syclobj", "version"), ("strides", "offset"), counts_elements=True, device="oneapi")
+SYCL = Flavour(
+    (1,),
+    ("shape", "typestr", "data", "syclobj", "version"),
+    ("strides", "offset"),
+    counts_elements=True,
+    device="oneapi",
+)
 
 
 def cuda_array_interface(obj, add):
@@ -216,7 +236,11 @@ def _snapshot(value, flavour, add):
         if isinstance(value, (str, bytes)) or not hasattr(type(value), "__getitem__"):
             add("error", "not-a-dict", f"it is {show(value)}, {_article(value)}: the specification asks for a dict")
             raise Refused
-        add("warning", "not-a-dict", f"it is {_article(value)}: the specification asks for a dict since version 1, and most consumers insist")
+        add(
+            "warning",
+            "not-a-dict",
+            f"it is {_article(value)}: the specification asks for a dict since version 2, and most consumers insist",
+        )
     said = {}
     for key in known:
         got, error = ask(operator.getitem, value, key)
@@ -235,14 +259,18 @@ def _snapshot(value, flavour, add):
 def _version(said, flavour, array, add):
     if "version" not in said:
         return
-    array.version = whole(said["version"], "version", add, low=0)
+    array.version = whole(said["version"], "version", add, 0, 1 << 31)
     if array.version is None:
         return
     if array.version not in flavour.versions:
         severity = "warning" if flavour is CUDA else "error"
         add(severity, "version", f"version is {array.version}: the newest that is specified is {max(flavour.versions)}")
     elif flavour is CUDA and array.version < 2:
-        add("note", "version-old", f"version {array.version} says nothing on strides of C-contiguous arrays and on empty ones")
+        add(
+            "note",
+            "version-old",
+            f"version {array.version} says nothing on strides of C-contiguous arrays and on empty ones",
+        )
     if flavour is CUDA and array.version == 0 and said.get("mask") is not None:
         add("warning", "mask-version", "a mask in version 0, which does not know masks")
 
@@ -251,7 +279,7 @@ def _shape(said, array, add):
     if "shape" not in said:
         return
     extents = items(said["shape"], "shape", add)
-    shape = tuple(whole(extent, f"shape[{i}]", add, low=0) for i, extent in enumerate(extents))
+    shape = tuple(whole(extent, f"shape[{i}]", add, 0, ADDRESSES // 2 - 1) for i, extent in enumerate(extents))
     array.shape = None if None in shape else shape
 
 
@@ -260,7 +288,11 @@ def _typestr(said, flavour, array, add):
         return
     typestr = said["typestr"]
     if not isinstance(typestr, str):
-        add("error", "typestr-type", f"typestr is {show(typestr)}, {_article(typestr)}: the specification asks for a str")
+        add(
+            "error",
+            "typestr-type",
+            f"typestr is {show(typestr)}, {_article(typestr)}: the specification asks for a str",
+        )
         return
     parsed, problem = _types.parse(typestr)
     array.typestr = typestr
@@ -271,15 +303,35 @@ def _typestr(said, flavour, array, add):
         add("warning", "typestr", f"typestr is {typestr!r}: {problem}; consumers read it through NumPy, or refuse it")
     array.itemsize = parsed.itemsize
     if parsed.order not in ("|", _types.NATIVE):
-        add("warning", "typestr-order", f"typestr is {typestr!r}, not this machine's byte order: some consumers do not look")
+        add(
+            "warning",
+            "typestr-order",
+            f"typestr is {typestr!r}, not this machine's byte order: some consumers do not look",
+        )
     if parsed.ordered and parsed.stated == "|" and typestr.startswith("|"):
-        add("note", "typestr-order-missing", f"typestr is {typestr!r}: '|' says that byte order does not matter, and it does")
+        add(
+            "note",
+            "typestr-order-missing",
+            f"typestr is {typestr!r}: '|' says that byte order does not matter, and it does",
+        )
     if parsed.kind == "t":
-        add("note", "typestr-bits", f"typestr is {typestr!r}: bit fields are in the specification, but NumPy does not know them")
+        add(
+            "note",
+            "typestr-bits",
+            f"typestr is {typestr!r}: bit fields are in the specification, but NumPy does not know them",
+        )
     if parsed.kind == "f" and parsed.itemsize == 1:
-        add("warning", "typestr-opaque", f"typestr is {typestr!r}: which of the 8-bit floats remains open, and NumPy knows none of them")
+        add(
+            "warning",
+            "typestr-opaque",
+            f"typestr is {typestr!r}: which of the 8-bit floats remains open, and NumPy knows none of them",
+        )
     if parsed.kind == "O":
-        add("error" if flavour is not NUMPY else "note", "typestr-object", "the elements are Python objects: nothing but Python can use them")
+        add(
+            "error" if flavour is not NUMPY else "note",
+            "typestr-object",
+            "the elements are Python objects: nothing but Python can use them",
+        )
     if flavour is SYCL and parsed.kind not in "biufc":
         add("error", "typestr", f"typestr is {typestr!r}: this interface has only b, i, u, f and c")
 
@@ -295,7 +347,7 @@ def _descr(said, array, add):
     if error is not None or not isinstance(descr, list):
         add("error", "descr", f"descr is {show(descr)}: a list of (name, type) or (name, type, shape) is asked for")
     elif size is not None and array.itemsize is not None and size != array.itemsize:
-        add("error", "descr-size", f"descr has {size} bytes, typestr {array.typestr!r} has {array.itemsize}")
+        add("error", "descr-size", f"descr has {show(size)} bytes, typestr {array.typestr!r} has {array.itemsize}")
 
 
 def _strides(said, flavour, array, add):
@@ -337,18 +389,26 @@ def _data(said, flavour, array, add):
         array.readonly = truth
     if pointer is None:
         severity = "warning" if array.elements == 0 else "error"
-        add(severity, "pointer-none", "the pointer, data[0], is None: an int is asked for, 0 where there are no elements")
+        add(
+            severity,
+            "pointer-none",
+            "the pointer, data[0], is None: an int is asked for, 0 where there are no elements",
+        )
         return
     array.pointer = whole(pointer, "the pointer, data[0],", add, 0, ADDRESSES - 1)
     if array.pointer is None:
         return
     if array.elements == 0 and array.pointer and flavour is CUDA:
-        add("warning", "empty-pointer", f"the pointer is {array.pointer:#x} for an array without elements: the specification says to use 0")
+        add(
+            "warning",
+            "empty-pointer",
+            f"the pointer is {array.pointer:#x} for an array without elements: the specification says to use 0",
+        )
     if array.elements and not array.pointer:
         add("error", "null-pointer", f"the pointer is 0 for an array of {array.elements} elements")
-    if flavour is not CUDA:
-        offset = whole(said.get("offset") or 0, "offset", add)
-        array.pointer += (offset or 0) * ((array.itemsize or 0) if flavour.counts_elements else 1)
+    if flavour is SYCL:
+        offset = whole(said.get("offset") or 0, "offset", add, -ADDRESSES // 2, ADDRESSES // 2)
+        array.pointer += (offset or 0) * (array.itemsize or 0)
 
 
 def _stream(said, array, add):
@@ -356,19 +416,33 @@ def _stream(said, array, add):
     if "stream" not in said:
         array.stream = "unknown" if version is None or version < 3 else "none"
         if version is not None and version < 3:
-            add("warning", "version-no-stream", f"version {version} cannot say which stream work is pending on: whoever hands it over must wait for the work")
+            add(
+                "warning",
+                "version-no-stream",
+                f"version {version} cannot say which stream work is pending on: whoever hands it over must wait for the"
+                " work",
+            )
         elif version is not None:
             add("note", "stream-absent", "version 3 without a stream says that there is nothing to wait for")
         return
     if version is not None and version < 3:
-        add("warning", "stream-version", f"a stream in version {version}, which does not know streams: some consumers do not look")
+        add(
+            "warning",
+            "stream-version",
+            f"a stream in version {version}, which does not know streams: some consumers do not look",
+        )
     stream = said["stream"]
     if stream is None:
         array.stream = "none"
         return
     array.stream = whole(stream, "stream", add, 0, ADDRESSES - 1)
     if array.stream == 0:
-        add("error", "stream-zero", "stream is 0: the specification forbids it; 1 is the legacy default stream, 2 the per-thread one, None is nothing to wait for")
+        add(
+            "error",
+            "stream-zero",
+            "stream is 0: the specification forbids it; 1 is the legacy default stream, 2 the per-thread one, None is"
+            " nothing to wait for",
+        )
 
 
 def _mask(said, flavour, array, add, masks):
@@ -408,7 +482,11 @@ def _mask_fits(array, mask, add):
         return
     bits = (array.elements + 7) // 8
     if mask.typestr in ("|u1", "<u1") and mask.shape != array.shape and len(mask.shape) == 1 and mask.shape[0] >= bits:
-        add("warning", "mask-packed", f"mask has {mask.shape[0]} bytes for {array.elements} elements: packed bits, it seems, and nothing says so")
+        add(
+            "warning",
+            "mask-packed",
+            f"mask has {mask.shape[0]} bytes for {array.elements} elements: packed bits, it seems, and nothing says so",
+        )
         return
     behind = array.shape[len(array.shape) - len(mask.shape) :]
     if len(mask.shape) > len(array.shape) or any(m not in (1, a) for m, a in zip(mask.shape, behind)):
@@ -432,9 +510,17 @@ def layout(array, add):
     low = sum((extent - 1) * stride for extent, stride in used if stride < 0)
     high = sum((extent - 1) * stride for extent, stride in used if stride > 0) + itemsize
     if array.pointer and not array.handle and (array.pointer + low < 0 or array.pointer + high > ADDRESSES):
-        add("error", "address-range", f"it reaches from {low} to {high} bytes around {array.pointer:#x}: that leaves the address space")
+        add(
+            "error",
+            "address-range",
+            f"it reaches from {low} to {high} bytes around {array.pointer:#x}: that leaves the address space",
+        )
     if any(stride % itemsize for _, stride in used):
-        add("note", "strides-not-multiple", f"strides {strides} are not multiples of the {itemsize} bytes of an element: some consumers refuse them")
+        add(
+            "note",
+            "strides-not-multiple",
+            f"strides {strides} are not multiples of the {itemsize} bytes of an element: some consumers refuse them",
+        )
     if any(stride < 0 for _, stride in used):
         add("note", "strides-negative", f"strides {strides}: some consumers refuse negative ones")
     if any(stride == 0 for _, stride in used):
@@ -459,7 +545,11 @@ def opaque_type(obj, array, add):
         array.type_name = found[1]
         add("warning", "type-lost", f"{found[1]} travels as {array.typestr}: the type is lost, consumers must be told")
     elif parsed.kind == "V":
-        add("warning", "typestr-opaque", f"typestr is {array.typestr!r}: opaque bytes; consumers must be told what they mean")
+        add(
+            "warning",
+            "typestr-opaque",
+            f"typestr is {array.typestr!r}: opaque bytes; consumers must be told what they mean",
+        )
 
 
 # --- DLPack -----------------------------------------------------------------------------------------------
@@ -476,21 +566,33 @@ def dlpack(obj, add):
         return state, message, None
     device = None
     if where_state != "offered":
-        add("error", "dlpack-half", f"the object offers __dlpack__, but not __dlpack_device__{': ' + where_message if where_message else ''}")
+        add(
+            "error",
+            "dlpack-half",
+            f"the object offers __dlpack__, but not __dlpack_device__{': ' + where_message if where_message else ''}",
+        )
     else:
         device = _dlpack_device(where, add)
     capsule, error = _dlpack_call(method, device, add)
     if error is not None:
         if isinstance(error, (BufferError, AttributeError)):
             return "declined", told(error), None
-        add("warning", "dlpack-raises", f"it raises {told(error)}: BufferError is asked for where an array cannot be exported")
+        add(
+            "warning",
+            "dlpack-raises",
+            f"it raises {told(error)}: BufferError is asked for where an array cannot be exported",
+        )
         return "failed", told(error), None
     if not _dlpack.is_capsule(capsule):
         add("error", "dlpack-capsule", f"it returns {_article(capsule)}: a capsule is asked for")
         return "failed", "no capsule", None
     name = _dlpack.capsule_name(capsule)
     if name not in ("dltensor", "dltensor_versioned"):
-        add("error", "dlpack-capsule", f"the capsule's name is {name!r}: 'dltensor' or 'dltensor_versioned' is asked for")
+        add(
+            "error",
+            "dlpack-capsule",
+            f"the capsule's name is {name!r}: 'dltensor' or 'dltensor_versioned' is asked for",
+        )
         return "failed", f"a capsule {name!r}", None
     # The capsule is only read. Its destructor, when this function is left, lets the tensor go.
     if name == "dltensor":
@@ -517,7 +619,7 @@ def _dlpack_device(function, add):
         got = items(pair, "what __dlpack_device__ returns", add)
     except Refused:
         return None
-    numbers = [whole(value, "a number that __dlpack_device__ returns", add) for value in got]
+    numbers = [whole(value, "a number that __dlpack_device__ returns", add, -(1 << 31), 1 << 31) for value in got]
     if len(numbers) != 2 or None in numbers:
         add("error", "dlpack-device", f"__dlpack_device__ returns {show(pair)}: (type, id) is asked for")
         return None
@@ -536,7 +638,11 @@ def _dlpack_call(method, device, add):
         if error is None:
             if number:
                 given = ", ".join(keywords) or "nothing"
-                add("note", "dlpack-arguments", f"it takes {given} of 'stream' and 'max_version': newer keywords are refused")
+                add(
+                    "note",
+                    "dlpack-arguments",
+                    f"it takes {given} of 'stream' and 'max_version': newer keywords are refused",
+                )
             return capsule, None
         if not isinstance(error, (BufferError, TypeError)):
             return None, refusal or error
@@ -549,7 +655,11 @@ def _dlpack_call(method, device, add):
 def _dlpack_versioned(managed, add):
     version = managed.version
     if version.major != 1:
-        add("error", "dlpack-version", f"the tensor is of DLPack {version.major}.{version.minor}: at most {NEWEST[0]}.{NEWEST[1]} was asked for")
+        add(
+            "error",
+            "dlpack-version",
+            f"the tensor is of DLPack {version.major}.{version.minor}: at most {NEWEST[0]}.{NEWEST[1]} was asked for",
+        )
         return None
     array = _dlpack.read(managed.tensor, add, "the tensor")
     array.version = f"{version.major}.{version.minor}"
@@ -558,7 +668,11 @@ def _dlpack_versioned(managed, add):
     if array.copied:
         add("note", "dlpack-copied", "the tensor is a copy, made for this call")
     if version.minor >= 2 and array.strides_stated is False:
-        add("warning", "dlpack-strides", f"the tensor is of DLPack {array.version} and has no strides: since 1.2 they are demanded")
+        add(
+            "warning",
+            "dlpack-strides",
+            f"the tensor is of DLPack {array.version} and has no strides: since 1.2 they are demanded",
+        )
     return array
 
 
@@ -567,7 +681,11 @@ def dlpack_exchange(obj, add):
     if state != "offered":
         return state, message, None
     if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "dlpack_exchange_api":
-        add("error", "exchange-table", f"it is {show(capsule)}: a capsule with the name 'dlpack_exchange_api' is asked for")
+        add(
+            "error",
+            "exchange-table",
+            f"it is {show(capsule)}: a capsule with the name 'dlpack_exchange_api' is asked for",
+        )
         return "failed", "no table", None
     table = _dlpack.capsule_at(capsule, _dlpack.ExchangeTable)
     for _ in range(8):  # newest first
@@ -602,7 +720,11 @@ def dlpack_exchange(obj, add):
             # NULL is the legacy default stream here; in the dictionary that is 1.
             array.stream = stream.value or 1
         else:
-            add("warning", "exchange-stream", f"the table does not name the current stream: {told(error) if error else status}")
+            add(
+                "warning",
+                "exchange-stream",
+                f"the table does not name the current stream: {told(error) if error else status}",
+            )
     return "offered", None, array
 
 
@@ -619,7 +741,9 @@ def cai_exchange(obj, add):
     if state != "offered":
         return state, message, None
     if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "cai_exchange_api":
-        add("error", "exchange-table", f"it is {show(capsule)}: a capsule with the name 'cai_exchange_api' is asked for")
+        add(
+            "error", "exchange-table", f"it is {show(capsule)}: a capsule with the name 'cai_exchange_api' is asked for"
+        )
         return "failed", "no table", None
     table = _dlpack.capsule_at(capsule, _CaiTable)
     array = Array()
@@ -707,13 +831,21 @@ def buffer(obj, add):
         parsed, problem = _types.parse(array.typestr)
         array.itemsize = parsed.itemsize if parsed else None
         if parsed is None:
-            add("warning", "buffer-dtype", f"dtype is {show(dtype)}, which has no typestr: the specification leaves its type open")
+            add(
+                "warning",
+                "buffer-dtype",
+                f"dtype is {show(dtype)}, which has no typestr: the specification leaves its type open",
+            )
         _strides(said, CUDA, array, add)
-        array.byte_offset = whole(said["offset"], "offset", add, low=0)
+        array.byte_offset = whole(said["offset"], "offset", add, 0, ADDRESSES - 1)
     except Refused:
         return "failed", "what it answers cannot be read", None
     if name == "base_data":
-        add("note", "buffer-name", "the attribute is called base_data, as pyopencl does; the specification calls it buffer")
+        add(
+            "note",
+            "buffer-name",
+            "the attribute is called base_data, as pyopencl does; the specification calls it buffer",
+        )
     if base is not None:
         array.pointer, array.handle = _buffer_pointer(base, add)
     if array.handle:

@@ -232,11 +232,17 @@ _ROWS = (
 )
 
 
+def plain(text):
+    """In one line, and nothing that a terminal would take for a command."""
+    text = " ".join(text.split())
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def _cut(text, width):
+    text = plain(text)
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _wrap(head, text):
-    # What a producer says may have lines of its own, and any length.
-    text = _cut(" ".join(str(text).split()), 600)
+    text = _cut(str(text), 600)
     return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * min(len(head), 13)) or [head]

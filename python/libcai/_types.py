@@ -11,11 +11,13 @@ _SIZES = {"b": (1,), "i": (1, 2, 4, 8, 16), "u": (1, 2, 4, 8, 16), "f": (1, 2, 4
 _FORMATS = {"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8",
             "q": "i8", "Q": "u8", "e": "f2", "f": "f4", "d": "f8"}  # fmt: skip
 
+# Names and bits.
 _DLPACK_FLOATS = {
-    4: "bfloat", 7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn",
-    11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 15: "float6_e2m3fn",
-    16: "float6_e3m2fn", 17: "float4_e2m1fn",
+    4: ("bfloat16", 16), 7: ("float8_e3m4", 8), 8: ("float8_e4m3", 8), 9: ("float8_e4m3b11fnuz", 8),
+    10: ("float8_e4m3fn", 8), 11: ("float8_e4m3fnuz", 8), 12: ("float8_e5m2", 8), 13: ("float8_e5m2fnuz", 8),
+    14: ("float8_e8m0fnu", 8), 15: ("float6_e2m3fn", 6), 16: ("float6_e3m2fn", 6), 17: ("float4_e2m1fn", 4),
 }  # fmt: skip
+_DLPACK_NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 5: "complex", 6: "bool"}
 _DLPACK_PLAIN = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 # Names of types that NumPy's grammar does not have, as libraries call them.
 OPAQUE = re.compile(r"(?:\w+\.)*((?:bfloat16)|(?:float[864]_\w+)|(?:u?int[421]))\Z")
@@ -44,7 +46,10 @@ def parse(typestr):
         return Type(order, kind, size, unit), None
     bare = typestr.lstrip("<>|=")
     if bare in _FORMATS:
-        return Type(NATIVE, _FORMATS[bare][0], int(_FORMATS[bare][1:])), "this is a format character of Python's struct module"
+        return (
+            Type(NATIVE, _FORMATS[bare][0], int(_FORMATS[bare][1:])),
+            "this is a format character of Python's struct module",
+        )
     found = _TYPESTR.match("|" + bare)
     if found and typestr[:1] in ("", "=", *"biufcmMOSUVt"):
         return Type(NATIVE, found[2], int(found[3]), found[4] or ""), "the byte order is missing"
@@ -77,11 +82,10 @@ def of_dlpack(code, bits, lanes):
         typestr = f"{'|' if size == 1 else NATIVE}{_DLPACK_PLAIN[code]}{size}"
         return typestr, None, size
     if code in _DLPACK_FLOATS:
-        name = _DLPACK_FLOATS[code] + (str(bits) if code == 4 else "")
-        expected = {4: 16, 15: 6, 16: 6, 17: 4}.get(code, 8)
-        name = name if bits == expected else f"{name} of {bits} bits"
+        name, usual = _DLPACK_FLOATS[code]
+        name = name if bits == usual else f"{name} of {bits} bits"
     else:
-        name = f"{ {0: 'int', 1: 'uint', 2: 'float', 3: 'handle', 5: 'complex', 6: 'bool'}.get(code, f'code {code} ') }{bits}"
+        name = f"{_DLPACK_NAMES.get(code, f'code {code}, ')}{bits}"
     size = bits * lanes // 8 if bits * lanes % 8 == 0 else None
     if lanes != 1:
         return None, f"{name} x {lanes}", size

@@ -29,6 +29,7 @@ P = 0x7F0000000000
 def look(obj, library=False):
     found = libcai.inspect(obj, library)
     text = str(found)
+    assert text.replace("\n", "").isprintable()
     assert max(map(len, text.splitlines())) <= 100
     json.loads(found.to_json())
     assert [finding.number for finding in found.findings] == list(range(1, len(found.findings) + 1))
@@ -654,6 +655,9 @@ HOSTILE = [
     shared(cai((10**5000,), "<f4", (10**5000, False), 10**5000)),
     shared({3: 4, None: 5, **cai((3,), "<f4", (P, False), 3, stream=0)}),
     shared(cai((3,), "|V8", (P, False), 3, descr=[("a",)], mask=Explodes())),
+    shared(cai((3,), "\033[2J\n\ud800", (P, False), 3, descr=[("a", "<f4", 10**5000)])),
+    Raises(ValueError("\033[2J" * 100000)),
+    type("\033[2J\n", (), {})(),
     type("Class", (), {}),
     None,
     ...,
