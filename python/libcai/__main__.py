@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import shlex
 import sys
 
@@ -70,4 +71,10 @@ def _inspect(parser, options):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

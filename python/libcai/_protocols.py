@@ -812,7 +812,10 @@ def array_struct(obj, add):
 
 def buffer(obj, add):
     """The OpenCL/CUDA buffer interface. pyopencl's arrays call `buffer` `base_data`."""
-    quiet = lambda *_: None  # noqa: E731 - an attribute of such a common name may be anything
+
+    def quiet(*_):
+        """Attributes of such common names may be anything."""
+
     base, state, _ = attribute(obj, "buffer", quiet)
     name = "buffer"
     if state != "offered":
