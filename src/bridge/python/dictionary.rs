@@ -753,16 +753,13 @@ impl Reader<'_> {
     /// The fields; `None` for the one nameless row that says nothing but the typestr again.
     fn descr(&self, object: *mut Object) -> Result<Option<Fields>> {
         let (py, capi) = (self.py, self.py.capi());
-        if !py.is(object, capi.list_type) && !(py.is(object, capi.tuple_type) && !self.wishes.strict()) {
+        let tuple = py.is(object, capi.tuple_type);
+        if !py.is(object, capi.list_type) && (!tuple || self.wishes.strict()) {
             return Err(self.wrong_type(DESCR, None, object, "a list of tuples"));
         }
         // What NumPy prints is what the parser reads.
-        let list = if py.is(object, capi.tuple_type) {
-            let list = Owned::new(py, call(py, capi.list_type, object)?)?;
-            Owned::new(py, repr(py, list.get()))?
-        } else {
-            Owned::new(py, repr(py, object))?
-        };
+        let list = if tuple { Some(Owned::new(py, call(py, capi.list_type, object)?)?) } else { None };
+        let list = Owned::new(py, repr(py, list.as_ref().map_or(object, Owned::get)))?;
         let Some(text) = py.text(list.get()).and_then(|text| std::str::from_utf8(text).ok()) else {
             return Err(self.wrong(abi::CAI_ERR_DESCR_SYNTAX, DESCR, None, &"no text", "a list of tuples"));
         };
