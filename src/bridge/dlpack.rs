@@ -276,7 +276,7 @@ unsafe fn draft(tensor: &Tensor, flags: Option<u64>, stream: u64, steps: &mut St
     let shape = unsafe { raw::shape(tensor.ndim, tensor.shape) }?;
     layout::check_shape(shape)?;
     let is_empty = layout::count(shape)? == 0;
-    let strides = if tensor.strides.is_null() || shape.is_empty() {
+    let strides = if tensor.strides.is_null() {
         None
     } else {
         // SAFETY: not NULL; `ndim` steps by contract.
