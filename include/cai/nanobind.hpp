@@ -154,7 +154,6 @@ template <class T, std::size_t N> struct type_caster<std::optional<cai::view<T, 
 };
 template <class T, std::size_t N>
 struct remove_opt_mono<std::optional<cai::view<T, N>>> : remove_opt_mono<cai::view<T, N>> {};
-template <class T, std::size_t N> struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
@@ -184,8 +183,6 @@ template <> struct type_caster<cai::stream> {
     cai::detail::call_stream argument_;
     cai::detail::nanobind_raise raise_;
 };
-// None is a stream: the default one.
-template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 
 // Not that of <nanobind/stl/optional.h>: the views would not find the stream any more.
 template <> struct type_caster<std::optional<cai::stream>> {
@@ -211,7 +208,13 @@ template <> struct type_caster<std::optional<cai::stream>> {
     bool none_ = false;
 };
 template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
+
+// What takes None by itself. Older versions of nanobind have to be told, by nb::arg("...").none().
+#if NB_VERSION_MAJOR >= 3
+template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
+template <class T, std::size_t N> struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
+#endif
 
 } // namespace detail
 } // namespace NB_NAMESPACE
