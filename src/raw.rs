@@ -43,6 +43,16 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     }
 }
 
+/// Would a caller's structure of `size` bytes lose something that may not be lost?
+pub fn fits(array: &cai_array, size: usize) -> Result<()> {
+    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
+    if array.byte_offset != 0 && size < covered {
+        return fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}";
+            expected "at least {covered}, for the array has a byte_offset");
+    }
+    Ok(())
+}
+
 /// A local copy of a caller's array, whatever size it was compiled with.
 ///
 /// # Safety

@@ -545,6 +545,37 @@ struct DLManagedTensorVersioned;
  */
 #define CAI_EXPORT_HIDE_READONLY 4
 
+#define TP_DEALLOC 52
+
+#define TP_DOC 56
+
+#define TP_GETSET 73
+
+#define TP_MEMBERS 72
+
+#define TP_METHODS 64
+
+#define TP_REPR 66
+
+#define TP_ALLOC 47
+
+#define TP_FREE 74
+
+#define TPFLAGS_DEFAULT (1 << 18)
+
+#define TPFLAGS_DISALLOW_INSTANTIATION (1 << 7)
+
+#define METH_VARARGS_KEYWORDS (1 | 2)
+
+#define METH_NOARGS 4
+
+/**
+ * `T_PYSSIZET` / `Py_T_PYSSIZET`
+ */
+#define T_PYSSIZET 19
+
+#define READONLY 1
+
 /**
  * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
  * that its header does not know yet: every non-zero value is a failure.
@@ -1609,6 +1640,8 @@ typedef struct cai_exchange_api {
  */
 #define CAI_STREAM_UNKNOWN (UINT64_MAX - 1)
 
+
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -2392,17 +2425,20 @@ cai_status cai_array_keep(struct cai_array *array,
  * its deleter, also after `CAI_ERR_DLPACK_VERSION`.
  * `stream`: DLPack does not say which stream work on the data is pending on; the caller does. The stream that
  * it passed to `__dlpack__`, the one that `current_work_stream` of an exchange table answered (0 there is
- * `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`.
+ * `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. For host memory (`CAI_DEVICE_CPU`) it is not looked
+ * at: that has `CAI_STREAM_NONE`.
  * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Strides are in bytes;
- * `byte_offset` of the tensor goes into `data`, except for devices whose data is a handle. Read-only if
- * the tensor says so. Release it with `cai_array_release`.
+ * `byte_offset` of the tensor goes into `data`, except for devices whose data is a handle. `data` is NULL where there
+ * are no elements, whatever the tensor says. Read-only if the tensor says so. Release it with `cai_array_release`.
  *
- * Types that DLPack knows and the array interface does not get a `dtype_code`. Vectors (`lanes` above 1),
- * handles and packed elements of less than a byte, other than bits, are refused with `CAI_ERR_CONVERT_TYPE`.
+ * Types that DLPack knows and the array interface does not get a `dtype_code`. Handles, floats of more than 64 bits,
+ * packed elements of less than a byte other than bits, and vectors (`lanes` above 1) other than two 4-bit floats in a
+ * byte are refused with `CAI_ERR_CONVERT_TYPE`.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_DLPACK_VERSION`,
- * `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` with `CAI_CHECK_LAYOUT` says; `field`
- * is then the name in the tensor.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_DLPACK_VERSION` for another major
+ * number, `CAI_ERR_FLAGS` for a flag that DLPack 1.3 does not have, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_NO_MEMORY`, or
+ * what `cai_array_validate` with `CAI_CHECK_LAYOUT` says; `field` is then the name in the tensor
+ * (`device.device_type`, `strides[1]`).
  * Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
  */
 CAI_API
@@ -2412,9 +2448,11 @@ cai_status cai_from_dlpack(struct DLManagedTensorVersioned *tensor,
                            struct cai_error *error);
 
 /**
- * The same for DLPack's older structure, which has no version and cannot say that it is read-only.
+ * The same for DLPack's older structure, which has no version and cannot say that it is read-only. Nor does it say
+ * whether elements of less than a byte are packed, so they are refused with `CAI_ERR_CONVERT_TYPE`, bits too.
  *
- * Parameters, statuses and thread safety: as `cai_from_dlpack`, without `CAI_ERR_DLPACK_VERSION`.
+ * Parameters, statuses and thread safety: as `cai_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
+ * `CAI_ERR_FLAGS`.
  */
 CAI_API
 cai_status cai_from_dlpack_unversioned(struct DLManagedTensor *tensor,
@@ -2430,15 +2468,17 @@ cai_status cai_from_dlpack_unversioned(struct DLManagedTensor *tensor,
  * (`cai_consume_begin` with that stream), or says that it works on the array's stream.
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. Where `device` is not known,
- * the CUDA driver is asked.
+ * the CUDA driver is asked; an array without elements is then on CUDA device 0.
  * `flags`: 0.
- * `out`: written on success only.
+ * `out`: written on success only. Its version is 1.3; `strides` are never NULL, but for no dimensions. The id of host
+ * memory and managed memory is 0, as DLPack demands.
  *
- * What does not convert says so: a mask (`CAI_ERR_CONVERT_MASK`); structures, texts, times, objects and opaque
- * types without a `dtype_code` (`CAI_ERR_CONVERT_TYPE`); strides that are no whole number of elements
- * (`CAI_ERR_CONVERT_STRIDES`); foreign byte order (`CAI_ERR_CONVERT_BYTE_ORDER`).
+ * What does not convert says so: a mask (`CAI_ERR_CONVERT_MASK`); structures, texts, times, objects, floats of more than
+ * 8 bytes and opaque types without a `dtype_code` (`CAI_ERR_CONVERT_TYPE`); strides that are no whole number of elements
+ * (`CAI_ERR_CONVERT_STRIDES`), unless nothing takes that step; foreign byte order (`CAI_ERR_CONVERT_BYTE_ORDER`); an
+ * address whose device neither the array nor the driver knows (`CAI_ERR_CONVERT_DEVICE`).
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, the four
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, the five
  * above, `CAI_ERR_NO_MEMORY`, what `cai_array_validate` says, or what the driver may answer to any call.
  * Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
  */
@@ -2450,7 +2490,7 @@ cai_status cai_to_dlpack(const struct cai_array *array,
 
 /**
  * The same as DLPack's older structure, which cannot say that it is read-only: read-only arrays are refused with
- * `CAI_ERR_CONVERT_READONLY`.
+ * `CAI_ERR_CONVERT_READONLY`. Nor can it say how elements of less than a byte lie: `CAI_ERR_CONVERT_TYPE`.
  *
  * Parameters, other statuses and thread safety: as `cai_to_dlpack`.
  */

@@ -1,15 +1,15 @@
 //! Python objects in and out, for C.
 
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options, cai_status,
 };
-use crate::bridge::python;
-use crate::error::Result;
+use crate::bridge::python::{self, Wishes};
+use crate::error::{Failure, Result};
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
 /// `__cuda_array_interface__`, DLPack or one of their relatives. The array keeps the object, and its mask, alive.
@@ -50,14 +50,14 @@ pub unsafe extern "C" fn cai_from_python(
 ) -> cai_status {
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
-        given(object, "object")?;
+        let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: NULL, or a structure of the size it says, by contract.
-        let options = unsafe { python::import_options(options) }?;
-        *raises = options.flags & abi::CAI_IMPORT_QUIET == 0;
+        let wishes = unsafe { Wishes::new(options) }?;
+        *raises = !wishes.quiet();
         // SAFETY: not NULL; a live object by contract.
-        let array = unsafe { python::import(object, &options, size) }?;
+        let array = unsafe { python::import(object, &wishes, size) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &array) };
         Ok(())
@@ -93,9 +93,9 @@ pub unsafe extern "C" fn cai_to_python(
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: NULL, or a structure of the size it says, by contract.
-        let options = unsafe { python::export_options(options) }?;
+        let flags = unsafe { python::export_flags(options) }?;
         // SAFETY: handed on.
-        object = unsafe { python::export(&local, &options) }?;
+        object = unsafe { python::export(&local, flags) }?;
         Ok(())
     });
     object
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _obje
     guard(null_mut(), || {
         given(error, "error")?;
         // SAFETY: not NULL; filled by contract.
-        unsafe { python::raise(&*error) };
+        python::raise(unsafe { &*error });
         Ok(())
     });
     null_mut()
@@ -160,7 +160,7 @@ fn with_exception(
     if status != abi::CAI_OK && *raises {
         guard(null_mut(), || {
             // SAFETY: `guard` filled it.
-            unsafe { python::raise(&*error) };
+            python::raise(unsafe { &*error });
             Ok(())
         });
     }

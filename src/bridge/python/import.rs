@@ -1,0 +1,709 @@
+//! Python objects in: which ways are tried, in which order, and what the caller demands of the result.
+//!
+//! May use: `abi`, `error`, `dtype`, `layout`, `driver`, `owner`, `validate`, `bridge::dlpack`; of this folder all but
+//! `export`. `unsafe`: calls CPython with its lock held, and follows the pointers of foreign structures.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::{self, NonNull};
+
+use super::capi::Object;
+use super::dictionary::{self, Protocol, Rest, in_dictionary};
+use super::interpreter::{Owned, Py, raised};
+use super::keeper::{Description, keep};
+use super::types::{DlpackExchange, Offer};
+use super::{buffer, numpy, sycl};
+use crate::abi::{
+    self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device, cai_error, cai_exchange_api,
+    cai_import_options,
+};
+use crate::bridge::dlpack;
+use crate::driver;
+use crate::dtype;
+use crate::error::{Failure, Result, Text, fail};
+use crate::owner::{self, block};
+use crate::validate;
+
+/// The default order. The last two are for host memory.
+const ORDER: [u8; 8] = [
+    abi::CAI_VIA_EXCHANGE,
+    abi::CAI_VIA_DLPACK_EXCHANGE,
+    abi::CAI_VIA_CUDA_ARRAY_INTERFACE,
+    abi::CAI_VIA_DLPACK,
+    abi::CAI_VIA_SYCL_USM,
+    abi::CAI_VIA_BUFFER,
+    abi::CAI_VIA_ARRAY_STRUCT,
+    abi::CAI_VIA_ARRAY_INTERFACE,
+];
+const HOST_WAYS: usize = 2;
+
+/// What the caller wishes.
+pub struct Wishes {
+    options: cai_import_options,
+}
+
+impl Wishes {
+    /// Nothing in particular.
+    pub const NONE: Wishes = Wishes {
+        options: cai_import_options {
+            struct_size: size_of::<cai_import_options>() as u32,
+            flags: 0,
+            protocols: [0; 8],
+            stream: 0,
+            ndim: 0,
+            dtype_code: 0,
+            opaque1: 0,
+            opaque2: 0,
+            reserved: [0; 3],
+            typestr: [0; abi::CAI_TYPESTR_SIZE],
+        },
+    };
+
+    /// A caller's options.
+    ///
+    /// # Safety
+    /// `options` is NULL or points to a structure of the size that it says.
+    #[inline]
+    pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
+        if options.is_null() {
+            return Ok(Self::NONE);
+        }
+        // SAFETY: handed on.
+        unsafe { Self::of(options) }
+    }
+
+    unsafe fn of(options: *const cai_import_options) -> Result<Self> {
+        const LEAST: usize = offset_of!(cai_import_options, stream);
+        // SAFETY: the first field is there by contract; no reference to the whole is made.
+        let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
+        if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
+            return fail!(CAI_ERR_STRUCT_SIZE, "options->struct_size"; found "{size}";
+                expected "sizeof(cai_import_options), which is {} here", size_of::<cai_import_options>());
+        }
+        let mut wishes = Self::NONE;
+        let known = size.min(size_of::<cai_import_options>());
+        // SAFETY: as many bytes are there on both sides.
+        unsafe {
+            ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut wishes.options).cast::<u8>(), known);
+        }
+        let options = &wishes.options;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_QUIET - 1;
+        if options.flags & !FLAGS != 0 {
+            return fail!(CAI_ERR_ARGUMENT, "options->flags"; found "{:#x}", options.flags; expected "bits of {FLAGS:#x} only");
+        }
+        if wishes.strict() && wishes.lenient() {
+            return fail!(CAI_ERR_ARGUMENT, "options->flags"; found "CAI_IMPORT_STRICT and CAI_IMPORT_LENIENT"; expected "one of them");
+        }
+        if let Some(index) = options.protocols.iter().position(|&via| via > abi::CAI_VIA_ARRAY_INTERFACE) {
+            return fail!(CAI_ERR_ARGUMENT, "options->protocols[{index}]"; found "{}", options.protocols[index];
+                expected "0 or a CAI_VIA_ number, 1 to {}", abi::CAI_VIA_ARRAY_INTERFACE);
+        }
+        if options.reserved != [0; 3] {
+            return fail!(CAI_ERR_ARGUMENT, "options->reserved"; found "a value"; expected "0");
+        }
+        if options.typestr[0] != 0 {
+            dtype::from_field(&options.typestr, options.dtype_code)
+                .map_err(|failure| failure.within("options->"))?;
+        }
+        Ok(wishes)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.options.flags & flag != 0
+    }
+
+    /// Only what the specification says.
+    pub fn strict(&self) -> bool {
+        self.has(abi::CAI_IMPORT_STRICT)
+    }
+
+    /// Also what it forbids.
+    pub fn lenient(&self) -> bool {
+        self.has(abi::CAI_IMPORT_LENIENT)
+    }
+
+    /// No exceptions of this library's.
+    pub fn quiet(&self) -> bool {
+        self.has(abi::CAI_IMPORT_QUIET)
+    }
+
+    /// Arrays in host memory are welcome.
+    pub fn host(&self) -> bool {
+        self.has(abi::CAI_IMPORT_HOST)
+    }
+
+    /// Is there nothing to look at after an import?
+    fn are_none(&self) -> bool {
+        const LOOKS: u32 = abi::CAI_IMPORT_WRITABLE
+            | abi::CAI_IMPORT_C_CONTIGUOUS
+            | abi::CAI_IMPORT_F_CONTIGUOUS
+            | abi::CAI_IMPORT_NATIVE
+            | abi::CAI_IMPORT_NDIM
+            | abi::CAI_IMPORT_NO_MASK
+            | abi::CAI_IMPORT_DEVICE;
+        let options = &self.options;
+        options.flags & LOOKS == 0
+            && options.typestr[0] == 0
+            && options.dtype_code | options.opaque1 | options.opaque2 == 0
+    }
+
+    fn ways(&self) -> &[u8] {
+        let ways = &self.options.protocols;
+        if ways[0] == 0 {
+            return if self.host() { &ORDER } else { &ORDER[..ORDER.len() - HOST_WAYS] };
+        }
+        let end = ways.iter().position(|&via| via == 0).unwrap_or(ways.len());
+        &ways[..end]
+    }
+}
+
+/// An array whose reference is given up unless it is taken.
+struct Held(cai_array);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.0.owner.is_null() {
+            // SAFETY: the reference is ours.
+            unsafe { owner::release(self.0.owner) };
+        }
+    }
+}
+
+impl Held {
+    fn take(self) -> cai_array {
+        let array = self.0;
+        std::mem::forget(self);
+        array
+    }
+}
+
+/// Imports an object.
+///
+/// # Safety
+/// `object` is alive.
+#[inline]
+pub unsafe fn import(object: NonNull<Object>, wishes: &Wishes, size: usize) -> Result<cai_array> {
+    let py = Py::here()?;
+    let array = find(py, object, wishes, 0)?;
+    if wishes.are_none() && size >= size_of::<cai_array>() {
+        return Ok(array.take());
+    }
+    satisfy(array, wishes, size)
+}
+
+/// Tries the ways in. `depth`: how many masks hang above.
+fn find(py: Py, object: NonNull<Object>, wishes: &Wishes, depth: i32) -> Result<Held> {
+    let mut offer = None;
+    let mut host_only = None;
+    for &via in wishes.ways() {
+        let offers = |offer: &mut Option<Offer>| -> Result<Offer> {
+            match offer {
+                Some(offer) => Ok(*offer),
+                None => Ok(*offer.insert(py.types.offer(py, py.type_of(object.as_ptr()))?)),
+            }
+        };
+        let found = match via {
+            abi::CAI_VIA_EXCHANGE => match offers(&mut offer)?.exchange {
+                Some(table) => Some(from_table(py, object, table)?),
+                None => None,
+            },
+            abi::CAI_VIA_DLPACK_EXCHANGE => match offers(&mut offer)?.dlpack {
+                Some(table) => from_dlpack_table(py, object, table, wishes, &mut host_only)?,
+                None => None,
+            },
+            abi::CAI_VIA_CUDA_ARRAY_INTERFACE => {
+                from_dictionary(py, object, Protocol::Cuda, py.names.cuda_array_interface, wishes, depth)?
+            }
+            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, &mut host_only)?,
+            abi::CAI_VIA_SYCL_USM => {
+                from_dictionary(py, object, Protocol::Sycl, py.names.sycl_usm_array_interface, wishes, depth)?
+            }
+            abi::CAI_VIA_BUFFER => buffer::import(py, object, wishes)?.map(Held),
+            abi::CAI_VIA_ARRAY_STRUCT => numpy::import(py, object)?.map(Held),
+            _ => from_dictionary(py, object, Protocol::Host, py.names.array_interface, wishes, depth)?,
+        };
+        if let Some(found) = found {
+            if found.0.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
+                host_only = Some(());
+                continue;
+            }
+            return Ok(found);
+        }
+    }
+    not_found(py, object, wishes, host_only.is_some())
+}
+
+#[cold]
+fn not_found(py: Py, object: NonNull<Object>, wishes: &Wishes, host_only: bool) -> Result<Held> {
+    let name = py.type_name(object.as_ptr());
+    if host_only {
+        return fail!(CAI_ERR_HOST_MEMORY, "object"; found "an array in host memory, of type {name}";
+            expected "one in device memory (or CAI_IMPORT_HOST among the options)");
+    }
+    let mut list: Text<200> = Text::new(format_args!(""));
+    for (index, via) in wishes.ways().iter().enumerate() {
+        use std::fmt::Write;
+        let name = match *via {
+            abi::CAI_VIA_EXCHANGE => "__cai_exchange_api__",
+            abi::CAI_VIA_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
+            abi::CAI_VIA_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
+            abi::CAI_VIA_DLPACK => "__dlpack__",
+            abi::CAI_VIA_SYCL_USM => "__sycl_usm_array_interface__",
+            abi::CAI_VIA_BUFFER => "buffer",
+            abi::CAI_VIA_ARRAY_STRUCT => "__array_struct__",
+            _ => "__array_interface__",
+        };
+        // A text that is full says so by itself.
+        let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
+    }
+    fail!(CAI_ERR_NO_PROTOCOL, "object"; found "an object of type {name}, which offers none"; expected "one of {list}")
+}
+
+/// Through a table of this library's.
+#[inline]
+fn from_table(py: Py, object: NonNull<Object>, table: &cai_exchange_api) -> Result<Held> {
+    const NAME: &str = "__cai_exchange_api__";
+    let Some(from_object) = table.from_object else { return raised() };
+    let mut array = Description::new().array;
+    array.stream = 0;
+    let mut error = MaybeUninit::<cai_error>::uninit();
+    // SAFETY: published under the contract of `cai_exchange_api`; the object is alive and of a type with this table.
+    let status = unsafe { from_object(object.as_ptr().cast(), &raw mut array, error.as_mut_ptr()) };
+    if status != abi::CAI_OK {
+        // SAFETY: filled where the function failed, by the same contract.
+        return Err(unsafe { foreign(py, status, error.as_ptr()) });
+    }
+    let held = Held(array);
+    // SAFETY: as it says, filled in by the table's function.
+    unsafe { validate::array(&held.0, abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
+    if held.0.owner.is_null() {
+        return fail!(CAI_ERR_BORROWED, "{NAME}.owner"; found "NULL"; expected "an owner that keeps the data alive");
+    }
+    Ok(held)
+}
+
+/// A failure in another library's words.
+///
+/// # Safety
+/// `error` was filled in.
+#[cold]
+unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> Failure {
+    if py.has_exception() {
+        return match raised::<()>() {
+            Err(failure) => failure,
+            Ok(()) => Failure::no_memory(0),
+        };
+    }
+    // SAFETY: by contract, with terminated texts.
+    let (field, message) = unsafe {
+        (
+            CStr::from_ptr((&raw const (*error).field).cast()),
+            CStr::from_ptr((&raw const (*error).message).cast()),
+        )
+    };
+    Failure::new(
+        status,
+        format_args!("{}", field.to_string_lossy()),
+        format_args!(""),
+        format_args!("{}", message.to_string_lossy()),
+    )
+}
+
+/// Fields of arrays and tensors, as those see them who offered them.
+fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
+    move |failure| failure.within(format_args!("{name}."))
+}
+
+/// Through DLPack's table.
+#[inline]
+fn from_dlpack_table(
+    py: Py,
+    object: NonNull<Object>,
+    table: &DlpackExchange,
+    wishes: &Wishes,
+    host_only: &mut Option<()>,
+) -> Result<Option<Held>> {
+    const NAME: &str = "__dlpack_c_exchange_api__";
+    let stream = |device: (i32, i32)| -> Result<u64> {
+        let Some(current) = table.current_stream.filter(|_| dlpack::has_streams(device.0)) else {
+            return Ok(if device.0 == abi::CAI_DEVICE_CPU {
+                abi::CAI_STREAM_NONE
+            } else {
+                abi::CAI_STREAM_UNKNOWN
+            });
+        };
+        let mut stream: *mut c_void = ptr::null_mut();
+        // SAFETY: DLPack's table; the function gets what it expects.
+        if unsafe { current(device.0, device.1, &raw mut stream) } != 0 {
+            return failed(py, NAME, "current_work_stream");
+        }
+        Ok(if stream.is_null() { abi::CAI_STREAM_LEGACY } else { stream as u64 })
+    };
+    if let Some(view) = table.view {
+        let mut tensor = dlpack::Tensor::EMPTY;
+        // SAFETY: as above; the object is of a type with this table.
+        if unsafe { view(object.as_ptr().cast(), &raw mut tensor) } != 0 {
+            return failed(py, NAME, "dltensor_from_py_object_no_sync");
+        }
+        let device = tensor.device();
+        if device.0 == abi::CAI_DEVICE_CPU && !wishes.host() {
+            *host_only = Some(());
+            return Ok(None);
+        }
+        let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+        // SAFETY: filled in just now; valid while the object is.
+        let array =
+            unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
+        return keep(py, &array, Owned::share(py, object), None).map(Held).map(Some);
+    }
+    let Some(from_object) = table.from_object else { return Ok(None) };
+    let mut tensor: *mut DLManagedTensorVersioned = ptr::null_mut();
+    // SAFETY: as above.
+    if unsafe { from_object(object.as_ptr().cast(), &raw mut tensor) } != 0 || tensor.is_null() {
+        return failed(py, NAME, "managed_tensor_from_py_object_no_sync");
+    }
+    // SAFETY: a tensor that belongs to us.
+    let array = unsafe {
+        dlpack::inside_versioned(tensor)
+            .and_then(|(inside, _)| stream((*inside).device()))
+            .and_then(|stream| dlpack::from_versioned(tensor, stream, size_of::<cai_array>()))
+    };
+    match array {
+        Ok(array) => Ok(Some(Held(array))),
+        Err(failure) => {
+            // SAFETY: on failure it is still ours.
+            unsafe { dlpack::delete_versioned(tensor) };
+            Err(of(NAME)(failure))
+        }
+    }
+}
+
+/// A function of DLPack's table failed: with an exception, as it should.
+#[cold]
+fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
+    if py.has_exception() {
+        return raised();
+    }
+    fail!(CAI_ERR_VALUE, "{table}.{function}"; found "a failure without an exception"; expected "a tensor")
+}
+
+/// Through a dictionary.
+#[inline]
+fn from_dictionary(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    name: *mut Object,
+    wishes: &Wishes,
+    depth: i32,
+) -> Result<Option<Held>> {
+    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(None) };
+    let mut to = Description::new();
+    let rest = dictionary::read(py, &dictionary, protocol, wishes, &mut to)?;
+    if rest.fields.is_none() && rest.mask.is_none() && rest.syclobj.is_none() {
+        // SAFETY: described just now.
+        unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+            .map_err(|failure| in_dictionary(protocol, failure))?;
+        return keep(py, &to.array, Owned::share(py, object), None).map(Held).map(Some);
+    }
+    with_rest(py, object, protocol, wishes, depth, &mut to, rest).map(Some)
+}
+
+/// Fields, masks and SYCL's objects.
+#[cold]
+#[inline(never)]
+fn with_rest(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    wishes: &Wishes,
+    depth: i32,
+    to: &mut Description,
+    rest: Rest,
+) -> Result<Held> {
+    let mut more = None;
+    if let Some(syclobj) = &rest.syclobj {
+        more = sycl::context(py, syclobj, &mut to.array)?;
+    }
+    if let Some(fields) = &rest.fields {
+        to.array.descr = fields.as_ptr();
+    }
+    let mut mask = None;
+    if let Some(object) = rest.mask.as_ref().and_then(|mask| NonNull::new(mask.get())) {
+        if depth >= abi::CAI_MAX_MASKS {
+            return fail!(CAI_ERR_MASK_DEPTH, "{}['mask']", protocol.name(); found "more masks on one another";
+                expected "at most {}", abi::CAI_MAX_MASKS);
+        }
+        let plain = Wishes {
+            options: cai_import_options {
+                flags: wishes.options.flags
+                    & (abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_LENIENT | abi::CAI_IMPORT_HOST),
+                ..Wishes::NONE.options
+            },
+        };
+        let mut held = find(py, object, &plain, depth + 1)
+            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+        as_bits(py, object, wishes, to, &mut held.0);
+        mask = Some(held);
+    }
+    to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.0);
+    // SAFETY: described just now; fields and mask are alive.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| in_dictionary(protocol, failure))?;
+    let described = *to.array();
+    let bare = cai_array { descr: ptr::null(), mask: ptr::null(), ..described };
+    let held = Held(keep(py, &bare, Owned::share(py, object), more)?);
+    if described.descr.is_null() && described.mask.is_null() {
+        return Ok(held);
+    }
+    // SAFETY: validated above; the reference of `held` goes to the block.
+    let array = unsafe { block::new(&cai_array { owner: held.0.owner, ..described }) }?;
+    std::mem::forget(held);
+    Ok(Held(array))
+}
+
+/// cuDF's masks are bit fields that call themselves bytes: one bit for each element, in a buffer whose length is
+/// padded. Nothing but whose object it is tells them from bytes.
+fn as_bits(py: Py, object: NonNull<Object>, wishes: &Wishes, array: &Description, mask: &mut cai_array) {
+    let [extent] = *array.extents() else { return };
+    if mask.ndim != 1
+        || mask.typestr[1] as u8 != b'u'
+        || mask.typestr[2] as u8 != b'1'
+        || mask.shape.is_null()
+    {
+        return;
+    }
+    // SAFETY: an array that was imported, with one dimension.
+    let (bytes, stride) = unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
+    let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);
+    let module = py.attribute(py.type_of(object.as_ptr()), py.names.module);
+    let of_cudf = match &module {
+        Ok(Some(module)) if py.is(module.get(), py.capi().str_type) => {
+            let text = py.text(module.get()).unwrap_or_default();
+            text == b"cudf" || text.starts_with(b"cudf.")
+        }
+        Ok(_) => false,
+        Err(_) => {
+            py.clear();
+            false
+        }
+    };
+    if stride == 1 && enough && (of_cudf || (wishes.lenient() && bytes != extent)) {
+        mask.typestr[..4].copy_from_slice(&[b'|', b't', b'1', 0].map(|byte| byte as c_char));
+        mask.shape = array.shape.as_ptr().cast();
+        mask.strides = ptr::null();
+    }
+}
+
+/// Through the methods `__dlpack_device__` and `__dlpack__`.
+#[cold]
+fn from_dlpack(
+    py: Py,
+    object: NonNull<Object>,
+    wishes: &Wishes,
+    host_only: &mut Option<()>,
+) -> Result<Option<Held>> {
+    const NAME: &str = "__dlpack__";
+    let capi = py.capi();
+    let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else { return Ok(None) };
+    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(None) };
+    // SAFETY: the lock is held.
+    let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
+    // SAFETY: the lock is held.
+    let device = Owned::new(py, unsafe { (capi.call)(device.get(), nothing.get(), ptr::null_mut()) })?;
+    let device_type = first_integer(py, &device)?;
+    if device_type == i64::from(abi::CAI_DEVICE_CPU) && !wishes.host() {
+        *host_only = Some(());
+        return Ok(None);
+    }
+    const ROCM: i64 = 10;
+    let wished = wishes.options.stream;
+    // What the producer shall order its work before, and where the work is then.
+    let (asked, stream) = match device_type {
+        _ if !i32::try_from(device_type).is_ok_and(dlpack::has_streams) && device_type != ROCM => {
+            let cpu = device_type == i64::from(abi::CAI_DEVICE_CPU);
+            (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
+        }
+        // HIP's default stream is 0 there, and 1 and 2 are no streams.
+        ROCM if wished == 0 => (Some(0), abi::CAI_STREAM_LEGACY),
+        _ => match wished {
+            0 => (Some(1), abi::CAI_STREAM_LEGACY),
+            abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => (Some(-1), abi::CAI_STREAM_UNKNOWN),
+            stream => (Some(stream as i64), stream),
+        },
+    };
+    // SAFETY: the lock is held throughout; what is new is owned, what is put into a tuple is given away.
+    let capsule = unsafe {
+        let (keywords, older) = (Owned::new(py, (capi.dict_new)())?, Owned::new(py, (capi.dict_new)())?);
+        if let Some(asked) = asked {
+            let number = Owned::new(py, (capi.long_from_signed)(asked))?;
+            for keywords in [&keywords, &older] {
+                if (capi.dict_set)(keywords.get(), py.names.stream, number.get()) != 0 {
+                    return raised();
+                }
+            }
+        }
+        let version = pair(py, 1, 3)?;
+        if (capi.dict_set)(keywords.get(), py.names.max_version, version.get()) != 0 {
+            return raised();
+        }
+        let mut capsule = (capi.call)(method.get(), nothing.get(), keywords.get());
+        if capsule.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
+            // Producers from before DLPack 1.0 know no versions.
+            (capi.error_clear)();
+            capsule = (capi.call)(method.get(), nothing.get(), older.get());
+        }
+        Owned::new(py, capsule)?
+    };
+    // The capsule is kept as it is: its destructor runs the deleter, with the lock held, whenever it goes.
+    let tensor = |name: &CStr| -> *mut c_void {
+        // SAFETY: the lock is held; any object may be asked.
+        unsafe {
+            if (capi.capsule_is)(capsule.get(), name.as_ptr()) == 0 {
+                return ptr::null_mut();
+            }
+            (capi.capsule_pointer)(capsule.get(), name.as_ptr())
+        }
+    };
+    let versioned = tensor(c"dltensor_versioned").cast::<DLManagedTensorVersioned>();
+    let unversioned = tensor(c"dltensor").cast::<DLManagedTensor>();
+    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+    // SAFETY: what DLPack says is in a capsule of that name; the capsule is alive.
+    let array = unsafe {
+        if !versioned.is_null() {
+            let (inside, flags) = dlpack::inside_versioned(versioned).map_err(of(NAME))?;
+            dlpack::describe(inside, Some(flags), stream, &mut steps)
+        } else if !unversioned.is_null() {
+            dlpack::describe(dlpack::inside_unversioned(unversioned), None, stream, &mut steps)
+        } else {
+            return fail!(CAI_ERR_TYPE, "{NAME}"; found "an object of type {}", py.type_name(capsule.get());
+                expected "a capsule named dltensor_versioned or dltensor");
+        }
+    }
+    .map_err(of(NAME))?;
+    keep(py, &array, capsule, None).map(Held).map(Some)
+}
+
+/// A tuple of two integers.
+pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
+    let capi = py.capi();
+    // SAFETY: the lock is held; what is put into a tuple is given away.
+    unsafe {
+        let pair = Owned::new(py, (capi.tuple_new)(2))?;
+        for (index, number) in [first, second].into_iter().enumerate() {
+            let number = Owned::new(py, (capi.long_from_signed)(number))?;
+            (capi.tuple_set)(pair.get(), index as isize, number.into_raw());
+        }
+        Ok(pair)
+    }
+}
+
+/// The first item of what `__dlpack_device__` answers.
+fn first_integer(py: Py, tuple: &Owned) -> Result<i64> {
+    let capi = py.capi();
+    let expected = || {
+        fail!(CAI_ERR_TYPE, "__dlpack_device__"; found "an object of type {}", py.type_name(tuple.get());
+            expected "a tuple of two integers")
+    };
+    if !py.is(tuple.get(), capi.tuple_type) {
+        return expected();
+    }
+    // SAFETY: the lock is held; enumerations are integers by their index.
+    unsafe {
+        if (capi.tuple_size)(tuple.get()) != 2 {
+            return expected();
+        }
+        let number = Owned::new(py, (capi.index)((capi.tuple_get)(tuple.get(), 0)))?;
+        let mut overflow = 0;
+        let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
+        if overflow != 0 { expected() } else { Ok(value) }
+    }
+}
+
+/// What the caller demands.
+#[cold]
+#[inline(never)]
+fn satisfy(mut held: Held, wishes: &Wishes, size: usize) -> Result<cai_array> {
+    let options = &wishes.options;
+    let array = &mut held.0;
+    if array.dtype_code == 0 && matches!(array.typestr[1] as u8, b'V' | b'f') && array.descr.is_null() {
+        let meant = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3]) {
+            (_, b'1', 0) => options.opaque1,
+            (b'V', b'2', 0) => options.opaque2,
+            _ => 0,
+        };
+        dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
+        array.dtype_code = meant;
+    }
+    if wishes.has(abi::CAI_IMPORT_DEVICE)
+        && array.device.r#type == abi::CAI_DEVICE_UNKNOWN
+        && !array.data.is_null()
+    {
+        ask_device(array)?;
+        if array.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
+            return fail!(CAI_ERR_HOST_MEMORY, "data"; found "{:p}, memory that the CUDA driver does not know", array.data;
+                expected "device memory (or CAI_IMPORT_HOST among the options)");
+        }
+    }
+    if wishes.has(abi::CAI_IMPORT_WRITABLE) && array.flags & abi::CAI_FLAG_READONLY != 0 {
+        return fail!(CAI_ERR_READONLY, "data"; found "a read-only array"; expected "a writable one");
+    }
+    if wishes.has(abi::CAI_IMPORT_NO_MASK) && !array.mask.is_null() {
+        return fail!(CAI_ERR_CONVERT_MASK, "mask"; found "an array with a mask"; expected "one without");
+    }
+    if wishes.has(abi::CAI_IMPORT_NDIM) && array.ndim != options.ndim {
+        return fail!(CAI_ERR_CONVERT_NDIM, "shape"; found "{} dimensions", array.ndim; expected "{}", options.ndim);
+    }
+    // SAFETY: imported, and so sound.
+    let described = unsafe { validate::describe(array) }?;
+    if wishes.has(abi::CAI_IMPORT_NATIVE) && !dtype::is_native(&described.dtype) {
+        return fail!(CAI_ERR_CONVERT_BYTE_ORDER, "typestr"; found "{}", text_of(array); expected "the byte order of this machine");
+    }
+    if options.typestr[0] != 0 {
+        let wanted = dtype::from_field(&options.typestr, options.dtype_code)?;
+        if !dtype::equal(&described.dtype, &wanted) {
+            let demanded = cai_array { typestr: options.typestr, dtype_code: options.dtype_code, ..*array };
+            return fail!(CAI_ERR_CONVERT_TYPE, "typestr"; found "{}", text_of(array); expected "{}", text_of(&demanded));
+        }
+    }
+    let (c, f) = (wishes.has(abi::CAI_IMPORT_C_CONTIGUOUS), wishes.has(abi::CAI_IMPORT_F_CONTIGUOUS));
+    let layout = &described.layout;
+    if (c || f) && !(c && layout.is_c_contiguous()) && !(f && layout.is_f_contiguous()) {
+        let strides: Text<80> = Text::new(format_args!("{:?}", layout.strides.unwrap_or_default()));
+        let wanted = match (c, f) {
+            (true, false) => "C-contiguous",
+            (false, _) => "Fortran-contiguous",
+            _ => "C- or Fortran-contiguous",
+        };
+        return fail!(CAI_ERR_CONVERT_CONTIGUOUS, "strides"; found "{strides}"; expected "a {wanted} array");
+    }
+    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
+    if array.byte_offset != 0 && size < covered {
+        return fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}";
+            expected "at least {covered}, for the array has a byte_offset");
+    }
+    Ok(held.take())
+}
+
+/// A type for messages.
+fn text_of(array: &cai_array) -> Text<40> {
+    let text = crate::raw::typestr(&array.typestr).unwrap_or_default().escape_ascii();
+    if array.dtype_code == 0 {
+        Text::new(format_args!("{text}"))
+    } else {
+        Text::new(format_args!("{text} with dtype_code {}", array.dtype_code))
+    }
+}
+
+/// Device, and context where no stream has one.
+fn ask_device(array: &mut cai_array) -> Result<()> {
+    let driver = driver::driver()?;
+    let info = driver.relaxed(|| driver::attributes(driver, array.data))?;
+    array.device = cai_device { r#type: info.device.r#type, id: info.device.id };
+    let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
+    if streamless && array.context.is_null() {
+        array.context = info.context;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! The owner that keeps Python objects alive, and the description that it holds.
+//!
+//! May use: `abi`, `error`, `owner`; of this folder `interpreter`. `unsafe`: writes into the block that it allocated.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr;
+
+use super::interpreter::{Interpreter, Owned, Py, Waiting, leave};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device, cai_owner};
+use crate::error::{Failure, Result};
+use crate::owner::Header;
+
+const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+
+/// An array while it is read: shape and strides lie beside it, and nothing keeps it alive yet.
+pub struct Description {
+    /// `shape` and `strides` are set by [`Description::array`].
+    pub array: cai_array,
+    /// The first `array.ndim` are filled in.
+    pub shape: [MaybeUninit<i64>; DIMENSIONS],
+    /// Likewise, where `has_strides`.
+    pub strides: [MaybeUninit<i64>; DIMENSIONS],
+    /// Not C-contiguous, or said to be in as many words.
+    pub has_strides: bool,
+}
+
+impl Description {
+    /// Nothing yet.
+    #[inline]
+    pub fn new() -> Self {
+        Description {
+            array: cai_array {
+                struct_size: size_of::<cai_array>() as u32,
+                flags: 0,
+                owner: ptr::null_mut(),
+                data: ptr::null_mut(),
+                shape: ptr::null(),
+                strides: ptr::null(),
+                ndim: 0,
+                version: abi::CAI_PROTOCOL_VERSION,
+                dtype_code: 0,
+                typestr: [0; CAI_TYPESTR_SIZE],
+                descr: ptr::null(),
+                mask: ptr::null(),
+                stream: abi::CAI_STREAM_NONE,
+                stream_id: 0,
+                event: ptr::null_mut(),
+                device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
+                context: ptr::null_mut(),
+                byte_offset: 0,
+            },
+            shape: [MaybeUninit::uninit(); DIMENSIONS],
+            strides: [MaybeUninit::uninit(); DIMENSIONS],
+            has_strides: false,
+        }
+    }
+
+    /// The array, with its pointers into this description.
+    #[inline]
+    pub fn array(&mut self) -> &cai_array {
+        let some = self.array.ndim > 0;
+        self.array.shape = if some { self.shape.as_ptr().cast() } else { ptr::null() };
+        self.array.strides =
+            if some && self.has_strides { self.strides.as_ptr().cast() } else { ptr::null() };
+        &self.array
+    }
+
+    /// The extents that were filled in.
+    pub fn extents(&self) -> &[i64] {
+        let count = (self.array.ndim.max(0) as usize).min(DIMENSIONS);
+        // SAFETY: whoever sets `ndim` fills in as many.
+        unsafe { std::slice::from_raw_parts(self.shape.as_ptr().cast(), count) }
+    }
+
+    /// The bytes of a typestr.
+    #[inline]
+    pub fn set_typestr(&mut self, text: &[u8]) {
+        self.array.typestr = [0; CAI_TYPESTR_SIZE];
+        for (to, from) in self.array.typestr[..CAI_TYPESTR_SIZE - 1].iter_mut().zip(text) {
+            *to = *from as std::ffi::c_char;
+        }
+    }
+
+    /// Is there an extent of 0?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.extents().contains(&0)
+    }
+}
+
+#[repr(C)]
+struct Keeper {
+    header: Header,
+    waiting: Waiting,
+    interpreter: &'static Interpreter,
+    size: usize,
+}
+
+fn layout(size: usize) -> Layout {
+    // SAFETY: a power of two, and a size of some hundred bytes.
+    unsafe { Layout::from_size_align_unchecked(size, align_of::<Keeper>()) }
+}
+
+/// An owner of up to two objects, with a copy of shape and strides: the array, with one reference. `array` points to
+/// sound shape and strides of its `ndim`.
+#[inline]
+pub fn keep(py: Py, array: &cai_array, object: Owned, more: Option<Owned>) -> Result<cai_array> {
+    let ndim = array.ndim as usize;
+    let rows = if array.strides.is_null() { 1 } else { 2 };
+    let size = size_of::<Keeper>() + rows * ndim * size_of::<i64>();
+    // SAFETY: not empty.
+    let keeper = unsafe { alloc(layout(size)) }.cast::<Keeper>();
+    if keeper.is_null() {
+        return Err(Failure::no_memory(size));
+    }
+    let mut kept = *array;
+    let objects = [object.into_raw(), more.map_or(ptr::null_mut(), Owned::into_raw)];
+    // SAFETY: the block has room for the keeper and for the rows behind it, which are aligned like pointers; `array`'s
+    // own have as many values.
+    unsafe {
+        keeper.write(Keeper {
+            header: Header::new(destroy),
+            waiting: Waiting::new(objects, free),
+            interpreter: py.interpreter(),
+            size,
+        });
+        let values = keeper.add(1).cast::<i64>();
+        if ndim > 0 {
+            ptr::copy_nonoverlapping(array.shape, values, ndim);
+            kept.shape = values;
+            if !array.strides.is_null() {
+                ptr::copy_nonoverlapping(array.strides, values.add(ndim), ndim);
+                kept.strides = values.add(ndim);
+            }
+        }
+    }
+    kept.owner = keeper.cast::<cai_owner>();
+    Ok(kept)
+}
+
+unsafe fn destroy(header: *mut Header) {
+    let keeper = header.cast::<Keeper>();
+    // SAFETY: only `keep` installs this function, and the last reference is gone.
+    unsafe { leave((*keeper).interpreter, &raw mut (*keeper).waiting) };
+}
+
+unsafe fn free(waiting: *mut Waiting) {
+    // SAFETY: only `keep` makes one, inside a keeper of the size it says.
+    unsafe {
+        let keeper = waiting.byte_sub(offset_of!(Keeper, waiting)).cast::<Keeper>();
+        dealloc(keeper.cast(), layout((*keeper).size));
+    }
+}
