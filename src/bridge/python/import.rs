@@ -390,6 +390,7 @@ fn from_dlpack_table(
         // SAFETY: filled in just now; valid while the object is.
         let mut array =
             unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
+        resolved(py, object, &array, NAME)?;
         keep(py, &mut array, Owned::share(py, object), None)?;
         to.set(array);
         return Ok(true);
@@ -409,6 +410,7 @@ fn from_dlpack_table(
     match array {
         Ok(array) => {
             to.set(array);
+            resolved(py, object, &to.array, NAME)?;
             Ok(true)
         }
         Err(failure) => {
@@ -447,8 +449,58 @@ fn from_dictionary(
     // SAFETY: described just now.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
+    resolved(py, object, &to.array, protocol.name())?;
     keep(py, &mut to.array, Owned::share(py, object), None)?;
     Ok(true)
+}
+
+/// PyTorch has tensors whose values are the conjugates, or the negatives, of what lies in memory: views that remember to
+/// compute that later. No protocol can say so, and most of PyTorch's exports do not look. Here it is looked at where it can be:
+/// in complex tensors, and in those that may be the imaginary part of one, which lie every other number.
+#[inline(always)]
+fn resolved(py: Py, object: NonNull<Object>, array: &cai_array, name: &'static str) -> Result<()> {
+    let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
+    let every_other = || {
+        if array.strides.is_null() {
+            return array.ndim == 0;
+        }
+        // SAFETY: sound, and `ndim` values each.
+        let (shape, strides) = unsafe {
+            let ndim = array.ndim as usize;
+            (std::slice::from_raw_parts(array.shape, ndim), std::slice::from_raw_parts(array.strides, ndim))
+        };
+        let two = 2 * i64::from(size.wrapping_sub(b'0'));
+        shape.iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % two.max(1) == 0)
+    };
+    if kind == b'c' || (kind == b'f' && every_other()) { ask_resolved(py, object, name) } else { Ok(()) }
+}
+
+#[cold]
+#[inline(never)]
+fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
+    let capi = py.capi();
+    // Only tensors have both.
+    let r#type = py.type_of(object.as_ptr());
+    for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
+        if py.attribute(r#type, method)?.is_none() {
+            return Ok(());
+        }
+        let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
+        // SAFETY: the lock is held.
+        let set = unsafe {
+            let nothing = Owned::new(py, (capi.tuple_new)(0))?;
+            let answer = Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?;
+            (capi.is_true)(answer.get())
+        };
+        if set < 0 {
+            return raised();
+        }
+        if set > 0 {
+            return fail!(CAI_ERR_CONVERT_TYPE, "{name}"; found "a tensor with the {bit} bit: its values are not those in memory";
+                expected "one without (resolve_conj(), resolve_neg())");
+        }
+    }
+    Ok(())
 }
 
 /// Fields, masks and SYCL's objects.
@@ -626,6 +678,7 @@ fn from_dlpack(
         }
     }
     .map_err(of(NAME))?;
+    resolved(py, object, &array, NAME)?;
     keep(py, &mut array, capsule, None)?;
     to.set(array);
     Ok(true)

@@ -67,6 +67,8 @@ names! {
     context = c"context";
     queue = c"queue";
     get_capsule = c"_get_capsule";
+    is_conj = c"is_conj";
+    is_neg = c"is_neg";
 }
 
 /// One interpreter, from its first use on.
