@@ -116,6 +116,8 @@ MODULE {
     m.def(
         "scalar_first", [](double, cai::view<const double, 1>) { return "float64"; }, py::arg(),
         py::arg().noconvert());
+    m.def("scalar_first_plain", [](double, read_only) { return "float32"; });
+    m.def("scalar_first_plain", [](double, cai::view<const double, 1>) { return "float64"; });
 
     // Order.
     m.def(

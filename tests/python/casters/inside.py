@@ -308,8 +308,19 @@ def test_overloads(m, scalar):
     assert m.scalar_first(scalar, Array()) == "float32"
 
 
+def test_overloads_where_another_argument_is_converted_first(m, is_pybind11):
+    """The one case that needs noconvert(), as the book says. pybind11 does not call it a conversion."""
+    wide = Array(typestr="<f8")
+    assert m.scalar_first_plain(1.0, wide) == "float64"
+    if is_pybind11:
+        assert m.scalar_first_plain(1, wide) == "float64"
+    else:
+        with pytest.raises((BufferError, TypeError, ValueError), match="typestr: found <f8, expected <f4"):
+            m.scalar_first_plain(1, wide)
+
+
 def test_no_overload_fits(m):
-    for wrong in (Array(typestr="<i4"), read_only, 3):
+    for wrong in (Array(typestr="<i4"), Array((1, 1, 1)), 3):
         with pytest.raises(TypeError, match="incompatible function arguments") as caught:
             m.which(wrong, 1.0)
         for text in ("Array[float32, 1]", "Array[float64, 1]", "Array[float32, 2]"):
