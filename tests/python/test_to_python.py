@@ -562,15 +562,6 @@ def test_our_table():
     assert array.counted.gone == 1
 
 
-def test_our_table_refuses():
-    table = our_table(give(make()))
-    out, error = T.new_array(), T.Error()
-    before = bytes(out)
-    with pytest.raises(TypeError):
-        table.from_object(3, c.byref(out), c.byref(error))
-    assert error.code != 0 and bytes(out) == before
-
-
 def test_the_way_through_the_table_gives_the_array_itself():
     array = make((3, 4), stream=STREAM)
     obj = give(array)
