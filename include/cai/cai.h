@@ -545,37 +545,6 @@ struct DLManagedTensorVersioned;
  */
 #define CAI_EXPORT_HIDE_READONLY 4
 
-#define TP_DEALLOC 52
-
-#define TP_DOC 56
-
-#define TP_GETSET 73
-
-#define TP_MEMBERS 72
-
-#define TP_METHODS 64
-
-#define TP_REPR 66
-
-#define TP_ALLOC 47
-
-#define TP_FREE 74
-
-#define TPFLAGS_DEFAULT (1 << 18)
-
-#define TPFLAGS_DISALLOW_INSTANTIATION (1 << 7)
-
-#define METH_VARARGS_KEYWORDS (1 | 2)
-
-#define METH_NOARGS 4
-
-/**
- * `T_PYSSIZET` / `Py_T_PYSSIZET`
- */
-#define T_PYSSIZET 19
-
-#define READONLY 1
-
 /**
  * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
  * that its header does not know yet: every non-zero value is a failure.

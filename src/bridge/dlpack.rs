@@ -191,21 +191,22 @@ fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
 
 /// A tensor's type as a typestr and a code, or `None`.
 fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
+    let DataType { code, bits, lanes } = dtype;
+    if lanes == 1 && bits % 8 == 0 {
+        let plain = PLAIN.iter().find(|(_, theirs, sizes)| *theirs == code && sizes.contains(&(bits / 8)));
+        if let Some((kind, ..)) = plain {
+            return Some((typestr(*kind, bits / 8), abi::CAI_DTYPE_NONE));
+        }
+    }
     if dtype == BIT && !padded {
         return Some((typestr(b't', 1), abi::CAI_DTYPE_NONE));
     }
     // Packed elements of less than a byte have no name on our side; padded lanes have none at all.
-    if (dtype.is_below_a_byte() && !padded) || (dtype.lanes > 1 && padded) {
+    if (dtype.is_below_a_byte() && !padded) || (lanes > 1 && padded) {
         return None;
     }
-    if let Some(coded) = CODED.iter().find(|coded| coded.theirs == dtype) {
-        let bytes = if dtype.bits > 8 { dtype.bits / 8 } else { 1 };
-        return Some((typestr(b'V', bytes), coded.ours));
-    }
-    let (kind, _, sizes) = PLAIN.iter().find(|(_, theirs, _)| *theirs == dtype.code)?;
-    let bytes = dtype.bits / 8;
-    let known = dtype.lanes == 1 && dtype.bits % 8 == 0 && sizes.contains(&bytes);
-    known.then(|| (typestr(*kind, bytes), abi::CAI_DTYPE_NONE))
+    let coded = CODED.iter().find(|coded| coded.theirs == dtype)?;
+    Some((typestr(b'V', if bits > 8 { bits / 8 } else { 1 }), coded.ours))
 }
 
 /// A typestr of at most 99 bytes or bits. Opaque bytes are written as their producers do, with a byte order.
@@ -348,7 +349,7 @@ unsafe fn draft(tensor: &Tensor, flags: Option<u64>, stream: u64, steps: &mut St
     let shape = unsafe { raw::shape(tensor.ndim, tensor.shape) }?;
     layout::check_shape(shape)?;
     let is_empty = layout::count(shape)? == 0;
-    let strides = if tensor.strides.is_null() || shape.is_empty() {
+    let strides = if tensor.strides.is_null() {
         None
     } else {
         // SAFETY: not NULL; `ndim` steps by contract.

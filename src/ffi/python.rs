@@ -8,7 +8,7 @@ use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options, cai_status,
 };
-use crate::bridge::python::{self, Wishes};
+use crate::bridge::python::{self, Description, Wishes};
 use crate::error::{Failure, Result};
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
@@ -56,10 +56,12 @@ pub unsafe extern "C" fn cai_from_python(
         // SAFETY: NULL, or a structure of the size it says, by contract.
         let wishes = unsafe { Wishes::new(options) }?;
         *raises = !wishes.quiet();
-        // SAFETY: not NULL; a live object by contract.
-        let array = unsafe { python::import(object, &wishes, size) }?;
+        let mut to = Description::new();
+        // SAFETY: a live object by contract.
+        unsafe { python::import(object, &wishes, size, &mut to) }?;
         // SAFETY: `size` bytes are the caller's.
-        unsafe { write_array(out, size, &array) };
+        unsafe { write_array(out, size, &to.array) };
+        to.taken();
         Ok(())
     })
 }

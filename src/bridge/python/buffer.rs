@@ -14,7 +14,7 @@ use super::dictionary::{self, Protocol, in_dictionary};
 use super::import::{Wishes, pair};
 use super::interpreter::{Owned, Py, raised};
 use super::keeper::{Description, keep};
-use crate::abi::{self, cai_array, cai_device};
+use crate::abi::{self, cai_device};
 use crate::error::{Result, fail};
 use crate::validate;
 
@@ -48,19 +48,19 @@ fn is_of_pyopencl(py: Py, object: *mut Object) -> Result<bool> {
 }
 
 /// Such an object, or `None`.
-pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes) -> Result<Option<cai_array>> {
+pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes, to: &mut Description) -> Result<bool> {
     const NAME: &str = "buffer interface";
     let (capi, names, this) = (py.capi(), &py.names, object.as_ptr());
     let buffer = match py.attribute(this, names.base_data)? {
         Some(buffer) => buffer,
         None => match py.attribute(this, names.buffer)? {
             Some(buffer) => buffer,
-            None => return Ok(None),
+            None => return Ok(false),
         },
     };
     // Other things have buffers too; only an array has these.
-    let Some(dtype) = py.attribute(this, names.dtype)? else { return Ok(None) };
-    let Some(shape) = py.attribute(this, names.shape)? else { return Ok(None) };
+    let Some(dtype) = py.attribute(this, names.dtype)? else { return Ok(false) };
+    let Some(shape) = py.attribute(this, names.shape)? else { return Ok(false) };
     let strides = py.attribute(this, names.strides)?;
     let typestr =
         if py.is(dtype.get(), capi.str_type) { Some(dtype) } else { py.attribute(dtype.get(), names.str)? };
@@ -74,7 +74,7 @@ pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes) -> Result<Option
         let int_ptr = number(py, buffer.get(), names.int_ptr)?;
         (int_ptr, if int_ptr.is_none() { number(py, buffer.get(), names.ptr)? } else { None })
     };
-    let Some(value) = int_ptr.or(ptr).or(empty_handed.then_some(0)) else { return Ok(None) };
+    let Some(value) = int_ptr.or(ptr).or(empty_handed.then_some(0)) else { return Ok(false) };
     let (queue, context) = (handle(py, this, names.queue)?, handle(py, this, names.context)?);
     let opencl = int_ptr.is_some()
         || queue.is_some()
@@ -91,8 +91,8 @@ pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes) -> Result<Option
         (capi.tuple_set)(data.get(), 1, capi.r#false);
         data
     };
-    let mut to = Description::new();
-    dictionary::read_buffer(py, shape, typestr, data, strides, wishes, &mut to)?;
+    to.reset();
+    dictionary::read_buffer(py, shape, typestr, data, strides, wishes, to)?;
     if opencl {
         to.array.device = cai_device { r#type: abi::CAI_DEVICE_OPENCL, id: 0 };
         to.array.context = context.unwrap_or(0) as *mut _;
@@ -107,5 +107,6 @@ pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes) -> Result<Option
     // SAFETY: described just now.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(Protocol::Buffer, failure))?;
-    keep(py, &to.array, Owned::share(py, object), None).map(Some)
+    keep(py, &mut to.array, Owned::share(py, object), None)?;
+    Ok(true)
 }

@@ -66,21 +66,21 @@ pub struct MemberDef {
     pub doc: *const c_char,
 }
 
-pub const TP_DEALLOC: c_int = 52;
-pub const TP_DOC: c_int = 56;
-pub const TP_GETSET: c_int = 73;
-pub const TP_MEMBERS: c_int = 72;
-pub const TP_METHODS: c_int = 64;
-pub const TP_REPR: c_int = 66;
-pub const TP_ALLOC: c_int = 47;
-pub const TP_FREE: c_int = 74;
-pub const TPFLAGS_DEFAULT: u32 = 1 << 18;
-pub const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
-pub const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
-pub const METH_NOARGS: c_int = 4;
+pub(super) const TP_DEALLOC: c_int = 52;
+pub(super) const TP_DOC: c_int = 56;
+pub(super) const TP_GETSET: c_int = 73;
+pub(super) const TP_MEMBERS: c_int = 72;
+pub(super) const TP_METHODS: c_int = 64;
+pub(super) const TP_REPR: c_int = 66;
+pub(super) const TP_ALLOC: c_int = 47;
+pub(super) const TP_FREE: c_int = 74;
+pub(super) const TPFLAGS_DEFAULT: u32 = 1 << 18;
+pub(super) const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
+pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
+pub(super) const METH_NOARGS: c_int = 4;
 /// `T_PYSSIZET` / `Py_T_PYSSIZET`
-pub const T_PYSSIZET: c_int = 19;
-pub const READONLY: c_int = 1;
+pub(super) const T_PYSSIZET: c_int = 19;
+pub(super) const READONLY: c_int = 1;
 
 macro_rules! table {
     (
@@ -209,8 +209,8 @@ unsafe impl Sync for Capi {}
 /// What differs between builds and is found out by looking.
 #[derive(Default)]
 pub struct Facts {
-    /// Bytes from the start of an object to the pointer to its type; `None`: only CPython can say.
-    pub type_offset: Option<usize>,
+    /// Bytes from the start of an object to the pointer to its type; 0: only CPython can say.
+    pub type_offset: usize,
     /// Bytes of the head that every object begins with.
     pub head: usize,
     /// Several threads run Python at once.
@@ -394,7 +394,7 @@ impl Capi {
                 };
                 let word = (0..WORDS)
                     .find(|&word| holds(dict, word, self.dict_type) && holds(tuple, word, self.tuple_type));
-                self.facts.type_offset = word.map(|word| word * size_of::<usize>());
+                self.facts.type_offset = word.unwrap_or(0) * size_of::<usize>();
             } else {
                 (self.error_clear)();
             }
@@ -426,8 +426,8 @@ impl Capi {
         // SAFETY: `look_at_objects` found the type there; the rest by contract.
         unsafe {
             match self.facts.type_offset {
-                Some(offset) => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
-                None => {
+                offset @ 1.. => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
+                0 => {
                     let r#type = (self.object_type)(object);
                     (self.decref)(r#type);
                     r#type

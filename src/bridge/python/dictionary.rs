@@ -83,7 +83,8 @@ impl Rest {
     pub const NONE: Rest = Rest { fields: None, mask: None, syclobj: None };
 }
 
-/// Reads a dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no elements.
+/// Reads a dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no elements. Answers what there is
+/// besides.
 #[inline]
 pub fn read(
     py: Py,
@@ -91,35 +92,41 @@ pub fn read(
     protocol: Protocol,
     wishes: &Wishes,
     to: &mut Description,
-) -> Result<Rest> {
+) -> Result<Option<Rest>> {
     let capi = py.capi();
     let exact = py.type_of(dictionary.get()) == capi.dict_type;
     if exact && !capi.facts.free_threaded {
-        let values = entries(py, dictionary.get());
-        if protocol == Protocol::Cuda {
-            if let Some(values) = &values {
-                if quick(py, values, to).is_some() {
-                    return Ok(Rest::NONE);
-                }
+        let mut values = [ptr::null_mut(); KEYS];
+        if entries(py, dictionary.get(), &mut values) {
+            if protocol == Protocol::Cuda && quick(py, &values, to).is_some() {
+                return Ok(None);
             }
-        }
-        if let Some(values) = values {
-            // References first: from here on Python code may run.
-            let values = values.map(|value| NonNull::new(value).map(|value| Owned::share(py, value)));
-            return the_long_way(py, values, protocol, wishes, to);
+            return with_references(py, &values, protocol, wishes, to).map(Some);
         }
     }
-    let values = look_up(py, dictionary.get(), exact, protocol, wishes)?;
+    look_up(py, dictionary.get(), exact, protocol, wishes, to).map(Some)
+}
+
+#[cold]
+#[inline(never)]
+fn with_references(
+    py: Py,
+    values: &[*mut Object; KEYS],
+    protocol: Protocol,
+    wishes: &Wishes,
+    to: &mut Description,
+) -> Result<Rest> {
+    // References first: from here on Python code may run.
+    let values = values.map(|value| NonNull::new(value).map(|value| Owned::share(py, value)));
     the_long_way(py, values, protocol, wishes, to)
 }
 
-/// The values of the keys that are known, NULL where there is none, borrowed from an exact dictionary. `None`: a key is of
+/// The values of the keys that are known, borrowed from an exact dictionary; `values` comes with NULLs. `false`: a key is of
 /// a type that may compare as it likes.
 #[inline]
-fn entries(py: Py, dictionary: *mut Object) -> Option<[*mut Object; KEYS]> {
+fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) -> bool {
     let capi = py.capi();
     let names = &py.names;
-    let mut values = [ptr::null_mut(); KEYS];
     let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
     // SAFETY: the lock is held; nothing between the calls runs Python code, so the dictionary stays as it is.
     while unsafe { (capi.dict_next)(dictionary, &raw mut position, &raw mut key, &raw mut value) } != 0 {
@@ -140,7 +147,7 @@ fn entries(py: Py, dictionary: *mut Object) -> Option<[*mut Object; KEYS]> {
         } else if key == names.mask {
             MASK
         } else if py.type_of(key) != capi.str_type {
-            return None;
+            return false;
         } else {
             let text = py.text(key).unwrap_or_default();
             match TEXTS.iter().position(|known| known.as_bytes() == text) {
@@ -150,7 +157,7 @@ fn entries(py: Py, dictionary: *mut Object) -> Option<[*mut Object; KEYS]> {
         };
         values[index] = value;
     }
-    Some(values)
+    true
 }
 
 /// The usual, or nothing. Runs no Python code.
@@ -281,7 +288,14 @@ type Values = [Option<Owned>; KEYS];
 /// The values of a mapping that is no exact dictionary, or that other threads may change.
 #[cold]
 #[inline(never)]
-fn look_up(py: Py, mapping: *mut Object, exact: bool, protocol: Protocol, wishes: &Wishes) -> Result<Values> {
+fn look_up(
+    py: Py,
+    mapping: *mut Object,
+    exact: bool,
+    protocol: Protocol,
+    wishes: &Wishes,
+    to: &mut Description,
+) -> Result<Rest> {
     let capi = py.capi();
     let names = &py.names;
     let keys = [
@@ -340,7 +354,7 @@ fn look_up(py: Py, mapping: *mut Object, exact: bool, protocol: Protocol, wishes
             *value = Some(Owned::new(py, found)?);
         }
     }
-    Ok(values)
+    the_long_way(py, values, protocol, wishes, to)
 }
 
 /// Reads values one by one and says what is wrong with them.
@@ -361,7 +375,7 @@ fn the_long_way(
     to: &mut Description,
 ) -> Result<Rest> {
     let reader = Reader { py, protocol, wishes };
-    *to = Description::new();
+    to.reset();
     let none = py.capi().none;
     let given = |index: usize| values[index].as_ref().map(Owned::get).filter(|&value| value != none);
     let required = |index: usize| match &values[index] {
@@ -739,16 +753,13 @@ impl Reader<'_> {
     /// The fields; `None` for the one nameless row that says nothing but the typestr again.
     fn descr(&self, object: *mut Object) -> Result<Option<Fields>> {
         let (py, capi) = (self.py, self.py.capi());
-        if !py.is(object, capi.list_type) && !(py.is(object, capi.tuple_type) && !self.wishes.strict()) {
+        let tuple = py.is(object, capi.tuple_type);
+        if !py.is(object, capi.list_type) && (!tuple || self.wishes.strict()) {
             return Err(self.wrong_type(DESCR, None, object, "a list of tuples"));
         }
         // What NumPy prints is what the parser reads.
-        let list = if py.is(object, capi.tuple_type) {
-            let list = Owned::new(py, call(py, capi.list_type, object)?)?;
-            Owned::new(py, repr(py, list.get()))?
-        } else {
-            Owned::new(py, repr(py, object))?
-        };
+        let list = if tuple { Some(Owned::new(py, call(py, capi.list_type, object)?)?) } else { None };
+        let list = Owned::new(py, repr(py, list.as_ref().map_or(object, Owned::get)))?;
         let Some(text) = py.text(list.get()).and_then(|text| std::str::from_utf8(text).ok()) else {
             return Err(self.wrong(abi::CAI_ERR_DESCR_SYNTAX, DESCR, None, &"no text", "a list of tuples"));
         };

@@ -594,7 +594,11 @@ fn shown(array: &cai_array) -> Text<400> {
             write!(text, " dtype_code={}", array.dtype_code)?;
         }
         if let Some(strides) = strides {
-            write!(text, " strides={strides:?}")?;
+            write!(text, " strides=(")?;
+            for (index, step) in strides.iter().enumerate() {
+                write!(text, "{}{step}", if index == 0 { "" } else { ", " })?;
+            }
+            write!(text, "{comma})")?;
         }
         write!(text, " data={:#x}", array.data as usize)?;
         if array.byte_offset != 0 {

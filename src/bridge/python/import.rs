@@ -21,7 +21,7 @@ use crate::bridge::dlpack;
 use crate::driver;
 use crate::dtype;
 use crate::error::{Failure, Result, Text, fail};
-use crate::owner::{self, block};
+use crate::owner::block;
 use crate::validate;
 
 /// The default order. The last two are for host memory.
@@ -157,84 +157,112 @@ impl Wishes {
     }
 }
 
-/// An array whose reference is given up unless it is taken.
-struct Held(cai_array);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if !self.0.owner.is_null() {
-            // SAFETY: the reference is ours.
-            unsafe { owner::release(self.0.owner) };
-        }
-    }
-}
-
-impl Held {
-    fn take(self) -> cai_array {
-        let array = self.0;
-        std::mem::forget(self);
-        array
-    }
-}
-
-/// Imports an object.
+/// Imports an object into `to`.
 ///
 /// # Safety
 /// `object` is alive.
-#[inline]
-pub unsafe fn import(object: NonNull<Object>, wishes: &Wishes, size: usize) -> Result<cai_array> {
+#[inline(always)]
+pub unsafe fn import(
+    object: NonNull<Object>,
+    wishes: &Wishes,
+    size: usize,
+    to: &mut Description,
+) -> Result<()> {
     let py = Py::here()?;
-    let array = find(py, object, wishes, 0)?;
+    find(py, object, wishes, 0, to)?;
     if wishes.are_none() && size >= size_of::<cai_array>() {
-        return Ok(array.take());
+        return Ok(());
     }
-    satisfy(array, wishes, size)
+    satisfy(to, wishes, size)
 }
 
 /// Tries the ways in. `depth`: how many masks hang above.
-fn find(py: Py, object: NonNull<Object>, wishes: &Wishes, depth: i32) -> Result<Held> {
+#[inline]
+fn find(py: Py, object: NonNull<Object>, wishes: &Wishes, depth: i32, to: &mut Description) -> Result<()> {
+    let usual = wishes.options.protocols[0] == 0;
     let mut offer = None;
-    let mut host_only = None;
+    if usual {
+        let offered = py.types.offer(py, py.type_of(object.as_ptr()))?;
+        if offered.is_nothing() {
+            // What nearly everybody has.
+            let found = from_dictionary(
+                py,
+                object,
+                Protocol::Cuda,
+                py.names.cuda_array_interface,
+                wishes,
+                depth,
+                to,
+            )?;
+            if found {
+                return Ok(());
+            }
+        }
+        offer = Some(offered);
+    }
+    try_all(py, object, wishes, depth, offer, to)
+}
+
+#[inline(never)]
+fn try_all(
+    py: Py,
+    object: NonNull<Object>,
+    wishes: &Wishes,
+    depth: i32,
+    mut offer: Option<Offer>,
+    to: &mut Description,
+) -> Result<()> {
+    // Where the type offers nothing, the dictionary was tried already, and is not read twice.
+    let tried = offer.is_some_and(|offer| offer.is_nothing());
+    let mut host_only = false;
     for &via in wishes.ways() {
-        let offers = |offer: &mut Option<Offer>| -> Result<Offer> {
+        let mut offers = || -> Result<Offer> {
             match offer {
-                Some(offer) => Ok(*offer),
+                Some(offer) => Ok(offer),
                 None => Ok(*offer.insert(py.types.offer(py, py.type_of(object.as_ptr()))?)),
             }
         };
         let found = match via {
-            abi::CAI_VIA_EXCHANGE => match offers(&mut offer)?.exchange {
-                Some(table) => Some(from_table(py, object, table)?),
-                None => None,
+            abi::CAI_VIA_EXCHANGE => match offers()?.exchange {
+                Some(table) => from_table(py, object, table, to)?,
+                None => false,
             },
-            abi::CAI_VIA_DLPACK_EXCHANGE => match offers(&mut offer)?.dlpack {
-                Some(table) => from_dlpack_table(py, object, table, wishes, &mut host_only)?,
-                None => None,
+            abi::CAI_VIA_DLPACK_EXCHANGE => match offers()?.dlpack {
+                Some(table) => from_dlpack_table(py, object, table, wishes, &mut host_only, to)?,
+                None => false,
             },
+            abi::CAI_VIA_CUDA_ARRAY_INTERFACE if tried => false,
             abi::CAI_VIA_CUDA_ARRAY_INTERFACE => {
-                from_dictionary(py, object, Protocol::Cuda, py.names.cuda_array_interface, wishes, depth)?
+                from_dictionary(py, object, Protocol::Cuda, py.names.cuda_array_interface, wishes, depth, to)?
             }
-            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, &mut host_only)?,
-            abi::CAI_VIA_SYCL_USM => {
-                from_dictionary(py, object, Protocol::Sycl, py.names.sycl_usm_array_interface, wishes, depth)?
-            }
-            abi::CAI_VIA_BUFFER => buffer::import(py, object, wishes)?.map(Held),
-            abi::CAI_VIA_ARRAY_STRUCT => numpy::import(py, object)?.map(Held),
-            _ => from_dictionary(py, object, Protocol::Host, py.names.array_interface, wishes, depth)?,
+            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, &mut host_only, to)?,
+            abi::CAI_VIA_SYCL_USM => from_dictionary(
+                py,
+                object,
+                Protocol::Sycl,
+                py.names.sycl_usm_array_interface,
+                wishes,
+                depth,
+                to,
+            )?,
+            abi::CAI_VIA_BUFFER => buffer::import(py, object, wishes, to)?,
+            abi::CAI_VIA_ARRAY_STRUCT => numpy::import(py, object, to)?,
+            _ => from_dictionary(py, object, Protocol::Host, py.names.array_interface, wishes, depth, to)?,
         };
-        if let Some(found) = found {
-            if found.0.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
-                host_only = Some(());
+        if found {
+            if to.array.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
+                host_only = true;
+                to.reset();
                 continue;
             }
-            return Ok(found);
+            return Ok(());
         }
     }
-    not_found(py, object, wishes, host_only.is_some())
+    not_found(py, object, wishes, host_only)
 }
 
 #[cold]
-fn not_found(py: Py, object: NonNull<Object>, wishes: &Wishes, host_only: bool) -> Result<Held> {
+fn not_found(py: Py, object: NonNull<Object>, wishes: &Wishes, host_only: bool) -> Result<()> {
     let name = py.type_name(object.as_ptr());
     if host_only {
         return fail!(CAI_ERR_HOST_MEMORY, "object"; found "an array in host memory, of type {name}";
@@ -261,26 +289,32 @@ fn not_found(py: Py, object: NonNull<Object>, wishes: &Wishes, host_only: bool) 
 
 /// Through a table of this library's.
 #[inline]
-fn from_table(py: Py, object: NonNull<Object>, table: &cai_exchange_api) -> Result<Held> {
+fn from_table(
+    py: Py,
+    object: NonNull<Object>,
+    table: &cai_exchange_api,
+    to: &mut Description,
+) -> Result<bool> {
     const NAME: &str = "__cai_exchange_api__";
     let Some(from_object) = table.from_object else { return raised() };
-    let mut array = Description::new().array;
-    array.stream = 0;
+    // As `CAI_ARRAY_INIT` leaves it: a table that forgets the stream is told so.
+    to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
     // SAFETY: published under the contract of `cai_exchange_api`; the object is alive and of a type with this table.
-    let status = unsafe { from_object(object.as_ptr().cast(), &raw mut array, error.as_mut_ptr()) };
+    let status = unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };
     if status != abi::CAI_OK {
+        // Whatever it wrote, it says that it gave no reference.
+        to.taken();
         // SAFETY: filled where the function failed, by the same contract.
         return Err(unsafe { foreign(py, status, error.as_ptr()) });
     }
-    let held = Held(array);
     // SAFETY: as it says, filled in by the table's function.
-    unsafe { validate::array(&held.0, abi::CAI_CHECK_LAYOUT) }
+    unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
-    if held.0.owner.is_null() {
+    if to.array.owner.is_null() {
         return fail!(CAI_ERR_BORROWED, "{NAME}.owner"; found "NULL"; expected "an owner that keeps the data alive");
     }
-    Ok(held)
+    Ok(true)
 }
 
 /// A failure in another library's words.
@@ -322,8 +356,9 @@ fn from_dlpack_table(
     object: NonNull<Object>,
     table: &DlpackExchange,
     wishes: &Wishes,
-    host_only: &mut Option<()>,
-) -> Result<Option<Held>> {
+    host_only: &mut bool,
+    to: &mut Description,
+) -> Result<bool> {
     const NAME: &str = "__dlpack_c_exchange_api__";
     let stream = |device: (i32, i32)| -> Result<u64> {
         let Some(current) = table.current_stream.filter(|_| dlpack::has_streams(device.0)) else {
@@ -348,16 +383,19 @@ fn from_dlpack_table(
         }
         let device = tensor.device();
         if device.0 == abi::CAI_DEVICE_CPU && !wishes.host() {
-            *host_only = Some(());
-            return Ok(None);
+            *host_only = true;
+            return Ok(false);
         }
         let mut steps = [0; abi::CAI_MAX_NDIM as usize];
         // SAFETY: filled in just now; valid while the object is.
-        let array =
+        let mut array =
             unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
-        return keep(py, &array, Owned::share(py, object), None).map(Held).map(Some);
+        resolved(py, object, &array, NAME)?;
+        keep(py, &mut array, Owned::share(py, object), None)?;
+        to.set(array);
+        return Ok(true);
     }
-    let Some(from_object) = table.from_object else { return Ok(None) };
+    let Some(from_object) = table.from_object else { return Ok(false) };
     let mut tensor: *mut DLManagedTensorVersioned = ptr::null_mut();
     // SAFETY: as above.
     if unsafe { from_object(object.as_ptr().cast(), &raw mut tensor) } != 0 || tensor.is_null() {
@@ -370,7 +408,11 @@ fn from_dlpack_table(
             .and_then(|stream| dlpack::from_versioned(tensor, stream, size_of::<cai_array>()))
     };
     match array {
-        Ok(array) => Ok(Some(Held(array))),
+        Ok(array) => {
+            to.set(array);
+            resolved(py, object, &to.array, NAME)?;
+            Ok(true)
+        }
         Err(failure) => {
             // SAFETY: on failure it is still ours.
             unsafe { dlpack::delete_versioned(tensor) };
@@ -397,17 +439,68 @@ fn from_dictionary(
     name: *mut Object,
     wishes: &Wishes,
     depth: i32,
-) -> Result<Option<Held>> {
-    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(None) };
-    let mut to = Description::new();
-    let rest = dictionary::read(py, &dictionary, protocol, wishes, &mut to)?;
-    if rest.fields.is_none() && rest.mask.is_none() && rest.syclobj.is_none() {
-        // SAFETY: described just now.
-        unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
-            .map_err(|failure| in_dictionary(protocol, failure))?;
-        return keep(py, &to.array, Owned::share(py, object), None).map(Held).map(Some);
+    to: &mut Description,
+) -> Result<bool> {
+    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(false) };
+    let rest = dictionary::read(py, &dictionary, protocol, wishes, to)?;
+    if let Some(rest) = rest {
+        return with_rest(py, object, protocol, wishes, depth, to, rest).map(|()| true);
     }
-    with_rest(py, object, protocol, wishes, depth, &mut to, rest).map(Some)
+    // SAFETY: described just now.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| in_dictionary(protocol, failure))?;
+    resolved(py, object, &to.array, protocol.name())?;
+    keep(py, &mut to.array, Owned::share(py, object), None)?;
+    Ok(true)
+}
+
+/// PyTorch has tensors whose values are the conjugates, or the negatives, of what lies in memory: views that remember to
+/// compute that later. No protocol can say so, and most of PyTorch's exports do not look. Here it is looked at where it can be:
+/// in complex tensors, and in those that may be the imaginary part of one, which lie every other number.
+#[inline(always)]
+fn resolved(py: Py, object: NonNull<Object>, array: &cai_array, name: &'static str) -> Result<()> {
+    let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
+    let every_other = || {
+        if array.strides.is_null() {
+            return array.ndim == 0;
+        }
+        // SAFETY: sound, and `ndim` values each.
+        let (shape, strides) = unsafe {
+            let ndim = array.ndim as usize;
+            (std::slice::from_raw_parts(array.shape, ndim), std::slice::from_raw_parts(array.strides, ndim))
+        };
+        let two = 2 * i64::from(size.wrapping_sub(b'0'));
+        shape.iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % two.max(1) == 0)
+    };
+    if kind == b'c' || (kind == b'f' && every_other()) { ask_resolved(py, object, name) } else { Ok(()) }
+}
+
+#[cold]
+#[inline(never)]
+fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
+    let capi = py.capi();
+    // Only tensors have both.
+    let r#type = py.type_of(object.as_ptr());
+    for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
+        if py.attribute(r#type, method)?.is_none() {
+            return Ok(());
+        }
+        let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
+        // SAFETY: the lock is held.
+        let set = unsafe {
+            let nothing = Owned::new(py, (capi.tuple_new)(0))?;
+            let answer = Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?;
+            (capi.is_true)(answer.get())
+        };
+        if set < 0 {
+            return raised();
+        }
+        if set > 0 {
+            return fail!(CAI_ERR_CONVERT_TYPE, "{name}"; found "a tensor with the {bit} bit: its values are not those in memory";
+                expected "one without (resolve_conj(), resolve_neg())");
+        }
+    }
+    Ok(())
 }
 
 /// Fields, masks and SYCL's objects.
@@ -421,7 +514,7 @@ fn with_rest(
     depth: i32,
     to: &mut Description,
     rest: Rest,
-) -> Result<Held> {
+) -> Result<()> {
     let mut more = None;
     if let Some(syclobj) = &rest.syclobj {
         more = sycl::context(py, syclobj, &mut to.array)?;
@@ -442,25 +535,27 @@ fn with_rest(
                 ..Wishes::NONE.options
             },
         };
-        let mut held = find(py, object, &plain, depth + 1)
+        let found = mask.insert(Description::new());
+        find(py, object, &plain, depth + 1, found)
             .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
-        as_bits(py, object, wishes, to, &mut held.0);
-        mask = Some(held);
+        as_bits(py, object, wishes, to, &mut found.array);
     }
-    to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.0);
+    to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
     // SAFETY: described just now; fields and mask are alive.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
     let described = *to.array();
-    let bare = cai_array { descr: ptr::null(), mask: ptr::null(), ..described };
-    let held = Held(keep(py, &bare, Owned::share(py, object), more)?);
+    to.array.descr = ptr::null();
+    to.array.mask = ptr::null();
+    keep(py, &mut to.array, Owned::share(py, object), more)?;
     if described.descr.is_null() && described.mask.is_null() {
-        return Ok(held);
+        return Ok(());
     }
-    // SAFETY: validated above; the reference of `held` goes to the block.
-    let array = unsafe { block::new(&cai_array { owner: held.0.owner, ..described }) }?;
-    std::mem::forget(held);
-    Ok(Held(array))
+    // SAFETY: validated above; the reference goes to the block.
+    let array = unsafe { block::new(&cai_array { owner: to.array.owner, ..described }) }?;
+    to.taken();
+    to.set(array);
+    Ok(())
 }
 
 /// cuDF's masks are bit fields that call themselves bytes: one bit for each element, in a buffer whose length is
@@ -502,20 +597,21 @@ fn from_dlpack(
     py: Py,
     object: NonNull<Object>,
     wishes: &Wishes,
-    host_only: &mut Option<()>,
-) -> Result<Option<Held>> {
+    host_only: &mut bool,
+    to: &mut Description,
+) -> Result<bool> {
     const NAME: &str = "__dlpack__";
     let capi = py.capi();
-    let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else { return Ok(None) };
-    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(None) };
+    let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else { return Ok(false) };
+    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(false) };
     // SAFETY: the lock is held.
     let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
     // SAFETY: the lock is held.
     let device = Owned::new(py, unsafe { (capi.call)(device.get(), nothing.get(), ptr::null_mut()) })?;
     let device_type = first_integer(py, &device)?;
     if device_type == i64::from(abi::CAI_DEVICE_CPU) && !wishes.host() {
-        *host_only = Some(());
-        return Ok(None);
+        *host_only = true;
+        return Ok(false);
     }
     const ROCM: i64 = 10;
     let wished = wishes.options.stream;
@@ -570,7 +666,7 @@ fn from_dlpack(
     let unversioned = tensor(c"dltensor").cast::<DLManagedTensor>();
     let mut steps = [0; abi::CAI_MAX_NDIM as usize];
     // SAFETY: what DLPack says is in a capsule of that name; the capsule is alive.
-    let array = unsafe {
+    let mut array = unsafe {
         if !versioned.is_null() {
             let (inside, flags) = dlpack::inside_versioned(versioned).map_err(of(NAME))?;
             dlpack::describe(inside, Some(flags), stream, &mut steps)
@@ -582,7 +678,10 @@ fn from_dlpack(
         }
     }
     .map_err(of(NAME))?;
-    keep(py, &array, capsule, None).map(Held).map(Some)
+    resolved(py, object, &array, NAME)?;
+    keep(py, &mut array, capsule, None)?;
+    to.set(array);
+    Ok(true)
 }
 
 /// A tuple of two integers.
@@ -624,9 +723,9 @@ fn first_integer(py: Py, tuple: &Owned) -> Result<i64> {
 /// What the caller demands.
 #[cold]
 #[inline(never)]
-fn satisfy(mut held: Held, wishes: &Wishes, size: usize) -> Result<cai_array> {
+fn satisfy(to: &mut Description, wishes: &Wishes, size: usize) -> Result<()> {
     let options = &wishes.options;
-    let array = &mut held.0;
+    let array = &mut to.array;
     if array.dtype_code == 0 && matches!(array.typestr[1] as u8, b'V' | b'f') && array.descr.is_null() {
         let meant = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3]) {
             (_, b'1', 0) => options.opaque1,
@@ -683,7 +782,7 @@ fn satisfy(mut held: Held, wishes: &Wishes, size: usize) -> Result<cai_array> {
         return fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}";
             expected "at least {covered}, for the array has a byte_offset");
     }
-    Ok(held.take())
+    Ok(())
 }
 
 /// A type for messages.

@@ -67,6 +67,8 @@ names! {
     context = c"context";
     queue = c"queue";
     get_capsule = c"_get_capsule";
+    is_conj = c"is_conj";
+    is_neg = c"is_neg";
 }
 
 /// One interpreter, from its first use on.
@@ -74,6 +76,8 @@ pub struct Interpreter {
     capi: &'static Capi,
     /// As CPython counts them, from 0: the main one.
     id: i64,
+    /// CPython's own structure. That of another interpreter than the main one may be given to a new one.
+    state: *mut c_void,
     /// Names.
     pub names: Names,
     /// What types offer.
@@ -86,7 +90,7 @@ pub struct Interpreter {
     waiting: AtomicPtr<Waiting>,
     /// The interpreter was asked to call back for them.
     is_called: AtomicBool,
-    next: *const Interpreter,
+    next: AtomicPtr<Interpreter>,
 }
 
 /// An object that waits to be let go. Lies in the memory of the owner that held it.
@@ -146,9 +150,8 @@ impl Py {
     /// The calling thread is attached.
     #[inline]
     unsafe fn attached(capi: &'static Capi) -> Result<Py> {
-        // SAFETY: by contract.
-        let id = unsafe { (capi.interpreter_id)((capi.interpreter)()) };
-        match known(id) {
+        // SAFETY: handed on.
+        match unsafe { current(capi) } {
             Some(interpreter) => {
                 let py = Py { interpreter, thread: PhantomData };
                 if !interpreter.waiting.load(Ordering::Relaxed).is_null() {
@@ -157,7 +160,7 @@ impl Py {
                 Ok(py)
             }
             // SAFETY: handed on.
-            None => unsafe { make(capi, id) },
+            None => unsafe { make(capi) },
         }
     }
 
@@ -200,7 +203,24 @@ impl Py {
     }
 }
 
+/// The interpreter that the calling thread is in, if it was used before.
+///
+/// # Safety
+/// The calling thread is attached.
 #[inline]
+unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
+    // SAFETY: by contract.
+    let state = unsafe { (capi.interpreter)() };
+    // SAFETY: NULL or leaked.
+    match unsafe { INTERPRETERS.load(Ordering::Acquire).as_ref() } {
+        // The main one ends last: its structure is nobody else's before `forget_all`.
+        Some(first) if first.state == state && first.id == 0 => Some(first),
+        // SAFETY: by contract.
+        Some(_) => known(unsafe { (capi.interpreter_id)(state) }),
+        None => None,
+    }
+}
+
 fn known(id: i64) -> Option<&'static Interpreter> {
     let mut next = INTERPRETERS.load(Ordering::Acquire).cast_const();
     // SAFETY: NULL or leaked; never changed after it was put there.
@@ -208,7 +228,7 @@ fn known(id: i64) -> Option<&'static Interpreter> {
         if interpreter.id == id {
             return Some(interpreter);
         }
-        next = interpreter.next;
+        next = interpreter.next.load(Ordering::Acquire).cast_const();
     }
     None
 }
@@ -217,9 +237,11 @@ fn known(id: i64) -> Option<&'static Interpreter> {
 /// The calling thread is attached.
 #[cold]
 #[inline(never)]
-unsafe fn make(capi: &'static Capi, id: i64) -> Result<Py> {
+unsafe fn make(capi: &'static Capi) -> Result<Py> {
     // SAFETY: by contract.
-    let names = unsafe { Names::new(capi) };
+    let (state, names) = unsafe { ((capi.interpreter)(), Names::new(capi)) };
+    // SAFETY: by contract.
+    let id = unsafe { (capi.interpreter_id)(state) };
     let Some(names) = names else {
         // SAFETY: by contract.
         unsafe { (capi.error_clear)() };
@@ -229,24 +251,30 @@ unsafe fn make(capi: &'static Capi, id: i64) -> Result<Py> {
     // Another thread of a build without a lock may have been faster; its names are the same strings.
     let interpreter = known(id).unwrap_or_else(|| {
         let first = INTERPRETERS.load(Ordering::Acquire);
+        // SAFETY: NULL or leaked.
+        let behind = unsafe { first.as_ref() };
         let made = Box::leak(Box::new(Interpreter {
             capi,
             id,
+            state,
             names,
             types: Types::new(),
             exports: AtomicPtr::new(ptr::null_mut()),
             texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
             waiting: AtomicPtr::new(ptr::null_mut()),
             is_called: AtomicBool::new(false),
-            next: first,
+            next: AtomicPtr::new(behind.map_or(ptr::null_mut(), |first| first.next.load(Ordering::Acquire))),
         }));
-        if first.is_null() {
+        if let Some(first) = behind {
+            // The first place is the fast one; nearly always it is the main interpreter's.
+            first.next.store(made, Ordering::Release);
+        } else {
             // Where there is no room for one more function, an interpreter that is started anew in this process is
             // taken for the old one.
             // SAFETY: by contract.
             unsafe { (capi.at_exit)(forget_all) };
+            INTERPRETERS.store(made, Ordering::Release);
         }
-        INTERPRETERS.store(made, Ordering::Release);
         &*made
     });
     Ok(Py { interpreter, thread: PhantomData })
@@ -264,25 +292,30 @@ unsafe extern "C" fn forget_all() {
 /// `waiting` lies in memory that nobody else uses; its objects are of `interpreter`.
 pub unsafe fn leave(interpreter: &'static Interpreter, waiting: *mut Waiting) {
     let capi = interpreter.capi;
-    // SAFETY: may be asked at any time.
-    if unsafe { (capi.is_initialized)() } == 0 {
+    // SAFETY: only asked where the thread is attached, which none is after the end.
+    if capi.is_attached() && unsafe { current(capi) }.is_some_and(|here| ptr::eq(here, interpreter)) {
+        // SAFETY: by contract.
+        let Waiting { objects, free, .. } = unsafe { waiting.read() };
+        // SAFETY: by contract.
+        unsafe { free(waiting) };
+        let py = Py { interpreter, thread: PhantomData };
+        for object in objects {
+            py.let_go(object);
+        }
         return;
     }
-    if capi.is_attached() {
-        // SAFETY: attached, as was just seen.
-        let id = unsafe { (capi.interpreter_id)((capi.interpreter)()) };
-        if known(id).is_some_and(|here| ptr::eq(here, interpreter)) {
-            // SAFETY: by contract.
-            let Waiting { objects, free, .. } = unsafe { waiting.read() };
-            // SAFETY: by contract.
-            unsafe { free(waiting) };
-            let py = Py { interpreter, thread: PhantomData };
-            for object in objects {
-                py.let_go(object);
-            }
-            return;
-        }
-    }
+    // SAFETY: by contract.
+    unsafe { leave_waiting(interpreter, waiting) }
+}
+
+/// As [`leave`], for threads that are not in `interpreter`.
+///
+/// # Safety
+/// As for [`leave`].
+#[cold]
+#[inline(never)]
+unsafe fn leave_waiting(interpreter: &'static Interpreter, waiting: *mut Waiting) {
+    let capi = interpreter.capi;
     if capi.is_ending() {
         return;
     }

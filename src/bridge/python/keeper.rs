@@ -9,51 +9,54 @@ use std::ptr;
 use super::interpreter::{Interpreter, Owned, Py, Waiting, leave};
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device, cai_owner};
 use crate::error::{Failure, Result};
-use crate::owner::Header;
+use crate::owner::{self, Header};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
-/// An array while it is read: shape and strides lie beside it, and nothing keeps it alive yet.
+/// An array while it is read: at first shape and strides lie beside it, and nothing keeps it alive. Where it has an owner
+/// already, the reference is given up at the end unless it is taken.
+///
+/// In this order, so that what is initialized lies together, and nothing else is written.
+#[repr(C)]
 pub struct Description {
-    /// `shape` and `strides` are set by [`Description::array`].
+    /// Before there is an owner, `shape` and `strides` are set by [`Description::array`].
     pub array: cai_array,
+    /// Not C-contiguous, or said to be in as many words.
+    pub has_strides: bool,
     /// The first `array.ndim` are filled in.
     pub shape: [MaybeUninit<i64>; DIMENSIONS],
     /// Likewise, where `has_strides`.
     pub strides: [MaybeUninit<i64>; DIMENSIONS],
-    /// Not C-contiguous, or said to be in as many words.
-    pub has_strides: bool,
 }
 
 impl Description {
     /// Nothing yet.
-    #[inline]
+    #[inline(always)]
     pub fn new() -> Self {
         Description {
-            array: cai_array {
-                struct_size: size_of::<cai_array>() as u32,
-                flags: 0,
-                owner: ptr::null_mut(),
-                data: ptr::null_mut(),
-                shape: ptr::null(),
-                strides: ptr::null(),
-                ndim: 0,
-                version: abi::CAI_PROTOCOL_VERSION,
-                dtype_code: 0,
-                typestr: [0; CAI_TYPESTR_SIZE],
-                descr: ptr::null(),
-                mask: ptr::null(),
-                stream: abi::CAI_STREAM_NONE,
-                stream_id: 0,
-                event: ptr::null_mut(),
-                device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
-                context: ptr::null_mut(),
-                byte_offset: 0,
-            },
+            array: NOTHING,
             shape: [MaybeUninit::uninit(); DIMENSIONS],
             strides: [MaybeUninit::uninit(); DIMENSIONS],
             has_strides: false,
         }
+    }
+
+    /// Back to nothing.
+    pub fn reset(&mut self) {
+        self.set(NOTHING);
+        self.has_strides = false;
+    }
+
+    /// Another array, with its reference.
+    pub fn set(&mut self, array: cai_array) {
+        let before = std::mem::replace(&mut self.array, array);
+        release(&before);
+    }
+
+    /// Gives the reference to the caller, who has copied the array.
+    #[inline]
+    pub fn taken(&mut self) {
+        self.array.owner = ptr::null_mut();
     }
 
     /// The array, with its pointers into this description.
@@ -77,6 +80,12 @@ impl Description {
     #[inline]
     pub fn set_typestr(&mut self, text: &[u8]) {
         self.array.typestr = [0; CAI_TYPESTR_SIZE];
+        if let [order, kind, size] = *text {
+            // Nearly all of them, without a call.
+            let [first, second, third, ..] = &mut self.array.typestr;
+            (*first, *second, *third) = (order as _, kind as _, size as _);
+            return;
+        }
         for (to, from) in self.array.typestr[..CAI_TYPESTR_SIZE - 1].iter_mut().zip(text) {
             *to = *from as std::ffi::c_char;
         }
@@ -86,6 +95,41 @@ impl Description {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.extents().contains(&0)
+    }
+}
+
+const NOTHING: cai_array = cai_array {
+    struct_size: size_of::<cai_array>() as u32,
+    flags: 0,
+    owner: ptr::null_mut(),
+    data: ptr::null_mut(),
+    shape: ptr::null(),
+    strides: ptr::null(),
+    ndim: 0,
+    version: abi::CAI_PROTOCOL_VERSION,
+    dtype_code: 0,
+    typestr: [0; CAI_TYPESTR_SIZE],
+    descr: ptr::null(),
+    mask: ptr::null(),
+    stream: abi::CAI_STREAM_NONE,
+    stream_id: 0,
+    event: ptr::null_mut(),
+    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
+    context: ptr::null_mut(),
+    byte_offset: 0,
+};
+
+fn release(array: &cai_array) {
+    if !array.owner.is_null() {
+        // SAFETY: descriptions hold one reference to the owner of their array.
+        unsafe { owner::release(array.owner) };
+    }
+}
+
+impl Drop for Description {
+    #[inline]
+    fn drop(&mut self) {
+        release(&self.array);
     }
 }
 
@@ -102,10 +146,10 @@ fn layout(size: usize) -> Layout {
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Keeper>()) }
 }
 
-/// An owner of up to two objects, with a copy of shape and strides: the array, with one reference. `array` points to
-/// sound shape and strides of its `ndim`.
+/// Gives an array an owner of up to two objects, which holds a copy of shape and strides. `array` points to sound ones
+/// of its `ndim`; on failure it stays as it is.
 #[inline]
-pub fn keep(py: Py, array: &cai_array, object: Owned, more: Option<Owned>) -> Result<cai_array> {
+pub fn keep(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
     let ndim = array.ndim as usize;
     let rows = if array.strides.is_null() { 1 } else { 2 };
     let size = size_of::<Keeper>() + rows * ndim * size_of::<i64>();
@@ -114,7 +158,6 @@ pub fn keep(py: Py, array: &cai_array, object: Owned, more: Option<Owned>) -> Re
     if keeper.is_null() {
         return Err(Failure::no_memory(size));
     }
-    let mut kept = *array;
     let objects = [object.into_raw(), more.map_or(ptr::null_mut(), Owned::into_raw)];
     // SAFETY: the block has room for the keeper and for the rows behind it, which are aligned like pointers; `array`'s
     // own have as many values.
@@ -128,15 +171,15 @@ pub fn keep(py: Py, array: &cai_array, object: Owned, more: Option<Owned>) -> Re
         let values = keeper.add(1).cast::<i64>();
         if ndim > 0 {
             ptr::copy_nonoverlapping(array.shape, values, ndim);
-            kept.shape = values;
+            array.shape = values;
             if !array.strides.is_null() {
                 ptr::copy_nonoverlapping(array.strides, values.add(ndim), ndim);
-                kept.strides = values.add(ndim);
+                array.strides = values.add(ndim);
             }
         }
     }
-    kept.owner = keeper.cast::<cai_owner>();
-    Ok(kept)
+    array.owner = keeper.cast::<cai_owner>();
+    Ok(())
 }
 
 unsafe fn destroy(header: *mut Header) {

@@ -22,6 +22,7 @@ mod types;
 pub use exception::raise;
 pub use export::{export, flags as export_flags};
 pub use import::{Wishes, import};
+pub use keeper::Description;
 
 use crate::abi::{_object, cai_exchange_api};
 use crate::error::Result;

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use super::capi::Object;
 use super::interpreter::{Owned, Py};
 use super::keeper::{Description, keep};
-use crate::abi::{self, cai_array, cai_device};
+use crate::abi::{self, cai_device};
 use crate::dtype::NATIVE;
 use crate::error::{Result, Text, fail};
 use crate::validate;
@@ -33,10 +33,10 @@ const WRITEABLE: c_int = 0x400;
 
 /// An array of numbers or truths. Types that the structure cannot name whole (texts, times, records) are left to the
 /// dictionary.
-pub fn import(py: Py, object: NonNull<Object>) -> Result<Option<cai_array>> {
+pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<bool> {
     const NAME: &str = "__array_struct__";
     let capi = py.capi();
-    let Some(capsule) = py.attribute(object.as_ptr(), py.names.array_struct)? else { return Ok(None) };
+    let Some(capsule) = py.attribute(object.as_ptr(), py.names.array_struct)? else { return Ok(false) };
     // SAFETY: the lock is held; any object may be asked.
     let is_capsule = unsafe { (capi.capsule_is)(capsule.get(), ptr::null()) } != 0;
     if !is_capsule {
@@ -53,7 +53,7 @@ pub fn import(py: Py, object: NonNull<Object>) -> Result<Option<cai_array>> {
     };
     let kind = interface.typekind as u8;
     if !matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c') {
-        return Ok(None);
+        return Ok(false);
     }
     if !(0..=abi::CAI_MAX_NDIM).contains(&interface.nd) {
         return fail!(CAI_ERR_NDIM, "{NAME}.nd"; found "{}", interface.nd; expected "0 to {}", abi::CAI_MAX_NDIM);
@@ -61,7 +61,7 @@ pub fn import(py: Py, object: NonNull<Object>) -> Result<Option<cai_array>> {
     if interface.nd > 0 && interface.shape.is_null() {
         return fail!(CAI_ERR_SHAPE_NULL, "{NAME}.shape"; found "NULL"; expected "{} extents", interface.nd);
     }
-    let mut to = Description::new();
+    to.reset();
     to.array.ndim = interface.nd;
     to.has_strides = !interface.strides.is_null();
     for index in 0..interface.nd as usize {
@@ -87,5 +87,6 @@ pub fn import(py: Py, object: NonNull<Object>) -> Result<Option<cai_array>> {
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     // The capsule keeps the array.
-    keep(py, &to.array, Owned::share(py, object), Some(capsule)).map(Some)
+    keep(py, &mut to.array, Owned::share(py, object), Some(capsule))?;
+    Ok(true)
 }

@@ -45,7 +45,8 @@ pub struct Offer {
 impl Offer {
     const NOTHING: Offer = Offer { exchange: None, dlpack: None };
 
-    fn is_nothing(&self) -> bool {
+    /// Neither.
+    pub fn is_nothing(&self) -> bool {
         self.exchange.is_none() && self.dlpack.is_none()
     }
 }
