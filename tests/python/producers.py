@@ -175,8 +175,13 @@ class DelayedPointerTuple(collections.abc.Sequence):
         raise IndexError("tuple index out of range")
 
 
+class CudfBuffer(Rmm):
+    """Bits that call themselves bytes, where it is a mask."""
+
+    __module__ = "cudf.core.buffer.buffer"
+
+
 class CudfColumn(Producer):
-    """Its mask is a buffer of bits that calls itself bytes."""
 
     __module__ = "cudf.core.column.numerical"
     mask = None
@@ -609,7 +614,7 @@ def rows():
     for name, kind, stream in (("cudf-mask", CudfColumn, unknown), ("cudf-3-mask", CudfColumn3, none)):
         yield (
             name,  # as many bytes as fill 64, and one bit for each element
-            lambda kind=kind: changed(kind((100,)), mask=Rmm((64,), "|u1", data=ADDRESS + 4096)),
+            lambda kind=kind: changed(kind((100,)), mask=CudfBuffer((64,), "|u1", data=ADDRESS + 4096)),
             dict(shape=(100,), strides=(4,), stream=stream, mask=dict(shape=(100,), typestr="|t1", data=ADDRESS + 4096)),
         )
     yield "pylibcudf", lambda: Pylibcudf(), dict(version=3, stream=STREAM)
