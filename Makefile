@@ -77,6 +77,7 @@ gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
 	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
+	@$(PYTHON) interop/gpu_python.py build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
@@ -122,8 +123,8 @@ bench: $(VENV)/ready lib sim
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
 
-# Fuzzes each target for SECONDS, and the Python side with hostile objects. cargo-fuzz goes into build/cargo; it needs unstable compiler flags, which
-# RUSTC_BOOTSTRAP allows on a stable compiler.
+# Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
+# compiler flags, which RUSTC_BOOTSTRAP allows on a stable compiler.
 SECONDS ?= 60
 build/cargo/bin/cargo-fuzz:
 	$(CARGO) install -q --locked --root build/cargo cargo-fuzz@0.13.2

@@ -175,7 +175,15 @@ class DelayedPointerTuple(collections.abc.Sequence):
         raise IndexError("tuple index out of range")
 
 
+class CudfBuffer(Rmm):
+    """Bits that call themselves bytes, where it is a mask."""
+
+    __module__ = "cudf.core.buffer.buffer"
+
+
 class CudfColumn(Producer):
+
+    __module__ = "cudf.core.column.numerical"
     mask = None
 
     @property
@@ -194,6 +202,8 @@ class CudfColumn(Producer):
 
 class CudfColumn3(CudfColumn):
     """The same, as newer ones call it."""
+
+    __module__ = "cudf.core.column.numerical"
 
     @property
     def __cuda_array_interface__(self):
@@ -601,6 +611,12 @@ def rows():
     yield "cudf", lambda: CudfColumn((5,)), dict(version=1, shape=(5,), strides=(4,), stream=unknown)
     yield "cudf-3", lambda: CudfColumn3((5,)), dict(version=3, shape=(5,), strides=(4,), stream=none)
     yield "cudf-empty", lambda: CudfColumn((0,)), dict(shape=(0,), strides=(4,), data=0, stream=unknown)
+    for name, kind, stream in (("cudf-mask", CudfColumn, unknown), ("cudf-3-mask", CudfColumn3, none)):
+        yield (
+            name,  # as many bytes as fill 64, and one bit for each element
+            lambda kind=kind: changed(kind((100,)), mask=CudfBuffer((64,), "|u1", data=ADDRESS + 4096)),
+            dict(shape=(100,), strides=(4,), stream=stream, mask=dict(shape=(100,), typestr="|t1", data=ADDRESS + 4096)),
+        )
     yield "pylibcudf", lambda: Pylibcudf(), dict(version=3, stream=STREAM)
     yield "pylibraft", lambda: Pylibraft((4, 3), strides=(4, 16)), dict(shape=(4, 3), strides=(4, 16), stream=none)
     yield "pylibraft-dense", lambda: Pylibraft(), dict(version=3, stream=none)
@@ -667,10 +683,4 @@ REFUSALS = [
     ("tensorrt-null-stream", lambda: TensorRt(stream=0), ValueError, KEY + "['stream']"),
     ("genn-on-cpu", lambda: changed(Genn(), backend="CPU"), RuntimeError, "CUDA backend"),
     ("isaac-teleop-null", lambda: IsaacTeleop((0,)), RuntimeError, "no device memory"),
-    (
-        "cudf-mask",  # bytes of eight elements each, as many as fill 64 bytes: no mask in the sense of the protocol
-        lambda: changed(CudfColumn((100,)), mask=Rmm((64,), "|u1")),
-        ValueError,
-        KEY + "['mask']",
-    ),
 ]

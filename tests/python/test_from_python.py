@@ -36,19 +36,24 @@ def exporter(**changes):
 
 def refused(obj, kind, text="", status=None, **options):
     """The exception, the key it names, the status; the same status when no exception is wanted; nothing is held."""
+
+    def attempt(**more):
+        try:
+            take(obj, **options, **more).release()
+        except BaseException as error:
+            # Without its traceback, which holds everything.
+            return type(error), str(error.args[0]), getattr(error, "code", None)
+        pytest.fail("it came in")
+
     with even(obj):
-        with pytest.raises(kind) as info:
-            take(obj, **options)
-        assert type(info.value) is kind, repr(info.value)
-        words = str(info.value.args[0])
-        assert text in words and words == take.error.message.decode()
-        if status is not None:
-            assert take.error.code == ERRORS[status]
-        code, field = take.error.code, take.error.field
-        del info
-    with even(obj), pytest.raises(Refused) as info:
-        take(obj, quiet=True, **options)
-    assert info.value.code == code and take.error.field == field
+        found, words, _ = attempt()
+    assert found is kind, (found, words)
+    assert text in words and words == take.error.message.decode(), words
+    code, field = take.error.code, take.error.field
+    assert status is None or code == ERRORS[status], words
+    with even(obj):
+        found, _, quiet_code = attempt(quiet=True)
+    assert found is Refused and quiet_code == code and take.error.field == field
     return words
 
 
@@ -339,10 +344,10 @@ LATE = r"""
 #include <stdlib.h>
 #include <unistd.h>
 static cai_array *arrays;
-static int count, pause;
+static int count, interval;
 static void *run(void *unused) {
     for (int i = 0; i < count; ++i) {
-        usleep(pause);
+        usleep(interval);
         cai_inline_release(&arrays[i]);
     }
     return unused;
@@ -353,12 +358,12 @@ static void join(void) {
     puts("joined");
 }
 void start(cai_array *these, int how_many, int microseconds, int wait) {
-    arrays = these, count = how_many, pause = microseconds;
+    arrays = these, count = how_many, interval = microseconds;
     if (wait) atexit(join); /* after the interpreter: this runs in exit() */
     pthread_create(&thread, NULL, run, NULL);
 }
 void at_exit(cai_array *these, int how_many) {
-    arrays = these, count = how_many, pause = 0;
+    arrays = these, count = how_many, interval = 0;
     atexit((void (*)(void))(void *)run);
 }
 """
@@ -374,7 +379,7 @@ def late(tmp_path_factory):
 
 
 def python(text, *arguments):
-    program = "import sys; sys.path.insert(0, sys.argv[1])\n" + textwrap.dedent(text)
+    program = "import sys; sys.path.insert(0, sys.argv[1])\n" + BEGIN + textwrap.dedent(text)
     folder = str(P.ROOT / "tests/python")
     done = subprocess.run([sys.executable, "-c", program, folder, *map(str, arguments)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
@@ -407,13 +412,13 @@ def pinned(arrays):
 
 
 def test_the_interpreter_ends_while_arrays_are_held():
-    assert python(BEGIN + "kept = pinned(some(100)); print('end')") == "end\n"
+    assert python("kept = pinned(some(100)); print('end')") == "end\n"
 
 
 def test_release_at_the_end_of_the_process(late):
     """In exit(), after the interpreter: nothing is done, and nothing breaks."""
     program = "late = c.CDLL(sys.argv[2]); late.at_exit(pinned(some(100)), 100); print('end')"
-    assert python(BEGIN + program, late) == "end\n"
+    assert python(program, late) == "end\n"
 
 
 @pytest.mark.parametrize("microseconds", [0, 1, 20, 200])
@@ -421,13 +426,12 @@ def test_release_at_the_end_of_the_process(late):
 def test_release_while_the_interpreter_ends(late, microseconds, wait):
     """A thread that Python knows nothing of goes on while everything around it is torn down."""
     program = f"late = c.CDLL(sys.argv[2]); late.start(pinned(some(2000)), 2000, {microseconds}, {wait}); print('end')"
-    assert python(BEGIN + program, late) == "end\n" + "joined\n" * wait
+    assert python(program, late) == "end\n" + "joined\n" * wait
 
 
 def test_release_by_atexit_and_by_daemons():
     python(
-        BEGIN
-        + """
+        """
         import atexit
         arrays = some(3)
         atexit.register(P.free.cai_array_release, c.byref(arrays[0]))
@@ -445,8 +449,7 @@ def test_release_by_atexit_and_by_daemons():
 def test_release_by_a_thread_that_python_does_not_know(late):
     """While the main thread runs on, or sleeps."""
     text = python(
-        BEGIN
-        + """
+        """
         late = c.CDLL(sys.argv[2])
         obj = Big()
         alive = weakref.ref(obj)
@@ -466,8 +469,7 @@ def test_release_by_a_thread_that_python_does_not_know(late):
 
 def test_release_in_a_child():
     python(
-        BEGIN
-        + """
+        """
         arrays = some(4)
         child = os.fork()
         if child == 0:
@@ -698,7 +700,7 @@ def test_strides(shape, strides, dense):
     if dense:
         take(given, c_contiguous=True).release()
     else:
-        refused(given, BufferError, f"{CAI}['strides']", "CONVERT_CONTIGUOUS", c_contiguous=True)
+        refused(given, BufferError, "strides", "CONVERT_CONTIGUOUS", c_contiguous=True)
 
 
 @pytest.mark.parametrize("strides", [(), (4,), (64, 16, 4)])
@@ -779,7 +781,7 @@ def test_readonly(flag):
     with take(given) as taken:
         assert taken.readonly == bool(flag)
     if flag:
-        refused(given, BufferError, f"{CAI}['data'][1]", "READONLY", writable=True)
+        refused(given, BufferError, "data", "READONLY", writable=True)
     else:
         take(given, writable=True).release()
 
@@ -813,7 +815,7 @@ def mask_of(**changes):
 
 @pytest.mark.parametrize("typestr", ["|b1", "<b1", "|t1", "<t1", "|u1", "|i1", "<i4", "|t8"])
 def test_mask(typestr):
-    mask = mask_of(typestr=typestr, stream=STREAM, readonly=True) if False else mask_of(typestr=typestr, stream=STREAM)
+    mask = mask_of(typestr=typestr, stream=STREAM)
     obj = exporter(mask=mask, stream=2)
     with even(obj, mask), take(obj) as taken:
         assert taken.stream == 2 and taken.mask.stream == STREAM
@@ -823,7 +825,7 @@ def test_mask(typestr):
 def test_no_mask():
     with take(exporter(mask=None), no_mask=True) as taken:
         assert taken.mask is None
-    refused(exporter(mask=mask_of()), BufferError, f"{CAI}['mask']", "CONVERT_MASK", no_mask=True)
+    refused(exporter(mask=mask_of()), BufferError, "mask", "CONVERT_MASK", no_mask=True)
 
 
 def test_mask_is_kept_alive():
@@ -915,10 +917,15 @@ def test_a_mask_that_raises():
 
 
 def test_mask_of_bytes():
-    """cuDF's masks are bytes of eight elements each. As many bytes as elements are one flag each; others are refused."""
+    """cuDF's masks are bytes of eight elements each, and call themselves bytes: test_producers.py. From others, as many
+    bytes as elements are one flag each, and other numbers are refused."""
     with take(exporter(shape=(64,), mask=mask_of(typestr="|u1", shape=(64,)))) as taken:
         assert taken.mask.typestr == "|u1" and taken.mask.shape == (64,)
-    refused(exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(64,))), ValueError, "['mask']", "MASK_SHAPE")
+    given = exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(64,)))
+    refused(given, ValueError, "['mask']", "MASK_SHAPE")
+    with take(given, lenient=True) as taken:
+        assert taken.mask.typestr == "|t1" and taken.mask.shape == (100,)
+    refused(exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(12,))), ValueError, "['mask']", "MASK_SHAPE", lenient=True)
 
 
 # --- 14, 15: types --------------------------------------------------------------------------------------------------
@@ -940,7 +947,7 @@ def test_types_without_order_or_size(typestr, meant):
     refused(exporter(typestr=typestr), ValueError, f"{CAI}['typestr']", strict=True)
 
 
-@pytest.mark.parametrize("typestr", ["", "x", "<f", "<f3", "<", "<f4 ", " <f4", "<f4\0", "<f4,<f4", "float32x", "ä", "\ud800", "<" + "f4" * 20])
+@pytest.mark.parametrize("typestr", ["", "x", "<f", "<f3", "<", "<f4 ", " <f4", "<f4\0", "<f4\0\0", "f\0", "<f4,<f4", "float32x", "ä", "\ud800", "<" + "f4" * 20])
 def test_types_that_do_not_exist(typestr):
     if typestr == "\ud800":
         with pytest.raises(ValueError):
@@ -972,11 +979,11 @@ def test_elements_without_bytes():
 
 
 def test_foreign_byte_order():
-    refused(exporter(typestr=">f4"), BufferError, f"{CAI}['typestr']", "CONVERT_BYTE_ORDER", native=True)
+    refused(exporter(typestr=">f4"), BufferError, "typestr", "CONVERT_BYTE_ORDER", native=True)
     for typestr in ("<f4", "|f4", "|u1", ">u1", "|V4"):
         take(exporter(typestr=typestr), native=True).release()
     fields = exporter(typestr="|V4", descr=[("a", ">i4")])
-    refused(fields, BufferError, CAI, "CONVERT_BYTE_ORDER", native=True)
+    refused(fields, BufferError, "", "CONVERT_BYTE_ORDER", native=True)
 
 
 @pytest.mark.parametrize(
@@ -1001,11 +1008,11 @@ def test_opaque_types_with_fields_are_not_opaque():
         assert taken.dtype_code == P.BFLOAT16 and taken.descr is None
 
 
-@pytest.mark.parametrize("options", [dict(opaque1=P.BFLOAT16), dict(opaque2=P.FLOAT8_E5M2), dict(opaque1=9999), dict(opaque2=1)])
-def test_codes_of_another_size(options):
-    with pytest.raises(Exception):
-        take(exporter(), **options)
-    assert take.error.code == ERRORS["ARGUMENT"]
+@pytest.mark.parametrize("typestr, options", [("<V1", dict(opaque1=P.BFLOAT16)), ("<V2", dict(opaque2=P.FLOAT8_E5M2)), ("<V1", dict(opaque1=9999)), ("<V2", dict(opaque2=1))])
+def test_codes_of_another_size(typestr, options):
+    with pytest.raises(ValueError, match="options->"):
+        take(exporter(typestr=typestr), **options)
+    assert take.error.code in (ERRORS["ARGUMENT"], ERRORS["DTYPE_CODE"])
 
 
 @pytest.mark.parametrize(
@@ -1019,14 +1026,14 @@ def test_the_type_that_is_demanded(typestr, wanted, fits):
     if fits:
         take(given, typestr=wanted).release()
     else:
-        refused(given, BufferError, f"{CAI}['typestr']", "CONVERT_TYPE", typestr=wanted)
+        refused(given, BufferError, "typestr", "CONVERT_TYPE", typestr=wanted)
 
 
 def test_the_code_that_is_demanded():
     given = exporter(typestr="<V2")
     with take(given, typestr="<V2", dtype_code=P.BFLOAT16, opaque2=P.BFLOAT16) as taken:
         assert taken.dtype_code == P.BFLOAT16
-    refused(given, BufferError, CAI, "CONVERT_TYPE", typestr="<V2", dtype_code=P.BFLOAT16)
+    refused(given, BufferError, "", "CONVERT_TYPE", typestr="<V2", dtype_code=P.BFLOAT16)
     for wanted in ("nonsense", "f4", "<f3"):
         with pytest.raises(Exception):
             take(given, typestr=wanted)
@@ -1146,7 +1153,7 @@ def test_addresses_out_of_range(found):
     refused(exporter(data=(found, False)), ValueError, f"{CAI}['data'][0]")
 
 
-@pytest.mark.parametrize("address", [1, 2**31, 2**32 + 1, 2**47, 2**63, 2**63 + 4096, 2**64 - 48])
+@pytest.mark.parametrize("address", [1, 2**31, 2**32 + 1, 2**47, 2**63, 2**63 + 4096, 2**64 - 64])
 def test_addresses(address):
     with take(exporter(data=(address, False))) as taken:
         assert taken.data == address
@@ -1157,8 +1164,8 @@ def test_addresses(address):
     [(dict(shape=(2**62, 4)), "shape", "SIZE_OVERFLOW"), (dict(shape=(2**32, 2**32)), "shape", "SIZE_OVERFLOW"),
      (dict(shape=(2**61,), typestr="<f8"), "shape", "SIZE_OVERFLOW"),
      (dict(shape=(3, 2), strides=(2**62, 4)), "strides", "SPAN_OVERFLOW"),
-     (dict(shape=(3, 2), strides=(-(2**62), 4)), "strides", "SPAN_OVERFLOW"),
-     (dict(shape=(2, 2), strides=(-(2**63), 4)), "strides", None),
+     (dict(shape=(4, 2), strides=(-(2**62), 4)), "strides", "SPAN_OVERFLOW"),
+     (dict(shape=(2, 2), strides=(-(2**63), 4)), "data", "ADDRESS_RANGE"),
      (dict(data=(2**64 - 47, False)), "data", "ADDRESS_RANGE"),
      (dict(data=(8, False), shape=(4,), strides=(-4,)), "data", "ADDRESS_RANGE")],
 )  # fmt: skip
@@ -1170,7 +1177,7 @@ def test_reach(changes, key, status):
 def test_dimensions(ndim):
     with take(exporter(shape=(1,) * ndim, strides=(4,) * ndim), ndim=ndim) as taken:
         assert taken.ndim == ndim
-    refused(exporter(shape=(1,) * ndim), BufferError, f"{CAI}['shape']", "CONVERT_NDIM", ndim=ndim + 1)
+    refused(exporter(shape=(1,) * ndim), BufferError, "shape", "CONVERT_NDIM", ndim=ndim + 1)
 
 
 @pytest.mark.parametrize("ndim", [65, 1000])
@@ -1309,10 +1316,7 @@ def test_dlpack_capsules_that_are_none():
     for found in (None, 3, object(), api.PyCapsule_New(ADDRESS, b"used_dltensor", None), api.PyCapsule_New(ADDRESS, b"other", None)):
         with pytest.raises((TypeError, ValueError)):
             take(Bad(make((5,)), found=found), protocols=[P.DLPACK])
-    obj = Bad(make((5,)), found=capsule)
-    take(obj, protocols=[P.DLPACK]).release()
-    with pytest.raises((TypeError, ValueError)):  # a capsule is used once
-        take(obj, protocols=[P.DLPACK])
+    take(Bad(make((5,)), found=capsule), protocols=[P.DLPACK]).release()
 
 
 @pytest.mark.parametrize("protocols", [[9], [3, 200], [3, 255, 1]])
@@ -1431,9 +1435,10 @@ def test_numpy(name, protocols):
         assert taken.readonly == (not array.flags.writeable)
 
 
-@pytest.mark.parametrize("protocols", WAYS[2:])
+@pytest.mark.parametrize("protocols", [[P.ARRAY_INTERFACE], [P.ARRAY_STRUCT, P.ARRAY_INTERFACE]])
 @pytest.mark.parametrize("dtype", [">f4", "<M8[us]", "<m8[D]", "S5", "<U3", "V7", "i4,f8", "f4,(2,3)i2,S3", "g"])
 def test_numpy_types(dtype, protocols):
+    """DLPack cannot name them, and NumPy's exception ends the search where `__dlpack__` is asked first."""
     array = np.zeros(5, dtype)
     with take(array, host=True, protocols=protocols) as taken:
         assert np.dtype(taken.typestr).itemsize == array.dtype.itemsize
@@ -1505,7 +1510,7 @@ def test_contiguity(shape, strides, c_order, f_order):
         if fits:
             take(given, c_contiguous=c_wanted, f_contiguous=f_wanted).release()
         else:
-            refused(given, BufferError, CAI, "CONVERT_CONTIGUOUS", c_contiguous=c_wanted, f_contiguous=f_wanted)
+            refused(given, BufferError, "", "CONVERT_CONTIGUOUS", c_contiguous=c_wanted, f_contiguous=f_wanted)
 
 
 def test_demands_do_not_leak():
@@ -1531,16 +1536,26 @@ def test_options_of_another_size():
 def test_unknown_flags():
     options, array, error = P.import_options(quiet=True), T.new_array(), T.Error()
     options.flags |= 1 << 30
-    assert P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error)) == ERRORS["ARGUMENT"]
-    options = P.import_options(quiet=True)
+    with pytest.raises(ValueError):
+        P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+    assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
+    options = P.import_options()
     options.reserved[1] = 1
-    assert P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error)) == ERRORS["ARGUMENT"]
+    with pytest.raises(ValueError):
+        P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+    assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->reserved"
+    with pytest.raises(ValueError):
+        take(exporter(), strict=True, lenient=True)
 
 
 def test_null():
-    options, array, error = P.import_options(quiet=True), T.new_array(), T.Error()
-    assert P.held.cai_from_python(c.py_object(), c.byref(options), c.byref(array), c.byref(error)) == ERRORS["NULL_ARGUMENT"]
-    assert P.held.cai_from_python(exporter(), c.byref(options), None, c.byref(error)) == ERRORS["NULL_ARGUMENT"]
+    array, error = T.new_array(), T.Error()
+    with pytest.raises(ValueError):
+        P.held.cai_from_python(c.py_object(), None, c.byref(array), c.byref(error))
+    assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"object"
+    with pytest.raises(ValueError):
+        P.held.cai_from_python(exporter(), None, None, c.byref(error))
+    assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"out"
     with pytest.raises(TypeError):
         P.held.cai_from_python(None, None, c.byref(array), None)  # no words are wanted
 

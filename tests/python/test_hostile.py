@@ -42,7 +42,7 @@ def sanitized():
     )  # fmt: skip
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
     yield os.environ | {
-        "CAI_TEST_LIBRARY": str(library),
+        "CAI_LIBRARY": str(library),
         "LD_PRELOAD": runtime,
         "ASAN_OPTIONS": "detect_leaks=0:max_free_fill_size=4096:free_fill_byte=221:detect_stack_use_after_return=1",
         "PYTHONMALLOC": "malloc",

@@ -115,7 +115,7 @@ def test_readonly():
         assert seen(array)["data"][1] is False
 
 
-@pytest.mark.parametrize("address", [1, 2**31, 2**32 + 8, 2**63, 2**63 + 4096, 2**64 - 24])
+@pytest.mark.parametrize("address", [1, 2**31, 2**32 + 8, 2**63, 2**63 + 4096, 2**64 - 32])
 def test_addresses(address):
     with make((2, 3), data=address) as array:
         assert seen(array)["data"] == (address, False)
@@ -519,9 +519,6 @@ def test_dlpacks_table_refuses():
         with pytest.raises(BufferError):
             dlpack_table(obj).from_object(obj, c.byref(tensor))
         assert not tensor
-    table = dlpack_table(give(make()))
-    with pytest.raises(TypeError):
-        table.from_object(3, c.byref(c.POINTER(Versioned)()))
 
 
 class Table(c.Structure):
@@ -560,15 +557,6 @@ def test_our_table():
     assert again.__cuda_array_interface__["stream"] == STREAM
     del again
     assert array.counted.gone == 1
-
-
-def test_our_table_refuses():
-    table = our_table(give(make()))
-    out, error = T.new_array(), T.Error()
-    before = bytes(out)
-    with pytest.raises(TypeError):
-        table.from_object(3, c.byref(out), c.byref(error))
-    assert error.code != 0 and bytes(out) == before
 
 
 def test_the_way_through_the_table_gives_the_array_itself():

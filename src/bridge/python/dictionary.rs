@@ -223,7 +223,8 @@ fn usual(py: Py, values: &[*mut Object; KEYS], text: &[u8], to: &mut Description
         return None;
     }
     // Opaque types may have fields, and those without a byte order need thought.
-    if !matches!(text[0], b'<' | b'>' | b'|') || (!is_none(descr) && text[1] == b'V') {
+    let fields = !is_none(descr) && text[1] == b'V';
+    if !matches!(text[0], b'<' | b'>' | b'|') || fields || has_nul(text) {
         return None;
     }
     to.set_typestr(text);
@@ -260,6 +261,15 @@ fn usual(py: Py, values: &[*mut Object; KEYS], text: &[u8], to: &mut Description
         to.array.version = abi::CAI_PROTOCOL_VERSION;
     }
     Some(())
+}
+
+/// Nearly all typestrs have three characters, for which that needs no call.
+#[inline(always)]
+fn has_nul(text: &[u8]) -> bool {
+    match *text {
+        [order, kind, size] => order == 0 || kind == 0 || size == 0,
+        _ => text.contains(&0),
+    }
 }
 
 /// An exact integer that fits.
@@ -349,6 +359,8 @@ fn look_up(
             if mapping == capi.none { Text::new(format_args!("None")) } else { py.type_name(mapping) };
         return fail!(CAI_ERR_TYPE, "{}", protocol.name(); found "{found}"; expected "a dictionary");
     }
+    // A dictionary that makes up what it lacks would keep what it made up: it is asked what it has first.
+    let derived = py.is(mapping, capi.dict_type);
     let mut values: Values = Default::default();
     for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
@@ -366,6 +378,14 @@ fn look_up(
             }
             *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
             continue;
+        }
+        if derived {
+            // SAFETY: the lock is held; both are alive.
+            match unsafe { (capi.contains)(mapping, key) } {
+                0 => continue,
+                1.. => {}
+                _ => return super::interpreter::raised(),
+            }
         }
         // SAFETY: the lock is held; both are alive.
         let found = unsafe { (capi.get_item)(mapping, key) };
