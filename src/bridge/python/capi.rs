@@ -427,12 +427,20 @@ impl Capi {
         unsafe {
             match self.facts.type_offset {
                 offset @ 1.. => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
-                0 => {
-                    let r#type = (self.object_type)(object);
-                    (self.decref)(r#type);
-                    r#type
-                }
+                0 => self.ask_type_of(object),
             }
+        }
+    }
+
+    /// Where it was not found out.
+    #[cold]
+    #[inline(never)]
+    unsafe fn ask_type_of(&self, object: *mut Object) -> *mut Object {
+        // SAFETY: as for `type_of`.
+        unsafe {
+            let r#type = (self.object_type)(object);
+            (self.decref)(r#type);
+            r#type
         }
     }
 

@@ -83,32 +83,37 @@ impl Rest {
     pub const NONE: Rest = Rest { fields: None, mask: None, syclobj: None };
 }
 
-/// Reads a dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no elements. Answers what there is
-/// besides.
+/// Reads into `to` a dictionary of CUDA's protocol that is nothing but usual. `false`: [`read`] has to.
 #[inline]
+pub fn is_usual(py: Py, dictionary: &Owned, to: &mut Description) -> bool {
+    let mut values = [ptr::null_mut(); KEYS];
+    stays_as_it_is(py, dictionary)
+        && entries(py, dictionary.get(), &mut values)
+        && quick(py, &values, to).is_some()
+}
+
+/// May its entries be looked at in place?
+fn stays_as_it_is(py: Py, dictionary: &Owned) -> bool {
+    py.type_of(dictionary.get()) == py.capi().dict_type && !py.capi().facts.free_threaded
+}
+
+/// Reads any dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no elements. Answers what
+/// there is besides.
 pub fn read(
     py: Py,
     dictionary: &Owned,
     protocol: Protocol,
     wishes: &Wishes,
     to: &mut Description,
-) -> Result<Option<Rest>> {
-    let capi = py.capi();
-    let exact = py.type_of(dictionary.get()) == capi.dict_type;
-    if exact && !capi.facts.free_threaded {
-        let mut values = [ptr::null_mut(); KEYS];
-        if entries(py, dictionary.get(), &mut values) {
-            if protocol == Protocol::Cuda && quick(py, &values, to).is_some() {
-                return Ok(None);
-            }
-            return with_references(py, &values, protocol, wishes, to).map(Some);
-        }
+) -> Result<Rest> {
+    let mut values = [ptr::null_mut(); KEYS];
+    if stays_as_it_is(py, dictionary) && entries(py, dictionary.get(), &mut values) {
+        return with_references(py, &values, protocol, wishes, to);
     }
-    look_up(py, dictionary.get(), exact, protocol, wishes, to).map(Some)
+    let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
+    look_up(py, dictionary.get(), exact, protocol, wishes, to)
 }
 
-#[cold]
-#[inline(never)]
 fn with_references(
     py: Py,
     values: &[*mut Object; KEYS],
@@ -286,8 +291,6 @@ pub fn read_buffer(
 type Values = [Option<Owned>; KEYS];
 
 /// The values of a mapping that is no exact dictionary, or that other threads may change.
-#[cold]
-#[inline(never)]
 fn look_up(
     py: Py,
     mapping: *mut Object,

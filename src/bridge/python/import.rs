@@ -8,7 +8,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 
 use super::capi::Object;
-use super::dictionary::{self, Protocol, Rest, in_dictionary};
+use super::dictionary::{self, Protocol, in_dictionary};
 use super::interpreter::{Owned, Py, raised};
 use super::keeper::{Description, keep};
 use super::types::{DlpackExchange, Offer};
@@ -386,12 +386,10 @@ fn from_dlpack_table(
             *host_only = true;
             return Ok(false);
         }
-        let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+        let (stream, Description { array, strides, .. }) = (stream(device)?, to);
         // SAFETY: filled in just now; valid while the object is.
-        let mut array =
-            unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
-        keep(py, &mut array, Owned::share(py, object), None)?;
-        to.set(array);
+        unsafe { dlpack::describe(&tensor, Some(0), stream, strides, array) }.map_err(of(NAME))?;
+        keep(py, array, Owned::share(py, object), None)?;
         return Ok(true);
     }
     let Some(from_object) = table.from_object else { return Ok(false) };
@@ -440,9 +438,8 @@ fn from_dictionary(
     to: &mut Description,
 ) -> Result<bool> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(false) };
-    let rest = dictionary::read(py, &dictionary, protocol, wishes, to)?;
-    if let Some(rest) = rest {
-        return with_rest(py, object, protocol, wishes, depth, to, rest).map(|()| true);
+    if protocol != Protocol::Cuda || !dictionary::is_usual(py, &dictionary, to) {
+        return with_rest(py, object, &dictionary, protocol, wishes, depth, to).map(|()| true);
     }
     // SAFETY: described just now.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
@@ -451,18 +448,19 @@ fn from_dictionary(
     Ok(true)
 }
 
-/// Fields, masks and SYCL's objects.
+/// What is not usual: other types than the built-in ones, fields, masks, SYCL's objects, and all that is wrong.
 #[cold]
 #[inline(never)]
 fn with_rest(
     py: Py,
     object: NonNull<Object>,
+    dictionary: &Owned,
     protocol: Protocol,
     wishes: &Wishes,
     depth: i32,
     to: &mut Description,
-    rest: Rest,
 ) -> Result<()> {
+    let rest = dictionary::read(py, dictionary, protocol, wishes, to)?;
     let mut more = None;
     if let Some(syclobj) = &rest.syclobj {
         more = sycl::context(py, syclobj, &mut to.array)?;
@@ -612,22 +610,21 @@ fn from_dlpack(
     };
     let versioned = tensor(c"dltensor_versioned").cast::<DLManagedTensorVersioned>();
     let unversioned = tensor(c"dltensor").cast::<DLManagedTensor>();
-    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+    let Description { array, strides, .. } = to;
     // SAFETY: what DLPack says is in a capsule of that name; the capsule is alive.
-    let mut array = unsafe {
+    unsafe {
         if !versioned.is_null() {
             let (inside, flags) = dlpack::inside_versioned(versioned).map_err(of(NAME))?;
-            dlpack::describe(inside, Some(flags), stream, &mut steps)
+            dlpack::describe(inside, Some(flags), stream, strides, array)
         } else if !unversioned.is_null() {
-            dlpack::describe(dlpack::inside_unversioned(unversioned), None, stream, &mut steps)
+            dlpack::describe(dlpack::inside_unversioned(unversioned), None, stream, strides, array)
         } else {
             return fail!(CAI_ERR_TYPE, "{NAME}"; found "an object of type {}", py.type_name(capsule.get());
                 expected "a capsule named dltensor_versioned or dltensor");
         }
     }
     .map_err(of(NAME))?;
-    keep(py, &mut array, capsule, None)?;
-    to.set(array);
+    keep(py, array, capsule, None)?;
     Ok(true)
 }
 

@@ -7,9 +7,10 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
 use super::interpreter::{Interpreter, Owned, Py, Waiting, leave};
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device, cai_owner};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_owner};
 use crate::error::{Failure, Result};
 use crate::owner::{self, Header};
+use crate::raw::NOTHING;
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
@@ -97,27 +98,6 @@ impl Description {
         self.extents().contains(&0)
     }
 }
-
-const NOTHING: cai_array = cai_array {
-    struct_size: size_of::<cai_array>() as u32,
-    flags: 0,
-    owner: ptr::null_mut(),
-    data: ptr::null_mut(),
-    shape: ptr::null(),
-    strides: ptr::null(),
-    ndim: 0,
-    version: abi::CAI_PROTOCOL_VERSION,
-    dtype_code: 0,
-    typestr: [0; CAI_TYPESTR_SIZE],
-    descr: ptr::null(),
-    mask: ptr::null(),
-    stream: abi::CAI_STREAM_NONE,
-    stream_id: 0,
-    event: ptr::null_mut(),
-    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
-    context: ptr::null_mut(),
-    byte_offset: 0,
-};
 
 fn release(array: &cai_array) {
     if !array.owner.is_null() {
