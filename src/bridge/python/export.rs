@@ -98,6 +98,8 @@ unsafe fn wrap(py: Py, array: cai_array, flags: u32) -> Result<*mut Object> {
     match made {
         Ok(object) => {
             let object = object.into_raw();
+            // Whatever size it came with, all fields are there now.
+            let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
             // SAFETY: the type's objects have a body, which is all zeros still.
             unsafe { body(py.capi(), object).write(Body { array, flags, weak_references: ptr::null_mut() }) };
             Ok(object)
@@ -295,7 +297,8 @@ unsafe extern "C" fn dealloc(object: *mut Object) {
         unsafe {
             let r#type = py.type_of(object);
             let body = body(capi, object);
-            if !(*body).weak_references.is_null() {
+            // Without a lock, another thread may be making one, and CPython has to look.
+            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
                 (capi.clear_weakrefs)(object);
             }
             let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
@@ -809,8 +812,10 @@ impl Asked {
         } else {
             abi::CAI_ACCESS_READ
         };
+        // DLPack has no word for work on a stream that nobody knows: it has to be waited for.
+        let unknown = if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
         // SAFETY: validated when the object was made.
-        unsafe { consume::exchange(Half::Begin, array, stream, access) }
+        unsafe { consume::exchange(Half::Begin, array, stream, access | unknown) }
     }
 }
 
@@ -1059,12 +1064,14 @@ unsafe extern "C" fn dlpack_from_object(
 
 unsafe extern "C" fn dlpack_to_object(tensor: *mut DLManagedTensorVersioned, out: *mut *mut c_void) -> c_int {
     code(|py| {
-        // SAFETY: a tensor that the caller gives away, also where this fails... then it stays its own.
+        // SAFETY: a tensor that the caller gives away, whatever becomes of it.
         unsafe {
-            let (inside, _) = dlpack::inside_versioned(tensor)?;
-            let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
-            let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-            let array = dlpack::from_versioned(tensor, stream, size_of::<cai_array>())?;
+            let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
+                let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
+                let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
+                dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
+            });
+            let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
             out.write(wrap(py, array, 0)?.cast());
         }
         Ok(())
