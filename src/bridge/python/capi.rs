@@ -133,6 +133,7 @@ table! {
         clear_weakrefs = "PyObject_ClearWeakRefs" (*mut Object);
         mapping_check = "PyMapping_Check" (*mut Object) -> c_int;
         sequence_check = "PySequence_Check" (*mut Object) -> c_int;
+        contains = "PySequence_Contains" (*mut Object, *mut Object) -> c_int;
         sequence_size = "PySequence_Size" (*mut Object) -> isize;
         sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
         dict_new = "PyDict_New" () -> *mut Object;

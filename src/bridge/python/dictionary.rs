@@ -196,7 +196,8 @@ fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<(
     // SAFETY: CPython's own text of that length.
     let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
     // Opaque types may have fields, and those without a byte order need thought.
-    if !matches!(text[0], b'<' | b'>' | b'|') || (!is_none(descr) && text[1] == b'V') {
+    let fields = !is_none(descr) && text[1] == b'V';
+    if !matches!(text[0], b'<' | b'>' | b'|') || fields || has_nul(text) {
         return None;
     }
     to.set_typestr(text);
@@ -233,6 +234,15 @@ fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<(
         to.array.version = abi::CAI_PROTOCOL_VERSION;
     }
     Some(())
+}
+
+/// Nearly all typestrs have three characters, for which that needs no call.
+#[inline(always)]
+fn has_nul(text: &[u8]) -> bool {
+    match *text {
+        [order, kind, size] => order == 0 || kind == 0 || size == 0,
+        _ => text.contains(&0),
+    }
 }
 
 /// An exact integer that fits.
@@ -322,6 +332,8 @@ fn look_up(
             if mapping == capi.none { Text::new(format_args!("None")) } else { py.type_name(mapping) };
         return fail!(CAI_ERR_TYPE, "{}", protocol.name(); found "{found}"; expected "a dictionary");
     }
+    // A dictionary that makes up what it lacks would keep what it made up: it is asked what it has first.
+    let derived = py.is(mapping, capi.dict_type);
     let mut values: Values = Default::default();
     for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
@@ -339,6 +351,14 @@ fn look_up(
             }
             *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
             continue;
+        }
+        if derived {
+            // SAFETY: the lock is held; both are alive.
+            match unsafe { (capi.contains)(mapping, key) } {
+                0 => continue,
+                1.. => {}
+                _ => return super::interpreter::raised(),
+            }
         }
         // SAFETY: the lock is held; both are alive.
         let found = unsafe { (capi.get_item)(mapping, key) };

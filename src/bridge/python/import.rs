@@ -22,6 +22,7 @@ use crate::driver;
 use crate::dtype;
 use crate::error::{Failure, Result, Text, fail};
 use crate::owner::block;
+use crate::raw::Descr;
 use crate::validate;
 
 /// The default order. The last two are for host memory.
@@ -209,12 +210,39 @@ fn try_all(
     object: NonNull<Object>,
     wishes: &Wishes,
     depth: i32,
-    mut offer: Option<Offer>,
+    offer: Option<Offer>,
     to: &mut Description,
 ) -> Result<()> {
     // Where the type offers nothing, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
+    if try_ways(py, object, wishes, depth, offer, tried, &mut host_only, to)? {
+        return Ok(());
+    }
+    // What was remembered of the type may be of another one, that had its address before.
+    if wishes.ways().iter().any(|via| matches!(*via, abi::CAI_VIA_EXCHANGE | abi::CAI_VIA_DLPACK_EXCHANGE)) {
+        let anew = py.types.ask(py, py.type_of(object.as_ptr()))?;
+        if !anew.is_nothing()
+            && offer.is_none_or(|offer| offer.is_nothing())
+            && try_ways(py, object, wishes, depth, Some(anew), true, &mut host_only, to)?
+        {
+            return Ok(());
+        }
+    }
+    not_found(py, object, wishes, host_only)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn try_ways(
+    py: Py,
+    object: NonNull<Object>,
+    wishes: &Wishes,
+    depth: i32,
+    mut offer: Option<Offer>,
+    tried: bool,
+    host_only: &mut bool,
+    to: &mut Description,
+) -> Result<bool> {
     for &via in wishes.ways() {
         let mut offers = || -> Result<Offer> {
             match offer {
@@ -228,14 +256,14 @@ fn try_all(
                 None => false,
             },
             abi::CAI_VIA_DLPACK_EXCHANGE => match offers()?.dlpack {
-                Some(table) => from_dlpack_table(py, object, table, wishes, &mut host_only, to)?,
+                Some(table) => from_dlpack_table(py, object, table, wishes, host_only, to)?,
                 None => false,
             },
             abi::CAI_VIA_CUDA_ARRAY_INTERFACE if tried => false,
             abi::CAI_VIA_CUDA_ARRAY_INTERFACE => {
                 from_dictionary(py, object, Protocol::Cuda, py.names.cuda_array_interface, wishes, depth, to)?
             }
-            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, &mut host_only, to)?,
+            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, host_only, to)?,
             abi::CAI_VIA_SYCL_USM => from_dictionary(
                 py,
                 object,
@@ -251,14 +279,14 @@ fn try_all(
         };
         if found {
             if to.array.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
-                host_only = true;
+                *host_only = true;
                 to.reset();
                 continue;
             }
-            return Ok(());
+            return Ok(true);
         }
     }
-    not_found(py, object, wishes, host_only)
+    Ok(false)
 }
 
 #[cold]
@@ -756,7 +784,14 @@ fn satisfy(to: &mut Description, wishes: &Wishes, size: usize) -> Result<()> {
     }
     // SAFETY: imported, and so sound.
     let described = unsafe { validate::describe(array) }?;
-    if wishes.has(abi::CAI_IMPORT_NATIVE) && !dtype::is_native(&described.dtype) {
+    let native = || -> Result<bool> {
+        if array.descr.is_null() {
+            return Ok(dtype::is_native(&described.dtype));
+        }
+        // SAFETY: as above.
+        dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
+    };
+    if wishes.has(abi::CAI_IMPORT_NATIVE) && !native()? {
         return fail!(CAI_ERR_CONVERT_BYTE_ORDER, "typestr"; found "{}", text_of(array); expected "the byte order of this machine");
     }
     if options.typestr[0] != 0 {

@@ -3,7 +3,7 @@
 //! May use: `abi`, `error`, `bridge::dlpack`; of this folder `capi`, `interpreter`. `unsafe`: reads tables that types publish.
 //!
 //! Most types offer nothing, and that is remembered without keeping them alive: an address that another type got
-//! meanwhile costs a slower way in, and every thousandth time the type is asked again. A type that offers a table is kept
+//! meanwhile costs a slower way in, and now and then the type is asked again; so it is before an object is refused. A type that offers a table is kept
 //! alive, so that its address stays its own; there is room for some dozens.
 
 use std::ffi::{c_int, c_void};
@@ -59,7 +59,7 @@ struct Known {
 const NOTHINGS: usize = 256;
 const OFFERS: usize = 64;
 /// A type that offers nothing is asked again after so many objects.
-const ASK_AGAIN: u32 = 1024;
+const ASK_AGAIN: u32 = 64;
 
 struct Nothing {
     r#type: AtomicUsize,
@@ -104,12 +104,21 @@ impl Types {
                 return Ok(known.offer);
             }
         }
-        self.ask(py, r#type, hash)
+        self.ask(py, r#type)
     }
 
+    /// Forgets which types offer nothing.
+    pub fn forget_nothings(&self) {
+        for nothing in &self.nothing {
+            nothing.r#type.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The same, asked from the type itself where it is not known to offer something.
     #[cold]
     #[inline(never)]
-    fn ask(&self, py: Py, r#type: *mut Object, hash: usize) -> Result<Offer> {
+    pub fn ask(&self, py: Py, r#type: *mut Object) -> Result<Offer> {
+        let hash = hash(r#type);
         // A place that is taken by another type: look at the rest.
         for place in 0..OFFERS {
             // SAFETY: as above.
