@@ -58,6 +58,24 @@ def test_stream():
     stream.synchronize()
 
 
+@pytest.mark.parametrize("sync", [True, False])
+def test_numba_waits_for_our_stream(simulator, sync):
+    producer, consumer = cuda.stream(), cuda.stream()
+    host, array = cuda.pinned_array(1000, np.int32), cuda.device_array(1000, np.int32)
+    host[:] = 3
+    cuda.synchronize()
+    array.copy_to_device(host, stream=producer)
+    with make((1000,), "<i4", array.device_ctypes_pointer.value, stream=int(producer.handle)) as described:
+        theirs = cuda.as_cuda_array(give(described), sync=sync)
+        found = cuda.pinned_array(1000, np.int32)
+        theirs.copy_to_host(found, stream=consumer)
+        consumer.synchronize()
+    count, text = simulator.take_report()
+    assert count == (0 if sync else 1), text
+    assert not sync or (found == 3).all()
+    producer.synchronize()
+
+
 def test_there_and_back():
     for index in (np.s_[:], np.s_[:, ::2], np.s_[1], np.s_[1:, 1]):
         array = fresh()[index]

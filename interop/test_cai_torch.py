@@ -127,6 +127,40 @@ def test_dlpack_is_asked_to_order():
     taken.release()
 
 
+def consumed(out):
+    """A tensor that is filled on one stream and copied on another, handed over by an object of ours."""
+    producer, consumer = torch.cuda.Stream(), torch.cuda.Stream()
+    host = torch.arange(1000, dtype=torch.float32).pin_memory()
+    tensor = torch.zeros(1000, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(producer):
+        tensor.copy_(host, non_blocking=True)
+        taken = take(tensor)
+        assert taken.stream == producer.cuda_stream
+    with torch.cuda.stream(consumer):
+        view = torch.as_tensor(give(taken), device="cuda") if out == "as_tensor" else torch.from_dlpack(give(taken))
+        copied = view.clone()
+        consumer.synchronize()
+        found = copied.cpu()
+    torch.cuda.synchronize()
+    taken.release()
+    return found
+
+
+@cuda
+def test_from_dlpack_waits():
+    """PyTorch names its current stream, and our array's work is ordered before it."""
+    assert consumed("from_dlpack")[999] == 999
+
+
+@cuda
+def test_as_tensor_does_not_wait(simulator):
+    """PyTorch looks at no stream in a dictionary, whatever it says."""
+    consumed("as_tensor")
+    count, text = simulator.take_report()
+    assert count >= 1, text
+
+
 @cuda
 @pytest.mark.parametrize("out", ["as_tensor", "from_dlpack"])
 @pytest.mark.parametrize("way", WAYS)
