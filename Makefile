@@ -89,6 +89,7 @@ gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
 	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
+	@$(PYTHON) interop/gpu_python.py build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated

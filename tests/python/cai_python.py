@@ -10,6 +10,7 @@ Both are called through ctypes.PyDLL, which keeps the interpreter's lock and rai
 import contextlib
 import ctypes as c
 import gc
+import os
 import pathlib
 import sys
 import time
@@ -65,7 +66,8 @@ class ExportOptions(c.Structure):
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "target/release/libcai.so"
+# Another build of it, for machines where nothing is built.
+LIBRARY = pathlib.Path(os.environ.get("CAI_LIBRARY", ROOT / "target/release/libcai.so"))
 
 
 def declare(library):
