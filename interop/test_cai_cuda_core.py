@@ -82,24 +82,6 @@ def test_streams_are_ordered(device, memory, simulator, function):
     producer.sync()
 
 
-def test_the_stream_is_not_waited_for(device, memory, simulator):
-    """With -1 nobody waits: the copy is a race, which the checker finds."""
-    buffer, producer = memory
-    consumer = device.create_stream()
-    other = device.allocate(4096, stream=consumer)
-    consumer.sync()
-    with make((4096,), "|u1", address(memory), stream=int(producer.handle)) as array:
-        buffer.fill(9, stream=producer)
-        StridedMemoryView.from_cuda_array_interface(give(array), stream_ptr=-1)
-        buffer.copy_to(other, stream=consumer)
-        consumer.sync()
-    count, text = simulator.take_report()
-    assert count == 1, text
-    producer.sync()
-    other.close(consumer)
-    consumer.sync()
-
-
 def test_version_2_and_masks_are_refused(memory):
     with make((3, 4), "<i2", address(memory), stream=P.STREAM_UNKNOWN) as array, pytest.raises(BufferError):
         StridedMemoryView.from_cuda_array_interface(give(array), stream_ptr=int(memory[1].handle))

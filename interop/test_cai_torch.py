@@ -55,10 +55,30 @@ def test_types(dtype, typestr, code, way):
 
 
 def test_requires_grad():
-    """PyTorch's own exceptions, untouched; its table refuses as its methods do."""
+    """PyTorch's own exceptions, untouched. Its table does not ask: what it refuses elsewhere comes in there."""
     tensor = torch.zeros(3, requires_grad=True)
-    with pytest.raises((RuntimeError, BufferError), match="gradient|grad"):
+    with pytest.raises((RuntimeError, BufferError), match="gradient"):
         take(tensor, host=True, protocols=[P.DLPACK])
+    with take(tensor, host=True) as taken:
+        assert taken.data == tensor.data_ptr()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_that_are_computed_later(way):
+    """The memory of a conjugated or negated view has other values than the view."""
+    tensor = torch.zeros(3, dtype=torch.complex64)
+    for view in (tensor.conj(), tensor.conj().imag):
+        with pytest.raises(BufferError):
+            take(view, host=True, protocols=WAYS[way])
+        take(view.resolve_conj().resolve_neg(), host=True, protocols=WAYS[way]).release()
+    take(tensor.real, host=True, protocols=WAYS[way]).release()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_memory(way):
+    for tensor in (torch.zeros(3, device="meta"), torch.zeros(3, 3).to_sparse()):
+        with pytest.raises((RuntimeError, ValueError, BufferError)):
+            take(tensor, host=True, protocols=WAYS[way])
 
 
 # --- on the device --------------------------------------------------------------------------------------------------
