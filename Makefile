@@ -135,17 +135,18 @@ bench: $(VENV)/ready lib sim
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
 
-# Fuzzes each target for SECONDS. cargo-fuzz goes into build/cargo; it needs unstable compiler flags, which
-# RUSTC_BOOTSTRAP allows on a stable compiler.
+# Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
+# compiler flags, which RUSTC_BOOTSTRAP allows on a stable compiler.
 SECONDS ?= 60
 build/cargo/bin/cargo-fuzz:
 	$(CARGO) install -q --locked --root build/cargo cargo-fuzz@0.13.2
 
-fuzz: build/cargo/bin/cargo-fuzz
+fuzz: build/cargo/bin/cargo-fuzz $(VENV)/ready lib
 	for target in typestr descr_text array; do \
 	    RUSTC_BOOTSTRAP=1 PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) fuzz run $$target -- \
 	        -max_total_time=$(SECONDS) -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
 	done
+	CAI_FUZZ_SECONDS=$(SECONDS) CAI_FUZZ_SEEDS="$$(date +%s),$$(date +%N)" $(PY) -m pytest -q tests/python/test_hostile.py
 
 # Takes one thing at a time out of the code about streams and looks whether a test fails: minutes.
 mutants: $(VENV)/ready lib sim

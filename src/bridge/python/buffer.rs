@@ -42,7 +42,7 @@ fn handle(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<u64>>
 }
 
 fn is_of_pyopencl(py: Py, object: *mut Object) -> Result<bool> {
-    let Some(module) = py.attribute(py.type_of(object), py.names.module)? else { return Ok(false) };
+    let Some(module) = py.type_attribute(object, py.names.module)? else { return Ok(false) };
     let text = if py.is(module.get(), py.capi().str_type) { py.text(module.get()) } else { None };
     Ok(text.is_some_and(|text| text == b"pyopencl" || text.starts_with(b"pyopencl.")))
 }

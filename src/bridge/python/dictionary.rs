@@ -98,10 +98,12 @@ pub fn read(
     if exact && !capi.facts.free_threaded {
         let mut values = [ptr::null_mut(); KEYS];
         if entries(py, dictionary.get(), &mut values) {
-            if protocol == Protocol::Cuda && quick(py, &values, to).is_some() {
-                return Ok(None);
+            let taken = if protocol == Protocol::Cuda { quick(py, &values, to) } else { Quick::Refused };
+            match taken {
+                Quick::Taken => return Ok(None),
+                Quick::Refused => return with_references(py, &values, protocol, wishes, to).map(Some),
+                Quick::Lost => {}
             }
-            return with_references(py, &values, protocol, wishes, to).map(Some);
         }
     }
     look_up(py, dictionary.get(), exact, protocol, wishes, to).map(Some)
@@ -121,8 +123,24 @@ fn with_references(
     the_long_way(py, values, protocol, wishes, to)
 }
 
+/// What became of the quick way.
+enum Quick {
+    Taken,
+    /// The values need thought.
+    Refused,
+    /// They may be gone: Python code may have run.
+    Lost,
+}
+
+impl From<Option<()>> for Quick {
+    fn from(taken: Option<()>) -> Self {
+        if taken.is_some() { Quick::Taken } else { Quick::Refused }
+    }
+}
+
 /// The values of the keys that are known, borrowed from an exact dictionary; `values` comes with NULLs. `false`: a key is of
-/// a type that may compare as it likes.
+/// a type that may compare as it likes, or a text without UTF-8. To say the latter, CPython makes an exception, which may collect
+/// garbage and so run code: nothing that was borrowed counts any more.
 #[inline]
 fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) -> bool {
     let capi = py.capi();
@@ -149,7 +167,7 @@ fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) ->
         } else if py.type_of(key) != capi.str_type {
             return false;
         } else {
-            let text = py.text(key).unwrap_or_default();
+            let Some(text) = py.text(key) else { return false };
             match TEXTS.iter().position(|known| known.as_bytes() == text) {
                 Some(index) => index,
                 None => continue,
@@ -160,13 +178,33 @@ fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) ->
     true
 }
 
-/// The usual, or nothing. Runs no Python code.
+/// The usual, or nothing.
 #[inline]
-fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<()> {
+fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Quick {
+    let capi = py.capi();
+    let typestr = values[TYPESTR];
+    if typestr.is_null() || py.type_of(typestr) != capi.str_type {
+        return Quick::Refused;
+    }
+    let mut length = 0;
+    // SAFETY: a string.
+    let text = unsafe { (capi.str_utf8)(typestr, &raw mut length) };
+    if text.is_null() {
+        py.clear();
+        return Quick::Lost;
+    }
+    // SAFETY: CPython's own text of that length, which lives as long as the string.
+    let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
+    usual(py, values, text, to).into()
+}
+
+/// The same, with the text of the type. Runs no Python code.
+#[inline]
+fn usual(py: Py, values: &[*mut Object; KEYS], text: &[u8], to: &mut Description) -> Option<()> {
     let capi = py.capi();
     let is_none = |object: *mut Object| object.is_null() || object == capi.none;
-    let [shape, typestr, data, version, strides, descr, mask, stream, ..] = *values;
-    if shape.is_null() || typestr.is_null() || data.is_null() || version.is_null() || !is_none(mask) {
+    let [shape, _, data, version, strides, descr, mask, stream, ..] = *values;
+    if shape.is_null() || data.is_null() || version.is_null() || !is_none(mask) {
         return None;
     }
     let version = small(py, version).filter(|version| (0..=3).contains(version))?;
@@ -181,20 +219,9 @@ fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<(
         return None;
     }
     // Type.
-    if py.type_of(typestr) != capi.str_type {
+    if !(3..CAI_TYPESTR_SIZE).contains(&text.len()) {
         return None;
     }
-    let mut length = 0;
-    // SAFETY: a string.
-    let text = unsafe { (capi.str_utf8)(typestr, &raw mut length) };
-    if text.is_null() || !(3..CAI_TYPESTR_SIZE as isize).contains(&length) {
-        if text.is_null() {
-            py.clear();
-        }
-        return None;
-    }
-    // SAFETY: CPython's own text of that length.
-    let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
     // Opaque types may have fields, and those without a byte order need thought.
     let fields = !is_none(descr) && text[1] == b'V';
     if !matches!(text[0], b'<' | b'>' | b'|') || fields || has_nul(text) {

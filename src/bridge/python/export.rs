@@ -115,6 +115,23 @@ fn body(capi: &Capi, object: *mut Object) -> *mut Body {
     object.cast::<u8>().wrapping_add(capi.facts.head).cast()
 }
 
+/// Is it an object of the type that is made below, in whichever interpreter? Anybody can show the tables on another type.
+fn is_ours(capi: &Capi, object: *mut Object) -> bool {
+    // SAFETY: the lock is held; the object is alive. The type has no types derived from it.
+    unsafe {
+        let slot = (capi.type_slot)(capi.type_of(object), TP_DEALLOC);
+        // Before 3.10, types that were not made at run time have an exception for an answer.
+        if slot.is_null() {
+            (capi.error_clear)();
+        }
+        slot == dealloc as *mut c_void
+    }
+}
+
+fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
+    fail!(CAI_ERR_TYPE, "object"; found "an object of type {}", py.type_name(object); expected "a libcai.Array")
+}
+
 /// The array of an object, and its flags.
 fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)> {
     // SAFETY: called for objects of the type only, which are alive during the call.
@@ -734,7 +751,11 @@ impl Asked {
             if !keywords.is_null() {
                 let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
                 while (capi.dict_next)(keywords, &raw mut position, &raw mut key, &raw mut value) != 0 {
+                    // The truth of a value, and a name without a text, may run code; the dictionary may be somebody's.
+                    let kept = [key, value]
+                        .map(|object| ptr::NonNull::new(object).map(|object| Owned::share(py, object)));
                     take(py.text(key).unwrap_or_default(), value)?;
+                    drop(kept);
                 }
             }
         }
@@ -801,13 +822,24 @@ fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)>
             let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
             let number = Owned::new(py, (capi.index)(item.get()))?;
             let mut overflow = 0;
-            Ok((capi.long_as_signed)(number.get(), &raw mut overflow))
+            let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
+            Ok(match overflow {
+                0 => value,
+                1.. => i64::MAX,
+                _ => i64::MIN,
+            })
         }
     };
     // SAFETY: the lock is held; any object may be asked.
     unsafe {
-        if (capi.sequence_check)(tuple.get()) == 0 || (capi.sequence_size)(tuple.get()) != 2 {
-            py.clear();
+        let size = match (capi.sequence_check)(tuple.get()) {
+            0 => 0,
+            _ => (capi.sequence_size)(tuple.get()),
+        };
+        if size < 0 {
+            return raised();
+        }
+        if size != 2 {
             return fail!(CAI_ERR_TYPE, "{name}"; found "an object of type {}", py.type_name(tuple.get()); expected "a tuple of two integers");
         }
     }
@@ -903,7 +935,10 @@ unsafe extern "C" fn table_from_object(
     if object.is_null() || out.is_null() {
         return status(error, |_| fail!(CAI_ERR_NULL_ARGUMENT, "object"; found "NULL"; expected "a pointer"));
     }
-    // SAFETY: an object of our type, by contract of the table; `out` has the size that it says.
+    if !is_ours(capi, object.cast()) {
+        return status(error, |py| not_ours(py, object.cast()));
+    }
+    // SAFETY: an object of our type; `out` has the size that it says.
     unsafe {
         let array = &(*body(capi, object.cast())).array;
         let size = (&raw const (*out).struct_size).read() as usize;
@@ -1000,6 +1035,9 @@ unsafe extern "C" fn dlpack_from_object(
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
     code(|py| {
+        if !is_ours(py.capi(), object.cast()) {
+            return not_ours(py, object.cast());
+        }
         let (array, flags) = array_of(py, object.cast())?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {

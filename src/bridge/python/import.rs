@@ -60,20 +60,20 @@ impl Wishes {
         },
     };
 
-    /// A caller's options.
+    /// A caller's options. `raises` becomes false where they say so, also where something else in them is wrong.
     ///
     /// # Safety
     /// `options` is NULL or points to a structure of the size that it says.
     #[inline]
-    pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
+    pub unsafe fn new(options: *const cai_import_options, raises: &mut bool) -> Result<Self> {
         if options.is_null() {
             return Ok(Self::NONE);
         }
         // SAFETY: handed on.
-        unsafe { Self::of(options) }
+        unsafe { Self::of(options, raises) }
     }
 
-    unsafe fn of(options: *const cai_import_options) -> Result<Self> {
+    unsafe fn of(options: *const cai_import_options, raises: &mut bool) -> Result<Self> {
         const LEAST: usize = offset_of!(cai_import_options, stream);
         // SAFETY: the first field is there by contract; no reference to the whole is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
@@ -87,6 +87,7 @@ impl Wishes {
         unsafe {
             ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut wishes.options).cast::<u8>(), known);
         }
+        *raises = !wishes.quiet();
         let options = &wishes.options;
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_QUIET - 1;
         if options.flags & !FLAGS != 0 {
@@ -328,6 +329,12 @@ fn from_table(
     // As `CAI_ARRAY_INIT` leaves it: a table that forgets the stream is told so.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
+    // A table that fails without a word has said nothing.
+    // SAFETY: inside the structure.
+    unsafe {
+        (&raw mut (*error.as_mut_ptr()).field).cast::<c_char>().write(0);
+        (&raw mut (*error.as_mut_ptr()).message).cast::<c_char>().write(0);
+    }
     // SAFETY: published under the contract of `cai_exchange_api`; the object is alive and of a type with this table.
     let status = unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };
     if status != abi::CAI_OK {
@@ -356,6 +363,23 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
             Err(failure) => failure,
             Ok(()) => Failure::no_memory(0),
         };
+    }
+    if matches!(status, abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_OK) {
+        return Failure::new(
+            abi::CAI_ERR_EXCHANGE_TABLE,
+            format_args!("__cai_exchange_api__.from_object"),
+            format_args!("a failure that says that an exception is set, and none is"),
+            format_args!("one"),
+        );
+    }
+    // SAFETY: `from_table` terminated it before the function was called.
+    if unsafe { (&raw const (*error).message).cast::<c_char>().read() } == 0 {
+        return Failure::new(
+            status,
+            format_args!("__cai_exchange_api__.from_object"),
+            format_args!("a failure without a word"),
+            format_args!("an array"),
+        );
     }
     // SAFETY: by contract, with terminated texts.
     let (field, message) = unsafe {
@@ -600,7 +624,7 @@ fn as_bits(py: Py, object: NonNull<Object>, wishes: &Wishes, array: &Description
     // SAFETY: an array that was imported, with one dimension.
     let (bytes, stride) = unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
     let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);
-    let module = py.attribute(py.type_of(object.as_ptr()), py.names.module);
+    let module = py.type_attribute(object.as_ptr(), py.names.module);
     let of_cudf = match &module {
         Ok(Some(module)) if py.is(module.get(), py.capi().str_type) => {
             let text = py.text(module.get()).unwrap_or_default();

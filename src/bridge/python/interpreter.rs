@@ -489,11 +489,17 @@ impl Py {
         !unsafe { (self.capi().error_occurred)() }.is_null()
     }
 
+    /// An attribute of an object's type. What looks it up may give the object another type: this one is kept meanwhile.
+    pub fn type_attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+        let Some(r#type) = NonNull::new(self.type_of(object)) else { return Ok(None) };
+        let r#type = Owned::share(self, r#type);
+        self.attribute(r#type.get(), name)
+    }
+
     /// The name of an object's type, for messages.
     pub fn type_name(self, object: *mut Object) -> crate::error::Text<64> {
         use crate::error::Text;
-        let r#type = self.type_of(object);
-        match self.attribute(r#type, self.names.name) {
+        match self.type_attribute(object, self.names.name) {
             Ok(Some(name)) if self.is(name.get(), self.capi().str_type) => {
                 let text = self.text(name.get()).unwrap_or_default();
                 Text::new(format_args!("{}", text.escape_ascii()))

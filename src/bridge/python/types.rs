@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use super::capi::Object;
-use super::interpreter::Py;
+use super::interpreter::{Owned, Py};
 use crate::abi::{self, DLManagedTensorVersioned, cai_exchange_api};
 use crate::error::{Result, fail};
 
@@ -128,6 +128,8 @@ impl Types {
                 None => break,
             }
         }
+        // What looks attributes up may give the object another type: this one is kept meanwhile.
+        let kept = ptr::NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
         let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
         if offer.is_nothing() {
             let nothing = &self.nothing[hash % NOTHINGS];
@@ -138,8 +140,8 @@ impl Types {
         for place in 0..OFFERS {
             let slot = &self.offers[(hash + place) % OFFERS];
             if slot.compare_exchange(ptr::null_mut(), known, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                // SAFETY: the lock is held; the type is alive. The reference is never given up.
-                unsafe { (py.capi().incref)(r#type) };
+                // The reference is never given up.
+                std::mem::forget(kept);
                 return Ok(offer);
             }
         }
