@@ -1536,6 +1536,8 @@ def test_options_of_another_size():
 def test_unknown_flags():
     options, array, error = P.import_options(quiet=True), T.new_array(), T.Error()
     options.flags |= 1 << 30
+    assert P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error)) == ERRORS["ARGUMENT"]
+    options.flags = 1 << 30
     with pytest.raises(ValueError):
         P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
     assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
