@@ -65,11 +65,23 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
 	touch $@
 
-interop: $(INTEROP)/ready lib sim
+# Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
+# PoCL, MPI. NumPy's part of theirs is in both.
+INTEROP_HOST := build/interop-host
+$(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
+	rm -rf $(INTEROP_HOST)
+	$(PYTHON) -m venv $(INTEROP_HOST) || { rm -rf $(INTEROP_HOST); \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_HOST); }
+	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check -r interop/host/requirements.txt
+	touch $@
+
+interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
+	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 300 $(INTEROP_HOST)/bin/python -m pytest -q \
+	    -p no:cacheprovider --confcutdir=interop/host interop/host
 
 # The rules of the driver on the real one and on the simulated one, side by side. Where there is cargo, the
 # programs are built first; a machine with a GPU needs only build/gpu and Python. Without a GPU: only here.

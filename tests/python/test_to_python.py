@@ -580,10 +580,19 @@ def test_repr_and_type():
         kind = type(obj)
         assert kind.__name__ in repr(kind) and str(obj)
         assert type(give(array)) is kind
-        for make_one in (kind, lambda: object.__new__(kind), lambda: type("Sub", (kind,), {}), lambda: copy.copy(obj),
-                         lambda: pickle.dumps(obj)):  # fmt: skip
+        for make_one in (lambda: type("Sub", (kind,), {}), lambda: copy.copy(obj), lambda: pickle.dumps(obj)):
             with pytest.raises(TypeError):
                 make_one()
+        for make_one in (kind, lambda: object.__new__(kind)):
+            if sys.version_info >= (3, 10):
+                with pytest.raises(TypeError):
+                    make_one()
+                continue
+            # Python 3.9 cannot forbid it. Such an object has nothing and does nothing.
+            nothing = make_one()
+            assert repr(nothing) and not hasattr(nothing, CAI)
+            with pytest.raises((TypeError, ValueError, BufferError)):
+                take(nothing)
         with pytest.raises((AttributeError, TypeError)):
             obj.__cuda_array_interface__ = {}
         with pytest.raises(AttributeError):
