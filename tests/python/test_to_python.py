@@ -293,7 +293,7 @@ def test_sycl():
         assert not hasattr(obj, CAI) and not hasattr(obj, HOST)
         found = obj.__sycl_usm_array_interface__
         assert found["version"] == 1 and found["shape"] == (3, 4) and found["strides"] == (8, -1)
-        assert found["data"] == (ADDRESS + 64, False) and found.get("offset", 0) == 0
+        assert found["data"] == (ADDRESS + 64 - 12, False) and found["offset"] == 3
         assert "SyclContextRef" in repr(found["syclobj"])
         with take(obj, protocols=[P.SYCL_USM]) as again:
             assert again.strides == (32, -4) and again.context == 0x5151_0000

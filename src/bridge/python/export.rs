@@ -370,14 +370,21 @@ unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Objec
             return fail!(CAI_ERR_CONVERT_TYPE, "{NAME}['typestr']"; found "kind '{}'", described.dtype.kind as u8 as char;
                 expected "one of b i u f c");
         }
+        // `data` is where the memory begins, as far as the array reaches, and `offset` leads to the element with index zero.
+        let itemsize = described.dtype.itemsize.max(1);
+        let below = described.layout.span()?.lower;
+        if below % itemsize != 0 {
+            return fail!(CAI_ERR_CONVERT_STRIDES, "{NAME}['offset']"; found "{below} bytes"; expected "a multiple of {itemsize}");
+        }
+        let lowest = cai_array { data: array.data.wrapping_byte_offset(below as isize), ..*array };
         let dictionary = Dictionary::new(py)?;
         dictionary.set(py.names.shape, row(py, described.layout.shape)?)?;
         dictionary.set(py.names.typestr, typestr(py, array)?)?;
-        dictionary.set(py.names.data, data(py, array, flags)?)?;
+        dictionary.set(py.names.data, data(py, &lowest, flags)?)?;
         let c_order = described.layout.is_c_contiguous() && flags & abi::CAI_EXPORT_STRIDES == 0;
         let strides = if c_order { none(py) } else { element_steps(py, &described)? };
         dictionary.set(py.names.strides, strides)?;
-        dictionary.set(py.names.offset, integer(py, 0)?)?;
+        dictionary.set(py.names.offset, integer(py, below.unsigned_abs() as i64 / itemsize)?)?;
         dictionary.set(py.names.version, integer(py, 1)?)?;
         dictionary.set(py.names.syclobj, syclobj)?;
         Ok(dictionary.0.into_raw())
@@ -800,6 +807,9 @@ impl Asked {
                     0 if overflow == 0 => {
                         return fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0";
                             expected "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t");
+                    }
+                    _ if overflow != 0 => {
+                        return fail!(CAI_ERR_VALUE, "stream"; found "an integer beyond 63 bits"; expected "a cudaStream_t");
                     }
                     value => {
                         return fail!(CAI_ERR_VALUE, "stream"; found "{value}"; expected "-1, or at least 1");

@@ -217,20 +217,65 @@ fn try_all(
     // Where the type offers nothing, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
-    if try_ways(py, object, wishes, depth, offer, tried, &mut host_only, to)? {
+    let mut declined = None;
+    if try_ways(py, object, wishes, depth, offer, tried, &mut host_only, &mut declined, to)? {
         return Ok(());
+    }
+    if let Some(declined) = declined {
+        return declined.again();
     }
     // What was remembered of the type may be of another one, that had its address before.
     if wishes.ways().iter().any(|via| matches!(*via, abi::CAI_VIA_EXCHANGE | abi::CAI_VIA_DLPACK_EXCHANGE)) {
         let anew = py.types.ask(py, py.type_of(object.as_ptr()))?;
         if !anew.is_nothing()
             && offer.is_none_or(|offer| offer.is_nothing())
-            && try_ways(py, object, wishes, depth, Some(anew), true, &mut host_only, to)?
+            && try_ways(py, object, wishes, depth, Some(anew), true, &mut host_only, &mut None, to)?
         {
             return Ok(());
         }
     }
     not_found(py, object, wishes, host_only)
+}
+
+/// A BufferError that a producer raised instead of a tensor.
+struct Declined {
+    py: Py,
+    exception: [*mut Object; 3],
+}
+
+impl Declined {
+    /// What is set, if it is one. Everything else is passed on.
+    fn of(py: Py, failure: Failure) -> Result<Self> {
+        let capi = py.capi();
+        // SAFETY: the lock is held.
+        unsafe {
+            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+                && (capi.error_matches)(*capi.buffer_error) != 0;
+            if !says_so {
+                return Err(failure);
+            }
+            let mut exception = [ptr::null_mut(); 3];
+            let [kind, value, trace] = &mut exception;
+            (capi.error_fetch)(kind, value, trace);
+            Ok(Declined { py, exception })
+        }
+    }
+
+    /// Raises it again.
+    fn again(mut self) -> Result<()> {
+        let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
+        // SAFETY: the lock is held; the references were ours.
+        unsafe { (self.py.capi().error_restore)(kind, value, trace) };
+        raised()
+    }
+}
+
+impl Drop for Declined {
+    fn drop(&mut self) {
+        for object in self.exception {
+            self.py.let_go(object);
+        }
+    }
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -242,6 +287,7 @@ fn try_ways(
     mut offer: Option<Offer>,
     tried: bool,
     host_only: &mut bool,
+    declined: &mut Option<Declined>,
     to: &mut Description,
 ) -> Result<bool> {
     for &via in wishes.ways() {
@@ -264,7 +310,15 @@ fn try_ways(
             abi::CAI_VIA_CUDA_ARRAY_INTERFACE => {
                 from_dictionary(py, object, Protocol::Cuda, py.names.cuda_array_interface, wishes, depth, to)?
             }
-            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, host_only, to)?,
+            abi::CAI_VIA_DLPACK => match from_dlpack(py, object, wishes, host_only, to) {
+                Ok(found) => found,
+                // DLPack's Python side: what it cannot say. Another protocol may.
+                Err(failure) => {
+                    to.reset();
+                    *declined = Some(Declined::of(py, failure)?);
+                    false
+                }
+            },
             abi::CAI_VIA_SYCL_USM => from_dictionary(
                 py,
                 object,
@@ -693,6 +747,11 @@ fn from_dlpack(
         *host_only = true;
         return Ok(false);
     }
+    // oneAPI's dictionary says more: on which queue work may be pending.
+    let prefers_sycl = device_type == i64::from(abi::CAI_DEVICE_ONEAPI) && wishes.options.protocols[0] == 0;
+    if prefers_sycl && py.type_attribute(object.as_ptr(), py.names.sycl_usm_array_interface)?.is_some() {
+        return Ok(false);
+    }
     const ROCM: i64 = 10;
     let wished = wishes.options.stream;
     // What the producer shall order its work before, and where the work is then.
@@ -858,7 +917,10 @@ fn satisfy(to: &mut Description, wishes: &Wishes, size: usize) -> Result<()> {
     let (c, f) = (wishes.has(abi::CAI_IMPORT_C_CONTIGUOUS), wishes.has(abi::CAI_IMPORT_F_CONTIGUOUS));
     let layout = &described.layout;
     if (c || f) && !(c && layout.is_c_contiguous()) && !(f && layout.is_f_contiguous()) {
-        let strides: Text<80> = Text::new(format_args!("{:?}", layout.strides.unwrap_or_default()));
+        let strides: Text<80> = match layout.strides {
+            Some(strides) => Text::new(format_args!("{strides:?}")),
+            None => Text::new(format_args!("None, which is C order,")),
+        };
         let wanted = match (c, f) {
             (true, false) => "C-contiguous",
             (false, _) => "Fortran-contiguous",
