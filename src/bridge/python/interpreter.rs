@@ -348,8 +348,10 @@ unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
     // SAFETY: `leave` passed it; leaked.
     let interpreter: &'static Interpreter = unsafe { &*interpreter };
     interpreter.is_called.store(false, Ordering::Release);
-    let current = known(interpreter.id);
-    if current.is_some_and(|current| ptr::eq(current, interpreter)) {
+    // Up to 3.11, the main thread may be in a sub-interpreter; what waits then goes at the next call.
+    // SAFETY: attached.
+    let here = unsafe { current(interpreter.capi) };
+    if here.is_some_and(|here| ptr::eq(here, interpreter)) {
         let run = || Py { interpreter, thread: PhantomData }.let_waiting_go();
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     }
