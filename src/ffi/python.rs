@@ -55,7 +55,8 @@ pub unsafe extern "C" fn cai_from_python(
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: NULL, or a structure of the size it says, by contract.
-        let wishes = unsafe { Wishes::new(options, raises) }?;
+        let wishes = unsafe { Wishes::new(options) }?;
+        *raises = !wishes.quiet();
         let mut to = Description::new();
         // SAFETY: a live object by contract.
         unsafe { python::import(object, &wishes, size, &mut to) }?;

@@ -60,20 +60,20 @@ impl Wishes {
         },
     };
 
-    /// A caller's options. `raises` becomes false where they say so, also where something else in them is wrong.
+    /// A caller's options.
     ///
     /// # Safety
     /// `options` is NULL or points to a structure of the size that it says.
     #[inline]
-    pub unsafe fn new(options: *const cai_import_options, raises: &mut bool) -> Result<Self> {
+    pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
         if options.is_null() {
             return Ok(Self::NONE);
         }
         // SAFETY: handed on.
-        unsafe { Self::of(options, raises) }
+        unsafe { Self::of(options) }
     }
 
-    unsafe fn of(options: *const cai_import_options, raises: &mut bool) -> Result<Self> {
+    unsafe fn of(options: *const cai_import_options) -> Result<Self> {
         const LEAST: usize = offset_of!(cai_import_options, stream);
         // SAFETY: the first field is there by contract; no reference to the whole is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
@@ -87,7 +87,6 @@ impl Wishes {
         unsafe {
             ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut wishes.options).cast::<u8>(), known);
         }
-        *raises = !wishes.quiet();
         let options = &wishes.options;
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_QUIET - 1;
         if options.flags & !FLAGS != 0 {

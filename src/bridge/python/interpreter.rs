@@ -407,8 +407,10 @@ unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
     // SAFETY: `leave` passed it; leaked.
     let interpreter: &'static Interpreter = unsafe { &*interpreter };
     interpreter.is_called.store(false, Ordering::Release);
-    // SAFETY: CPython calls back with the lock held.
-    if unsafe { current(interpreter.capi) }.is_some_and(|here| ptr::eq(here, interpreter)) {
+    // Up to 3.11, the main thread may be in a sub-interpreter; what waits then goes at the next call.
+    // SAFETY: attached.
+    let here = unsafe { current(interpreter.capi) };
+    if here.is_some_and(|here| ptr::eq(here, interpreter)) {
         let run = || Py { interpreter, thread: PhantomData }.let_waiting_go();
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     }
