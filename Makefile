@@ -13,7 +13,9 @@ PY   := $(BIN)/python
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
-.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install install-sim lib sim fuzz mutants clean FORCE
+PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('include'))")
+
+.PHONY: all demo test interop gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
 
 all: lib
 
@@ -134,6 +136,31 @@ bench: $(VENV)/ready lib sim
 	    bench/simulator.c -o build/bench/simulator target/release/libcuda.so
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
+	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
+	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
+
+# Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
+# same Python. bench-docs needs them, and writes table and chart into the book.
+ifneq ($(wildcard $(INTEROP)/ready),)
+BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" target/release/cuda-sim run --races=off --schedule=eager \
+    --runtime=13 -- $(INTEROP)/bin/python
+else
+BENCH_PYTHON = $(PY)
+endif
+bench-python: build/bench/python_ways.so
+	$(BENCH_PYTHON) -B bench/python_bench.py build/bench $(BOOK)
+
+bench-docs: BOOK = docs/src
+bench-docs: bench-python
+
+build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai/cai.h $(VENV)/ready lib sim
+	mkdir -p build/bench
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
+	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
+	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
+	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.0 -ldl \
+	    -Wl,-rpath,'$$ORIGIN'
 
 # Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
 # compiler flags, which RUSTC_BOOTSTRAP allows on a stable compiler.

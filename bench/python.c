@@ -1,7 +1,7 @@
 /*
  * Exchange with Python objects: a module whose function runs one way of it many times over. python_bench.py
- * says which ways, with which objects, and prints what they cost. Peers that are Python functions are called from
- * here as well, so that no interpreter loop is counted on any side.
+ * says which ways, with which objects, and prints what they cost. Peers that are Python functions are called
+ * from here as well, so that no interpreter loop is counted on any side.
  */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
@@ -38,7 +38,8 @@ typedef struct way {
     const void *table;
 } way;
 
-/* --- a dictionary, read by hand ------------------------------------------------------------------------------- */
+/* --- a dictionary, read by hand
+ * ------------------------------------------------------------------------------- */
 
 typedef struct description {
     void *data;
@@ -56,14 +57,16 @@ static int by_hand(way *w) {
     if (d == NULL) return -1;
     value = PyDict_GetItem(d, n_shape);
     u.ndim = (int)PyTuple_GET_SIZE(value);
-    for (i = 0; i < u.ndim; i++) u.shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(value, i));
+    for (i = 0; i < u.ndim; i++)
+        u.shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(value, i));
     strncpy(u.typestr, PyUnicode_AsUTF8(PyDict_GetItem(d, n_typestr)), 7);
     value = PyDict_GetItem(d, n_data);
     u.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(value, 0));
     u.readonly = PyTuple_GET_ITEM(value, 1) == Py_True;
     value = PyDict_GetItem(d, n_strides);
     if (value != NULL && value != Py_None) {
-        for (i = 0; i < u.ndim; i++) u.strides[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(value, i));
+        for (i = 0; i < u.ndim; i++)
+            u.strides[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(value, i));
     }
     item = PyDict_GetItem(d, n_stream);
     u.stream = item != NULL && item != Py_None ? PyLong_AsUnsignedLongLong(item) : 0;
@@ -72,7 +75,8 @@ static int by_hand(way *w) {
     return 0;
 }
 
-/* --- libcai --------------------------------------------------------------------------------------------------- */
+/* --- libcai
+ * --------------------------------------------------------------------------------------------------- */
 
 static int with_library(way *w) {
     cai_array a = CAI_ARRAY_INIT;
@@ -107,7 +111,8 @@ static int attribute(way *w) {
     return 0;
 }
 
-/* --- a Python function ---------------------------------------------------------------------------------------- */
+/* --- a Python function
+ * ---------------------------------------------------------------------------------------- */
 
 /* `with`: positional arguments; keywords, or None; attributes of the answer that are read, or None. */
 static int prepare_call(way *w) {
@@ -122,7 +127,8 @@ static int prepare_call(way *w) {
         PyObject *names = PySequence_Tuple(keywords);
         size_t place = w->count;
         if (names == NULL) return -1;
-        while (PyDict_Next(keywords, &position, &key, &value)) w->arguments[++place] = value;
+        while (PyDict_Next(keywords, &position, &key, &value))
+            w->arguments[++place] = value;
         w->names = names;
     }
     return 0;
@@ -130,8 +136,8 @@ static int prepare_call(way *w) {
 
 static int call(way *w) {
     PyObject *attributes = PyTuple_GET_ITEM(w->with, 2);
-    PyObject *answer = PyObject_Vectorcall(w->object, w->arguments + 1,
-                                           w->count | PY_VECTORCALL_ARGUMENTS_OFFSET, w->names);
+    PyObject *answer =
+        PyObject_Vectorcall(w->object, w->arguments + 1, w->count | PY_VECTORCALL_ARGUMENTS_OFFSET, w->names);
     if (answer == NULL) return -1;
     if (attributes != Py_None) {
         Py_ssize_t i;
@@ -148,7 +154,8 @@ static int call(way *w) {
     return 0;
 }
 
-/* --- tables on types ------------------------------------------------------------------------------------------ */
+/* --- tables on types
+ * ------------------------------------------------------------------------------------------ */
 
 /* DLPack 1.3. */
 typedef struct dl_tensor {
@@ -239,14 +246,13 @@ static int dlpack_view_by_hand(way *w) {
 
 /* A type of a producer that offers DLPack's table, with a borrowed view and without. */
 typedef struct tensor_object {
-    PyObject_HEAD
-    int64_t shape[2], strides[2];
+    PyObject_HEAD int64_t shape[2], strides[2];
 } tensor_object;
 
 static int tensor_view(void *object, dl_tensor *out) {
     tensor_object *self = object;
-    const dl_tensor tensor = {(void *)0x7f0000000000, CAI_DEVICE_CUDA, 0, 2, 2, 32, 1, self->shape,
-                              self->strides, 0};
+    const dl_tensor tensor = {
+        (void *)0x7f0000000000, CAI_DEVICE_CUDA, 0, 2, 2, 32, 1, self->shape, self->strides, 0};
     *out = tensor;
     return 0;
 }
@@ -297,13 +303,14 @@ static int add_tensor_type(PyObject *module, const char *name, dl_exchange *tabl
     return PyModule_AddObject(module, name, type);
 }
 
-/* --- out ------------------------------------------------------------------------------------------------------ */
+/* --- out
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int prepare_array(way *w) {
     const cai_array init = CAI_ARRAY_INIT;
     w->array = init;
     return prepare_options(w) == 0 && cai_from_python(w->object, &w->options, &w->array, NULL) == CAI_OK ? 0
-                                                                                                        : -1;
+                                                                                                         : -1;
 }
 
 static int out(way *w) {
@@ -340,7 +347,8 @@ static int dictionary_by_hand(way *w) {
     PyObject *d = PyDict_New(), *shape = PyTuple_New(a->ndim), *data = PyTuple_New(2), *value;
     int i;
     if (d == NULL || shape == NULL || data == NULL) return -1;
-    for (i = 0; i < a->ndim; i++) PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(a->shape[i]));
+    for (i = 0; i < a->ndim; i++)
+        PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(a->shape[i]));
     PyDict_SetItem(d, n_shape, shape);
     Py_DECREF(shape);
     value = PyUnicode_FromString(a->typestr);
@@ -359,7 +367,8 @@ static int dictionary_by_hand(way *w) {
     return 0;
 }
 
-/* --- threads without the lock --------------------------------------------------------------------------------- */
+/* --- threads without the lock
+ * --------------------------------------------------------------------------------- */
 
 enum { BATCH = 256 };
 typedef struct batch {
@@ -371,7 +380,8 @@ static void *release_batch(void *context) {
     batch *b = context;
     double start = now();
     int i;
-    for (i = 0; i < BATCH; i++) cai_array_release(&b->arrays[i]);
+    for (i = 0; i < BATCH; i++)
+        cai_array_release(&b->arrays[i]);
     b->spent = now() - start;
     return NULL;
 }
@@ -389,10 +399,9 @@ static double release_elsewhere(way *w, long times, int afterwards) {
             b.arrays[i] = init;
             if (cai_from_python(w->object, NULL, &b.arrays[i], NULL) != CAI_OK) return -1;
         }
-        Py_BEGIN_ALLOW_THREADS
-        failed = pthread_create(&thread, NULL, release_batch, &b) != 0 || pthread_join(thread, NULL) != 0;
-        Py_END_ALLOW_THREADS
-        if (failed) return -1;
+        Py_BEGIN_ALLOW_THREADS failed =
+            pthread_create(&thread, NULL, release_batch, &b) != 0 || pthread_join(thread, NULL) != 0;
+        Py_END_ALLOW_THREADS if (failed) return -1;
         start = now();
         if (with_library(w) != 0) return -1;
         total += afterwards ? now() - start : b.spent;
@@ -400,7 +409,8 @@ static double release_elsewhere(way *w, long times, int afterwards) {
     return total / (double)done;
 }
 
-/* --- the driver ----------------------------------------------------------------------------------------------- */
+/* --- the driver
+ * ----------------------------------------------------------------------------------------------- */
 
 static int (*get_attributes)(unsigned count, int *attributes, void **data, uint64_t pointer);
 
@@ -422,7 +432,8 @@ static int ask_driver(way *w) {
     return get_attributes(3, which, data, PyLong_AsUnsignedLongLong(w->object)) == 0 ? 0 : -1;
 }
 
-/* --- the module ----------------------------------------------------------------------------------------------- */
+/* --- the module
+ * ----------------------------------------------------------------------------------------------- */
 
 static const struct kind {
     const char *name;
@@ -458,7 +469,8 @@ static PyObject *ns(PyObject *self, PyObject *arguments) {
     (void)self;
     w = nothing;
     if (!PyArg_ParseTuple(arguments, "slOO", &name, &times, &w.object, &w.with)) return NULL;
-    while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[k].name, name) != 0) k++;
+    while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[k].name, name) != 0)
+        k++;
     if (k == sizeof(kinds) / sizeof(kinds[0])) return PyErr_Format(PyExc_KeyError, "%s", name);
     if (kinds[k].prepare == NULL || kinds[k].prepare(&w) == 0) {
         if (kinds[k].once == NULL) {
@@ -467,7 +479,8 @@ static PyObject *ns(PyObject *self, PyObject *arguments) {
             int failed = 0;
             int (*once)(way *) = kinds[k].once;
             start = now();
-            for (i = 0; i < times && failed == 0; i++) failed = once(&w);
+            for (i = 0; i < times && failed == 0; i++)
+                failed = once(&w);
             if (failed == 0) spent = (now() - start) / (double)times;
         }
     }
@@ -504,8 +517,8 @@ static PyMethodDef functions[] = {
     {"one_core", one_core, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "python_ways", NULL, -1, functions,
-                                        NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "python_ways", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_python_ways(void) {
     static dl_exchange viewing = {1, 3, NULL, NULL, tensor_from_object, NULL, tensor_view, tensor_stream};

@@ -54,12 +54,18 @@ pub unsafe extern "C" fn cai_from_python(
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: NULL, or a structure of the size it says, by contract.
-        let wishes = unsafe { Wishes::new(options) }?;
+        let given;
+        let wishes = if options.is_null() {
+            &Wishes::NONE
+        } else {
+            // SAFETY: not NULL; a structure of the size it says, by contract.
+            given = unsafe { Wishes::new(options) }?;
+            &given
+        };
         *raises = !wishes.quiet();
         let mut to = Description::new();
         // SAFETY: a live object by contract.
-        unsafe { python::import(object, &wishes, size, &mut to) }?;
+        unsafe { python::import(object, wishes, size, &mut to) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &to.array) };
         to.taken();

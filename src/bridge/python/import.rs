@@ -63,17 +63,8 @@ impl Wishes {
     /// A caller's options.
     ///
     /// # Safety
-    /// `options` is NULL or points to a structure of the size that it says.
-    #[inline]
+    /// `options` points to a structure of the size that it says.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        if options.is_null() {
-            return Ok(Self::NONE);
-        }
-        // SAFETY: handed on.
-        unsafe { Self::of(options) }
-    }
-
-    unsafe fn of(options: *const cai_import_options) -> Result<Self> {
         const LEAST: usize = offset_of!(cai_import_options, stream);
         // SAFETY: the first field is there by contract; no reference to the whole is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
