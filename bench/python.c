@@ -86,11 +86,13 @@ static int with_library(way *w) {
     return 0;
 }
 
-/* `with`: CAI_IMPORT_ bits. */
+/* `with`: CAI_IMPORT_ bits, and a CAI_VIA_ number from bit 32 on. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
+    const uint64_t wishes = PyLong_AsUnsignedLongLong(w->with);
     w->options = init;
-    w->options.flags = (uint32_t)PyLong_AsUnsignedLong(w->with);
+    w->options.flags = (uint32_t)wishes;
+    w->options.protocols[0] = (uint8_t)(wishes >> 32);
     return PyErr_Occurred() ? -1 : 0;
 }
 

@@ -16,7 +16,7 @@ import textwrap
 from html import escape
 
 ROUNDS, ROUND_NS = 41, 2e6
-HOST, DEVICE = 256, 512  # CAI_IMPORT_HOST, CAI_IMPORT_DEVICE
+HOST, DEVICE, DLPACK = 256, 512, 4 << 32  # CAI_IMPORT_HOST, CAI_IMPORT_DEVICE, CAI_VIA_DLPACK
 
 
 class Object:
@@ -203,6 +203,7 @@ def groups(ways):
             ("libcai: import with CAI_IMPORT_DEVICE, release", "ours", ("libcai_options", stored, DEVICE)),
             ("libcai: __dlpack__, the capsule let go", "ours",
              call(theirs.__dlpack__, keywords={"stream": -1, "max_version": (1, 3)})),
+            ("libcai: __dlpack__ of its object, in and released", "ours", ("libcai_options", theirs, DLPACK)),
             ("  part: three attributes of an address", "other", ("ask_driver", driver, None)),
         ]  # fmt: skip
         if core:
