@@ -67,11 +67,23 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
 	touch $@
 
-interop: $(INTEROP)/ready lib sim
+# Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
+# PoCL, MPI. NumPy's part of theirs is in both.
+INTEROP_HOST := build/interop-host
+$(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
+	rm -rf $(INTEROP_HOST)
+	$(PYTHON) -m venv $(INTEROP_HOST) || { rm -rf $(INTEROP_HOST); \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_HOST); }
+	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check -r interop/host/requirements.txt
+	touch $@
+
+interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
+	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 300 $(INTEROP_HOST)/bin/python -m pytest -q \
+	    -p no:cacheprovider --confcutdir=interop/host interop/host
 
 # The rules of the driver on the real one and on the simulated one, side by side. Where there is cargo, the
 # programs are built first; a machine with a GPU needs only build/gpu and Python. Without a GPU: only here.
@@ -79,6 +91,7 @@ gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
 	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
+	@$(PYTHON) interop/gpu_python.py build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
@@ -149,17 +162,18 @@ build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai
 	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.0 -ldl \
 	    -Wl,-rpath,'$$ORIGIN'
 
-# Fuzzes each target for SECONDS. cargo-fuzz goes into build/cargo; it needs unstable compiler flags, which
-# RUSTC_BOOTSTRAP allows on a stable compiler.
+# Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
+# compiler flags, which RUSTC_BOOTSTRAP allows on a stable compiler.
 SECONDS ?= 60
 build/cargo/bin/cargo-fuzz:
 	$(CARGO) install -q --locked --root build/cargo cargo-fuzz@0.13.2
 
-fuzz: build/cargo/bin/cargo-fuzz
+fuzz: build/cargo/bin/cargo-fuzz $(VENV)/ready lib
 	for target in typestr descr_text array; do \
 	    RUSTC_BOOTSTRAP=1 PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) fuzz run $$target -- \
 	        -max_total_time=$(SECONDS) -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
 	done
+	CAI_FUZZ_SECONDS=$(SECONDS) CAI_FUZZ_SEEDS="$$(date +%s),$$(date +%N)" $(PY) -m pytest -q tests/python/test_hostile.py
 
 # Takes one thing at a time out of the code about streams and looks whether a test fails: minutes.
 mutants: $(VENV)/ready lib sim

@@ -61,6 +61,7 @@ class error : public std::exception {
     const char *name() const noexcept { return cai_status_name(error_.code); }
     const char *field() const noexcept { return error_.field; }
     std::int32_t driver_code() const noexcept { return error_.driver_code; }
+    const cai_error &get() const noexcept { return error_; }
 
   private:
     cai_error error_;

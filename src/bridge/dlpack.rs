@@ -193,21 +193,22 @@ fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
 
 /// A tensor's type as a typestr and a code, or `None`.
 fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
+    let DataType { code, bits, lanes } = dtype;
+    if lanes == 1 && bits % 8 == 0 {
+        let plain = PLAIN.iter().find(|(_, theirs, sizes)| *theirs == code && sizes.contains(&(bits / 8)));
+        if let Some((kind, ..)) = plain {
+            return Some((typestr(*kind, bits / 8), abi::CAI_DTYPE_NONE));
+        }
+    }
     if dtype == BIT && !padded {
         return Some((typestr(b't', 1), abi::CAI_DTYPE_NONE));
     }
     // Packed elements of less than a byte have no name on our side; padded lanes have none at all.
-    if (dtype.is_below_a_byte() && !padded) || (dtype.lanes > 1 && padded) {
+    if (dtype.is_below_a_byte() && !padded) || (lanes > 1 && padded) {
         return None;
     }
-    if let Some(coded) = CODED.iter().find(|coded| coded.theirs == dtype) {
-        let bytes = if dtype.bits > 8 { dtype.bits / 8 } else { 1 };
-        return Some((typestr(b'V', bytes), coded.ours));
-    }
-    let (kind, _, sizes) = PLAIN.iter().find(|(_, theirs, _)| *theirs == dtype.code)?;
-    let bytes = dtype.bits / 8;
-    let known = dtype.lanes == 1 && dtype.bits % 8 == 0 && sizes.contains(&bytes);
-    known.then(|| (typestr(*kind, bytes), abi::CAI_DTYPE_NONE))
+    let coded = CODED.iter().find(|coded| coded.theirs == dtype)?;
+    Some((typestr(b'V', if bits > 8 { bits / 8 } else { 1 }), coded.ours))
 }
 
 /// A typestr of at most 99 bytes or bits. Opaque bytes are written as their producers do, with a byte order.
@@ -251,18 +252,6 @@ pub fn has_streams(device_type: i32) -> bool {
 }
 
 impl Tensor {
-    /// For somebody to fill in.
-    pub const EMPTY: Tensor = Tensor {
-        data: ptr::null_mut(),
-        device_type: 0,
-        device_id: 0,
-        ndim: 0,
-        dtype: DataType { code: 0, bits: 0, lanes: 0 },
-        shape: ptr::null_mut(),
-        strides: ptr::null_mut(),
-        byte_offset: 0,
-    };
-
     /// Device type and id.
     pub fn device(&self) -> (i32, i32) {
         (self.device_type, self.device_id)
@@ -294,13 +283,31 @@ pub unsafe fn inside_unversioned(tensor: *const DLManagedTensor) -> *const Tenso
     unsafe { &raw const (*tensor.cast::<Unversioned>()).tensor }
 }
 
+/// The deleter of a tensor.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn deleter_versioned(tensor: *const DLManagedTensorVersioned) -> Deleter {
+    // SAFETY: every version has the deleter at this place.
+    unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() }
+}
+
+/// The same for a tensor without a version.
+///
+/// # Safety
+/// As for [`deleter_versioned`].
+pub unsafe fn deleter_unversioned(tensor: *const DLManagedTensor) -> Deleter {
+    // SAFETY: by contract.
+    unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() }
+}
+
 /// Calls the deleter of a tensor.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller owns; it is gone afterwards.
 pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: every version has the deleter at this place.
-    if let Some(deleter) = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() } {
+    // SAFETY: by contract.
+    if let Some(deleter) = unsafe { deleter_versioned(tensor) } {
         // SAFETY: by contract.
         unsafe { deleter(tensor.cast()) };
     }
@@ -312,7 +319,7 @@ pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
 /// As for [`delete_versioned`].
 pub unsafe fn delete_unversioned(tensor: *mut DLManagedTensor) {
     // SAFETY: by contract.
-    if let Some(deleter) = unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() } {
+    if let Some(deleter) = unsafe { deleter_unversioned(tensor) } {
         // SAFETY: by contract.
         unsafe { deleter(tensor.cast()) };
     }
@@ -360,7 +367,7 @@ unsafe fn draft(
     let shape = unsafe { raw::shape(tensor.ndim, tensor.shape) }?;
     layout::check_shape(shape)?;
     let is_empty = layout::count(shape)? == 0;
-    let strides = if tensor.strides.is_null() || shape.is_empty() {
+    let strides = if tensor.strides.is_null() {
         None
     } else {
         // SAFETY: not NULL; `ndim` steps by contract.

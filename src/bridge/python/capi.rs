@@ -5,7 +5,7 @@
 //! Nothing is linked. All that is needed is in the stable interface, or has been exported by every version from 3.9
 //! on; what came later is optional. Functions are called with the interpreter's lock held, unless they say otherwise.
 
-use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulonglong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -133,6 +133,7 @@ table! {
         clear_weakrefs = "PyObject_ClearWeakRefs" (*mut Object);
         mapping_check = "PyMapping_Check" (*mut Object) -> c_int;
         sequence_check = "PySequence_Check" (*mut Object) -> c_int;
+        contains = "PySequence_Contains" (*mut Object, *mut Object) -> c_int;
         sequence_size = "PySequence_Size" (*mut Object) -> isize;
         sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
         dict_new = "PyDict_New" () -> *mut Object;
@@ -153,10 +154,13 @@ table! {
         error_occurred = "PyErr_Occurred" () -> *mut Object;
         error_clear = "PyErr_Clear" ();
         error_matches = "PyErr_ExceptionMatches" (*mut Object) -> c_int;
+        error_fetch = "PyErr_Fetch" (*mut *mut Object, *mut *mut Object, *mut *mut Object);
+        error_restore = "PyErr_Restore" (*mut Object, *mut Object, *mut Object);
         error_set = "PyErr_SetObject" (*mut Object, *mut Object);
         capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
         capsule_is = "PyCapsule_IsValid" (*mut Object, *const c_char) -> c_int;
         capsule_pointer = "PyCapsule_GetPointer" (*mut Object, *const c_char) -> *mut c_void;
+        capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
@@ -166,6 +170,9 @@ table! {
         // whichever thread holds the lock. Need no lock.
         thread_state = "PyThreadState_GetUnchecked" () -> *mut c_void;
         thread_state_before = "_PyThreadState_UncheckedGet" () -> *mut c_void;
+        // Says yes to everybody from 3.9 to 3.11, once there was a sub-interpreter.
+        gil_check = "PyGILState_Check" () -> c_int;
+        thread_ident = "PyThread_get_thread_ident" () -> c_ulong;
         is_finalizing = "Py_IsFinalizing" () -> c_int;
         is_finalizing_before = "_Py_IsFinalizing" () -> c_int;
         // An attribute that is not there costs an exception without these: 3.13, and before that.
@@ -211,6 +218,8 @@ unsafe impl Sync for Capi {}
 pub struct Facts {
     /// Bytes from the start of an object to the pointer to its type; 0: only CPython can say.
     pub type_offset: usize,
+    /// Bytes from the start of a thread's state to the number of the thread; 0: not known. Up to 3.11.
+    pub thread_offset: usize,
     /// Bytes of the head that every object begins with.
     pub head: usize,
     /// Several threads run Python at once.
@@ -279,11 +288,18 @@ fn find() -> Result<&'static Capi> {
     if capi.facts.version < 0x0309 {
         return fail!(CAI_ERR_PYTHON_VERSION, "python"; found "{text}"; expected "3.9 or later");
     }
+    capi.look_at_threads();
     if !capi.is_attached() {
         return not_attached();
     }
-    // SAFETY: the interpreter's lock is held.
-    unsafe { capi.look_at_objects() };
+    let mut pending = [ptr::null_mut(); 3];
+    let [kind, value, trace] = &mut pending;
+    // SAFETY: the interpreter's lock is held. An exception that is set already is the caller's.
+    unsafe {
+        (capi.error_fetch)(kind, value, trace);
+        capi.look_at_objects();
+        (capi.error_restore)(*kind, *value, *trace);
+    }
     // The functions are used for the rest of the process.
     std::mem::forget(library);
     let capi = Box::into_raw(Box::new(capi));
@@ -362,7 +378,45 @@ impl Capi {
             let Some(current) = self.thread_state.or(self.thread_state_before) else { return false };
             let state = current();
             // Before 3.12 that is the state of whichever thread holds the lock.
-            !state.is_null() && (self.facts.version >= 0x030c || state == (self.this_thread_state)())
+            !state.is_null()
+                && (self.facts.version >= 0x030c
+                    || state == (self.this_thread_state)()
+                    || self.is_in_another_interpreter(state))
+        }
+    }
+
+    /// Up to 3.11, a thread keeps the state that it had first, also while it is in a sub-interpreter with another one.
+    ///
+    /// # Safety
+    /// `state` is that of the thread that held the lock a moment ago.
+    #[cold]
+    #[inline(never)]
+    unsafe fn is_in_another_interpreter(&self, state: *mut c_void) -> bool {
+        let (Some(gil_check), Some(thread_ident)) = (self.gil_check, self.thread_ident) else { return false };
+        // SAFETY: these may be called from any thread at any time. Where there are no sub-interpreters, the check says no, and a
+        // thread without a state of its own is in none: nothing is read. Else, `state` is this thread's, or another's that
+        // may end meanwhile: a word of memory that was freed just now, which is compared and not used.
+        unsafe {
+            !(self.this_thread_state)().is_null()
+                && gil_check() != 0
+                && self.facts.thread_offset != 0
+                && state.byte_add(self.facts.thread_offset).cast::<c_ulong>().read_volatile()
+                    == thread_ident()
+        }
+    }
+
+    /// Finds out where a thread's state keeps the number of the thread. Any thread may ask.
+    fn look_at_threads(&mut self) {
+        const WORDS: std::ops::Range<usize> = 3..28;
+        let Some(thread_ident) = self.thread_ident.filter(|_| self.facts.version < 0x030c) else { return };
+        // SAFETY: may be called from any thread at any time. The state that this thread had first ends no earlier than the thread;
+        // the structures of 3.9 to 3.11 are longer than what is looked at (the shortest has 33 words).
+        unsafe {
+            let (state, ident) = ((self.this_thread_state)().cast::<c_ulong>(), thread_ident());
+            if !state.is_null() {
+                let word = WORDS.into_iter().find(|&word| state.add(word).read() == ident);
+                self.facts.thread_offset = word.unwrap_or(0) * size_of::<c_ulong>();
+            }
         }
     }
 

@@ -83,7 +83,7 @@ impl Rest {
     pub const NONE: Rest = Rest { fields: None, mask: None, syclobj: None };
 }
 
-/// Reads into `to` a dictionary of CUDA's protocol that is nothing but usual. `false`: [`read`] has to.
+/// Reads into `to` a dictionary of CUDA's protocol that is nothing but usual. `false`: [`read`] has to, which looks anew.
 #[inline]
 pub fn is_usual(py: Py, dictionary: &Owned, to: &mut Description) -> bool {
     let mut values = [ptr::null_mut(); KEYS];
@@ -127,7 +127,8 @@ fn with_references(
 }
 
 /// The values of the keys that are known, borrowed from an exact dictionary; `values` comes with NULLs. `false`: a key is of
-/// a type that may compare as it likes.
+/// a type that may compare as it likes, or a text without UTF-8. To say the latter, CPython makes an exception, which may collect
+/// garbage and so run code: nothing that was borrowed counts any more.
 #[inline]
 fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) -> bool {
     let capi = py.capi();
@@ -154,7 +155,7 @@ fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) ->
         } else if py.type_of(key) != capi.str_type {
             return false;
         } else {
-            let text = py.text(key).unwrap_or_default();
+            let Some(text) = py.text(key) else { return false };
             match TEXTS.iter().position(|known| known.as_bytes() == text) {
                 Some(index) => index,
                 None => continue,
@@ -165,13 +166,34 @@ fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) ->
     true
 }
 
-/// The usual, or nothing. Runs no Python code.
+/// The usual, or nothing.
 #[inline]
 fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<()> {
     let capi = py.capi();
+    let typestr = values[TYPESTR];
+    if typestr.is_null() || py.type_of(typestr) != capi.str_type {
+        return None;
+    }
+    let mut length = 0;
+    // SAFETY: a string.
+    let text = unsafe { (capi.str_utf8)(typestr, &raw mut length) };
+    if text.is_null() {
+        // As in `entries`: the values may be gone.
+        py.clear();
+        return None;
+    }
+    // SAFETY: CPython's own text of that length, which lives as long as the string.
+    let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
+    usual(py, values, text, to)
+}
+
+/// The same, with the text of the type. Runs no Python code.
+#[inline]
+fn usual(py: Py, values: &[*mut Object; KEYS], text: &[u8], to: &mut Description) -> Option<()> {
+    let capi = py.capi();
     let is_none = |object: *mut Object| object.is_null() || object == capi.none;
-    let [shape, typestr, data, version, strides, descr, mask, stream, ..] = *values;
-    if shape.is_null() || typestr.is_null() || data.is_null() || version.is_null() || !is_none(mask) {
+    let [shape, _, data, version, strides, descr, mask, stream, ..] = *values;
+    if shape.is_null() || data.is_null() || version.is_null() || !is_none(mask) {
         return None;
     }
     let version = small(py, version).filter(|version| (0..=3).contains(version))?;
@@ -186,22 +208,12 @@ fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<(
         return None;
     }
     // Type.
-    if py.type_of(typestr) != capi.str_type {
+    if !(3..CAI_TYPESTR_SIZE).contains(&text.len()) {
         return None;
     }
-    let mut length = 0;
-    // SAFETY: a string.
-    let text = unsafe { (capi.str_utf8)(typestr, &raw mut length) };
-    if text.is_null() || !(3..CAI_TYPESTR_SIZE as isize).contains(&length) {
-        if text.is_null() {
-            py.clear();
-        }
-        return None;
-    }
-    // SAFETY: CPython's own text of that length.
-    let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
     // Opaque types may have fields, and those without a byte order need thought.
-    if !matches!(text[0], b'<' | b'>' | b'|') || (!is_none(descr) && text[1] == b'V') {
+    let fields = !is_none(descr) && text[1] == b'V';
+    if !matches!(text[0], b'<' | b'>' | b'|') || fields || has_nul(text) {
         return None;
     }
     to.set_typestr(text);
@@ -238,6 +250,15 @@ fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<(
         to.array.version = abi::CAI_PROTOCOL_VERSION;
     }
     Some(())
+}
+
+/// Nearly all typestrs have three characters, for which that needs no call.
+#[inline(always)]
+fn has_nul(text: &[u8]) -> bool {
+    match *text {
+        [order, kind, size] => order == 0 || kind == 0 || size == 0,
+        _ => text.contains(&0),
+    }
 }
 
 /// An exact integer that fits.
@@ -325,6 +346,8 @@ fn look_up(
             if mapping == capi.none { Text::new(format_args!("None")) } else { py.type_name(mapping) };
         return fail!(CAI_ERR_TYPE, "{}", protocol.name(); found "{found}"; expected "a dictionary");
     }
+    // A dictionary that makes up what it lacks would keep what it made up: it is asked what it has first.
+    let derived = py.is(mapping, capi.dict_type);
     let mut values: Values = Default::default();
     for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
@@ -342,6 +365,14 @@ fn look_up(
             }
             *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
             continue;
+        }
+        if derived {
+            // SAFETY: the lock is held; both are alive.
+            match unsafe { (capi.contains)(mapping, key) } {
+                0 => continue,
+                1.. => {}
+                _ => return super::interpreter::raised(),
+            }
         }
         // SAFETY: the lock is held; both are alive.
         let found = unsafe { (capi.get_item)(mapping, key) };

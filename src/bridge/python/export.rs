@@ -98,6 +98,8 @@ unsafe fn wrap(py: Py, array: cai_array, flags: u32) -> Result<*mut Object> {
     match made {
         Ok(object) => {
             let object = object.into_raw();
+            // Whatever size it came with, all fields are there now.
+            let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
             // SAFETY: the type's objects have a body, which is all zeros still.
             unsafe { body(py.capi(), object).write(Body { array, flags, weak_references: ptr::null_mut() }) };
             Ok(object)
@@ -113,6 +115,23 @@ unsafe fn wrap(py: Py, array: cai_array, flags: u32) -> Result<*mut Object> {
 /// Where an object keeps its array.
 fn body(capi: &Capi, object: *mut Object) -> *mut Body {
     object.cast::<u8>().wrapping_add(capi.facts.head).cast()
+}
+
+/// Is it an object of the type that is made below, in whichever interpreter? Anybody can show the tables on another type.
+fn is_ours(capi: &Capi, object: *mut Object) -> bool {
+    // SAFETY: the lock is held; the object is alive. The type has no types derived from it.
+    unsafe {
+        let slot = (capi.type_slot)(capi.type_of(object), TP_DEALLOC);
+        // Before 3.10, types that were not made at run time have an exception for an answer.
+        if slot.is_null() {
+            (capi.error_clear)();
+        }
+        slot == dealloc as *mut c_void
+    }
+}
+
+fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
+    fail!(CAI_ERR_TYPE, "object"; found "an object of type {}", py.type_name(object); expected "a libcai.Array")
 }
 
 /// The array of an object, and its flags.
@@ -278,7 +297,8 @@ unsafe extern "C" fn dealloc(object: *mut Object) {
         unsafe {
             let r#type = py.type_of(object);
             let body = body(capi, object);
-            if !(*body).weak_references.is_null() {
+            // Without a lock, another thread may be making one, and CPython has to look.
+            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
                 (capi.clear_weakrefs)(object);
             }
             let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
@@ -350,14 +370,21 @@ unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Objec
             return fail!(CAI_ERR_CONVERT_TYPE, "{NAME}['typestr']"; found "kind '{}'", described.dtype.kind as u8 as char;
                 expected "one of b i u f c");
         }
+        // `data` is where the memory begins, as far as the array reaches, and `offset` leads to the element with index zero.
+        let itemsize = described.dtype.itemsize.max(1);
+        let below = described.layout.span()?.lower;
+        if below % itemsize != 0 {
+            return fail!(CAI_ERR_CONVERT_STRIDES, "{NAME}['offset']"; found "{below} bytes"; expected "a multiple of {itemsize}");
+        }
+        let lowest = cai_array { data: array.data.wrapping_byte_offset(below as isize), ..*array };
         let dictionary = Dictionary::new(py)?;
         dictionary.set(py.names.shape, row(py, described.layout.shape)?)?;
         dictionary.set(py.names.typestr, typestr(py, array)?)?;
-        dictionary.set(py.names.data, data(py, array, flags)?)?;
+        dictionary.set(py.names.data, data(py, &lowest, flags)?)?;
         let c_order = described.layout.is_c_contiguous() && flags & abi::CAI_EXPORT_STRIDES == 0;
         let strides = if c_order { none(py) } else { element_steps(py, &described)? };
         dictionary.set(py.names.strides, strides)?;
-        dictionary.set(py.names.offset, integer(py, 0)?)?;
+        dictionary.set(py.names.offset, integer(py, below.unsigned_abs() as i64 / itemsize)?)?;
         dictionary.set(py.names.version, integer(py, 1)?)?;
         dictionary.set(py.names.syclobj, syclobj)?;
         Ok(dictionary.0.into_raw())
@@ -734,7 +761,11 @@ impl Asked {
             if !keywords.is_null() {
                 let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
                 while (capi.dict_next)(keywords, &raw mut position, &raw mut key, &raw mut value) != 0 {
+                    // The truth of a value, and a name without a text, may run code; the dictionary may be somebody's.
+                    let kept = [key, value]
+                        .map(|object| ptr::NonNull::new(object).map(|object| Owned::share(py, object)));
                     take(py.text(key).unwrap_or_default(), value)?;
+                    drop(kept);
                 }
             }
         }
@@ -777,6 +808,9 @@ impl Asked {
                         return fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0";
                             expected "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t");
                     }
+                    _ if overflow != 0 => {
+                        return fail!(CAI_ERR_VALUE, "stream"; found "an integer beyond 63 bits"; expected "a cudaStream_t");
+                    }
                     value => {
                         return fail!(CAI_ERR_VALUE, "stream"; found "{value}"; expected "-1, or at least 1");
                     }
@@ -788,8 +822,10 @@ impl Asked {
         } else {
             abi::CAI_ACCESS_READ
         };
+        // DLPack has no word for work on a stream that nobody knows: it has to be waited for.
+        let unknown = if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
         // SAFETY: validated when the object was made.
-        unsafe { consume::exchange(Half::Begin, array, stream, access) }
+        unsafe { consume::exchange(Half::Begin, array, stream, access | unknown) }
     }
 }
 
@@ -801,13 +837,24 @@ fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)>
             let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
             let number = Owned::new(py, (capi.index)(item.get()))?;
             let mut overflow = 0;
-            Ok((capi.long_as_signed)(number.get(), &raw mut overflow))
+            let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
+            Ok(match overflow {
+                0 => value,
+                1.. => i64::MAX,
+                _ => i64::MIN,
+            })
         }
     };
     // SAFETY: the lock is held; any object may be asked.
     unsafe {
-        if (capi.sequence_check)(tuple.get()) == 0 || (capi.sequence_size)(tuple.get()) != 2 {
-            py.clear();
+        let size = match (capi.sequence_check)(tuple.get()) {
+            0 => 0,
+            _ => (capi.sequence_size)(tuple.get()),
+        };
+        if size < 0 {
+            return raised();
+        }
+        if size != 2 {
             return fail!(CAI_ERR_TYPE, "{name}"; found "an object of type {}", py.type_name(tuple.get()); expected "a tuple of two integers");
         }
     }
@@ -903,7 +950,10 @@ unsafe extern "C" fn table_from_object(
     if object.is_null() || out.is_null() {
         return status(error, |_| fail!(CAI_ERR_NULL_ARGUMENT, "object"; found "NULL"; expected "a pointer"));
     }
-    // SAFETY: an object of our type, by contract of the table; `out` has the size that it says.
+    if !is_ours(capi, object.cast()) {
+        return status(error, |py| not_ours(py, object.cast()));
+    }
+    // SAFETY: an object of our type; `out` has the size that it says.
     unsafe {
         let array = &(*body(capi, object.cast())).array;
         let size = (&raw const (*out).struct_size).read() as usize;
@@ -1000,6 +1050,9 @@ unsafe extern "C" fn dlpack_from_object(
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
     code(|py| {
+        if !is_ours(py.capi(), object.cast()) {
+            return not_ours(py, object.cast());
+        }
         let (array, flags) = array_of(py, object.cast())?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
@@ -1021,12 +1074,14 @@ unsafe extern "C" fn dlpack_from_object(
 
 unsafe extern "C" fn dlpack_to_object(tensor: *mut DLManagedTensorVersioned, out: *mut *mut c_void) -> c_int {
     code(|py| {
-        // SAFETY: a tensor that the caller gives away, also where this fails... then it stays its own.
+        // SAFETY: a tensor that the caller gives away, whatever becomes of it.
         unsafe {
-            let (inside, _) = dlpack::inside_versioned(tensor)?;
-            let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
-            let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-            let array = dlpack::from_versioned(tensor, stream, size_of::<cai_array>())?;
+            let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
+                let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
+                let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
+                dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
+            });
+            let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
             out.write(wrap(py, array, 0)?.cast());
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! May use: `abi`, `error`, `bridge::dlpack`; of this folder `capi`, `interpreter`. `unsafe`: reads tables that types publish.
 //!
 //! Most types offer nothing, and that is remembered without keeping them alive: an address that another type got
-//! meanwhile costs a slower way in, and every thousandth time the type is asked again. A type that offers a table is kept
+//! meanwhile costs a slower way in, and now and then the type is asked again; so it is before an object is refused. A type that offers a table is kept
 //! alive, so that its address stays its own; there is room for some dozens.
 
 use std::ffi::{c_int, c_void};
@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use super::capi::Object;
-use super::interpreter::Py;
+use super::interpreter::{Owned, Py};
 use crate::abi::{self, DLManagedTensorVersioned, cai_exchange_api};
 use crate::error::{Result, fail};
 
@@ -25,8 +25,7 @@ pub struct DlpackExchange {
     /// A tensor of its own for a Python object.
     pub from_object: Option<unsafe extern "C" fn(*mut c_void, *mut *mut DLManagedTensorVersioned) -> c_int>,
     _to_object: *const c_void,
-    /// Fills a borrowed tensor; may be NULL.
-    pub view: Option<unsafe extern "C" fn(*mut c_void, *mut crate::bridge::dlpack::Tensor) -> c_int>,
+    _view: *const c_void,
     /// The stream that the producer works on now.
     pub current_stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
@@ -59,7 +58,7 @@ struct Known {
 const NOTHINGS: usize = 256;
 const OFFERS: usize = 64;
 /// A type that offers nothing is asked again after so many objects.
-const ASK_AGAIN: u32 = 1024;
+const ASK_AGAIN: u32 = 64;
 
 struct Nothing {
     r#type: AtomicUsize,
@@ -104,12 +103,25 @@ impl Types {
                 return Ok(known.offer);
             }
         }
-        self.ask(py, r#type, hash)
+        self.ask(py, r#type)
     }
 
+    /// Forgets everything. What was remembered of types that offer something is lost, with a reference each: others may
+    /// be looking at it.
+    pub fn forget(&self) {
+        for nothing in &self.nothing {
+            nothing.r#type.store(0, Ordering::Relaxed);
+        }
+        for offer in &self.offers {
+            offer.store(ptr::null_mut(), Ordering::Release);
+        }
+    }
+
+    /// The same, asked from the type itself where it is not known to offer something.
     #[cold]
     #[inline(never)]
-    fn ask(&self, py: Py, r#type: *mut Object, hash: usize) -> Result<Offer> {
+    pub fn ask(&self, py: Py, r#type: *mut Object) -> Result<Offer> {
+        let hash = hash(r#type);
         // A place that is taken by another type: look at the rest.
         for place in 0..OFFERS {
             // SAFETY: as above.
@@ -119,6 +131,8 @@ impl Types {
                 None => break,
             }
         }
+        // What looks attributes up may give the object another type: this one is kept meanwhile.
+        let kept = ptr::NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
         let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
         if offer.is_nothing() {
             let nothing = &self.nothing[hash % NOTHINGS];
@@ -129,8 +143,8 @@ impl Types {
         for place in 0..OFFERS {
             let slot = &self.offers[(hash + place) % OFFERS];
             if slot.compare_exchange(ptr::null_mut(), known, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                // SAFETY: the lock is held; the type is alive. The reference is never given up.
-                unsafe { (py.capi().incref)(r#type) };
+                // The reference is never given up.
+                std::mem::forget(kept);
                 return Ok(offer);
             }
         }
