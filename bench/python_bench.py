@@ -128,16 +128,15 @@ def groups(ways):
         ("  part: the property", "other", ("attribute", fresh, "__cuda_array_interface__")),
     ]
 
-    own, viewing, owning = ways.to_python(stored, 0), ways.Viewing(), ways.Owning()
+    own, tensor = ways.to_python(stored, 0), ways.Tensor()
     yield "in: this library's table", [
         ("the table's function by hand, release", "other", ("own_table", own, None)),
         ("libcai: import, release", "ours", ("libcai", own, None)),
     ]
     yield "in: DLPack's table", [
-        ("by hand: a tensor, its stream, its deleter", "other", ("dlpack_tensor", viewing, None)),
-        ("by hand: a borrowed tensor, its stream", "other", ("dlpack_view", viewing, None)),
-        ("libcai: import, release", "ours", ("libcai", viewing, None)),
-        ("libcai: the same, a table without views", "ours", ("libcai", owning, None)),
+        ("by hand: a tensor, its stream, its deleter", "other", ("dlpack_tensor", tensor, None)),
+        ("by hand: a borrowed tensor, its stream", "other", ("dlpack_view", tensor, None)),
+        ("libcai: import, release", "ours", ("libcai", tensor, None)),
     ]
     if torch:
         host = torch.zeros(3, 4)
