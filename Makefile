@@ -229,3 +229,10 @@ demo: $(VENV)/ready lib sim
 	    examples-c/06_streams.c -o build/demo/streams -Ltarget/release -lcai target/release/libcuda.so \
 	    -Wl,-rpath,'$$ORIGIN'
 	@$(PY) examples-c/demo/streams.py target/release/cuda-sim build/demo/streams
+	@if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then \
+	    echo; echo "A Python extension in plain C, on the simulated driver:"; echo; \
+	    gcc -std=c99 -g -O1 -Wall -Wextra -fPIC -shared -Iinclude -isystem "$(SITE)/nvidia/cu13/include" \
+	        -isystem "$(PYTHON_INCLUDE)" examples-c/08_python.c -o build/demo/plain.so -Ltarget/release -lcai \
+	        -L"$$(target/release/cuda-sim libdir)" -lcuda -Wl,-rpath,'$$ORIGIN' && \
+	    target/release/cuda-sim run --print=exit -- $(PY) examples-c/demo/python.py build/demo; \
+	else echo; echo "Python's headers are not here: the part of the demo with an extension is left out."; fi
