@@ -4,6 +4,7 @@
 """
 
 import sys
+import textwrap
 
 sys.path.insert(0, sys.argv[1])
 import plain  # noqa: E402
@@ -30,18 +31,22 @@ def refused(given):
     raise SystemExit("this should have been refused")
 
 
+def say(text):
+    print(textwrap.fill(text, 98, initial_indent=" " * 5, subsequent_indent=" " * 7))
+
+
 def main():
     array = plain.full((4, 3), 1.5)
-    print(f"     {array!r}")
-    print(f"     its dictionary: {array.__cuda_array_interface__}")
-    print(f"     sum of it: {plain.sum(array)}; of half of it, which another library made: {plain.sum(Half(array))}")
+    say(f"{array!r}")
+    say(f"its dictionary: {array.__cuda_array_interface__}")
+    say(f"sum of it: {plain.sum(array)}; of half of it, which another library made: {plain.sum(Half(array))}")
 
     class Wrong:
         __cuda_array_interface__ = {**array.__cuda_array_interface__, "shape": (4, -3)}
 
-    print(f"     a wrong one: {refused(Wrong())}")
+    say(f"a wrong one: {refused(Wrong())}")
     Wrong.__cuda_array_interface__ = {**array.__cuda_array_interface__, "typestr": "<f8", "shape": (2, 3)}
-    print(f"     one of another type: {refused(Wrong())}")
+    say(f"one of another type: {refused(Wrong())}")
     return 0 if (plain.sum(array), plain.sum(Half(array))) == (18.0, 9.0) else 1
 
 
