@@ -12,7 +12,7 @@
 
 use std::alloc::{Layout as Memory, alloc, dealloc};
 use std::ffi::{c_char, c_void};
-use std::mem::{align_of, offset_of, size_of};
+use std::mem::{MaybeUninit, align_of, offset_of, size_of};
 use std::ptr;
 
 use crate::abi::{
@@ -27,8 +27,10 @@ use crate::owner::{self, lists};
 use crate::raw;
 use crate::validate;
 
-/// As many steps as an array can have.
-pub type Steps = [i64; abi::CAI_MAX_NDIM as usize];
+const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+
+/// Room for as many steps as an array can have.
+pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
 
 /// `DLDataType`: the element's type.
 #[repr(C)]
@@ -213,16 +215,21 @@ fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SI
 fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
     let order = if size == 1 && kind != b'V' { b'|' } else { NATIVE };
     let (tens, ones) = ((size / 10) % 10, size % 10);
+    let digit = |digit: u8| b'0'.wrapping_add(digit) as c_char;
     let mut text = [0; CAI_TYPESTR_SIZE];
-    let digits = [tens, ones].into_iter().skip(usize::from(tens == 0)).map(|digit| b'0'.wrapping_add(digit));
-    for (to, from) in text.iter_mut().zip([order, kind].into_iter().chain(digits)) {
-        *to = from as c_char;
+    let [first, second, third, fourth, ..] = &mut text;
+    (*first, *second) = (order as c_char, kind as c_char);
+    if tens == 0 {
+        *third = digit(ones);
+    } else {
+        (*third, *fourth) = (digit(tens), digit(ones));
     }
     text
 }
 
-/// The array that a tensor describes, borrowed and sound: its shape is the tensor's, its steps are written to `steps`.
-/// `flags` are those of a versioned tensor. The paths of failures are the names in the tensor.
+/// Writes to `to` the array that a tensor describes, borrowed and sound: its shape is the tensor's, its steps are written
+/// to `steps`. `flags` are those of a versioned tensor. The paths of failures are the names in the tensor; what is in `to`
+/// then has no owner and is not to be used.
 ///
 /// # Safety
 /// `tensor` points to a live tensor, which stays unchanged while the answer is in use.
@@ -231,14 +238,12 @@ pub unsafe fn describe(
     flags: Option<u64>,
     stream: u64,
     steps: &mut Steps,
-) -> Result<cai_array> {
+    to: &mut cai_array,
+) -> Result<()> {
     // SAFETY: by contract.
-    let tensor = unsafe { tensor.read() };
-    // SAFETY: by contract.
-    let array = unsafe { draft(&tensor, flags, stream, steps) }?;
+    unsafe { draft(&*tensor, flags, stream, steps, to) }?;
     // SAFETY: a structure of our own, over the tensor's shape and our steps.
-    unsafe { validate::array(&raw const array, abi::CAI_CHECK_LAYOUT) }.map_err(named)?;
-    Ok(array)
+    unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
 }
 
 /// Is work on data of this device type enqueued on CUDA's streams?
@@ -247,18 +252,6 @@ pub fn has_streams(device_type: i32) -> bool {
 }
 
 impl Tensor {
-    /// For somebody to fill in.
-    pub const EMPTY: Tensor = Tensor {
-        data: ptr::null_mut(),
-        device_type: 0,
-        device_id: 0,
-        ndim: 0,
-        dtype: DataType { code: 0, bits: 0, lanes: 0 },
-        shape: ptr::null_mut(),
-        strides: ptr::null_mut(),
-        byte_offset: 0,
-    };
-
     /// Device type and id.
     pub fn device(&self) -> (i32, i32) {
         (self.device_type, self.device_id)
@@ -290,13 +283,31 @@ pub unsafe fn inside_unversioned(tensor: *const DLManagedTensor) -> *const Tenso
     unsafe { &raw const (*tensor.cast::<Unversioned>()).tensor }
 }
 
+/// The deleter of a tensor.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn deleter_versioned(tensor: *const DLManagedTensorVersioned) -> Deleter {
+    // SAFETY: every version has the deleter at this place.
+    unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() }
+}
+
+/// The same for a tensor without a version.
+///
+/// # Safety
+/// As for [`deleter_versioned`].
+pub unsafe fn deleter_unversioned(tensor: *const DLManagedTensor) -> Deleter {
+    // SAFETY: by contract.
+    unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() }
+}
+
 /// Calls the deleter of a tensor.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller owns; it is gone afterwards.
 pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: every version has the deleter at this place.
-    if let Some(deleter) = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() } {
+    // SAFETY: by contract.
+    if let Some(deleter) = unsafe { deleter_versioned(tensor) } {
         // SAFETY: by contract.
         unsafe { deleter(tensor.cast()) };
     }
@@ -308,7 +319,7 @@ pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
 /// As for [`delete_versioned`].
 pub unsafe fn delete_unversioned(tensor: *mut DLManagedTensor) {
     // SAFETY: by contract.
-    if let Some(deleter) = unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() } {
+    if let Some(deleter) = unsafe { deleter_unversioned(tensor) } {
         // SAFETY: by contract.
         unsafe { deleter(tensor.cast()) };
     }
@@ -330,7 +341,14 @@ fn named(failure: Failure) -> Failure {
 ///
 /// # Safety
 /// As for [`describe`].
-unsafe fn draft(tensor: &Tensor, flags: Option<u64>, stream: u64, steps: &mut Steps) -> Result<cai_array> {
+#[inline(always)]
+unsafe fn draft(
+    tensor: &Tensor,
+    flags: Option<u64>,
+    stream: u64,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> Result<()> {
     let said = flags.unwrap_or_default();
     if said & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
         return fail!(CAI_ERR_FLAGS, "flags"; found "{said:#x}"; expected "bits of DLPack {}.{} only", VERSION.major, VERSION.minor);
@@ -368,7 +386,7 @@ unsafe fn draft(tensor: &Tensor, flags: Option<u64>, stream: u64, steps: &mut St
             // Whatever is no bit has whole bytes on our side.
             let itemsize = (i64::from(dtype.bits) / 8).max(1);
             byte_steps(shape, strides, itemsize, is_empty, steps)?;
-            steps.as_ptr()
+            steps.as_ptr().cast()
         }
         None => ptr::null(),
     };
@@ -387,7 +405,7 @@ unsafe fn draft(tensor: &Tensor, flags: Option<u64>, stream: u64, steps: &mut St
             }
         }
     };
-    Ok(cai_array {
+    *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
         flags: if said & READ_ONLY != 0 { abi::CAI_FLAG_READONLY } else { 0 },
         owner: ptr::null_mut(),
@@ -407,7 +425,8 @@ unsafe fn draft(tensor: &Tensor, flags: Option<u64>, stream: u64, steps: &mut St
         device: cai_device { r#type: tensor.device_type, id: tensor.device_id },
         context: ptr::null_mut(),
         byte_offset,
-    })
+    };
+    Ok(())
 }
 
 #[cold]
@@ -432,14 +451,14 @@ fn byte_steps(
     steps: &mut Steps,
 ) -> Result<()> {
     for (index, ((&extent, &stride), step)) in shape.iter().zip(strides).zip(steps).enumerate() {
-        *step = match stride.checked_mul(itemsize) {
+        step.write(match stride.checked_mul(itemsize) {
             Some(bytes) => bytes,
             None if is_empty || extent <= 1 => itemsize,
             None => {
                 return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]"; found "{stride} elements of {itemsize} bytes";
                     expected "a step within 2^63 bytes");
             }
-        };
+        });
     }
     Ok(())
 }
@@ -477,9 +496,9 @@ pub unsafe fn from_versioned(
     let (inside, flags) = unsafe { inside_versioned(tensor) }?;
     // SAFETY: of a version that we know, all fields are there.
     let deleter = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() };
-    let mut steps: Steps = [0; abi::CAI_MAX_NDIM as usize];
+    let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], raw::NOTHING);
     // SAFETY: handed on.
-    let array = unsafe { describe(inside, Some(flags), stream, &mut steps) }?;
+    unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
     // SAFETY: described just now; the tensor is the caller's to give.
     unsafe { own(array, size, tensor.cast(), deleter) }
 }
@@ -492,9 +511,9 @@ pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64, size: 
     let managed = tensor.cast::<Unversioned>();
     // SAFETY: by contract.
     let deleter = unsafe { (&raw const (*managed).deleter).read() };
-    let mut steps: Steps = [0; abi::CAI_MAX_NDIM as usize];
+    let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], raw::NOTHING);
     // SAFETY: handed on.
-    let array = unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps) }?;
+    unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
     // SAFETY: described just now; the tensor is the caller's to give.
     unsafe { own(array, size, tensor.cast(), deleter) }
 }
@@ -536,7 +555,7 @@ struct Export<'a> {
 ///
 /// # Safety
 /// `array` points to what a caller's array may point to.
-unsafe fn express<'a>(array: &cai_array, flags: u32, steps: &mut Steps) -> Result<Export<'a>> {
+unsafe fn express<'a>(array: &cai_array, flags: u32, steps: &mut [i64; DIMENSIONS]) -> Result<Export<'a>> {
     if flags != 0 {
         return fail!(CAI_ERR_ARGUMENT, "flags"; found "{flags:#x}"; expected "0");
     }
@@ -583,7 +602,7 @@ unsafe fn express<'a>(array: &cai_array, flags: u32, steps: &mut Steps) -> Resul
 
 /// Steps in bytes, stated or not, as steps of elements. One that nothing ever takes may be any number of bytes: where
 /// it has no counterpart, it becomes one element.
-fn element_steps(layout: Layout, is_empty: bool, steps: &mut Steps) -> Result<()> {
+fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) -> Result<()> {
     let Some(strides) = layout.strides else {
         let steps = steps.get_mut(..layout.shape.len()).unwrap_or_default();
         if layout::c_strides(layout.shape, 1, steps).is_err() {
@@ -629,7 +648,11 @@ fn memory<T>(size: usize) -> Memory {
 ///
 /// # Safety
 /// The owner is alive; `manage` makes the structure whose deleter is [`delete`] of the same type.
-unsafe fn place<T>(export: Export, steps: &Steps, manage: impl FnOnce(Tensor, u64) -> T) -> Result<*mut T> {
+unsafe fn place<T>(
+    export: Export,
+    steps: &[i64; DIMENSIONS],
+    manage: impl FnOnce(Tensor, u64) -> T,
+) -> Result<*mut T> {
     let Export { mut tensor, flags, shape, owner } = export;
     let numbers = size_of_val(shape).saturating_mul(2);
     let size = size_of::<Block<T>>().saturating_add(numbers);
@@ -644,7 +667,7 @@ unsafe fn place<T>(export: Export, steps: &Steps, manage: impl FnOnce(Tensor, u6
         unsafe { dealloc(block.cast(), memory::<T>(size)) };
         return Err(failure);
     }
-    // SAFETY: there is room for the block and as many numbers twice; an array has no more dimensions than `Steps`.
+    // SAFETY: there is room for the block and as many numbers twice; an array has no more dimensions than `steps`.
     unsafe {
         let (their_shape, their_steps) =
             (block.add(1).cast::<i64>(), block.add(1).cast::<i64>().add(shape.len()));
@@ -679,7 +702,7 @@ unsafe extern "C" fn delete<T>(managed: *mut c_void) {
 /// # Safety
 /// `array` points to what a caller's array may point to.
 pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensorVersioned> {
-    let mut steps: Steps = [0; abi::CAI_MAX_NDIM as usize];
+    let mut steps = [0; DIMENSIONS];
     // SAFETY: handed on.
     let export = unsafe { express(array, flags, &mut steps) }?;
     let manage = |tensor, flags| Versioned {
@@ -699,7 +722,7 @@ pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManag
 /// # Safety
 /// As for [`to_versioned`].
 pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensor> {
-    let mut steps: Steps = [0; abi::CAI_MAX_NDIM as usize];
+    let mut steps = [0; DIMENSIONS];
     // SAFETY: handed on.
     let export = unsafe { express(array, flags, &mut steps) }?;
     if export.flags & READ_ONLY != 0 {

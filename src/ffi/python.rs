@@ -17,7 +17,7 @@ use crate::error::{Failure, Result};
 /// The ways in are tried in order (`cai_import_options.protocols`): first the tables on the object's type, which
 /// take nanoseconds, then the dictionary, then the others. The dictionary is read once and never changed. Only
 /// AttributeError means that an object does not offer a protocol: any other exception of the producer's ends the
-/// search and is passed on untouched.
+/// search and is passed on untouched; but a BufferError of `__dlpack__` only where no later protocol says more.
 ///
 /// Nothing is ordered: the array says on which stream the producer's work may be pending, or that this is
 /// unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_consume_begin`.
@@ -26,8 +26,9 @@ use crate::error::{Failure, Result};
 /// `options`: NULL: no demands.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It passes
 /// `cai_array_validate` with `CAI_CHECK_LAYOUT`. The reference may be released from any thread, with or without the
-/// interpreter's lock. Without it, the object is handed to the interpreter, which lets it go on its main thread, or
-/// at the next call of this function; so a release never waits. After the interpreter has ended, nothing is done.
+/// interpreter's lock. Without it, the object is handed to the interpreter, which lets it go when its main thread gets
+/// to it, or at the next call of this function on any thread; so a release never waits. After the interpreter has ended,
+/// nothing is done.
 ///
 /// On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_QUIET`): KeyError
 /// for a missing key, TypeError for a wrong type, BufferError for what the options exclude, ValueError for the rest.
@@ -53,12 +54,18 @@ pub unsafe extern "C" fn cai_from_python(
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: NULL, or a structure of the size it says, by contract.
-        let wishes = unsafe { Wishes::new(options) }?;
+        let given;
+        let wishes = if options.is_null() {
+            &Wishes::NONE
+        } else {
+            // SAFETY: not NULL; a structure of the size it says, by contract.
+            given = unsafe { Wishes::new(options) }?;
+            &given
+        };
         *raises = !wishes.quiet();
         let mut to = Description::new();
         // SAFETY: a live object by contract.
-        unsafe { python::import(object, &wishes, size, &mut to) }?;
+        unsafe { python::import(object, wishes, size, &mut to) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &to.array) };
         to.taken();

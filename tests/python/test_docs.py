@@ -1,6 +1,7 @@
 """What the README and the book say: whole programs in them compile, links lead somewhere, every page is listed,
 and the figures' table has the rows that the bench prints."""
 
+import html
 import pathlib
 import re
 import subprocess
@@ -84,3 +85,24 @@ def test_the_figures_are_of_this_bench():
     for bench in ("exchange.c", "streams.c"):
         for name in re.findall(r'^    \{"(.*?)",', (ROOT / "bench" / bench).read_text(), re.M):
             assert name in page, name
+
+
+def test_the_figures_of_python_are_of_this_bench():
+    page = (BOOK / "performance.md").read_text()
+    source = (ROOT / "bench/python_bench.py").read_text()
+    rows = re.findall(r'\("([^"]+)",\s+"(?:ours|other)"', source)
+    groups = re.findall(r'yield "(.*?)"', source)
+    assert len(rows) > 40 and len(groups) > 8
+    for name in [*rows, *groups]:
+        assert name in page, name
+    picture = html.unescape((BOOK / "performance_python.svg").read_text())
+    charted = re.search(r"CHARTED = \((.*?)\)", source, re.S)[1]
+    assert all(name in picture for name in re.findall('"(.*?)"', charted))
+
+
+def test_the_tests_that_hold_what_is_read_from_objects_exist():
+    page = (BOOK / "python.md").read_text()
+    names = set(re.findall(r"`(test_\w+)`", page))
+    sources = [path.read_text() for path in (ROOT / "tests/python").glob("*.py")]
+    defined = {name for text in sources for name in re.findall(r"^def (test_\w+)", text, flags=re.MULTILINE)}
+    assert len(names) > 20 and not names - defined

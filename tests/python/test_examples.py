@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 
 import numpy as np
@@ -38,7 +39,26 @@ ON_A_DEVICE = {
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in (ROOT / "examples-c").glob("0*")} == set(OUTPUT) | set(ON_A_DEVICE)
+    extension = {"08_python.c"}
+    assert {path.name for path in (ROOT / "examples-c").glob("0*")} == set(OUTPUT) | set(ON_A_DEVICE) | extension
+
+
+def test_extension_in_plain_c(tmp_path):
+    driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
+    headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
+    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    run(
+        "gcc", "-std=c99", *STRICT, "-g", "-shared", "-fPIC", "-I", "include", "-isystem", headers,
+        "-isystem", sysconfig.get_path("include"), "examples-c/08_python.c", "-o", tmp_path / "plain.so",
+        "-L", "target/release", "-lcai", "-L", driver, "-lcuda", f"-Wl,-rpath,{tmp_path}",
+    )  # fmt: skip
+    for schedule in ("lazy", "eager", "threads"):
+        done = run(
+            "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable,
+            "examples-c/demo/python.py", tmp_path,
+        )  # fmt: skip
+        assert "sum of it: 18.0; of half of it, which another library made: 9.0" in done.stdout
+        assert "ValueError: __cuda_array_interface__['shape'][1]: found -3" in done.stdout
 
 
 def build_on_a_device(name, tmp_path):

@@ -4,7 +4,6 @@ import collections
 import ctypes as c
 import gc
 import itertools
-import os
 import subprocess
 import sys
 import textwrap
@@ -18,7 +17,7 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import ERRORS, Exporter, Refused, even, give, make, soon, take
-from producers import ADDRESS, MEMORY, STREAM, DelayedPointerTuple, StfCai
+from producers import ADDRESS, STREAM, DelayedPointerTuple, StfCai
 
 CAI = "__cuda_array_interface__"
 MISSING = object()
@@ -1102,7 +1101,8 @@ def test_no_descr():
 
 # --- 18: numbers ----------------------------------------------------------------------------------------------------
 
-NOT_NUMBERS = [True, False, 1.0, 1.5, "4", b"4", None, (4,), np.float64(4), np.True_, 4j, object()]
+NOT_NUMBERS = [True, False, 1.0, 1.5, "4", b"4", None, (4,), np.float64(4), 4j, object()]
+NOT_NUMBERS += [] if hasattr(np.True_, "__index__") else [np.True_]  # older NumPys count with it
 HUGE = [2**63, 2**64, 2**200, -(2**63) - 1, -(2**200)]
 
 
@@ -1428,7 +1428,7 @@ def test_numpy(name, protocols):
     with even(array), take(array, host=True, protocols=protocols) as taken:
         assert taken.shape == array.shape and taken.device == (P.CPU, 0) and taken.stream is None
         assert taken.data == (array.ctypes.data if array.size else 0)
-        assert P.T.Dtype and np.dtype(taken.typestr) == array.dtype
+        assert np.dtype(taken.typestr) == array.dtype
         assert taken.contiguous() == array.flags.c_contiguous
         if taken.strides is not None and array.size:
             assert taken.strides == array.strides
@@ -1534,8 +1534,8 @@ def test_options_of_another_size():
 
 
 def test_unknown_flags():
-    options, array, error = P.import_options(quiet=True), T.new_array(), T.Error()
-    options.flags |= 1 << 30
+    options, array, error = P.import_options(), T.new_array(), T.Error()
+    options.flags = 1 << 30 | P.IMPORT["quiet"]  # what is not understood is not followed, in no part
     with pytest.raises(ValueError):
         P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
     assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
@@ -1731,4 +1731,3 @@ def test_raise():
         with pytest.raises(kind):
             P.held.cai_python_raise(c.byref(T.Error(code=code, message=b"words")))
     P.free.cai_python_raise(c.byref(T.Error(code=506, message=b"words")))  # without the lock: nothing
-    assert len(MEMORY) and os

@@ -27,7 +27,13 @@ fn number(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<u64>>
     }
     // SAFETY: the lock is held.
     unsafe {
-        let number = Owned::new(py, (capi.index)(value.get()))?;
+        let number = (capi.index)(value.get());
+        if number.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
+            // Something else of that name.
+            (capi.error_clear)();
+            return Ok(None);
+        }
+        let number = Owned::new(py, number)?;
         let value = (capi.long_as_unsigned)(number.get());
         if py.has_exception() { raised() } else { Ok(Some(value)) }
     }
@@ -64,8 +70,6 @@ pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes, to: &mut Descrip
     let strides = py.attribute(this, names.strides)?;
     let typestr =
         if py.is(dtype.get(), capi.str_type) { Some(dtype) } else { py.attribute(dtype.get(), names.str)? };
-    let offset = number(py, this, names.offset)?.unwrap_or(0);
-
     // An array without elements may have no buffer.
     let empty_handed = buffer.get() == capi.none;
     let (int_ptr, ptr) = if empty_handed {
@@ -75,6 +79,7 @@ pub fn import(py: Py, object: NonNull<Object>, wishes: &Wishes, to: &mut Descrip
         (int_ptr, if int_ptr.is_none() { number(py, buffer.get(), names.ptr)? } else { None })
     };
     let Some(value) = int_ptr.or(ptr).or(empty_handed.then_some(0)) else { return Ok(false) };
+    let offset = number(py, this, names.offset)?.unwrap_or(0);
     let (queue, context) = (handle(py, this, names.queue)?, handle(py, this, names.context)?);
     let opencl = int_ptr.is_some()
         || queue.is_some()

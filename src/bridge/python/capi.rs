@@ -154,10 +154,13 @@ table! {
         error_occurred = "PyErr_Occurred" () -> *mut Object;
         error_clear = "PyErr_Clear" ();
         error_matches = "PyErr_ExceptionMatches" (*mut Object) -> c_int;
+        error_fetch = "PyErr_Fetch" (*mut *mut Object, *mut *mut Object, *mut *mut Object);
+        error_restore = "PyErr_Restore" (*mut Object, *mut Object, *mut Object);
         error_set = "PyErr_SetObject" (*mut Object, *mut Object);
         capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
         capsule_is = "PyCapsule_IsValid" (*mut Object, *const c_char) -> c_int;
         capsule_pointer = "PyCapsule_GetPointer" (*mut Object, *const c_char) -> *mut c_void;
+        capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
@@ -289,8 +292,14 @@ fn find() -> Result<&'static Capi> {
     if !capi.is_attached() {
         return not_attached();
     }
-    // SAFETY: the interpreter's lock is held.
-    unsafe { capi.look_at_objects() };
+    let mut pending = [ptr::null_mut(); 3];
+    let [kind, value, trace] = &mut pending;
+    // SAFETY: the interpreter's lock is held. An exception that is set already is the caller's.
+    unsafe {
+        (capi.error_fetch)(kind, value, trace);
+        capi.look_at_objects();
+        (capi.error_restore)(*kind, *value, *trace);
+    }
     // The functions are used for the rest of the process.
     std::mem::forget(library);
     let capi = Box::into_raw(Box::new(capi));
@@ -472,12 +481,20 @@ impl Capi {
         unsafe {
             match self.facts.type_offset {
                 offset @ 1.. => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
-                0 => {
-                    let r#type = (self.object_type)(object);
-                    (self.decref)(r#type);
-                    r#type
-                }
+                0 => self.ask_type_of(object),
             }
+        }
+    }
+
+    /// Where it was not found out.
+    #[cold]
+    #[inline(never)]
+    unsafe fn ask_type_of(&self, object: *mut Object) -> *mut Object {
+        // SAFETY: as for `type_of`.
+        unsafe {
+            let r#type = (self.object_type)(object);
+            (self.decref)(r#type);
+            r#type
         }
     }
 

@@ -83,34 +83,37 @@ impl Rest {
     pub const NONE: Rest = Rest { fields: None, mask: None, syclobj: None };
 }
 
-/// Reads a dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no elements. Answers what there is
-/// besides.
+/// Reads into `to` a dictionary of CUDA's protocol that is nothing but usual. `false`: [`read`] has to, which looks anew.
 #[inline]
+pub fn is_usual(py: Py, dictionary: &Owned, to: &mut Description) -> bool {
+    let mut values = [ptr::null_mut(); KEYS];
+    stays_as_it_is(py, dictionary)
+        && entries(py, dictionary.get(), &mut values)
+        && quick(py, &values, to).is_some()
+}
+
+/// May its entries be looked at in place?
+fn stays_as_it_is(py: Py, dictionary: &Owned) -> bool {
+    py.type_of(dictionary.get()) == py.capi().dict_type && !py.capi().facts.free_threaded
+}
+
+/// Reads any dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no elements. Answers what
+/// there is besides.
 pub fn read(
     py: Py,
     dictionary: &Owned,
     protocol: Protocol,
     wishes: &Wishes,
     to: &mut Description,
-) -> Result<Option<Rest>> {
-    let capi = py.capi();
-    let exact = py.type_of(dictionary.get()) == capi.dict_type;
-    if exact && !capi.facts.free_threaded {
-        let mut values = [ptr::null_mut(); KEYS];
-        if entries(py, dictionary.get(), &mut values) {
-            let taken = if protocol == Protocol::Cuda { quick(py, &values, to) } else { Quick::Refused };
-            match taken {
-                Quick::Taken => return Ok(None),
-                Quick::Refused => return with_references(py, &values, protocol, wishes, to).map(Some),
-                Quick::Lost => {}
-            }
-        }
+) -> Result<Rest> {
+    let mut values = [ptr::null_mut(); KEYS];
+    if stays_as_it_is(py, dictionary) && entries(py, dictionary.get(), &mut values) {
+        return with_references(py, &values, protocol, wishes, to);
     }
-    look_up(py, dictionary.get(), exact, protocol, wishes, to).map(Some)
+    let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
+    look_up(py, dictionary.get(), exact, protocol, wishes, to)
 }
 
-#[cold]
-#[inline(never)]
 fn with_references(
     py: Py,
     values: &[*mut Object; KEYS],
@@ -121,21 +124,6 @@ fn with_references(
     // References first: from here on Python code may run.
     let values = values.map(|value| NonNull::new(value).map(|value| Owned::share(py, value)));
     the_long_way(py, values, protocol, wishes, to)
-}
-
-/// What became of the quick way.
-enum Quick {
-    Taken,
-    /// The values need thought.
-    Refused,
-    /// They may be gone: Python code may have run.
-    Lost,
-}
-
-impl From<Option<()>> for Quick {
-    fn from(taken: Option<()>) -> Self {
-        if taken.is_some() { Quick::Taken } else { Quick::Refused }
-    }
 }
 
 /// The values of the keys that are known, borrowed from an exact dictionary; `values` comes with NULLs. `false`: a key is of
@@ -180,22 +168,23 @@ fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) ->
 
 /// The usual, or nothing.
 #[inline]
-fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Quick {
+fn quick(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<()> {
     let capi = py.capi();
     let typestr = values[TYPESTR];
     if typestr.is_null() || py.type_of(typestr) != capi.str_type {
-        return Quick::Refused;
+        return None;
     }
     let mut length = 0;
     // SAFETY: a string.
     let text = unsafe { (capi.str_utf8)(typestr, &raw mut length) };
     if text.is_null() {
+        // As in `entries`: the values may be gone.
         py.clear();
-        return Quick::Lost;
+        return None;
     }
     // SAFETY: CPython's own text of that length, which lives as long as the string.
     let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
-    usual(py, values, text, to).into()
+    usual(py, values, text, to)
 }
 
 /// The same, with the text of the type. Runs no Python code.
@@ -323,8 +312,6 @@ pub fn read_buffer(
 type Values = [Option<Owned>; KEYS];
 
 /// The values of a mapping that is no exact dictionary, or that other threads may change.
-#[cold]
-#[inline(never)]
 fn look_up(
     py: Py,
     mapping: *mut Object,

@@ -26,7 +26,7 @@ fn exception_of(capi: &Capi, status: cai_status) -> *mut Object {
 
 fn set(py: Py, exception: *mut Object, message: &[u8]) {
     // Where there is no memory for the text, the exception that says so is set already.
-    if let Ok(text) = py.string(message) {
+    if let Ok(text) = py.string(String::from_utf8_lossy(message).as_bytes()) {
         // SAFETY: the lock is held.
         unsafe { (py.capi().error_set)(exception, text.get()) };
     }

@@ -98,6 +98,8 @@ unsafe fn wrap(py: Py, array: cai_array, flags: u32) -> Result<*mut Object> {
     match made {
         Ok(object) => {
             let object = object.into_raw();
+            // Whatever size it came with, all fields are there now.
+            let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
             // SAFETY: the type's objects have a body, which is all zeros still.
             unsafe { body(py.capi(), object).write(Body { array, flags, weak_references: ptr::null_mut() }) };
             Ok(object)
@@ -295,7 +297,8 @@ unsafe extern "C" fn dealloc(object: *mut Object) {
         unsafe {
             let r#type = py.type_of(object);
             let body = body(capi, object);
-            if !(*body).weak_references.is_null() {
+            // Without a lock, another thread may be making one, and CPython has to look.
+            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
                 (capi.clear_weakrefs)(object);
             }
             let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
@@ -367,14 +370,21 @@ unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Objec
             return fail!(CAI_ERR_CONVERT_TYPE, "{NAME}['typestr']"; found "kind '{}'", described.dtype.kind as u8 as char;
                 expected "one of b i u f c");
         }
+        // `data` is where the memory begins, as far as the array reaches, and `offset` leads to the element with index zero.
+        let itemsize = described.dtype.itemsize.max(1);
+        let below = described.layout.span()?.lower;
+        if below % itemsize != 0 {
+            return fail!(CAI_ERR_CONVERT_STRIDES, "{NAME}['offset']"; found "{below} bytes"; expected "a multiple of {itemsize}");
+        }
+        let lowest = cai_array { data: array.data.wrapping_byte_offset(below as isize), ..*array };
         let dictionary = Dictionary::new(py)?;
         dictionary.set(py.names.shape, row(py, described.layout.shape)?)?;
         dictionary.set(py.names.typestr, typestr(py, array)?)?;
-        dictionary.set(py.names.data, data(py, array, flags)?)?;
+        dictionary.set(py.names.data, data(py, &lowest, flags)?)?;
         let c_order = described.layout.is_c_contiguous() && flags & abi::CAI_EXPORT_STRIDES == 0;
         let strides = if c_order { none(py) } else { element_steps(py, &described)? };
         dictionary.set(py.names.strides, strides)?;
-        dictionary.set(py.names.offset, integer(py, 0)?)?;
+        dictionary.set(py.names.offset, integer(py, below.unsigned_abs() as i64 / itemsize)?)?;
         dictionary.set(py.names.version, integer(py, 1)?)?;
         dictionary.set(py.names.syclobj, syclobj)?;
         Ok(dictionary.0.into_raw())
@@ -798,6 +808,9 @@ impl Asked {
                         return fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0";
                             expected "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t");
                     }
+                    _ if overflow != 0 => {
+                        return fail!(CAI_ERR_VALUE, "stream"; found "an integer beyond 63 bits"; expected "a cudaStream_t");
+                    }
                     value => {
                         return fail!(CAI_ERR_VALUE, "stream"; found "{value}"; expected "-1, or at least 1");
                     }
@@ -809,8 +822,10 @@ impl Asked {
         } else {
             abi::CAI_ACCESS_READ
         };
+        // DLPack has no word for work on a stream that nobody knows: it has to be waited for.
+        let unknown = if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
         // SAFETY: validated when the object was made.
-        unsafe { consume::exchange(Half::Begin, array, stream, access) }
+        unsafe { consume::exchange(Half::Begin, array, stream, access | unknown) }
     }
 }
 
@@ -1059,12 +1074,14 @@ unsafe extern "C" fn dlpack_from_object(
 
 unsafe extern "C" fn dlpack_to_object(tensor: *mut DLManagedTensorVersioned, out: *mut *mut c_void) -> c_int {
     code(|py| {
-        // SAFETY: a tensor that the caller gives away, also where this fails... then it stays its own.
+        // SAFETY: a tensor that the caller gives away, whatever becomes of it.
         unsafe {
-            let (inside, _) = dlpack::inside_versioned(tensor)?;
-            let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
-            let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-            let array = dlpack::from_versioned(tensor, stream, size_of::<cai_array>())?;
+            let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
+                let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
+                let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
+                dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
+            });
+            let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
             out.write(wrap(py, array, 0)?.cast());
         }
         Ok(())

@@ -8,9 +8,9 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 
 use super::capi::Object;
-use super::dictionary::{self, Protocol, Rest, in_dictionary};
+use super::dictionary::{self, Protocol, in_dictionary};
 use super::interpreter::{Owned, Py, raised};
-use super::keeper::{Description, keep};
+use super::keeper::{Description, keep, keep_tensor};
 use super::types::{DlpackExchange, Offer};
 use super::{buffer, numpy, sycl};
 use crate::abi::{
@@ -63,17 +63,8 @@ impl Wishes {
     /// A caller's options.
     ///
     /// # Safety
-    /// `options` is NULL or points to a structure of the size that it says.
-    #[inline]
+    /// `options` points to a structure of the size that it says.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        if options.is_null() {
-            return Ok(Self::NONE);
-        }
-        // SAFETY: handed on.
-        unsafe { Self::of(options) }
-    }
-
-    unsafe fn of(options: *const cai_import_options) -> Result<Self> {
         const LEAST: usize = offset_of!(cai_import_options, stream);
         // SAFETY: the first field is there by contract; no reference to the whole is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
@@ -216,20 +207,65 @@ fn try_all(
     // Where the type offers nothing, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
-    if try_ways(py, object, wishes, depth, offer, tried, &mut host_only, to)? {
+    let mut declined = None;
+    if try_ways(py, object, wishes, depth, offer, tried, &mut host_only, &mut declined, to)? {
         return Ok(());
+    }
+    if let Some(declined) = declined {
+        return declined.again();
     }
     // What was remembered of the type may be of another one, that had its address before.
     if wishes.ways().iter().any(|via| matches!(*via, abi::CAI_VIA_EXCHANGE | abi::CAI_VIA_DLPACK_EXCHANGE)) {
         let anew = py.types.ask(py, py.type_of(object.as_ptr()))?;
         if !anew.is_nothing()
             && offer.is_none_or(|offer| offer.is_nothing())
-            && try_ways(py, object, wishes, depth, Some(anew), true, &mut host_only, to)?
+            && try_ways(py, object, wishes, depth, Some(anew), true, &mut host_only, &mut None, to)?
         {
             return Ok(());
         }
     }
     not_found(py, object, wishes, host_only)
+}
+
+/// A BufferError that a producer raised instead of a tensor.
+struct Declined {
+    py: Py,
+    exception: [*mut Object; 3],
+}
+
+impl Declined {
+    /// What is set, if it is one. Everything else is passed on.
+    fn of(py: Py, failure: Failure) -> Result<Self> {
+        let capi = py.capi();
+        // SAFETY: the lock is held.
+        unsafe {
+            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+                && (capi.error_matches)(*capi.buffer_error) != 0;
+            if !says_so {
+                return Err(failure);
+            }
+            let mut exception = [ptr::null_mut(); 3];
+            let [kind, value, trace] = &mut exception;
+            (capi.error_fetch)(kind, value, trace);
+            Ok(Declined { py, exception })
+        }
+    }
+
+    /// Raises it again.
+    fn again(mut self) -> Result<()> {
+        let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
+        // SAFETY: the lock is held; the references were ours.
+        unsafe { (self.py.capi().error_restore)(kind, value, trace) };
+        raised()
+    }
+}
+
+impl Drop for Declined {
+    fn drop(&mut self) {
+        for object in self.exception {
+            self.py.let_go(object);
+        }
+    }
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -241,6 +277,7 @@ fn try_ways(
     mut offer: Option<Offer>,
     tried: bool,
     host_only: &mut bool,
+    declined: &mut Option<Declined>,
     to: &mut Description,
 ) -> Result<bool> {
     for &via in wishes.ways() {
@@ -263,7 +300,15 @@ fn try_ways(
             abi::CAI_VIA_CUDA_ARRAY_INTERFACE => {
                 from_dictionary(py, object, Protocol::Cuda, py.names.cuda_array_interface, wishes, depth, to)?
             }
-            abi::CAI_VIA_DLPACK => from_dlpack(py, object, wishes, host_only, to)?,
+            abi::CAI_VIA_DLPACK => match from_dlpack(py, object, wishes, host_only, to) {
+                Ok(found) => found,
+                // DLPack's Python side: what it cannot say. Another protocol may.
+                Err(failure) => {
+                    to.reset();
+                    *declined = Some(Declined::of(py, failure)?);
+                    false
+                }
+            },
             abi::CAI_VIA_SYCL_USM => from_dictionary(
                 py,
                 object,
@@ -400,7 +445,8 @@ fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| failure.within(format_args!("{name}."))
 }
 
-/// Through DLPack's table.
+/// Through DLPack's table. A managed tensor is asked for, and not the view that the table may lend as well: a view is good
+/// for the time of a call only, and cannot say that it is read-only.
 #[inline]
 fn from_dlpack_table(
     py: Py,
@@ -411,64 +457,92 @@ fn from_dlpack_table(
     to: &mut Description,
 ) -> Result<bool> {
     const NAME: &str = "__dlpack_c_exchange_api__";
-    let stream = |device: (i32, i32)| -> Result<u64> {
-        let Some(current) = table.current_stream.filter(|_| dlpack::has_streams(device.0)) else {
-            return Ok(if device.0 == abi::CAI_DEVICE_CPU {
-                abi::CAI_STREAM_NONE
-            } else {
-                abi::CAI_STREAM_UNKNOWN
-            });
-        };
-        let mut stream: *mut c_void = ptr::null_mut();
-        // SAFETY: DLPack's table; the function gets what it expects.
-        if unsafe { current(device.0, device.1, &raw mut stream) } != 0 {
-            return failed(py, NAME, "current_work_stream");
-        }
-        Ok(if stream.is_null() { abi::CAI_STREAM_LEGACY } else { stream as u64 })
-    };
-    if let Some(view) = table.view {
-        let mut tensor = dlpack::Tensor::EMPTY;
-        // SAFETY: as above; the object is of a type with this table.
-        if unsafe { view(object.as_ptr().cast(), &raw mut tensor) } != 0 {
-            return failed(py, NAME, "dltensor_from_py_object_no_sync");
-        }
-        let device = tensor.device();
-        if device.0 == abi::CAI_DEVICE_CPU && !wishes.host() {
-            *host_only = true;
-            return Ok(false);
-        }
-        let mut steps = [0; abi::CAI_MAX_NDIM as usize];
-        // SAFETY: filled in just now; valid while the object is.
-        let mut array =
-            unsafe { dlpack::describe(&tensor, Some(0), stream(device)?, &mut steps) }.map_err(of(NAME))?;
-        resolved(py, object, &array, NAME)?;
-        keep(py, &mut array, Owned::share(py, object), None)?;
-        to.set(array);
-        return Ok(true);
-    }
     let Some(from_object) = table.from_object else { return Ok(false) };
     let mut tensor: *mut DLManagedTensorVersioned = ptr::null_mut();
-    // SAFETY: as above.
+    // SAFETY: DLPack's table, for an object of a type with this table.
     if unsafe { from_object(object.as_ptr().cast(), &raw mut tensor) } != 0 || tensor.is_null() {
         return failed(py, NAME, "managed_tensor_from_py_object_no_sync");
     }
-    // SAFETY: a tensor that belongs to us.
-    let array = unsafe {
-        dlpack::inside_versioned(tensor)
-            .and_then(|(inside, _)| stream((*inside).device()))
-            .and_then(|stream| dlpack::from_versioned(tensor, stream, size_of::<cai_array>()))
+    let tensor = Tensor::Versioned(tensor);
+    // SAFETY: the tensor is ours.
+    let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
+    // SAFETY: as above.
+    let device = unsafe { (*inside).device() };
+    if device.0 == abi::CAI_DEVICE_CPU && !wishes.host() {
+        *host_only = true;
+        return Ok(false);
+    }
+    let stream = match table.current_stream.filter(|_| on_device(device.0)) {
+        Some(current) => {
+            let mut stream: *mut c_void = ptr::null_mut();
+            // SAFETY: DLPack's table; the function gets what it expects.
+            if unsafe { current(device.0, device.1, &raw mut stream) } != 0 {
+                return failed(py, NAME, "current_work_stream");
+            }
+            if stream.is_null() { abi::CAI_STREAM_LEGACY } else { stream as u64 }
+        }
+        None => abi::CAI_STREAM_UNKNOWN,
     };
-    match array {
-        Ok(array) => {
-            to.set(array);
-            resolved(py, object, &to.array, NAME)?;
-            Ok(true)
+    let Description { array, strides, .. } = to;
+    // SAFETY: the tensor is alive until it is kept or deleted.
+    unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
+    tensor.keep(py, array)?;
+    resolved(py, object, &to.array, NAME)?;
+    Ok(true)
+}
+
+/// Does a producer have a current stream for this device? Page-locked memory is the host's: nobody enqueues on it unasked.
+fn on_device(device_type: i32) -> bool {
+    dlpack::has_streams(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
+}
+
+/// A managed tensor that is ours: deleted unless it is kept.
+enum Tensor {
+    Versioned(*mut DLManagedTensorVersioned),
+    Unversioned(*mut DLManagedTensor),
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        // SAFETY: ours.
+        unsafe {
+            match *self {
+                Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),
+                Tensor::Unversioned(tensor) => dlpack::delete_unversioned(tensor),
+            }
         }
-        Err(failure) => {
-            // SAFETY: on failure it is still ours.
-            unsafe { dlpack::delete_versioned(tensor) };
-            Err(of(NAME)(failure))
+    }
+}
+
+impl Tensor {
+    /// The tensor inside, and the flags where there are any.
+    ///
+    /// # Safety
+    /// The tensor is alive.
+    unsafe fn inside(&self) -> Result<(*const dlpack::Tensor, Option<u64>)> {
+        // SAFETY: by contract.
+        unsafe {
+            match *self {
+                Tensor::Versioned(tensor) => {
+                    dlpack::inside_versioned(tensor).map(|(inside, flags)| (inside, Some(flags)))
+                }
+                Tensor::Unversioned(tensor) => Ok((dlpack::inside_unversioned(tensor), None)),
+            }
         }
+    }
+
+    /// Makes it the owner of the array that it describes.
+    fn keep(self, py: Py, array: &mut cai_array) -> Result<()> {
+        // SAFETY: alive.
+        let (deleter, tensor): (_, *mut c_void) = unsafe {
+            match self {
+                Tensor::Versioned(tensor) => (dlpack::deleter_versioned(tensor), tensor.cast()),
+                Tensor::Unversioned(tensor) => (dlpack::deleter_unversioned(tensor), tensor.cast()),
+            }
+        };
+        keep_tensor(py, array, deleter, tensor)?;
+        std::mem::forget(self);
+        Ok(())
     }
 }
 
@@ -493,15 +567,14 @@ fn from_dictionary(
     to: &mut Description,
 ) -> Result<bool> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(false) };
-    let rest = dictionary::read(py, &dictionary, protocol, wishes, to)?;
-    if let Some(rest) = rest {
-        return with_rest(py, object, protocol, wishes, depth, to, rest).map(|()| true);
+    if protocol != Protocol::Cuda || !dictionary::is_usual(py, &dictionary, to) {
+        return with_rest(py, object, &dictionary, protocol, wishes, depth, to).map(|()| true);
     }
     // SAFETY: described just now.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
-    resolved(py, object, &to.array, protocol.name())?;
     keep(py, &mut to.array, Owned::share(py, object), None)?;
+    resolved(py, object, &to.array, protocol.name())?;
     Ok(true)
 }
 
@@ -512,16 +585,15 @@ fn from_dictionary(
 fn resolved(py: Py, object: NonNull<Object>, array: &cai_array, name: &'static str) -> Result<()> {
     let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
     let every_other = || {
-        if array.strides.is_null() {
-            return array.ndim == 0;
-        }
-        // SAFETY: sound, and `ndim` values each.
-        let (shape, strides) = unsafe {
-            let ndim = array.ndim as usize;
-            (std::slice::from_raw_parts(array.shape, ndim), std::slice::from_raw_parts(array.strides, ndim))
-        };
+        // SAFETY: sound, with `ndim` values where there are any.
+        let Ok((shape, strides)) = (unsafe { crate::raw::shape_and_strides(array) }) else { return true };
         let two = 2 * i64::from(size.wrapping_sub(b'0'));
-        shape.iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % two.max(1) == 0)
+        match strides {
+            None => shape.iter().all(|&extent| extent < 2),
+            Some(strides) => {
+                shape.iter().zip(strides).all(|(&extent, &stride)| extent < 2 || stride % two.max(1) == 0)
+            }
+        }
     };
     if kind == b'c' || (kind == b'f' && every_other()) { ask_resolved(py, object, name) } else { Ok(()) }
 }
@@ -531,9 +603,8 @@ fn resolved(py: Py, object: NonNull<Object>, array: &cai_array, name: &'static s
 fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
     let capi = py.capi();
     // Only tensors have both.
-    let r#type = py.type_of(object.as_ptr());
     for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
-        if py.attribute(r#type, method)?.is_none() {
+        if py.type_attribute(object.as_ptr(), method)?.is_none() {
             return Ok(());
         }
         let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
@@ -554,18 +625,19 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
     Ok(())
 }
 
-/// Fields, masks and SYCL's objects.
+/// What is not usual: other types than the built-in ones, fields, masks, SYCL's objects, and all that is wrong.
 #[cold]
 #[inline(never)]
 fn with_rest(
     py: Py,
     object: NonNull<Object>,
+    dictionary: &Owned,
     protocol: Protocol,
     wishes: &Wishes,
     depth: i32,
     to: &mut Description,
-    rest: Rest,
 ) -> Result<()> {
+    let rest = dictionary::read(py, dictionary, protocol, wishes, to)?;
     let mut more = None;
     if let Some(syclobj) = &rest.syclobj {
         more = sycl::context(py, syclobj, &mut to.array)?;
@@ -599,6 +671,7 @@ fn with_rest(
     to.array.descr = ptr::null();
     to.array.mask = ptr::null();
     keep(py, &mut to.array, Owned::share(py, object), more)?;
+    resolved(py, object, &to.array, protocol.name())?;
     if described.descr.is_null() && described.mask.is_null() {
         return Ok(());
     }
@@ -664,11 +737,16 @@ fn from_dlpack(
         *host_only = true;
         return Ok(false);
     }
+    // oneAPI's dictionary says more: on which queue work may be pending.
+    let prefers_sycl = device_type == i64::from(abi::CAI_DEVICE_ONEAPI) && wishes.options.protocols[0] == 0;
+    if prefers_sycl && py.type_attribute(object.as_ptr(), py.names.sycl_usm_array_interface)?.is_some() {
+        return Ok(false);
+    }
     const ROCM: i64 = 10;
     let wished = wishes.options.stream;
     // What the producer shall order its work before, and where the work is then.
     let (asked, stream) = match device_type {
-        _ if !i32::try_from(device_type).is_ok_and(dlpack::has_streams) && device_type != ROCM => {
+        _ if !i32::try_from(device_type).is_ok_and(on_device) && device_type != ROCM => {
             let cpu = device_type == i64::from(abi::CAI_DEVICE_CPU);
             (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
         }
@@ -703,8 +781,7 @@ fn from_dlpack(
         }
         Owned::new(py, capsule)?
     };
-    // The capsule is kept as it is: its destructor runs the deleter, with the lock held, whenever it goes.
-    let tensor = |name: &CStr| -> *mut c_void {
+    let pointer = |name: &CStr| -> *mut c_void {
         // SAFETY: the lock is held; any object may be asked.
         unsafe {
             if (capi.capsule_is)(capsule.get(), name.as_ptr()) == 0 {
@@ -713,25 +790,28 @@ fn from_dlpack(
             (capi.capsule_pointer)(capsule.get(), name.as_ptr())
         }
     };
-    let versioned = tensor(c"dltensor_versioned").cast::<DLManagedTensorVersioned>();
-    let unversioned = tensor(c"dltensor").cast::<DLManagedTensor>();
-    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
-    // SAFETY: what DLPack says is in a capsule of that name; the capsule is alive.
-    let mut array = unsafe {
-        if !versioned.is_null() {
-            let (inside, flags) = dlpack::inside_versioned(versioned).map_err(of(NAME))?;
-            dlpack::describe(inside, Some(flags), stream, &mut steps)
-        } else if !unversioned.is_null() {
-            dlpack::describe(dlpack::inside_unversioned(unversioned), None, stream, &mut steps)
-        } else {
-            return fail!(CAI_ERR_TYPE, "{NAME}"; found "an object of type {}", py.type_name(capsule.get());
-                expected "a capsule named dltensor_versioned or dltensor");
-        }
+    let (versioned, unversioned) = (pointer(c"dltensor_versioned"), pointer(c"dltensor"));
+    let (tensor, used) = if !versioned.is_null() {
+        (Tensor::Versioned(versioned.cast()), c"used_dltensor_versioned")
+    } else if !unversioned.is_null() {
+        (Tensor::Unversioned(unversioned.cast()), c"used_dltensor")
+    } else {
+        return fail!(CAI_ERR_TYPE, "{NAME}"; found "an object of type {}", py.type_name(capsule.get());
+            expected "a capsule named dltensor_versioned or dltensor");
+    };
+    // Renamed, it is ours, and nobody else takes it.
+    // SAFETY: the lock is held; a capsule, and a constant name.
+    if unsafe { (capi.capsule_rename)(capsule.get(), used.as_ptr()) } != 0 {
+        std::mem::forget(tensor);
+        return raised();
     }
-    .map_err(of(NAME))?;
-    resolved(py, object, &array, NAME)?;
-    keep(py, &mut array, capsule, None)?;
-    to.set(array);
+    // SAFETY: the tensor is ours.
+    let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
+    let Description { array, strides, .. } = to;
+    // SAFETY: alive until it is kept or deleted.
+    unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
+    tensor.keep(py, array)?;
+    resolved(py, object, &to.array, NAME)?;
     Ok(true)
 }
 
@@ -827,7 +907,10 @@ fn satisfy(to: &mut Description, wishes: &Wishes, size: usize) -> Result<()> {
     let (c, f) = (wishes.has(abi::CAI_IMPORT_C_CONTIGUOUS), wishes.has(abi::CAI_IMPORT_F_CONTIGUOUS));
     let layout = &described.layout;
     if (c || f) && !(c && layout.is_c_contiguous()) && !(f && layout.is_f_contiguous()) {
-        let strides: Text<80> = Text::new(format_args!("{:?}", layout.strides.unwrap_or_default()));
+        let strides: Text<80> = match layout.strides {
+            Some(strides) => Text::new(format_args!("{strides:?}")),
+            None => Text::new(format_args!("None, which is C order,")),
+        };
         let wanted = match (c, f) {
             (true, false) => "C-contiguous",
             (false, _) => "Fortran-contiguous",

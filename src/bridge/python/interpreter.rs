@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use super::capi::{self, Capi, Object};
 use super::types::Types;
@@ -88,23 +88,38 @@ pub struct Interpreter {
     pub texts: Texts,
     /// Objects that were let go by threads without the lock.
     waiting: AtomicPtr<Waiting>,
+    /// How many owners are being let go inside of one another. Written with the lock held; in a build without one it
+    /// may be wrong by some, which costs no more than a turn in the list.
+    depth: AtomicU32,
     /// The interpreter was asked to call back for them.
     is_called: AtomicBool,
     next: AtomicPtr<Interpreter>,
 }
 
-/// An object that waits to be let go. Lies in the memory of the owner that held it.
+/// What an owner of this folder holds. When the owner is let go by a thread without the lock, it waits in the owner's
+/// own memory.
 pub struct Waiting {
     next: *mut Waiting,
-    objects: [*mut Object; 2],
+    held: Held,
     /// Frees the memory that this lies in.
     free: unsafe fn(*mut Waiting),
 }
 
+/// What is given up with the interpreter's lock held.
+#[derive(Clone, Copy)]
+pub struct Held {
+    /// One reference each, or NULL.
+    pub objects: [*mut Object; 2],
+    /// NULL, or what is called with `context`: the deleter of a tensor, which may run Python code.
+    pub finish: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// See `finish`.
+    pub context: *mut c_void,
+}
+
 impl Waiting {
-    /// `objects`: one reference each, or NULL.
-    pub fn new(objects: [*mut Object; 2], free: unsafe fn(*mut Waiting)) -> Self {
-        Waiting { next: ptr::null_mut(), objects, free }
+    /// For the memory of an owner.
+    pub fn new(held: Held, free: unsafe fn(*mut Waiting)) -> Self {
+        Waiting { next: ptr::null_mut(), held, free }
     }
 }
 
@@ -113,6 +128,9 @@ pub struct Texts(UnsafeCell<[(u64, *mut Object); 64]>);
 
 // SAFETY: an interpreter is used under its lock; in builds without one, `Texts` is not used, and the rest are atomics.
 unsafe impl Sync for Interpreter {}
+
+/// From here on, owners that hang on one another wait for their turn.
+const DEEPEST: u32 = 32;
 
 static INTERPRETERS: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
 static MAKING: Mutex<()> = Mutex::new(());
@@ -179,17 +197,39 @@ impl Py {
     #[cold]
     #[inline(never)]
     fn let_waiting_go(self) {
-        // Acquire: what the threads wrote before they left it here.
-        let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
-        while !waiting.is_null() {
-            // SAFETY: only `leave` puts it there, and the list was taken off as a whole.
-            let Waiting { next, objects, free } = unsafe { waiting.read() };
-            // SAFETY: the memory is nobody else's.
-            unsafe { free(waiting) };
-            for object in objects {
-                self.let_go(object);
+        let depth = self.depth.load(Ordering::Relaxed);
+        if depth >= DEEPEST {
+            return;
+        }
+        // What is let go here puts what it holds into the list, and the list is taken again.
+        self.depth.store(DEEPEST, Ordering::Relaxed);
+        loop {
+            // Acquire: what the threads wrote before they left it here.
+            let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
+            if waiting.is_null() {
+                break;
             }
-            waiting = next;
+            while !waiting.is_null() {
+                // SAFETY: only `push` puts it there, and the list was taken off as a whole.
+                let Waiting { next, held, free } = unsafe { waiting.read() };
+                // SAFETY: the memory is nobody else's.
+                unsafe { free(waiting) };
+                self.give_up(held);
+                waiting = next;
+            }
+        }
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    /// Gives up what an owner held.
+    #[inline]
+    fn give_up(self, held: Held) {
+        for object in held.objects {
+            self.let_go(object);
+        }
+        if let Some(finish) = held.finish {
+            // SAFETY: the pair was handed over together, for one call.
+            unsafe { finish(held.context) };
         }
     }
 
@@ -262,6 +302,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
             exports: AtomicPtr::new(ptr::null_mut()),
             texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
             waiting: AtomicPtr::new(ptr::null_mut()),
+            depth: AtomicU32::new(0),
             is_called: AtomicBool::new(false),
             next: AtomicPtr::new(behind.map_or(ptr::null_mut(), |first| first.next.load(Ordering::Acquire))),
         }));
@@ -285,6 +326,23 @@ unsafe extern "C" fn forget_all() {
     INTERPRETERS.store(ptr::null_mut(), Ordering::Release);
 }
 
+impl Interpreter {
+    /// # Safety
+    /// `waiting` lies in memory that nobody else uses.
+    unsafe fn push(&self, waiting: *mut Waiting) {
+        let mut first = self.waiting.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: not in the list yet.
+            unsafe { (*waiting).next = first };
+            // Release: whoever takes the list sees what was written here.
+            match self.waiting.compare_exchange_weak(first, waiting, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+}
+
 /// Gives up the references in `waiting`, from any thread: at once where the thread is in `interpreter`, else when the
 /// interpreter gets to it. After its end, nothing is done: memory is lost, and the objects were lost before.
 ///
@@ -295,13 +353,23 @@ pub unsafe fn leave(interpreter: &'static Interpreter, waiting: *mut Waiting) {
     // SAFETY: only asked where the thread is attached, which none is after the end.
     if capi.is_attached() && unsafe { current(capi) }.is_some_and(|here| ptr::eq(here, interpreter)) {
         // SAFETY: by contract.
-        let Waiting { objects, free, .. } = unsafe { waiting.read() };
-        // SAFETY: by contract.
-        unsafe { free(waiting) };
+        let Waiting { held, free, .. } = unsafe { waiting.read() };
         let py = Py { interpreter, thread: PhantomData };
-        for object in objects {
-            py.let_go(object);
+        // What goes here may hold what goes next: a long chain is taken apart in a loop, not on the stack.
+        let depth = interpreter.depth.load(Ordering::Relaxed);
+        if depth < DEEPEST {
+            // SAFETY: by contract.
+            unsafe { free(waiting) };
+            interpreter.depth.store(depth + 1, Ordering::Relaxed);
+            py.give_up(held);
+            interpreter.depth.store(depth, Ordering::Relaxed);
+            if depth == 0 && !interpreter.waiting.load(Ordering::Relaxed).is_null() {
+                py.let_waiting_go();
+            }
+            return;
         }
+        // SAFETY: by contract.
+        unsafe { interpreter.push(waiting) };
         return;
     }
     // SAFETY: by contract.
@@ -319,17 +387,8 @@ unsafe fn leave_waiting(interpreter: &'static Interpreter, waiting: *mut Waiting
     if capi.is_ending() {
         return;
     }
-    let mut first = interpreter.waiting.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: not in the list yet.
-        unsafe { (*waiting).next = first };
-        // Release: whoever takes the list sees what was written here.
-        match interpreter.waiting.compare_exchange_weak(first, waiting, Ordering::Release, Ordering::Relaxed)
-        {
-            Ok(_) => break,
-            Err(now) => first = now,
-        }
-    }
+    // SAFETY: by contract.
+    unsafe { interpreter.push(waiting) };
     // CPython calls back into the main interpreter only; others get to it when they are in this library next.
     if interpreter.id != 0 || interpreter.is_called.swap(true, Ordering::AcqRel) {
         return;

@@ -3,13 +3,16 @@
 //! May use: `abi`, `error`, `owner`; of this folder `interpreter`. `unsafe`: writes into the block that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
-use super::interpreter::{Interpreter, Owned, Py, Waiting, leave};
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device, cai_owner};
+use super::interpreter::{Held, Interpreter, Owned, Py, Waiting, leave};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_owner};
+use crate::bridge::dlpack::Deleter;
 use crate::error::{Failure, Result};
 use crate::owner::{self, Header};
+use crate::raw::NOTHING;
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
@@ -98,27 +101,6 @@ impl Description {
     }
 }
 
-const NOTHING: cai_array = cai_array {
-    struct_size: size_of::<cai_array>() as u32,
-    flags: 0,
-    owner: ptr::null_mut(),
-    data: ptr::null_mut(),
-    shape: ptr::null(),
-    strides: ptr::null(),
-    ndim: 0,
-    version: abi::CAI_PROTOCOL_VERSION,
-    dtype_code: 0,
-    typestr: [0; CAI_TYPESTR_SIZE],
-    descr: ptr::null(),
-    mask: ptr::null(),
-    stream: abi::CAI_STREAM_NONE,
-    stream_id: 0,
-    event: ptr::null_mut(),
-    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
-    context: ptr::null_mut(),
-    byte_offset: 0,
-};
-
 fn release(array: &cai_array) {
     if !array.owner.is_null() {
         // SAFETY: descriptions hold one reference to the owner of their array.
@@ -150,6 +132,20 @@ fn layout(size: usize) -> Layout {
 /// of its `ndim`; on failure it stays as it is.
 #[inline]
 pub fn keep(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
+    let objects = [object.get(), more.as_ref().map_or(ptr::null_mut(), Owned::get)];
+    own(py, array, Held { objects, finish: None, context: ptr::null_mut() })?;
+    std::mem::forget((object, more));
+    Ok(())
+}
+
+/// The same for a tensor: `deleter(tensor)` is called once, with the interpreter's lock held. On failure the tensor stays the
+/// caller's.
+pub fn keep_tensor(py: Py, array: &mut cai_array, deleter: Deleter, tensor: *mut c_void) -> Result<()> {
+    own(py, array, Held { objects: [ptr::null_mut(); 2], finish: deleter, context: tensor })
+}
+
+#[inline]
+fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
     let ndim = array.ndim as usize;
     let rows = if array.strides.is_null() { 1 } else { 2 };
     let size = size_of::<Keeper>() + rows * ndim * size_of::<i64>();
@@ -158,13 +154,12 @@ pub fn keep(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -
     if keeper.is_null() {
         return Err(Failure::no_memory(size));
     }
-    let objects = [object.into_raw(), more.map_or(ptr::null_mut(), Owned::into_raw)];
     // SAFETY: the block has room for the keeper and for the rows behind it, which are aligned like pointers; `array`'s
     // own have as many values.
     unsafe {
         keeper.write(Keeper {
             header: Header::new(destroy),
-            waiting: Waiting::new(objects, free),
+            waiting: Waiting::new(held, free),
             interpreter: py.interpreter(),
             size,
         });
@@ -184,12 +179,12 @@ pub fn keep(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -
 
 unsafe fn destroy(header: *mut Header) {
     let keeper = header.cast::<Keeper>();
-    // SAFETY: only `keep` installs this function, and the last reference is gone.
+    // SAFETY: only `own` installs this function, and the last reference is gone.
     unsafe { leave((*keeper).interpreter, &raw mut (*keeper).waiting) };
 }
 
 unsafe fn free(waiting: *mut Waiting) {
-    // SAFETY: only `keep` makes one, inside a keeper of the size it says.
+    // SAFETY: only `own` makes one, inside a keeper of the size it says.
     unsafe {
         let keeper = waiting.byte_sub(offset_of!(Keeper, waiting)).cast::<Keeper>();
         dealloc(keeper.cast(), layout((*keeper).size));

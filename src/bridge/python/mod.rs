@@ -45,6 +45,6 @@ pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> R
             return raised();
         }
     }
-    py.types.forget_nothings();
+    py.types.forget();
     Ok(())
 }

@@ -25,8 +25,7 @@ pub struct DlpackExchange {
     /// A tensor of its own for a Python object.
     pub from_object: Option<unsafe extern "C" fn(*mut c_void, *mut *mut DLManagedTensorVersioned) -> c_int>,
     _to_object: *const c_void,
-    /// Fills a borrowed tensor; may be NULL.
-    pub view: Option<unsafe extern "C" fn(*mut c_void, *mut crate::bridge::dlpack::Tensor) -> c_int>,
+    _view: *const c_void,
     /// The stream that the producer works on now.
     pub current_stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
@@ -59,7 +58,7 @@ struct Known {
 const NOTHINGS: usize = 256;
 const OFFERS: usize = 64;
 /// A type that offers nothing is asked again after so many objects.
-const ASK_AGAIN: u32 = 64;
+const ASK_AGAIN: u32 = 256;
 
 struct Nothing {
     r#type: AtomicUsize,
@@ -107,10 +106,14 @@ impl Types {
         self.ask(py, r#type)
     }
 
-    /// Forgets which types offer nothing.
-    pub fn forget_nothings(&self) {
+    /// Forgets everything. What was remembered of types that offer something is lost, with a reference each: others may
+    /// be looking at it.
+    pub fn forget(&self) {
         for nothing in &self.nothing {
             nothing.r#type.store(0, Ordering::Relaxed);
+        }
+        for offer in &self.offers {
+            offer.store(ptr::null_mut(), Ordering::Release);
         }
     }
 

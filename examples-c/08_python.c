@@ -1,0 +1,147 @@
+/*
+ * A Python extension in plain C: takes GPU arrays of any library, and makes one that all of them take.
+ *
+ *     cc -shared -fPIC $(python3-config --includes) 08_python.c -o plain.so -lcai -lcuda
+ *     >>> import plain
+ *     >>> a = plain.full((2, 3), 1.5)         # CuPy, PyTorch, Numba, JAX ... take `a`
+ *     >>> plain.sum(a)                        # and `sum` takes theirs
+ *     9.0
+ *
+ * With pybind11 or nanobind it is shorter: see examples-py.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cai/cai.h>
+#include <cuda.h>
+#include <stdlib.h>
+
+/* The stream that this extension works on. It lives as long as the process, and so longer than any array. */
+static CUstream stream;
+
+static PyObject *driver_failed(CUresult result) {
+    return PyErr_Format(PyExc_RuntimeError, "the CUDA driver answered %d", (int)result);
+}
+
+static void free_buffer(void *buffer) { (void)cuMemFree((CUdeviceptr)(uintptr_t)buffer); }
+
+/* A new array that is being filled on `stream`: nobody waits for that here. */
+static PyObject *full(PyObject *self, PyObject *arguments) {
+    int64_t shape[2];
+    long long rows, columns;
+    float value;
+    union {
+        float number;
+        unsigned bits;
+    } pattern;
+    CUdeviceptr buffer;
+    cai_array array = CAI_ARRAY_INIT;
+    cai_error why;
+    cai_stream pending = cai_inline_stream(stream);
+    PyObject *result;
+    CUresult driver;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "(LL)f", &rows, &columns, &value)) {
+        return NULL;
+    }
+    if (rows < 1 || columns < 1 || rows > 1 << 20 || columns > 1 << 20) {
+        return PyErr_Format(PyExc_ValueError, "a shape of 1 to 2^20 each, please");
+    }
+    shape[0] = rows;
+    shape[1] = columns;
+    driver = cuMemAlloc(&buffer, (size_t)(rows * columns) * sizeof(float));
+    if (driver != CUDA_SUCCESS) {
+        return driver_failed(driver);
+    }
+    pattern.number = value;
+    driver = cuMemsetD32Async(buffer, pattern.bits, (size_t)(rows * columns), stream);
+    if (driver != CUDA_SUCCESS) {
+        free_buffer((void *)(uintptr_t)buffer);
+        return driver_failed(driver);
+    }
+    array.data = (void *)(uintptr_t)buffer;
+    array.shape = shape;
+    array.ndim = 2;
+    memcpy(array.typestr, "<f4", 4);
+    array.device.type = CAI_DEVICE_CUDA;
+    if (cai_owner_new(array.data, free_buffer, &array.owner, &why) != CAI_OK) {
+        free_buffer(array.data);
+        return cai_python_raise(&why);
+    }
+    /* The description with its shape gets memory of its own; consumers are told which stream to wait for. */
+    if (cai_produce(&array, &pending, 1, pending, 0, &why) != CAI_OK ||
+        cai_array_new(&array, &array, &why) != CAI_OK) {
+        cai_array_release(&array);
+        return cai_python_raise(&why);
+    }
+    result = cai_to_python(&array, NULL, NULL);
+    cai_array_release(&array); /* the object has a reference of its own */
+    return result;
+}
+
+/* The sum of an array of any library. */
+static PyObject *sum(PyObject *self, PyObject *object) {
+    cai_array array = CAI_ARRAY_INIT;
+    cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+    cai_error why;
+    int64_t count = 0, index;
+    float *values = NULL;
+    double total = 0;
+    CUresult driver = CUDA_SUCCESS;
+    cai_stream mine = cai_inline_stream(stream);
+    (void)self;
+    options.flags = CAI_IMPORT_NATIVE | CAI_IMPORT_C_CONTIGUOUS | CAI_IMPORT_NO_MASK;
+    memcpy(options.typestr, "<f4", 4);
+    if (cai_from_python(object, &options, &array, NULL) != CAI_OK) {
+        return NULL; /* the exception is set */
+    }
+    if (cai_array_count(&array, &count, &why) != CAI_OK ||
+        cai_consume_begin(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK) {
+        cai_array_release(&array);
+        return cai_python_raise(&why);
+    }
+    values = malloc((size_t)count * sizeof(float) + 1);
+    if (values == NULL) {
+        cai_array_release(&array);
+        return PyErr_NoMemory();
+    }
+    /* From here on, our stream is behind the producer's work. A kernel would stand here. */
+    if (count > 0) {
+        driver = cuMemcpyDtoHAsync(values, (CUdeviceptr)(uintptr_t)array.data, (size_t)count * sizeof(float),
+                                   stream);
+    }
+    if (cai_consume_end(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK || driver != CUDA_SUCCESS ||
+        (driver = cuStreamSynchronize(stream)) != CUDA_SUCCESS) {
+        (void)cuStreamSynchronize(stream);
+        free(values);
+        cai_array_release(&array);
+        return driver != CUDA_SUCCESS ? driver_failed(driver) : cai_python_raise(&why);
+    }
+    for (index = 0; index < count; index++) {
+        total += values[index];
+    }
+    free(values);
+    cai_array_release(&array);
+    return PyFloat_FromDouble(total);
+}
+
+static PyMethodDef methods[] = {
+    {"full", full, METH_VARARGS, "full((rows, columns), value): a new GPU array"},
+    {"sum", sum, METH_O, "sum(array): the sum of a GPU array of float32"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "plain", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_plain(void);
+PyMODINIT_FUNC PyInit_plain(void) {
+    CUdevice device;
+    CUcontext context;
+    CUresult result = cuInit(0);
+    if (result == CUDA_SUCCESS) result = cuDeviceGet(&device, 0);
+    if (result == CUDA_SUCCESS) result = cuDevicePrimaryCtxRetain(&context, device);
+    if (result == CUDA_SUCCESS) result = cuCtxSetCurrent(context);
+    if (result == CUDA_SUCCESS) result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    return result == CUDA_SUCCESS ? PyModule_Create(&module) : driver_failed(result);
+}

@@ -1,0 +1,48 @@
+"""The third part of the demo: a Python extension in plain C (examples-c/08_python.c) beside objects of others.
+
+    cuda-sim run python.py FOLDER       FOLDER holds plain.so
+"""
+
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import plain  # noqa: E402
+
+
+class Half:
+    """What any GPU library writes: half of somebody's array, without a copy."""
+
+    def __init__(self, whole):
+        self.whole = whole
+
+    @property
+    def __cuda_array_interface__(self):
+        whole = self.whole.__cuda_array_interface__
+        rows, columns = whole["shape"]
+        return {**whole, "shape": (rows // 2, columns)}
+
+
+def refused(given):
+    try:
+        plain.sum(given)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    raise SystemExit("this should have been refused")
+
+
+def main():
+    array = plain.full((4, 3), 1.5)
+    print(f"     {array!r}")
+    print(f"     its dictionary: {array.__cuda_array_interface__}")
+    print(f"     sum of it: {plain.sum(array)}; of half of it, which another library made: {plain.sum(Half(array))}")
+
+    class Wrong:
+        __cuda_array_interface__ = {**array.__cuda_array_interface__, "shape": (4, -3)}
+
+    print(f"     a wrong one: {refused(Wrong())}")
+    Wrong.__cuda_array_interface__ = {**array.__cuda_array_interface__, "typestr": "<f8", "shape": (2, 3)}
+    print(f"     one of another type: {refused(Wrong())}")
+    return 0 if (plain.sum(array), plain.sum(Half(array))) == (18.0, 9.0) else 1
+
+
+sys.exit(main())
