@@ -40,7 +40,7 @@ use crate::error::{Failure, Result};
 /// a status of the 7xx family, what `cai_array_validate` or `cai_from_dlpack` say, or, with `CAI_IMPORT_DEVICE`, what
 /// the driver may answer to any call.
 /// Thread safety: any thread that holds the interpreter's lock (in a free-threaded build: that is attached);
-/// another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block; none where a table on the type is used.
+/// another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block, and none where an earlier array's can be used again.
 /// Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_from_python(

@@ -218,6 +218,10 @@ unsafe impl Sync for Capi {}
 pub struct Facts {
     /// Bytes from the start of an object to the pointer to its type; 0: only CPython can say.
     pub type_offset: usize,
+    /// The same to the number of items of a tuple; 0: only CPython can say.
+    pub tuple_size: usize,
+    /// The same to the items of a tuple, where `tuple_size` is known.
+    pub tuple_items: usize,
     /// Bytes from the start of a thread's state to the number of the thread; 0: not known. Up to 3.11.
     pub thread_offset: usize,
     /// Bytes of the head that every object begins with.
@@ -457,6 +461,7 @@ impl Capi {
                     (self.decref)(object);
                 }
             }
+            self.look_at_tuples();
             let name = (self.str_intern)(c"__basicsize__".as_ptr());
             if !name.is_null() {
                 let size = (self.get_attr)(self.object_type_object, name);
@@ -468,6 +473,83 @@ impl Capi {
                 (self.decref)(name);
             }
             (self.error_clear)();
+        }
+    }
+
+    /// Finds out where tuples keep their size and their items: in two of different sizes.
+    ///
+    /// # Safety
+    /// The interpreter's lock is held.
+    unsafe fn look_at_tuples(&mut self) {
+        // More than the head of any object has words, and so more than stand before the items.
+        const WORDS: usize = 8;
+        let fill = |size: usize| -> *mut Object {
+            // SAFETY: the lock is held. What is put into a tuple is given away; these objects are always there.
+            unsafe {
+                let tuple = (self.tuple_new)(size as isize);
+                if !tuple.is_null() {
+                    for index in 0..size {
+                        let item = [self.none, self.r#true, self.r#false][index % 3];
+                        (self.incref)(item);
+                        (self.tuple_set)(tuple, index as isize, item);
+                    }
+                }
+                tuple
+            }
+        };
+        let (large, small) = (fill(11), fill(9));
+        let mut found = None;
+        if !large.is_null() && !small.is_null() {
+            // SAFETY: both are longer than the words that are looked at, which are read as integers.
+            let word = |tuple: *mut Object, word: usize| unsafe { tuple.cast::<usize>().add(word).read() };
+            let constants = [self.none, self.r#true, self.r#false].map(|object| object as usize);
+            let items = (1..WORDS).find(|&start| {
+                [large, small]
+                    .iter()
+                    .all(|&tuple| (0..3).all(|item| word(tuple, start + item) == constants[item]))
+            });
+            let size = (1..WORDS).find(|&at| word(large, at) == 11 && word(small, at) == 9);
+            found = size.zip(items).filter(|(size, items)| size < items);
+        }
+        if let Some((size, items)) = found {
+            self.facts.tuple_size = size * size_of::<usize>();
+            self.facts.tuple_items = items * size_of::<usize>();
+        }
+        for tuple in [large, small] {
+            if !tuple.is_null() {
+                // SAFETY: the lock is held; ours.
+                unsafe { (self.decref)(tuple) };
+            }
+        }
+    }
+
+    /// The number of items of a tuple.
+    ///
+    /// # Safety
+    /// The lock is held; a live tuple.
+    #[inline(always)]
+    pub unsafe fn tuple_len(&self, tuple: *mut Object) -> usize {
+        // SAFETY: `look_at_tuples` found the size there; the rest by contract.
+        unsafe {
+            match self.facts.tuple_size {
+                0 => (self.tuple_size)(tuple) as usize,
+                offset => tuple.cast::<u8>().add(offset).cast::<usize>().read(),
+            }
+        }
+    }
+
+    /// An item of a tuple, borrowed.
+    ///
+    /// # Safety
+    /// As for [`Capi::tuple_len`]; `index` is below that.
+    #[inline(always)]
+    pub unsafe fn tuple_item(&self, tuple: *mut Object, index: usize) -> *mut Object {
+        // SAFETY: `look_at_tuples` found the items there; the rest by contract.
+        unsafe {
+            match self.facts.tuple_size {
+                0 => (self.tuple_get)(tuple, index as isize),
+                _ => tuple.cast::<u8>().add(self.facts.tuple_items).cast::<*mut Object>().add(index).read(),
+            }
         }
     }
 

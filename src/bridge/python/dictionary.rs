@@ -223,10 +223,10 @@ fn usual(py: Py, values: &[*mut Object; KEYS], text: &[u8], to: &mut Description
     }
     // SAFETY: a tuple; items are borrowed.
     let (address, readonly) = unsafe {
-        if (capi.tuple_size)(data) != 2 {
+        if capi.tuple_len(data) != 2 {
             return None;
         }
-        ((capi.tuple_get)(data, 0), (capi.tuple_get)(data, 1))
+        (capi.tuple_item(data, 0), capi.tuple_item(data, 1))
     };
     let address = small(py, address).filter(|&address| address > 0)?;
     to.array.data = address as *mut c_void;
@@ -282,10 +282,10 @@ fn row(py: Py, tuple: *mut Object, to: &mut [MaybeUninit<i64>]) -> Option<usize>
         return None;
     }
     // SAFETY: a tuple.
-    let size = unsafe { (capi.tuple_size)(tuple) } as usize;
+    let size = unsafe { capi.tuple_len(tuple) };
     for (index, place) in to.get_mut(..size)?.iter_mut().enumerate() {
         // SAFETY: below its size; borrowed.
-        place.write(small(py, unsafe { (capi.tuple_get)(tuple, index as isize) })?);
+        place.write(small(py, unsafe { capi.tuple_item(tuple, index) })?);
     }
     Some(size)
 }

@@ -86,6 +86,8 @@ pub struct Interpreter {
     pub exports: AtomicPtr<Object>,
     /// Typestrs as Python strings.
     pub texts: Texts,
+    /// Memory for owners.
+    pub spare: Spare,
     /// Objects that were let go by threads without the lock.
     waiting: AtomicPtr<Waiting>,
     /// How many owners are being let go inside of one another. Written with the lock held; in a build without one it
@@ -102,7 +104,7 @@ pub struct Waiting {
     next: *mut Waiting,
     held: Held,
     /// Frees the memory that this lies in.
-    free: unsafe fn(*mut Waiting),
+    free: unsafe fn(Py, *mut Waiting),
 }
 
 /// What is given up with the interpreter's lock held.
@@ -118,8 +120,53 @@ pub struct Held {
 
 impl Waiting {
     /// For the memory of an owner.
-    pub fn new(held: Held, free: unsafe fn(*mut Waiting)) -> Self {
+    pub fn new(held: Held, free: unsafe fn(Py, *mut Waiting)) -> Self {
         Waiting { next: ptr::null_mut(), held, free }
+    }
+}
+
+/// Memory of owners that are gone, for the next ones. Used under the lock, and not at all in builds without one.
+pub struct Spare {
+    first: AtomicPtr<Unused>,
+    count: AtomicU32,
+}
+
+struct Unused {
+    next: *mut Unused,
+}
+
+impl Spare {
+    const MOST: u32 = 64;
+
+    fn new() -> Self {
+        Spare { first: AtomicPtr::new(ptr::null_mut()), count: AtomicU32::new(0) }
+    }
+
+    /// A piece of it. The owner of an interpreter's lock is alone with its list, so loads and stores will do.
+    #[inline]
+    pub fn take(&self, _: Py) -> Option<NonNull<u8>> {
+        let first = NonNull::new(self.first.load(Ordering::Relaxed))?;
+        // SAFETY: `put` wrote it there.
+        self.first.store(unsafe { first.as_ref() }.next, Ordering::Relaxed);
+        self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        Some(first.cast())
+    }
+
+    /// Puts memory back, unless there is enough of it.
+    ///
+    /// # Safety
+    /// `memory` is nobody's, of the size that all pieces here have, and aligned like a pointer.
+    #[inline]
+    pub unsafe fn put(&self, py: Py, memory: *mut u8) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        if count >= Self::MOST || py.capi().facts.free_threaded {
+            return false;
+        }
+        // SAFETY: by contract.
+        unsafe { memory.cast::<Unused>().write(Unused { next: self.first.load(Ordering::Relaxed) }) };
+        self.first.store(memory.cast(), Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Relaxed);
+        true
     }
 }
 
@@ -213,7 +260,7 @@ impl Py {
                 // SAFETY: only `push` puts it there, and the list was taken off as a whole.
                 let Waiting { next, held, free } = unsafe { waiting.read() };
                 // SAFETY: the memory is nobody else's.
-                unsafe { free(waiting) };
+                unsafe { free(self, waiting) };
                 self.give_up(held);
                 waiting = next;
             }
@@ -301,6 +348,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
             types: Types::new(),
             exports: AtomicPtr::new(ptr::null_mut()),
             texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
+            spare: Spare::new(),
             waiting: AtomicPtr::new(ptr::null_mut()),
             depth: AtomicU32::new(0),
             is_called: AtomicBool::new(false),
@@ -359,7 +407,7 @@ pub unsafe fn leave(interpreter: &'static Interpreter, waiting: *mut Waiting) {
         let depth = interpreter.depth.load(Ordering::Relaxed);
         if depth < DEEPEST {
             // SAFETY: by contract.
-            unsafe { free(waiting) };
+            unsafe { free(py, waiting) };
             interpreter.depth.store(depth + 1, Ordering::Relaxed);
             py.give_up(held);
             interpreter.depth.store(depth, Ordering::Relaxed);

@@ -123,6 +123,22 @@ struct Keeper {
     size: usize,
 }
 
+/// The room that owners of arrays with up to four dimensions get. They come from a list of used ones, and go back to it:
+/// imports one after another allocate nothing.
+const USUAL: usize = size_of::<Keeper>() + 2 * 4 * size_of::<i64>();
+
+fn room(py: Py, size: usize) -> (*mut Keeper, usize) {
+    if size > USUAL {
+        // SAFETY: not empty.
+        return (unsafe { alloc(layout(size)) }.cast(), size);
+    }
+    match py.spare.take(py) {
+        Some(room) => (room.as_ptr().cast(), USUAL),
+        // SAFETY: not empty.
+        None => (unsafe { alloc(layout(USUAL)) }.cast(), USUAL),
+    }
+}
+
 fn layout(size: usize) -> Layout {
     // SAFETY: a power of two, and a size of some hundred bytes.
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Keeper>()) }
@@ -149,8 +165,7 @@ fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
     let ndim = array.ndim as usize;
     let rows = if array.strides.is_null() { 1 } else { 2 };
     let size = size_of::<Keeper>() + rows * ndim * size_of::<i64>();
-    // SAFETY: not empty.
-    let keeper = unsafe { alloc(layout(size)) }.cast::<Keeper>();
+    let (keeper, size) = room(py, size);
     if keeper.is_null() {
         return Err(Failure::no_memory(size));
     }
@@ -165,10 +180,10 @@ fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
         });
         let values = keeper.add(1).cast::<i64>();
         if ndim > 0 {
-            ptr::copy_nonoverlapping(array.shape, values, ndim);
+            copy(array.shape, values, ndim);
             array.shape = values;
             if !array.strides.is_null() {
-                ptr::copy_nonoverlapping(array.strides, values.add(ndim), ndim);
+                copy(array.strides, values.add(ndim), ndim);
                 array.strides = values.add(ndim);
             }
         }
@@ -183,10 +198,31 @@ unsafe fn destroy(header: *mut Header) {
     unsafe { leave((*keeper).interpreter, &raw mut (*keeper).waiting) };
 }
 
-unsafe fn free(waiting: *mut Waiting) {
+/// Nearly all arrays have few dimensions, for which that needs no call.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(from: *const i64, to: *mut i64, count: usize) {
+    // SAFETY: by contract.
+    unsafe {
+        match count {
+            1 => to.write(from.read()),
+            2 => to.cast::<[i64; 2]>().write(from.cast::<[i64; 2]>().read()),
+            3 => to.cast::<[i64; 3]>().write(from.cast::<[i64; 3]>().read()),
+            4 => to.cast::<[i64; 4]>().write(from.cast::<[i64; 4]>().read()),
+            _ => ptr::copy_nonoverlapping(from, to, count),
+        }
+    }
+}
+
+unsafe fn free(py: Py, waiting: *mut Waiting) {
     // SAFETY: only `own` makes one, inside a keeper of the size it says.
     unsafe {
         let keeper = waiting.byte_sub(offset_of!(Keeper, waiting)).cast::<Keeper>();
-        dealloc(keeper.cast(), layout((*keeper).size));
+        let size = (*keeper).size;
+        if size != USUAL || !py.spare.put(py, keeper.cast()) {
+            dealloc(keeper.cast(), layout(size));
+        }
     }
 }
