@@ -187,13 +187,12 @@ extern "C" fn cai(note: *const Note) {
     if note.is_null() || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>() {
         return;
     }
-    enter("cudasim_cai", 1, |sim, _| {
+    crate::border::note(|sim| {
         // SAFETY: as long as ours.
         let note = unsafe { note.read() };
         let rule = text(note.rule);
         let known = crate::rules::RULES.iter().find(|(name, _)| Some(*name) == rule.as_deref());
         sim.exchange(&note, known.map(|(name, _)| *name));
-        Ok(())
     });
 }
 

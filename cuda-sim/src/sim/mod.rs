@@ -581,9 +581,6 @@ impl Sim {
             context.cores.retain(|other| *other != core);
         }
         self.remember_destroyed(core, context);
-        if let Some(actor) = self.core_mut(core).actor {
-            self.stream_of_export_ends(actor);
-        }
         if let (Some(actor), Some(checker)) = (self.core_mut(core).actor, &mut self.checker) {
             checker.retire(actor);
         }
