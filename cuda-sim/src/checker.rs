@@ -33,6 +33,9 @@ pub enum Who {
     Destroyed,
 }
 
+/// What the legacy default stream is called.
+pub const LEGACY: &str = "legacy default stream";
+
 /// Where an access came from.
 #[derive(Debug)]
 pub struct Site {
@@ -273,7 +276,9 @@ impl Checker {
         for (mark, mode, from, to) in found {
             self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
         }
-        if let Some((range, begin)) = self.rules.forbidden(moment.mark.site.stream, access) {
+        let of = &self.actors[moment.mark.site.stream].who;
+        let shared = matches!(of, Who::Stream { kind: LEGACY, .. });
+        if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
             let advice = "CAI_ACCESS_WRITE in cai_consume_begin and cai_consume_end; a read-only array has to be copied.";
             let bytes = Some((place.clone(), range));
             self.broken("R7", Some((&begin, READ)), &moment.mark.site, WRITE, bytes, advice.to_owned());
@@ -287,13 +292,13 @@ impl Checker {
         place: &Place,
         access: &Access,
         clock: &Clock,
-        of: &dyn Fn(&Site, u64, u64) -> bool,
+        of: &dyn Fn(&Site, u32, u64, u64) -> bool,
     ) -> Option<(Mark<Site>, u32, u64, u64)> {
         let mut found = None;
         access.for_each_range(|from, to| {
             let range = (from.max(place.base), to.min(place.base + place.size));
             shadow.pending(range, access.mode, clock, &mut |mark, mode, from, to| {
-                if found.is_none() && of(&mark.site, from, to) {
+                if found.is_none() && of(&mark.site, mode, from, to) {
                     found = Some((mark.clone(), mode, from, to));
                 }
             });

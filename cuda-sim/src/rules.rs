@@ -10,7 +10,7 @@
 //! The same bytes may be exported more than once, by owners that do not know of each other: views of one tensor.
 //! So what a stream did is looked for in all of them before it counts as forgotten.
 
-use crate::access::{Access, WRITE, common, without};
+use crate::access::{Access, READ, WRITE, common, without};
 use crate::checker::Site;
 use crate::clock::Actor;
 use std::collections::HashMap;
@@ -325,12 +325,18 @@ impl Rules {
             .map(|export| export.site.clone())
     }
 
-    /// Is this an access of somebody who is using these bytes, through whatever export of them?
-    pub fn is_in_use(&self, site: &Site, from: u64, to: u64) -> bool {
-        let exports = self.open.get(&site.stream).into_iter().flatten().filter_map(|id| self.exports.get(id));
-        exports
-            .filter(|export| export.bytes.touches(from, to))
-            .any(|export| export.use_of(site.stream, site.time) == Use::Open)
+    /// Is this an access of a consumer, who will order it before whatever the producer does? Its own, and what it
+    /// gave to other streams since it began. After the end that is so for reads only: of an array without a
+    /// stream, nobody waits for them.
+    pub fn is_consumers(&self, site: &Site, mode: u32, from: u64, to: u64) -> bool {
+        let exports = self.exports.values().filter(|export| export.bytes.touches(from, to));
+        exports.into_iter().any(|export| {
+            let may = |part: &Part| mode == READ || part.mode & WRITE != 0;
+            let of = export.use_of(site.stream, site.time);
+            of == Use::Open
+                || (of == Use::Proper && mode == READ)
+                || export.parts.iter().any(|part| part.is_open() && part.began <= site.time && may(part))
+        })
     }
 
     /// Is this an access of a consumer of an export that just went?
@@ -346,14 +352,19 @@ impl Rules {
         }
     }
 
-    /// Of a write: the first bytes that the actor may only read, and where it said so.
-    pub fn forbidden(&self, actor: Actor, access: &Access) -> Option<((u64, u64), Arc<Site>)> {
+    /// Of a write: the first bytes that the actor may only read, and where it said so. Many threads work in a
+    /// `shared` stream: there, only the one that began is meant.
+    pub fn forbidden(&self, site: &Site, access: &Access, shared: bool) -> Option<((u64, u64), Arc<Site>)> {
+        let actor = site.stream;
         if access.mode & WRITE == 0 {
             return None;
         }
         let exports = self.open.get(&actor)?.iter().filter_map(|id| self.exports.get(id));
         let open = exports.filter_map(|export| {
             let part = export.parts.iter().find(|part| part.actor == actor && part.is_open())?;
+            if shared && part.begin.thread != site.thread {
+                return None;
+            }
             export.bytes.hulls_touch(access).then_some((export, part))
         });
         let (writable, readable): (Vec<_>, Vec<_>) =

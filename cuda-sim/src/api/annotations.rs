@@ -253,6 +253,9 @@ extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
             let from = address.clamp(found.base, found.end());
             let to = (address + nbytes as u64).clamp(found.base, found.end());
             found.shadow.restart(from, to, moment.mark);
+            if let Some(checker) = &mut sim.checker {
+                checker.rules.forget(from, to);
+            }
         }
         Ok(())
     });

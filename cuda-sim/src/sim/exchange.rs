@@ -173,8 +173,10 @@ impl Sim {
         let streams: Vec<Actor> =
             stream.into_iter().flat_map(|named| [vec![named.actor], named.implied].concat()).collect();
         let Some(clock) = self.known_here(&streams) else { return };
-        // Consumers that are not done yet will say so: their work is no producer's.
-        let found = self.unordered(&clock, bytes, &|rules, site, from, to| !rules.is_in_use(site, from, to));
+        // Consumers say by themselves when they are done: their work is no producer's.
+        let found = self.unordered(&clock, bytes, &|rules, site, mode, from, to| {
+            !rules.is_consumers(site, mode, from, to)
+        });
         self.say_broken(rule, found, here, advice);
     }
 
@@ -184,7 +186,7 @@ impl Sim {
         for export in checker.rules.destroy(owner) {
             let everything = Access { mode: READ | WRITE, ..export.bytes };
             let Some(clock) = self.known_here(export.stream.as_slice()) else { return };
-            let found = self.unordered(&clock, &everything, &|rules, site, from, to| {
+            let found = self.unordered(&clock, &everything, &|rules, site, _, from, to| {
                 rules.was_use_of(&export, site, from, to)
             });
             let advice = if export.stream.is_some() {
@@ -201,14 +203,14 @@ impl Sim {
         &mut self,
         clock: &Clock,
         bytes: &Access,
-        counts: &dyn Fn(&crate::rules::Rules, &Site, u64, u64) -> bool,
+        counts: &dyn Fn(&crate::rules::Rules, &Site, u32, u64, u64) -> bool,
     ) -> Option<Pending> {
         let (from, to) = bytes.hull();
         for base in self.memory.inside(from, to) {
             let Some(allocation) = self.memory.allocations.get(&base) else { continue };
             let place = allocation.place();
             let checker = self.checker.as_ref()?;
-            let counts = |site: &Site, from, to| counts(&checker.rules, site, from, to);
+            let counts = |site: &Site, mode, from, to| counts(&checker.rules, site, mode, from, to);
             if let Some((mark, mode, from, to)) =
                 checker.pending(&allocation.shadow, &place, bytes, clock, &counts)
             {

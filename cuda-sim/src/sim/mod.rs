@@ -531,7 +531,7 @@ impl Sim {
         if self.checker.is_some() {
             let host = self.host_actor();
             let name = match kind {
-                CoreKind::Legacy => "legacy default stream",
+                CoreKind::Legacy => crate::checker::LEGACY,
                 CoreKind::PerThread => "per-thread default stream",
                 CoreKind::Blocking => "stream",
                 CoreKind::NonBlocking => "non-blocking stream",

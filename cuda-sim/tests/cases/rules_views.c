@@ -232,6 +232,60 @@ static void mask_with_an_owner_of_its_own(void) {
     writes(other, mask.at, N);
 }
 
+// Without a stream nobody waits for readers, and nobody has to.
+static void readers_of_an_array_without_a_stream(void) {
+    struct array a = prepare();
+    writes(stream_of(&a), p, N);
+    CHECK(cuStreamSynchronize(stream_of(&a)));
+    a.stream = NO_STREAM;
+    exports(&a);
+    reads_properly(&a, mine);
+    exports(&a);
+    reads_properly(&a, other);
+}
+
+static void r1_consumers_write_of_an_array_without_a_stream(void) {
+    struct array a = prepare();
+    a.stream = NO_STREAM;
+    exports(&a);
+    begins(&a, mine, CUDASIM_WRITE);
+    writes(mine, p, N);
+    ends(&a, mine, CUDASIM_WRITE);
+    exports(&a);
+}
+
+static void exported_again_while_streams_of_a_consumer_read(void) {
+    struct array a = prepare(), b = a;
+    CUstream inner = make_nonblocking();
+    b.owner = &owners[1];
+    exports(&a);
+    begins(&a, mine, CUDASIM_READ);
+    order(mine, inner);
+    reads(inner, p, N);
+    exports(&b);
+    reads_properly(&b, other);
+    order(inner, mine);
+    ends(&a, mine, CUDASIM_READ);
+    writes(stream_of(&a), p, N);
+}
+
+static void *write_in_the_legacy_stream(void *data) {
+    const struct array *a = data;
+    writes(CU_STREAM_LEGACY, a->at, N);
+    return NULL;
+}
+
+// Another thread in the same stream is not the consumer.
+static void producer_in_the_consumers_default_stream(void) {
+    struct array a = prepare();
+    a.stream = NO_STREAM;
+    exports(&a);
+    begins(&a, CU_STREAM_LEGACY, CUDASIM_READ);
+    reads(CU_STREAM_LEGACY, p, N);
+    finish(start(write_in_the_legacy_stream, &a));
+    ends(&a, CU_STREAM_LEGACY, CUDASIM_READ);
+}
+
 // --- graphs
 
 static void launched_between_begin_and_end(void) {
@@ -381,6 +435,10 @@ const struct race_case cases_rules_views[] = {
     CORRECT(columns_exported_from_different_streams),
     RACY(r2_column_of_another_stream),
     CORRECT(mask_with_an_owner_of_its_own),
+    CORRECT(readers_of_an_array_without_a_stream),
+    RACY(r1_consumers_write_of_an_array_without_a_stream),
+    CORRECT(exported_again_while_streams_of_a_consumer_read),
+    CORRECT(producer_in_the_consumers_default_stream),
     CORRECT(launched_between_begin_and_end),
     CORRECT(exported_again_while_a_graph_reads),
     CORRECT(exported_inside_a_capture),
