@@ -13,7 +13,9 @@ PY   := $(BIN)/python
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
-.PHONY: all demo test interop gpu-test gpu-programs bench lint header format install install-sim lib sim fuzz mutants clean FORCE
+PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('include'))")
+
+.PHONY: all demo test interop gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
 
 all: lib
 
@@ -65,11 +67,23 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
 	touch $@
 
-interop: $(INTEROP)/ready sim
+# Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
+# PoCL, MPI. NumPy's part of theirs is in both.
+INTEROP_HOST := build/interop-host
+$(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
+	rm -rf $(INTEROP_HOST)
+	$(PYTHON) -m venv $(INTEROP_HOST) || { rm -rf $(INTEROP_HOST); \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_HOST); }
+	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check -r interop/host/requirements.txt
+	touch $@
+
+interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
+	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 300 $(INTEROP_HOST)/bin/python -m pytest -q \
+	    -p no:cacheprovider --confcutdir=interop/host interop/host
 
 # The rules of the driver on the real one and on the simulated one, side by side. Where there is cargo, the
 # programs are built first; a machine with a GPU needs only build/gpu and Python. Without a GPU: only here.
@@ -77,6 +91,7 @@ gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
 	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
+	@$(PYTHON) interop/gpu_python.py build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
@@ -121,18 +136,44 @@ bench: $(VENV)/ready lib sim
 	    bench/simulator.c -o build/bench/simulator target/release/libcuda.so
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
+	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
+	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
 
-# Fuzzes each target for SECONDS. cargo-fuzz goes into build/cargo; it needs unstable compiler flags, which
-# RUSTC_BOOTSTRAP allows on a stable compiler.
+# Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
+# same Python. bench-docs needs them, and writes table and chart into the book.
+ifneq ($(wildcard $(INTEROP)/ready),)
+BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" target/release/cuda-sim run --races=off --schedule=eager \
+    --runtime=13 -- $(INTEROP)/bin/python
+else
+BENCH_PYTHON = $(PY)
+endif
+bench-python: build/bench/python_ways.so
+	$(BENCH_PYTHON) -B bench/python_bench.py build/bench $(BOOK)
+
+bench-docs: BOOK = docs/src
+bench-docs: bench-python
+
+build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai/cai.h $(VENV)/ready lib sim
+	mkdir -p build/bench
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
+	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
+	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
+	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.0 -ldl \
+	    -Wl,-rpath,'$$ORIGIN'
+
+# Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
+# compiler flags, which RUSTC_BOOTSTRAP allows on a stable compiler.
 SECONDS ?= 60
 build/cargo/bin/cargo-fuzz:
 	$(CARGO) install -q --locked --root build/cargo cargo-fuzz@0.13.2
 
-fuzz: build/cargo/bin/cargo-fuzz
+fuzz: build/cargo/bin/cargo-fuzz $(VENV)/ready lib
 	for target in typestr descr_text array; do \
 	    RUSTC_BOOTSTRAP=1 PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) fuzz run $$target -- \
 	        -max_total_time=$(SECONDS) -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
 	done
+	CAI_FUZZ_SECONDS=$(SECONDS) CAI_FUZZ_SEEDS="$$(date +%s),$$(date +%N)" $(PY) -m pytest -q tests/python/test_hostile.py
 
 # Takes one thing at a time out of the code about streams and looks whether a test fails: minutes.
 mutants: $(VENV)/ready lib sim

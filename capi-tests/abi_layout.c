@@ -50,6 +50,21 @@ AT(cai_field, nested, 32);
 AT(cai_field, shape, 40);
 AT(cai_field, ndim, 48);
 AT(cai_field, dtype_code, 52);
+SIZE(cai_driver_info, 256);
+AT(cai_driver_info, devices, 4);
+AT(cai_driver_info, simulated, 8);
+AT(cai_driver_info, path, 16);
+SIZE(cai_pointer_info, 72);
+AT(cai_pointer_info, context, 8);
+AT(cai_pointer_info, device_pointer, 16);
+AT(cai_pointer_info, host_pointer, 24);
+AT(cai_pointer_info, base, 32);
+AT(cai_pointer_info, size, 40);
+AT(cai_pointer_info, buffer_id, 48);
+AT(cai_pointer_info, pool, 56);
+AT(cai_pointer_info, host_accessible, 64);
+AT(cai_pointer_info, managed, 65);
+AT(cai_pointer_info, mapped, 66);
 
 int main(void) {
     const cai_array empty = CAI_ARRAY_INIT;
@@ -57,6 +72,10 @@ int main(void) {
     ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);
     /* The numbers that files and other languages may have written down. */
     ASSERT(CAI_STREAM_NONE == 0xffffffffffffffffu && CAI_STREAM_UNKNOWN == 0xfffffffffffffffeu);
+    ASSERT(CAI_ACCESS_READ == 1 && CAI_ACCESS_WRITE == 2 && CAI_SYNC_IGNORE == 16 &&
+           CAI_SYNC_EXPORT_NONE == 32);
+    ASSERT(CAI_SYNC_CONSERVATIVE == 64 && CAI_SYNC_THIS_CALL == 128 && CAI_CAPTURE_JOIN == 256);
+    ASSERT(CAI_CAPTURE_EXTERNAL == 512 && CAI_CHECK_DEVICE == 4 && CAI_CHECK_STREAM == 8);
     ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_FLAG_READONLY == 1);
     ASSERT(CAI_DEVICE_CUDA == 2 && CAI_DEVICE_CUDA_HOST == 3 && CAI_DEVICE_CUDA_MANAGED == 13);
     ASSERT(CAI_DTYPE_BFLOAT16 == 4 && CAI_DTYPE_FLOAT8_E5M2 == 12 && CAI_DTYPE_FLOAT4_E2M1FN == 17);

@@ -27,7 +27,7 @@ void consumers() {
     int destroyed = 0;
     cai::array array = make(destroyed, CAI_STREAM_NONE);
     {
-        cai::consumer work(array.get(), cai::stream_of(reinterpret_cast<void *>(0x1000)));
+        cai::consumer work(array, cai::stream_of(reinterpret_cast<void *>(0x1000)));
         cai::consumer moved(std::move(work));
         moved.end();
         moved.end();

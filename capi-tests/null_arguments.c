@@ -104,6 +104,20 @@ int main(void) {
     REFUSES("array", cai_array_keep(NULL, NULL, NULL, e));
     REFUSES("out", cai_get_sync(NULL, e));
     {
+        /* Whatever is NULL, the tensor is not looked at. */
+        struct DLManagedTensorVersioned *tensor = NULL;
+        struct DLManagedTensor *older = NULL;
+        REFUSES("tensor", cai_from_dlpack(NULL, CAI_STREAM_NONE, &out, e));
+        REFUSES("out", cai_from_dlpack((struct DLManagedTensorVersioned *)text, CAI_STREAM_NONE, NULL, e));
+        REFUSES("tensor", cai_from_dlpack_unversioned(NULL, CAI_STREAM_NONE, &out, e));
+        REFUSES("out", cai_from_dlpack_unversioned((struct DLManagedTensor *)text, CAI_STREAM_NONE, NULL, e));
+        REFUSES("array", cai_to_dlpack(NULL, 0, &tensor, e));
+        REFUSES("out", cai_to_dlpack(&array, 0, NULL, e));
+        REFUSES("array", cai_to_dlpack_unversioned(NULL, 0, &older, e));
+        REFUSES("out", cai_to_dlpack_unversioned(&array, 0, NULL, e));
+        ASSERT(tensor == NULL && older == NULL);
+    }
+    {
         int destroyed = 0;
         array.owner = counting_owner(&destroyed);
         REFUSES("out", cai_array_share(&array, NULL, e));

@@ -1,5 +1,5 @@
 # The imported targets of libcai, for every way of using it. Expects CAI_INCLUDE_DIR, CAI_LIB_DIR,
-# CAI_VERSION, CAI_ABI_MAJOR, CAI_NATIVE_LIBS, CAI_HAS_SHARED and CAI_HAS_STATIC.
+# CAI_SHARED_NAME, CAI_ABI_MAJOR, CAI_NATIVE_LIBS, CAI_HAS_SHARED and CAI_HAS_STATIC.
 
 if(CAI_HAS_STATIC AND NOT TARGET cai::cai_static)
   add_library(cai::cai_static STATIC IMPORTED)
@@ -19,7 +19,7 @@ if(NOT TARGET cai::cai)
   if(CAI_HAS_SHARED)
     add_library(cai::cai SHARED IMPORTED)
     set_target_properties(cai::cai PROPERTIES
-      IMPORTED_LOCATION "${CAI_LIB_DIR}/libcai.so.${CAI_VERSION}"
+      IMPORTED_LOCATION "${CAI_LIB_DIR}/${CAI_SHARED_NAME}"
       IMPORTED_SONAME "libcai.so.${CAI_ABI_MAJOR}"
       INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}")
   else()

@@ -4,6 +4,8 @@ import ctypes
 
 import pytest
 
+collect_ignore = ["host"]  # needs no simulator, and an environment of its own
+
 
 class Api(ctypes.Structure):
     """As cudasim_api in cudasim.h."""

@@ -8,9 +8,10 @@
 //! the failure says instead.
 
 use std::alloc::{Layout, alloc};
+use std::ffi::c_char;
 use std::fmt::{self, Write};
 
-use crate::abi::{self, cai_status};
+use crate::abi::{self, cai_error, cai_status};
 
 /// Text in a fixed array; what does not fit is cut off at a character and marked by "...".
 #[derive(Clone, Copy)]
@@ -75,7 +76,7 @@ pub struct Details {
     pub status: cai_status,
     /// `mask.shape[2]`, or the name of a parameter.
     pub field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>,
-    /// The value that was found.
+    /// The value that was found; empty where `expected` says it all, in another library's words.
     pub found: Text<96>,
     /// The value that was expected.
     pub expected: Text<240>,
@@ -113,6 +114,34 @@ impl Failure {
     /// The details, unless there was no memory for them.
     pub fn details(&self) -> Option<&Details> {
         self.0.as_deref()
+    }
+
+    /// What the caller's error says.
+    #[cold]
+    pub fn to_error(&self) -> cai_error {
+        let (field, message, driver_code): (&str, Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }>, i32) =
+            match self.details() {
+                Some(Details { field, found, expected, driver_code, .. }) => {
+                    let colon = if field.as_str().is_empty() { "" } else { ": " };
+                    let message = if found.as_str().is_empty() {
+                        Text::new(format_args!("{expected}"))
+                    } else {
+                        Text::new(format_args!("{field}{colon}found {found}, expected {expected}"))
+                    };
+                    (field.as_str(), message, *driver_code)
+                }
+                None => (
+                    "",
+                    Text::new(format_args!("found no memory, expected some for the description of an error")),
+                    0,
+                ),
+            };
+        cai_error {
+            code: self.status(),
+            driver_code,
+            field: terminated(field),
+            message: terminated(message.as_str()),
+        }
     }
 
     /// The status that the caller gets.
@@ -160,6 +189,15 @@ impl Failure {
         )
     }
 
+    /// The same failure, of a field that has another name to those who see it.
+    #[cold]
+    pub fn rename(mut self, name: impl FnOnce(&str) -> Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>) -> Self {
+        if let Some(details) = &mut self.0 {
+            details.field = name(details.field.as_str());
+        }
+        self
+    }
+
     /// The same failure, of a field of something that is itself a field: `within("mask.")`.
     #[cold]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {
@@ -168,6 +206,15 @@ impl Failure {
         }
         self
     }
+}
+
+/// The text, cut if need be, with NULs behind it.
+pub fn terminated<const N: usize>(text: &str) -> [c_char; N] {
+    let mut out = [0; N];
+    for (to, from) in out[..N - 1].iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+    out
 }
 
 /// Shorthand for the most common shape of a failure.

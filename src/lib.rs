@@ -14,6 +14,7 @@
 //! | `driver` | the CUDA driver, found at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | ordering producers and consumers on their streams, and lifetime on streams |
+//! | `bridge` | other protocols: DLPack, Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
 #![cfg_attr(
     not(test),
@@ -34,4 +35,5 @@ mod owner;
 mod driver;
 mod validate;
 mod sync;
+mod bridge;
 pub mod ffi;

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char};
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::{ptr, slice};
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_field};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_field};
 use crate::error::{Failure, Result, fail};
 
 /// The shortest `cai_array` that makes sense: all fields up to `stream`.
@@ -21,6 +21,28 @@ pub(crate) const LEAST_PREFIX: usize = 16;
 
 /// No version of any structure will ever be this long: a larger size is garbage.
 pub(crate) const MAX_STRUCT_SIZE: usize = 4096;
+
+/// An array before it is filled in.
+pub(crate) const NOTHING: cai_array = cai_array {
+    struct_size: size_of::<cai_array>() as u32,
+    flags: 0,
+    owner: ptr::null_mut(),
+    data: ptr::null_mut(),
+    shape: ptr::null(),
+    strides: ptr::null(),
+    ndim: 0,
+    version: abi::CAI_PROTOCOL_VERSION,
+    dtype_code: 0,
+    typestr: [0; CAI_TYPESTR_SIZE],
+    descr: ptr::null(),
+    mask: ptr::null(),
+    stream: abi::CAI_STREAM_NONE,
+    stream_id: 0,
+    event: ptr::null_mut(),
+    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
+    context: ptr::null_mut(),
+    byte_offset: 0,
+};
 
 /// Is `size` one that some version of a structure can have?
 fn plausible(size: usize, least: usize) -> bool {
@@ -41,6 +63,16 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
         fail!(CAI_ERR_STRUCT_SIZE, "struct_size"; found "{size}";
             expected "sizeof(cai_array), which is {} here: start from CAI_ARRAY_INIT", size_of::<cai_array>())
     }
+}
+
+/// Would a caller's structure of `size` bytes lose something that may not be lost?
+pub fn fits(array: &cai_array, size: usize) -> Result<()> {
+    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
+    if array.byte_offset != 0 && size < covered {
+        return fail!(CAI_ERR_STRUCT_SIZE, "out->struct_size"; found "{size}";
+            expected "at least {covered}, for the array has a byte_offset");
+    }
+    Ok(())
 }
 
 /// A local copy of a caller's array, whatever size it was compiled with.

@@ -44,6 +44,7 @@ fn the_error_table_is_fresh() {
         (4, "Stream capture"),
         (5, "Python"),
         (6, "Resources"),
+        (7, "What a receiver cannot take"),
         (9, "The library itself"),
     ];
     for (family, title) in families {

@@ -108,7 +108,7 @@ MUTANTS = [
     ("numbers not compared", STREAM, "if found == self.id || found == 0 {", "if found != 0 || found == 0 {"),
     ("default streams in the current context", STREAM, "let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };\n        Ok(Stream", "let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };\n        let context = if value == 1 { ptr::null_mut() } else { context };\n        Ok(Stream"),
     ("not relaxed while the host waits", STREAM, "driver.relaxed(|| driver.stream_synchronize(self.handle()).ok())", "driver.stream_synchronize(self.handle()).ok()"),
-    ("mode not put back", DRIVER, "        if exchanged.is_ok() {\n            // It cannot", "        if false {\n            // It cannot"),
+    ("mode not put back", DRIVER, "        for _ in 0..2 {", "        for _ in 0..0 {"),
     # --- memory
     ("end not looked at", POINTER, "if start <= low && high <= end {", "if start <= low {"),
     ("beginning not looked at", POINTER, "if start <= low && high <= end {", "if high <= end {"),

@@ -78,6 +78,33 @@ static cai_status many_fields(cai_error *error) {
     return cai_descr_itemsize(&many, &size, error);
 }
 
+/* The part of a DLManagedTensorVersioned that is called. */
+struct DLManagedTensorVersioned {
+    uint32_t version[2];
+    void *manager_ctx;
+    void (*deleter)(struct DLManagedTensorVersioned *);
+};
+
+/* Out and in again: where either fails, the tensor is still the caller's. */
+static cai_status dlpack(cai_error *error) {
+    struct DLManagedTensorVersioned *tensor = NULL;
+    cai_array array = description, out = CAI_ARRAY_INIT;
+    cai_status status;
+    array.mask = NULL;
+    status = cai_to_dlpack(&array, 0, &tensor, error);
+    ASSERT((status == CAI_OK) == (tensor != NULL));
+    if (status != CAI_OK) {
+        return status;
+    }
+    status = cai_from_dlpack(tensor, CAI_STREAM_NONE, &out, error);
+    ASSERT((status == CAI_OK) == (out.owner != NULL));
+    if (status != CAI_OK) {
+        tensor->deleter(tensor);
+    }
+    cai_array_release(&out);
+    return status;
+}
+
 /* Fails anyway; without memory for the words, that is the status. */
 static cai_status refused(cai_error *error) {
     cai_array array = description;
@@ -135,6 +162,7 @@ int main(void) {
     drive("cai_array_new", array_new, 1);
     drive("cai_descr_parse", descr_parse, 10);
     drive("more than 32 fields", many_fields, 1);
+    drive("cai_to_dlpack and cai_from_dlpack", dlpack, 2);
     drive("a refusal", refused, 1);
     destroyed = 0;
     cai_array_release(&description);

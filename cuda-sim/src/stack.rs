@@ -35,6 +35,11 @@ thread_local! {
     static CACHE: RefCell<Vec<Option<Remembered>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Makes what a thread remembers.
+pub fn touch() {
+    let _ = CACHE.try_with(|_| ());
+}
+
 impl Stacks {
     /// The stack of the calling thread.
     #[inline(never)]

@@ -49,6 +49,17 @@ struct cai_owner;
 struct cai_descr;
 struct cai_array;
 
+/* CPython's PyObject and DLPack's structures, under the names that their own headers give them. */
+struct _object;
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+/* Options that demand nothing. */
+#define CAI_IMPORT_OPTIONS_INIT                                                                              \
+    { sizeof(cai_import_options), 0, {0}, 0, 0, 0, 0, 0, {0}, {0} }
+#define CAI_EXPORT_OPTIONS_INIT                                                                              \
+    { sizeof(cai_export_options), 0 }
+
 /*
  * What every cai_array starts from. stream is 0, which cai_array_validate refuses: a producer must say
  * CAI_STREAM_NONE or name the stream that its work is on.
@@ -69,7 +80,7 @@ struct cai_array;
  * Minor version of the binary interface: grows with every added function, field or status.
  * A library of a higher minor version serves callers of every lower one.
  */
-#define CAI_ABI_MINOR 2
+#define CAI_ABI_MINOR 3
 
 /**
  * Bytes of `cai_error.field`, the terminating NUL included.
@@ -404,9 +415,135 @@ struct cai_array;
 /**
  * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_produce`: where the stream that has
  * to wait is being captured and the other is not, the graph gets a node that waits, at each launch, for the work
- * that was pending on the other stream when this function was called.
+ * that was pending on the other stream when this function was called. Where the array has an `event`, readers'
+ * graphs wait for that one: it must outlive them, so let the graph keep the owner, by `cai_owner_release_after`.
  */
 #define CAI_CAPTURE_EXTERNAL 512
+
+/**
+ * A way in: the exchange table of this library, published on the object's type (`__cai_exchange_api__`).
+ */
+#define CAI_VIA_EXCHANGE 1
+
+/**
+ * A way in: DLPack's exchange table, published on the object's type (`__dlpack_c_exchange_api__`). It
+ * names the producer's current stream, which becomes the array's.
+ */
+#define CAI_VIA_DLPACK_EXCHANGE 2
+
+/**
+ * A way in: the dictionary `__cuda_array_interface__`, versions 0 to 3.
+ */
+#define CAI_VIA_CUDA_ARRAY_INTERFACE 3
+
+/**
+ * A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
+ * before the legacy default stream where that is 0; that stream becomes the array's.
+ */
+#define CAI_VIA_DLPACK 4
+
+/**
+ * A way in: the dictionary `__sycl_usm_array_interface__`, version 1. A SYCL queue becomes the array's
+ * `stream`, a SYCL context its `context`.
+ */
+#define CAI_VIA_SYCL_USM 5
+
+/**
+ * A way in: an object with `buffer` (or `base_data`, as pyopencl's arrays call it), `offset`, `dtype`, `shape` and
+ * `strides`: the OpenCL/CUDA buffer interface. The array is a `cl_mem` with a `byte_offset`, or CUDA memory.
+ */
+#define CAI_VIA_BUFFER 6
+
+/**
+ * A way in, for host memory: the capsule `__array_struct__` of NumPy. Tried by default only with
+ * `CAI_IMPORT_HOST`.
+ */
+#define CAI_VIA_ARRAY_STRUCT 7
+
+/**
+ * A way in, for host memory: the dictionary `__array_interface__` of NumPy, version 3. Tried by default only
+ * with `CAI_IMPORT_HOST`.
+ */
+#define CAI_VIA_ARRAY_INTERFACE 8
+
+/**
+ * Bit of `cai_import_options.flags`: takes only what the specification allows to the letter. Without it, what
+ * real producers write is taken where it can mean one thing only: any mapping, lists for tuples, no `version`, a
+ * `typestr` without byte order.
+ */
+#define CAI_IMPORT_STRICT 1
+
+/**
+ * Bit of `cai_import_options.flags`: also takes a `stream` of 0, which the specification forbids, as the legacy
+ * default stream.
+ */
+#define CAI_IMPORT_LENIENT 2
+
+/**
+ * Bit of `cai_import_options.flags`: refuses read-only arrays.
+ */
+#define CAI_IMPORT_WRITABLE 4
+
+/**
+ * Bit of `cai_import_options.flags`: refuses what is not C-contiguous. Together with
+ * `CAI_IMPORT_F_CONTIGUOUS`, either will do.
+ */
+#define CAI_IMPORT_C_CONTIGUOUS 8
+
+/**
+ * Bit of `cai_import_options.flags`: refuses what is not Fortran-contiguous.
+ */
+#define CAI_IMPORT_F_CONTIGUOUS 16
+
+/**
+ * Bit of `cai_import_options.flags`: refuses elements that are not in the machine's byte order.
+ */
+#define CAI_IMPORT_NATIVE 32
+
+/**
+ * Bit of `cai_import_options.flags`: refuses arrays that have not `ndim` of the options for a number of dimensions.
+ */
+#define CAI_IMPORT_NDIM 64
+
+/**
+ * Bit of `cai_import_options.flags`: refuses arrays with a mask. Without it, whoever imports must look at `mask`.
+ */
+#define CAI_IMPORT_NO_MASK 128
+
+/**
+ * Bit of `cai_import_options.flags`: also takes arrays in host memory (`CAI_DEVICE_CPU`), and tries NumPy's two
+ * protocols at the end of the default order. Without it they are refused.
+ */
+#define CAI_IMPORT_HOST 256
+
+/**
+ * Bit of `cai_import_options.flags`: asks the CUDA driver for the device and the context of the data where the
+ * protocol does not say.
+ */
+#define CAI_IMPORT_DEVICE 512
+
+/**
+ * Bit of `cai_import_options.flags`: sets no Python exception for a refusal of this library's; `cai_error` says it
+ * all. Exceptions of the producer's are passed on as ever.
+ */
+#define CAI_IMPORT_QUIET 1024
+
+/**
+ * Bit of `cai_export_options.flags`: the dictionary says version 2, which has no stream.
+ * Whoever sets it has made sure that no work on the data is pending (`cai_synchronize`).
+ */
+#define CAI_EXPORT_VERSION_2 1
+
+/**
+ * Bit of `cai_export_options.flags`: `strides` is always a tuple, for consumers that know no None.
+ */
+#define CAI_EXPORT_STRIDES 2
+
+/**
+ * Bit of `cai_export_options.flags`: calls a read-only array writable, for consumers that refuse the truth
+ * (PyTorch does). Whoever sets it answers for nobody writing.
+ */
+#define CAI_EXPORT_HIDE_READONLY 4
 
 /**
  * What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
@@ -806,6 +943,102 @@ typedef struct cai_pointer_info {
      */
     uint8_t reserved[5];
 } cai_pointer_info;
+
+/**
+ * What `cai_from_python` shall take. Start from `CAI_IMPORT_OPTIONS_INIT`, which demands nothing; NULL
+ * instead of it means the same.
+ */
+typedef struct cai_import_options {
+    /**
+     * `sizeof(cai_import_options)` as the caller compiled it.
+     */
+    uint32_t struct_size;
+    /**
+     * `CAI_IMPORT_` bits.
+     */
+    uint32_t flags;
+    /**
+     * The ways in that are tried, `CAI_VIA_` numbers, in this order up to the first 0. All 0: the
+     * default order, which is that of their numbers.
+     */
+    uint8_t protocols[8];
+    /**
+     * The stream that the caller is going to work on, or 0: not known. Needed by `CAI_VIA_DLPACK` only.
+     */
+    cai_stream stream;
+    /**
+     * The number of dimensions that `CAI_IMPORT_NDIM` demands.
+     */
+    int32_t ndim;
+    /**
+     * The `dtype_code` that is demanded beside `typestr`.
+     */
+    uint16_t dtype_code;
+    /**
+     * What an opaque type of one byte means, a `CAI_DTYPE_` code (`CAI_DTYPE_FLOAT8_E4M3FN`): it becomes the
+     * array's `dtype_code`. 0: not known.
+     */
+    uint16_t opaque1;
+    /**
+     * What an opaque type of two bytes means: `CAI_DTYPE_BFLOAT16` or 0.
+     */
+    uint16_t opaque2;
+    /**
+     * Zero.
+     */
+    uint16_t reserved[3];
+    /**
+     * The type that is demanded, as in `cai_array`; empty: any type.
+     */
+    char typestr[CAI_TYPESTR_SIZE];
+} cai_import_options;
+
+/**
+ * How `cai_to_python` presents an array. Start from `CAI_EXPORT_OPTIONS_INIT`; NULL instead of it means
+ * the same.
+ */
+typedef struct cai_export_options {
+    /**
+     * `sizeof(cai_export_options)` as the caller compiled it.
+     */
+    uint32_t struct_size;
+    /**
+     * `CAI_EXPORT_` bits.
+     */
+    uint32_t flags;
+} cai_export_options;
+
+/**
+ * A table of functions that a type of a host language publishes, so that compiled code passes its objects on
+ * without going through the language. In Python: a capsule with the name `cai_exchange_api` in the attribute
+ * `__cai_exchange_api__` of the type (`cai_python_publish`).
+ *
+ * The table is constant and lives as long as the process. The functions are called with the interpreter's lock
+ * held. They may set a Python exception where they fail, which is then passed on.
+ */
+typedef struct cai_exchange_api {
+    /**
+     * `sizeof(cai_exchange_api)` as the publisher compiled it.
+     */
+    uint32_t struct_size;
+    /**
+     * `CAI_ABI_MAJOR` as the publisher compiled it. A table of another number is not used.
+     */
+    int32_t abi_major;
+    /**
+     * Describes an object of the type, or of a type derived from it, in `out`, which comes initialized
+     * (`CAI_ARRAY_INIT`) and gets a reference of its own. Orders nothing: `out` names the stream.
+     */
+    cai_status (*from_object)(void *object,
+                              struct cai_array *out,
+                              struct cai_error *error);
+    /**
+     * NULL, or makes a new object of the type that holds a reference of its own to the array.
+     */
+    cai_status (*to_object)(const struct cai_array *array,
+                            void **out,
+                            struct cai_error *error);
+} cai_exchange_api;
 
 /**
  * Success.
@@ -1223,6 +1456,66 @@ typedef struct cai_pointer_info {
 #define CAI_ERR_CAPTURE 408
 
 /**
+ * No CPython is running in this process.
+ *
+ * Its functions are looked for among what the process has loaded. A function that needs them says this where there
+ * is no Python, or none that was started.
+ */
+#define CAI_ERR_NO_PYTHON 501
+
+/**
+ * The CPython in this process is too old, or lacks a function.
+ *
+ * Python 3.9 is the oldest that is supported.
+ */
+#define CAI_ERR_PYTHON_VERSION 502
+
+/**
+ * The calling thread does not hold the interpreter's lock.
+ *
+ * From Python by `ctypes`, use `PyDLL`: `CDLL` gives the lock up.
+ */
+#define CAI_ERR_PYTHON_LOCK 503
+
+/**
+ * A Python function raised an exception, which is set and passed on untouched.
+ */
+#define CAI_ERR_PYTHON_EXCEPTION 504
+
+/**
+ * The object offers none of the protocols that were asked for.
+ *
+ * Python: TypeError.
+ */
+#define CAI_ERR_NO_PROTOCOL 505
+
+/**
+ * A required key is missing.
+ *
+ * Python: KeyError.
+ */
+#define CAI_ERR_KEY 506
+
+/**
+ * A value has the wrong type.
+ *
+ * Python: TypeError.
+ */
+#define CAI_ERR_TYPE 507
+
+/**
+ * A value is out of range or malformed.
+ *
+ * Python: ValueError.
+ */
+#define CAI_ERR_VALUE 508
+
+/**
+ * An exchange table, published on a type, is malformed or of another version.
+ */
+#define CAI_ERR_EXCHANGE_TABLE 509
+
+/**
  * Memory for the library's own bookkeeping could not be had.
  */
 #define CAI_ERR_NO_MEMORY 601
@@ -1236,6 +1529,58 @@ typedef struct cai_pointer_info {
  * `CAI_SYNC` in the environment has a word that this library does not know.
  */
 #define CAI_ERR_ENVIRONMENT 603
+
+/**
+ * The array is in host memory, which was not asked for.
+ */
+#define CAI_ERR_HOST_MEMORY 701
+
+/**
+ * The array has a mask, which the receiver cannot express or does not take.
+ */
+#define CAI_ERR_CONVERT_MASK 702
+
+/**
+ * The array's type is not the one that is demanded, or has no counterpart in the other protocol.
+ */
+#define CAI_ERR_CONVERT_TYPE 703
+
+/**
+ * The elements are not in the machine's byte order.
+ */
+#define CAI_ERR_CONVERT_BYTE_ORDER 704
+
+/**
+ * A stride is not a whole number of elements, which is what the other protocol counts in.
+ */
+#define CAI_ERR_CONVERT_STRIDES 705
+
+/**
+ * The array is not contiguous in the order that is demanded.
+ */
+#define CAI_ERR_CONVERT_CONTIGUOUS 706
+
+/**
+ * The number of dimensions is not the one that is demanded.
+ */
+#define CAI_ERR_CONVERT_NDIM 707
+
+/**
+ * The array is read-only, which the other protocol cannot say.
+ */
+#define CAI_ERR_CONVERT_READONLY 708
+
+/**
+ * The array is on a device, or in a context, that the other protocol cannot name.
+ */
+#define CAI_ERR_CONVERT_DEVICE 709
+
+/**
+ * The structure follows a version of DLPack that this library does not know.
+ *
+ * Another major number: nothing of it but the deleter may be used.
+ */
+#define CAI_ERR_DLPACK_VERSION 710
 
 /**
  * The library contradicted itself: please report it.
@@ -1263,6 +1608,8 @@ typedef struct cai_pointer_info {
  * version 3).
  */
 #define CAI_STREAM_UNKNOWN (UINT64_MAX - 1)
+
+
 
 #ifdef __cplusplus
 extern "C" {
@@ -2038,6 +2385,187 @@ cai_status cai_array_keep(struct cai_array *array,
                           void *context,
                           void (*destroy)(void *context),
                           struct cai_error *error);
+
+/**
+ * Makes an array of a DLPack tensor, and takes the tensor over: its deleter runs exactly once, when the last
+ * reference to the array is gone, on the thread where that happens.
+ *
+ * `tensor`: belongs to the array from success on. On failure nothing has changed: the caller still has to call
+ * its deleter, also after `CAI_ERR_DLPACK_VERSION`.
+ * `stream`: DLPack does not say which stream work on the data is pending on; the caller does. The stream that
+ * it passed to `__dlpack__`, the one that `current_work_stream` of an exchange table answered (0 there is
+ * `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. For host memory (`CAI_DEVICE_CPU`) it is not looked
+ * at: that has `CAI_STREAM_NONE`.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Strides are in bytes;
+ * `byte_offset` of the tensor goes into `data`, except for devices whose data is a handle. `data` is NULL where there
+ * are no elements, whatever the tensor says. Read-only if the tensor says so. Release it with `cai_array_release`.
+ *
+ * Types that DLPack knows and the array interface does not get a `dtype_code`. Handles, floats of more than 64 bits,
+ * packed elements of less than a byte other than bits, and vectors (`lanes` above 1) other than two 4-bit floats in a
+ * byte are refused with `CAI_ERR_CONVERT_TYPE`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_DLPACK_VERSION` for another major
+ * number, `CAI_ERR_FLAGS` for a flag that DLPack 1.3 does not have, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_NO_MEMORY`, or
+ * what `cai_array_validate` with `CAI_CHECK_LAYOUT` says; `field` is then the name in the tensor
+ * (`device.device_type`, `strides[1]`).
+ * Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
+ */
+CAI_API
+cai_status cai_from_dlpack(struct DLManagedTensorVersioned *tensor,
+                           cai_stream stream,
+                           struct cai_array *out,
+                           struct cai_error *error);
+
+/**
+ * The same for DLPack's older structure, which has no version and cannot say that it is read-only. Nor does it say
+ * whether elements of less than a byte are packed, so they are refused with `CAI_ERR_CONVERT_TYPE`, bits too.
+ *
+ * Parameters, statuses and thread safety: as `cai_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
+ * `CAI_ERR_FLAGS`.
+ */
+CAI_API
+cai_status cai_from_dlpack_unversioned(struct DLManagedTensor *tensor,
+                                       cai_stream stream,
+                                       struct cai_array *out,
+                                       struct cai_error *error);
+
+/**
+ * Makes a DLPack tensor of an array. The tensor holds a reference of its own; calling its deleter, once, from any
+ * thread, gives it up.
+ *
+ * DLPack has no streams: whoever hands the tensor out first makes the receiver's stream wait for the array's work
+ * (`cai_consume_begin` with that stream), or says that it works on the array's stream.
+ *
+ * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. Where `device` is not known,
+ * the CUDA driver is asked; an array without elements is then on CUDA device 0.
+ * `flags`: 0.
+ * `out`: written on success only. Its version is 1.3; `strides` are never NULL, but for no dimensions. The id of host
+ * memory and managed memory is 0, as DLPack demands.
+ *
+ * What does not convert says so: a mask (`CAI_ERR_CONVERT_MASK`); structures, texts, times, objects, floats of more than
+ * 8 bytes and opaque types without a `dtype_code` (`CAI_ERR_CONVERT_TYPE`); strides that are no whole number of elements
+ * (`CAI_ERR_CONVERT_STRIDES`), unless nothing takes that step; foreign byte order (`CAI_ERR_CONVERT_BYTE_ORDER`); an
+ * address whose device neither the array nor the driver knows (`CAI_ERR_CONVERT_DEVICE`).
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, the five
+ * above, `CAI_ERR_NO_MEMORY`, what `cai_array_validate` says, or what the driver may answer to any call.
+ * Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
+ */
+CAI_API
+cai_status cai_to_dlpack(const struct cai_array *array,
+                         uint32_t flags,
+                         struct DLManagedTensorVersioned **out,
+                         struct cai_error *error);
+
+/**
+ * The same as DLPack's older structure, which cannot say that it is read-only: read-only arrays are refused with
+ * `CAI_ERR_CONVERT_READONLY`. Nor can it say how elements of less than a byte lie: `CAI_ERR_CONVERT_TYPE`.
+ *
+ * Parameters, other statuses and thread safety: as `cai_to_dlpack`.
+ */
+CAI_API
+cai_status cai_to_dlpack_unversioned(const struct cai_array *array,
+                                     uint32_t flags,
+                                     struct DLManagedTensor **out,
+                                     struct cai_error *error);
+
+/**
+ * Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
+ * `__cuda_array_interface__`, DLPack or one of their relatives. The array keeps the object, and its mask, alive.
+ *
+ * The ways in are tried in order (`cai_import_options.protocols`): first the tables on the object's type, which
+ * take nanoseconds, then the dictionary, then the others. The dictionary is read once and never changed. Only
+ * AttributeError means that an object does not offer a protocol: any other exception of the producer's ends the
+ * search and is passed on untouched; but a BufferError of `__dlpack__` only where no later protocol says more.
+ *
+ * Nothing is ordered: the array says on which stream the producer's work may be pending, or that this is
+ * unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_consume_begin`.
+ *
+ * `object`: a `PyObject *`; the reference stays the caller's.
+ * `options`: NULL: no demands.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It passes
+ * `cai_array_validate` with `CAI_CHECK_LAYOUT`. The reference may be released from any thread, with or without the
+ * interpreter's lock. Without it, the object is handed to the interpreter, which lets it go when its main thread gets
+ * to it, or at the next call of this function on any thread; so a release never waits. After the interpreter has ended,
+ * nothing is done.
+ *
+ * On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_QUIET`): KeyError
+ * for a missing key, TypeError for a wrong type, BufferError for what the options exclude, ValueError for the rest.
+ * Its text begins with the key: `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`,
+ * `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`,
+ * `CAI_ERR_KEY`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`, `CAI_ERR_NO_MEMORY`,
+ * a status of the 7xx family, what `cai_array_validate` or `cai_from_dlpack` say, or, with `CAI_IMPORT_DEVICE`, what
+ * the driver may answer to any call.
+ * Thread safety: any thread that holds the interpreter's lock (in a free-threaded build: that is attached);
+ * another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block; none where a table on the type is used.
+ * Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+ */
+CAI_API
+cai_status cai_from_python(struct _object *object,
+                           const struct cai_import_options *options,
+                           struct cai_array *out,
+                           struct cai_error *error);
+
+/**
+ * Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and whoever else takes one: it offers
+ * `__cuda_array_interface__` (or, by device, `__sycl_usm_array_interface__`, `__array_interface__` for host memory),
+ * `__dlpack__` and `__dlpack_device__`, and the two exchange tables on its type. It holds a reference to the array's
+ * owner until it is let go itself.
+ *
+ * Each reading of a dictionary makes a new one: version 3, `strides` None exactly when the array is
+ * C-contiguous, `stream` where one is known. An array that says `CAI_STREAM_UNKNOWN` is presented as version 2,
+ * which cannot say either. A protocol that cannot express the array raises AttributeError with the reason, so
+ * `hasattr` is False; `__dlpack__` raises BufferError. Read-only stays read-only.
+ *
+ * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
+ * `options`: NULL: none.
+ *
+ * Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and `error` filled:
+ * `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
+ * `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
+ * `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
+ * Thread safety: as `cai_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+ */
+CAI_API
+struct _object *cai_to_python(const struct cai_array *array,
+                              const struct cai_export_options *options,
+                              struct cai_error *error);
+
+/**
+ * Sets the Python exception that belongs to a failure of any function of this library, in an extension that
+ * wants to hand it on: KeyError, TypeError, BufferError, ValueError, MemoryError, or RuntimeError for the driver,
+ * with the words of the error.
+ *
+ * `error`: what the function filled in. Where it is `CAI_ERR_PYTHON_EXCEPTION`, or where an exception is set
+ * already, nothing happens.
+ *
+ * Returns NULL always, so that a function can end in `return cai_python_raise(&why);`. Without an interpreter, or
+ * without its lock, it does nothing.
+ * Thread safety: any thread that holds the interpreter's lock.
+ */
+CAI_API
+struct _object *cai_python_raise(const struct cai_error *error);
+
+/**
+ * Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
+ * `cai_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
+ * the table.
+ *
+ * `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and
+ * `PyType_FromSpec` make them).
+ * `table`: constant, for the life of the process.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
+ * `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`; on failure a Python exception is
+ * set where there is an interpreter.
+ * Thread safety: any thread that holds the interpreter's lock.
+ */
+CAI_API
+cai_status cai_python_publish(struct _object *type,
+                              const struct cai_exchange_api *table,
+                              struct cai_error *error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -61,6 +61,7 @@ class error : public std::exception {
     const char *name() const noexcept { return cai_status_name(error_.code); }
     const char *field() const noexcept { return error_.field; }
     std::int32_t driver_code() const noexcept { return error_.driver_code; }
+    const cai_error &get() const noexcept { return error_; }
 
   private:
     cai_error error_;
@@ -319,6 +320,10 @@ class consumer {
         : array_(&array), stream_(stream), flags_(flags) {
         detail::call(cai_consume_begin, array_, stream_, flags_);
     }
+    explicit consumer(const cai::array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
+        : consumer(array.get(), stream, flags) {}
+    // A temporary would be gone before the end.
+    explicit consumer(const cai::array &&, cai_stream, std::uint32_t = CAI_ACCESS_READ) = delete;
     consumer(consumer &&other) noexcept
         : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_), flags_(other.flags_) {}
     consumer &operator=(consumer &&) = delete;

@@ -16,8 +16,10 @@ mod dtype;
 mod array;
 mod driver;
 mod sync;
+mod bridge;
 
 pub use array::*;
+pub use bridge::*;
 pub use driver::*;
 pub use dtype::*;
 pub use error::*;

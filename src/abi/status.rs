@@ -2,7 +2,8 @@
 //! and that the error table prints; `build.rs` reads it from here.
 //!
 //! Numbers are pinned for good: a retired one is never given out again. Families: 1xx arguments,
-//! 2xx the array, 3xx the CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 9xx the library.
+//! 2xx the array, 3xx the CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 7xx what a receiver cannot
+//! take, 9xx the library.
 
 /// What a function answers: `CAI_OK` or one of the `CAI_ERR_` numbers. A caller must expect numbers
 /// that its header does not know yet: every non-zero value is a failure.
@@ -204,6 +205,40 @@ pub const CAI_ERR_CAPTURE_STREAMS: cai_status = 407;
 /// The driver refused a call because of a stream capture.
 pub const CAI_ERR_CAPTURE: cai_status = 408;
 
+/// No CPython is running in this process.
+///
+/// Its functions are looked for among what the process has loaded. A function that needs them says this where there
+/// is no Python, or none that was started.
+pub const CAI_ERR_NO_PYTHON: cai_status = 501;
+/// The CPython in this process is too old, or lacks a function.
+///
+/// Python 3.9 is the oldest that is supported.
+pub const CAI_ERR_PYTHON_VERSION: cai_status = 502;
+/// The calling thread does not hold the interpreter's lock.
+///
+/// From Python by `ctypes`, use `PyDLL`: `CDLL` gives the lock up.
+pub const CAI_ERR_PYTHON_LOCK: cai_status = 503;
+/// A Python function raised an exception, which is set and passed on untouched.
+pub const CAI_ERR_PYTHON_EXCEPTION: cai_status = 504;
+/// The object offers none of the protocols that were asked for.
+///
+/// Python: TypeError.
+pub const CAI_ERR_NO_PROTOCOL: cai_status = 505;
+/// A required key is missing.
+///
+/// Python: KeyError.
+pub const CAI_ERR_KEY: cai_status = 506;
+/// A value has the wrong type.
+///
+/// Python: TypeError.
+pub const CAI_ERR_TYPE: cai_status = 507;
+/// A value is out of range or malformed.
+///
+/// Python: ValueError.
+pub const CAI_ERR_VALUE: cai_status = 508;
+/// An exchange table, published on a type, is malformed or of another version.
+pub const CAI_ERR_EXCHANGE_TABLE: cai_status = 509;
+
 /// Memory for the library's own bookkeeping could not be had.
 pub const CAI_ERR_NO_MEMORY: cai_status = 601;
 
@@ -211,6 +246,29 @@ pub const CAI_ERR_NO_MEMORY: cai_status = 601;
 pub const CAI_ERR_THREAD: cai_status = 602;
 /// `CAI_SYNC` in the environment has a word that this library does not know.
 pub const CAI_ERR_ENVIRONMENT: cai_status = 603;
+
+/// The array is in host memory, which was not asked for.
+pub const CAI_ERR_HOST_MEMORY: cai_status = 701;
+/// The array has a mask, which the receiver cannot express or does not take.
+pub const CAI_ERR_CONVERT_MASK: cai_status = 702;
+/// The array's type is not the one that is demanded, or has no counterpart in the other protocol.
+pub const CAI_ERR_CONVERT_TYPE: cai_status = 703;
+/// The elements are not in the machine's byte order.
+pub const CAI_ERR_CONVERT_BYTE_ORDER: cai_status = 704;
+/// A stride is not a whole number of elements, which is what the other protocol counts in.
+pub const CAI_ERR_CONVERT_STRIDES: cai_status = 705;
+/// The array is not contiguous in the order that is demanded.
+pub const CAI_ERR_CONVERT_CONTIGUOUS: cai_status = 706;
+/// The number of dimensions is not the one that is demanded.
+pub const CAI_ERR_CONVERT_NDIM: cai_status = 707;
+/// The array is read-only, which the other protocol cannot say.
+pub const CAI_ERR_CONVERT_READONLY: cai_status = 708;
+/// The array is on a device, or in a context, that the other protocol cannot name.
+pub const CAI_ERR_CONVERT_DEVICE: cai_status = 709;
+/// The structure follows a version of DLPack that this library does not know.
+///
+/// Another major number: nothing of it but the deleter may be used.
+pub const CAI_ERR_DLPACK_VERSION: cai_status = 710;
 
 /// The library contradicted itself: please report it.
 pub const CAI_ERR_INTERNAL: cai_status = 901;

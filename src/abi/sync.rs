@@ -32,5 +32,6 @@ pub const CAI_CAPTURE_JOIN: u32 = 256;
 
 /// Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_produce`: where the stream that has
 /// to wait is being captured and the other is not, the graph gets a node that waits, at each launch, for the work
-/// that was pending on the other stream when this function was called.
+/// that was pending on the other stream when this function was called. Where the array has an `event`, readers'
+/// graphs wait for that one: it must outlive them, so let the graph keep the owner, by `cai_owner_release_after`.
 pub const CAI_CAPTURE_EXTERNAL: u32 = 512;

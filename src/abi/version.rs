@@ -6,4 +6,4 @@ pub const CAI_ABI_MAJOR: i32 = 0;
 
 /// Minor version of the binary interface: grows with every added function, field or status.
 /// A library of a higher minor version serves callers of every lower one.
-pub const CAI_ABI_MINOR: i32 = 2;
+pub const CAI_ABI_MINOR: i32 = 3;

@@ -204,9 +204,13 @@ impl Driver {
             exchanged.ok()?;
         }
         let result = body();
-        if exchanged.is_ok() {
-            // It cannot fail where the first one did not; and if it did, nothing could be done.
-            let _ = self.exchange_capture_mode(&raw mut mode);
+        // A call may answer with the failure of earlier work, whether it did its own or not: saying the same again
+        // does no harm.
+        for _ in 0..2 {
+            let mut before = mode;
+            if exchanged.is_missing() || self.exchange_capture_mode(&raw mut before).is_ok() {
+                break;
+            }
         }
         result
     }

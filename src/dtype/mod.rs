@@ -89,6 +89,48 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
     })
 }
 
+/// What some producers write instead of a typestr and NumPy understands: a type without its byte order (`f4`, `=f4`), or
+/// a single letter (`f`, `|i`, `B`). `None` where that is not what it is.
+pub fn loose(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
+    let (order, rest) = match text {
+        [order @ (b'<' | b'>' | b'|'), rest @ ..] => (*order, rest),
+        [b'=' | b'@', rest @ ..] => (NATIVE, rest),
+        rest => (NATIVE, rest),
+    };
+    let long = if cfg!(windows) { b"4" } else { b"8" };
+    let (kind, size): (u8, &[u8]) = match rest {
+        [letter] => match letter {
+            b'?' => (b'b', b"1"),
+            b'b' => (b'i', b"1"),
+            b'B' => (b'u', b"1"),
+            b'h' => (b'i', b"2"),
+            b'H' => (b'u', b"2"),
+            b'i' => (b'i', b"4"),
+            b'I' => (b'u', b"4"),
+            b'l' => (b'i', long),
+            b'L' => (b'u', long),
+            b'q' => (b'i', b"8"),
+            b'Q' => (b'u', b"8"),
+            b'e' => (b'f', b"2"),
+            b'f' => (b'f', b"4"),
+            b'd' => (b'f', b"8"),
+            b'F' => (b'c', b"8"),
+            b'D' => (b'c', b"16"),
+            _ => return None,
+        },
+        [kind, size @ ..] => (*kind, size),
+        [] => return None,
+    };
+    let order = if size == b"1" && matches!(kind, b'b' | b'i' | b'u') { b'|' } else { order };
+    let mut out = [0; CAI_TYPESTR_SIZE];
+    let mut written = 0usize;
+    for (to, from) in out.iter_mut().zip([order, kind].iter().chain(size)) {
+        *to = *from;
+        written = written.saturating_add(1);
+    }
+    parse(out.get(..written)?).is_ok().then_some(out)
+}
+
 /// Decimal digits at the start of a text, without leading zeros, and what follows them.
 fn number(text: &[u8]) -> Option<(i64, &[u8])> {
     let (digits, rest) = text.split_at_checked(text.iter().take_while(|b| b.is_ascii_digit()).count())?;

@@ -46,6 +46,14 @@ impl Fields {
         self.descr.as_ptr()
     }
 
+    /// Is it one nameless row with a type: what NumPy writes for types that have no fields?
+    pub fn is_plain(&self) -> bool {
+        match (self._rows.as_slice(), self._names.as_slice()) {
+            ([row], [name]) => name.as_slice() == [0] && row.typestr[0] != 0 && row.ndim == 0,
+            _ => false,
+        }
+    }
+
     fn new(rows: Vec<Row>) -> Result<Self> {
         let mut fields = Fields {
             descr: Vec::new(),

@@ -6,19 +6,10 @@ use std::ptr::null_mut;
 use super::guard::guard;
 use super::ptr::{array, fits, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
-use crate::error::{Result, fail};
-use crate::owner::{self, block};
+use crate::error::fail;
+use crate::owner::{self, block, not_borrowed};
 use crate::raw;
 use crate::validate;
-
-/// An array that is to be kept must have an owner.
-fn not_borrowed(owner: *mut cai_owner) -> Result<()> {
-    if owner.is_null() {
-        return fail!(CAI_ERR_BORROWED, "owner"; found "NULL, a borrowed array";
-            expected "an owner that keeps the data alive");
-    }
-    Ok(())
-}
 
 /// Adds a reference to the owner of an array: from now on the data, and all that the structure points to,
 /// stays alive until `cai_array_release` of this structure or of a copy of it.

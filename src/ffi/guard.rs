@@ -1,10 +1,9 @@
 //! Failures and panics on their way out.
 
-use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{self, cai_error, cai_status};
-use crate::error::{Details, Failure, Result, Text};
+use crate::error::{Failure, Result, terminated};
 
 /// Runs the body of an exported function. Where the body cannot panic, nothing of this is left in the
 /// machine code.
@@ -43,18 +42,8 @@ fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
     if error.is_null() {
         return status;
     }
-    let (field, message): (&str, Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }>) = match failure.details() {
-        Some(Details { field, found, expected, .. }) => {
-            let colon = if field.as_str().is_empty() { "" } else { ": " };
-            (field.as_str(), Text::new(format_args!("{field}{colon}found {found}, expected {expected}")))
-        }
-        None => {
-            ("", Text::new(format_args!("found no memory, expected some for the description of an error")))
-        }
-    };
-    let driver_code = failure.details().map_or(0, |details| details.driver_code);
     // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
-    unsafe { write(error, status, driver_code, field, message.as_str()) };
+    unsafe { error.write(failure.to_error()) };
     status
 }
 
@@ -68,18 +57,10 @@ pub unsafe fn write(error: *mut cai_error, code: cai_status, driver_code: i32, f
     unsafe { error.write(value) };
 }
 
-/// The text, cut if need be, with NULs behind it.
-fn terminated<const N: usize>(text: &str) -> [c_char; N] {
-    let mut out = [0; N];
-    for (to, from) in out[..N - 1].iter_mut().zip(text.bytes()) {
-        *to = from as c_char;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::c_char;
     use std::mem::MaybeUninit;
     use std::panic;
 

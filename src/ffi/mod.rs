@@ -18,3 +18,5 @@ pub mod array;
 pub mod driver;
 pub mod validate;
 pub mod sync;
+pub mod dlpack;
+pub mod python;

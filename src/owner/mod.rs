@@ -3,12 +3,13 @@
 //! May use: `abi`, `error`, `raw`. `unsafe`: allocation, and calls through foreign tables.
 //!
 //! [`retain`] and [`release`] know nothing but the table, so they serve owners of any library and of any
-//! copy of this one. [`new`] makes an owner around a callback; [`block`] one that also holds a copied
-//! description of an array.
+//! copy of this one. [`new`] makes an owner around a callback; [`lists`] one that also holds a shape and steps;
+//! [`block`] one that holds a copied description of an array.
 
 mod atomics;
 pub mod block;
 mod count;
+pub mod lists;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -44,6 +45,15 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
         (None, _) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.retain"; found "NULL"; expected "a function"),
         (_, None) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.release"; found "NULL"; expected "a function"),
     }
+}
+
+/// An array that is to be kept must have an owner.
+pub fn not_borrowed(owner: *mut cai_owner) -> Result<()> {
+    if owner.is_null() {
+        return fail!(CAI_ERR_BORROWED, "owner"; found "NULL, a borrowed array";
+            expected "an owner that keeps the data alive");
+    }
+    Ok(())
 }
 
 /// Can this owner be retained and released?
@@ -83,7 +93,7 @@ pub unsafe fn release(owner: *mut cai_owner) {
 
 /// What all of the library's own owners begin with.
 #[repr(C)]
-struct Header {
+pub struct Header {
     base: cai_owner,
     count: Count,
     /// Runs when the last reference is gone; frees the memory.
@@ -98,7 +108,8 @@ static OPS: cai_owner_ops = cai_owner_ops {
 };
 
 impl Header {
-    fn new(destroy: unsafe fn(*mut Header)) -> Self {
+    /// One reference.
+    pub fn new(destroy: unsafe fn(*mut Header)) -> Self {
         Header { base: cai_owner { ops: &raw const OPS }, count: Count::one(), destroy }
     }
 }

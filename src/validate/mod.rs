@@ -182,7 +182,7 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
 }
 
 /// Does the data of this device type lie behind a handle instead of at an address?
-fn is_opaque(device_type: i32) -> bool {
+pub fn is_opaque(device_type: i32) -> bool {
     const VULKAN: i32 = 7;
     const METAL: i32 = 8;
     const WEBGPU: i32 = 15;

@@ -11,14 +11,15 @@
 use crate::abi::{self, cai_array};
 use crate::raw;
 
-/// Devices whose data lies at an address: CPU, CUDA, CUDA host, CUDA managed, oneAPI.
-const DEVICES: u32 = 1 << abi::CAI_DEVICE_CPU
+/// Devices whose data lies at an address: CPU, CUDA, CUDA host, CUDA managed, oneAPI; and the one that is not known.
+const DEVICES: u32 = 1 << abi::CAI_DEVICE_UNKNOWN
+    | 1 << abi::CAI_DEVICE_CPU
     | 1 << abi::CAI_DEVICE_CUDA
     | 1 << abi::CAI_DEVICE_CUDA_HOST
     | 1 << abi::CAI_DEVICE_CUDA_MANAGED
     | 1 << abi::CAI_DEVICE_ONEAPI;
 
-/// Is this a sound array of numbers or booleans without mask or fields, in version 3, that is not empty?
+/// Is this a sound array of numbers or booleans without mask or fields, that is not empty?
 ///
 /// # Safety
 /// As for `validate::array`.
@@ -27,7 +28,8 @@ pub unsafe fn is_sound(array: &cai_array) -> bool {
     let device = array.device;
     let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
     let plain = array.flags <= abi::CAI_FLAG_READONLY
-        && array.version == abi::CAI_PROTOCOL_VERSION
+        && (array.version == abi::CAI_PROTOCOL_VERSION
+            || (array.version < abi::CAI_PROTOCOL_VERSION && streamless))
         && array.dtype_code == abi::CAI_DTYPE_NONE
         && array.descr.is_null()
         && array.mask.is_null()

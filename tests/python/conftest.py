@@ -1,7 +1,10 @@
 """Where the tests find the library: the release build of this tree (`make lib`)."""
 
 import ctypes
+import os
 import pathlib
+import platform
+import subprocess
 
 import pytest
 
@@ -21,3 +24,34 @@ def cai(library_path):
     import cai_ctypes
 
     return cai_ctypes.declare(ctypes.CDLL(library_path))
+
+
+@pytest.fixture(scope="session")
+def sanitized():
+    """The library with the sanitizer in it, as a shared object, and what a process needs to load it."""
+    triple = f"{platform.machine()}-unknown-linux-gnu"
+    subprocess.run(
+        [os.environ.get("CARGO", "cargo"), "rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", triple,
+         "--target-dir", "target/asan"],
+        cwd=ROOT, check=True, env=os.environ | {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"},
+    )  # fmt: skip
+    folder = ROOT / "target/asan" / triple / "debug"
+    names = folder / "python.map"
+    names.write_text("{ global: cai_*; local: *; };\n")
+    # One of its own for each process that tests: another may be using the old one.
+    library = folder / f"libcai_python_{os.getpid()}.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fsanitize=address", "-o", library, "-Wl,--whole-archive", folder / "libcai.a",
+         "-Wl,--no-whole-archive", f"-Wl,--version-script={names}", "-lpthread", "-ldl", "-lm"],
+        check=True,
+    )  # fmt: skip
+    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
+    yield os.environ | {
+        "CAI_LIBRARY": str(library),
+        "LD_PRELOAD": runtime,
+        "ASAN_OPTIONS": "detect_leaks=0:max_free_fill_size=4096:free_fill_byte=221:detect_stack_use_after_return=1",
+        "PYTHONMALLOC": "malloc",
+        # Texts that hash alike in each run: the same seed makes the same objects.
+        "PYTHONHASHSEED": "0",
+    }
+    library.unlink()

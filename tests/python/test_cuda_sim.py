@@ -528,3 +528,47 @@ def test_header_compiles_everywhere(tmp_path):
     for standard in ["c++11", "c++17", "c++20"]:
         run("g++", f"-std={standard}", *strict, "-x", "c++", tmp_path / "h.c", "-ldl", "-o", tmp_path / "h")
     run(tmp_path / "h")
+
+
+def test_a_library_that_starts_threads_while_it_is_loaded(driver, tmp_path):
+    """The loader's lock and the simulator's are taken in one order: OpenBLAS starts its threads like this."""
+    (tmp_path / "plugin.c").write_text(r"""
+        #include <pthread.h>
+        #include <stdlib.h>
+        static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        static void *work(void *ignored) {
+            for (int i = 0; i < 50; i++) {
+                pthread_mutex_lock(&mutex);
+                pthread_mutex_unlock(&mutex);
+            }
+            return ignored;
+        }
+        __attribute__((constructor)) static void start(void) {
+            pthread_t threads[8];
+            for (int i = 0; i < 8; i++) {
+                if (pthread_create(&threads[i], NULL, work, NULL) != 0) abort();
+            }
+            work(NULL);
+            for (int i = 0; i < 8; i++) pthread_detach(threads[i]);
+        }
+    """)  # fmt: skip
+    (tmp_path / "program.c").write_text(r"""
+        #include <cuda.h>
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(int count, char **names) {
+            if (cuInit(0) != CUDA_SUCCESS) return 2;
+            for (int i = 1; i < count; i++) {
+                if (dlopen(names[i], RTLD_NOW) == NULL) return fprintf(stderr, "%s\n", dlerror()), 3;
+            }
+            usleep(20000);
+            return 0;
+        }
+    """)  # fmt: skip
+    plugins = [tmp_path / f"plugin{number}.so" for number in range(8)]
+    for plugin in plugins:
+        run("gcc", "-shared", "-fPIC", "-O1", tmp_path / "plugin.c", "-o", plugin, "-lpthread")
+    program = compile_program(driver, tmp_path / "program", [tmp_path / "program.c"])
+    for schedule in SCHEDULES * 5:
+        sim(f"--schedule={schedule}", "--", program, *plugins, timeout=30)

@@ -1,6 +1,7 @@
 """What the README and the book say: whole programs in them compile, links lead somewhere, every page is listed,
 and the figures' table has the rows that the bench prints."""
 
+import html
 import pathlib
 import re
 import subprocess
@@ -10,7 +11,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = ROOT / "docs/src"
-NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
+PACKAGES = pathlib.Path(sysconfig.get_path("purelib"))
+NVIDIA = PACKAGES / "nvidia/cu13/include"
+PYTHON = pathlib.Path(sysconfig.get_path("include"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(BOOK.glob("*.md"))]
 
 
@@ -28,6 +31,11 @@ def test_programs_compile(tmp_path, language, text):
     source.write_text(text)
     compiler = ["gcc", "-std=c99"] if language == "c" else ["g++", "-std=c++17", "-Wno-unused-but-set-variable"]
     headers = ["-I", ROOT / "include", "-I", ROOT / "cuda-sim/include", "-isystem", NVIDIA]
+    if re.search(r"#include <(Python\.h|cai/(pybind11|nanobind)\.hpp)>", text):
+        if not (PYTHON / "Python.h").exists():
+            pytest.skip("Python's headers are not installed")
+        for folder in (PYTHON, PACKAGES / "pybind11/include", PACKAGES / "nanobind/include"):
+            headers += ["-isystem", folder]
     command = [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", *headers, "-c", source]
     done = subprocess.run([*command, "-o", tmp_path / "program.o"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -41,7 +49,7 @@ def test_there_are_programs():
 def test_links(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         assert "://" in target or (page.parent / target).exists(), target
-    for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
+    for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|examples-py|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
         assert (ROOT / file).exists(), file
 
 
@@ -77,3 +85,16 @@ def test_the_figures_are_of_this_bench():
     for bench in ("exchange.c", "streams.c"):
         for name in re.findall(r'^    \{"(.*?)",', (ROOT / "bench" / bench).read_text(), re.M):
             assert name in page, name
+
+
+def test_the_figures_of_python_are_of_this_bench():
+    page = (BOOK / "performance.md").read_text()
+    source = (ROOT / "bench/python_bench.py").read_text()
+    rows = re.findall(r'\("([^"]+)",\s+"(?:ours|other)"', source)
+    groups = re.findall(r'yield "(.*?)"', source)
+    assert len(rows) > 40 and len(groups) > 8
+    for name in [*rows, *groups]:
+        assert name in page, name
+    picture = html.unescape((BOOK / "performance_python.svg").read_text())
+    charted = re.search(r"CHARTED = \((.*?)\)", source, re.S)[1]
+    assert all(name in picture for name in re.findall('"(.*?)"', charted))

@@ -46,8 +46,11 @@ def exported(library):
 def test_what_is_installed(prefix):
     files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
     assert files == {
+        "include/cai/arguments.hpp",
         "include/cai/cai.h",
         "include/cai/cai.hpp",
+        "include/cai/nanobind.hpp",
+        "include/cai/pybind11.hpp",
         "lib/libcai.a",
         "lib/libcai.so",
         "lib/libcai.so.0",

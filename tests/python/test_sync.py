@@ -90,6 +90,18 @@ def test_cases(built, program, schedule):
     everywhere(one, [(case, devices) for case in built.cases(program) for devices in (1, 2)])
 
 
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_lifetime(built, schedule):
+    copies = {name: str(built.folder / f"{name}.so") for name in ("FIRST_COPY", "SECOND_COPY")}
+    for path in copies.values():
+        shutil.copy(BUILT / "libcai.so", path)
+    cases = built.cases("lifetime")
+    assert len(cases) == 4
+    for case in cases:
+        done = built.run("lifetime", case, schedule=schedule, check=False, **copies)
+        assert done.returncode == (5 if case == "callback_that_exits" else 0), f"{case}: {told(done)}"
+
+
 # --- each call of the driver fails once -----------------------------------------------------------------------
 
 # Out of memory, the process exits, no context, a bad handle, a failed kernel, a destroyed context, a capture,

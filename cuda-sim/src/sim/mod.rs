@@ -340,7 +340,12 @@ impl Drop for Ending {
 
 /// The state; `None` before cuInit.
 pub fn lock() -> Option<Locked> {
-    let guard = SIM.get()?.lock();
+    let mutex = SIM.get()?;
+    // What ends with a thread is registered with the loader, whose lock a thread may have that waits for ours: libraries
+    // start threads while they are being loaded.
+    thread_id();
+    crate::stack::touch();
+    let guard = mutex.lock();
     HERE.set(true);
     Some(Locked(guard))
 }

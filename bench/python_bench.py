@@ -1,0 +1,310 @@
+"""What exchange with Python objects costs, side by side in one run: `python_bench.py FOLDER [BOOK]`.
+
+FOLDER has the compiled module (bench/python.c). With BOOK, the table goes into BOOK/performance.md and a chart into
+BOOK/performance_python.svg. Every way runs in every round, in turn, on one core; the figures are medians of the rounds,
+the ratios medians of each round's ratio to the group's first row.
+"""
+
+import ctypes
+import gc
+import os
+import pathlib
+import platform
+import statistics
+import sys
+import textwrap
+from html import escape
+
+ROUNDS, ROUND_NS = 41, 2e6
+HOST, DEVICE = 256, 512  # CAI_IMPORT_HOST, CAI_IMPORT_DEVICE
+
+
+class Object:
+    """Holds a dictionary that was made once."""
+
+    def __init__(self, interface):
+        self.__cuda_array_interface__ = interface
+
+
+class Property:
+    """Makes it anew each time, as most libraries do."""
+
+    def __init__(self, interface):
+        self.shape, self.typestr, self.data = interface["shape"], interface["typestr"], interface["data"]
+
+    @property
+    def __cuda_array_interface__(self):
+        return {
+            "shape": self.shape,
+            "typestr": self.typestr,
+            "data": self.data,
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }
+
+
+def module(name):
+    try:
+        return __import__(name, fromlist=["_"])
+    except ImportError:
+        return None
+
+
+def address():
+    """Memory that the driver knows, or None."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    context, data = ctypes.c_void_p(), ctypes.c_uint64()
+    calls = (
+        driver.cuInit(0)
+        or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+        or driver.cuCtxSetCurrent(context)
+        or driver.cuMemAlloc_v2(ctypes.byref(data), ctypes.c_size_t(4096))
+    )
+    return None if calls else data.value
+
+
+def call(function, *positional, keywords=None, attributes=None):
+    """A function of a peer: what `ns` takes for it."""
+    return ("call", function, (positional, keywords, attributes))
+
+
+def groups(ways):
+    """(title, rows); a row is (name, what it is for the chart, (kind, object, with)). The first is the measure."""
+    driver = address()
+    core = module("cuda.core.utils") if driver else None
+    numba = module("numba.cuda") if driver else None
+    numpy, torch = module("numpy"), module("torch")
+    cuda_torch = torch is not None and driver is not None and torch.cuda.is_available()
+    peers = {"cuda.core": core, "Numba": numba, "NumPy": numpy, "PyTorch": torch, "PyTorch with CUDA": cuda_torch}
+    left_out = [name for name, there in peers.items() if not there] + ([] if driver else ["a driver"])
+    data = (driver or 0x7F0000000000, False)
+
+    plain = dict(shape=(3, 4), typestr="<f4", data=data, version=3, strides=None, stream=None)
+    stored = Object(plain)
+    rows = [
+        ("by hand, nothing checked", "other", ("by_hand", stored, None)),
+        ("libcai: import, release", "ours", ("libcai", stored, None)),
+        ("pybind11: attr, cast, five keys", "other", ("pybind11", stored, None)),
+    ]
+    if core:
+        view = core.StridedMemoryView
+        fields = ("ptr", "shape", "strides", "dtype", "readonly", "device_id")
+        rows += [
+            ("cuda.core: from_cuda_array_interface", "other",
+             call(view.from_cuda_array_interface, stored, keywords={"stream_ptr": -1})),
+            ("cuda.core: from_any_interface", "other",
+             call(view.from_any_interface, stored, keywords={"stream_ptr": -1})),
+            ("cuda.core: the first, six fields read", "other",
+             call(view.from_cuda_array_interface, stored, keywords={"stream_ptr": -1}, attributes=fields)),
+        ]  # fmt: skip
+    if numba:
+        rows += [("Numba: as_cuda_array, sync=False", "other",
+                  call(numba.as_cuda_array, stored, keywords={"sync": False}))]  # fmt: skip
+    if cuda_torch:
+        rows += [("PyTorch: as_tensor", "other", call(torch.as_tensor, stored, keywords={"device": "cuda"}))]
+    yield "in: a stored dictionary", rows
+
+    strided = Object(plain | {"strides": (32, 4), "stream": 1})
+    yield "in: with strides and a stream", [
+        ("by hand, nothing checked", "other", ("by_hand", strided, None)),
+        ("libcai: import, release", "ours", ("libcai", strided, None)),
+        ("pybind11: attr, cast, five keys", "other", ("pybind11", strided, None)),
+    ]
+    second = Object(dict(typestr="<f4", shape=(3, 4), strides=None, data=data, version=2))
+    yield "in: version 2, as PyTorch writes it", [
+        ("by hand, nothing checked", "other", ("by_hand", second, None)),
+        ("libcai: import, release", "ours", ("libcai", second, None)),
+        ("pybind11: attr, cast, five keys", "other", ("pybind11", second, None)),
+    ]
+    fresh = Property(plain)
+    yield "in: a property that makes the dictionary", [
+        ("by hand, nothing checked", "other", ("by_hand", fresh, None)),
+        ("libcai: import, release", "ours", ("libcai", fresh, None)),
+        ("pybind11: attr, cast, five keys", "other", ("pybind11", fresh, None)),
+        ("  part: the property", "other", ("attribute", fresh, "__cuda_array_interface__")),
+    ]
+
+    own, viewing, owning = ways.to_python(stored, 0), ways.Viewing(), ways.Owning()
+    yield "in: this library's table", [
+        ("the table's function by hand, release", "other", ("own_table", own, None)),
+        ("libcai: import, release", "ours", ("libcai", own, None)),
+    ]
+    yield "in: DLPack's table", [
+        ("by hand: a tensor, its stream, its deleter", "other", ("dlpack_tensor", viewing, None)),
+        ("by hand: a borrowed tensor, its stream", "other", ("dlpack_view", viewing, None)),
+        ("libcai: import, release", "ours", ("libcai", viewing, None)),
+        ("libcai: the same, a table without views", "ours", ("libcai", owning, None)),
+    ]
+    if torch:
+        host = torch.zeros(3, 4)
+        rows = [
+            ("by hand: a tensor, its deleter", "other", ("dlpack_tensor", host, None)),
+            ("by hand: a borrowed tensor", "other", ("dlpack_view", host, None)),
+            ("libcai: import, release", "ours", ("libcai_options", host, HOST)),
+            ("PyTorch: torch.utils.dlpack.from_dlpack", "other", call(torch.utils.dlpack.from_dlpack, host)),
+        ]
+        if numpy:
+            rows += [("NumPy: from_dlpack", "other", call(numpy.from_dlpack, host))]
+        if core:
+            rows += [("cuda.core: from_dlpack", "other",
+                      call(core.StridedMemoryView.from_dlpack, host, keywords={"stream_ptr": -1}))]  # fmt: skip
+        yield "in: a tensor of PyTorch in host memory", rows
+    if cuda_torch:
+        tensor = torch.empty((3, 4), device="cuda")
+        rows = [
+            ("by hand: a tensor, its stream, its deleter", "other", ("dlpack_tensor", tensor, None)),
+            ("libcai: import, release", "ours", ("libcai", tensor, None)),
+        ]
+        if core:
+            rows += [("cuda.core: from_any_interface", "other",
+                      call(core.StridedMemoryView.from_any_interface, tensor, keywords={"stream_ptr": -1}))]  # fmt: skip
+        yield "in: a CUDA tensor of PyTorch", rows
+
+    rows = [
+        ("a dictionary made by hand", "other", ("dictionary_by_hand", stored, 0)),
+        ("libcai: an object", "ours", ("out", stored, 0)),
+        ("libcai: an object, its dictionary read", "ours", ("out_and_read", stored, 0)),
+        ("  part: the dictionary", "ours", ("attribute", own, "__cuda_array_interface__")),
+    ]
+    if numpy:
+        rows += [("NumPy: __array_interface__", "other",
+                  ("attribute", numpy.zeros((3, 4), "f4"), "__array_interface__"))]  # fmt: skip
+    if numba:
+        array = numba.as_cuda_array(stored, sync=False)
+        rows += [("Numba: __cuda_array_interface__", "other", ("attribute", array, "__cuda_array_interface__"))]
+    if cuda_torch:
+        rows += [("PyTorch: __cuda_array_interface__", "other",
+                  ("attribute", tensor, "__cuda_array_interface__"))]  # fmt: skip
+    yield "out", rows
+
+    rows = [
+        ("libcai: out, in through the table", "ours", ("out_and_in", stored, 0)),
+        ("libcai: release on a thread without the lock", "ours", ("release_elsewhere", stored, None)),
+        ("  part: the object let go afterwards", "ours", ("let_go_afterwards", stored, None)),
+    ]
+    if numpy:
+        array = numpy.zeros((3, 4), "f4")
+        rows += [("libcai: NumPy's __dlpack__, in and released", "ours", ("libcai_options", array, HOST))]
+        theirs = ways.to_python(array, HOST)
+        rows += [
+            ("libcai: NumPy's from_dlpack of our object", "ours", call(numpy.from_dlpack, theirs)),
+            ("NumPy: from_dlpack of its own", "other", call(numpy.from_dlpack, array)),
+        ]
+    yield "there and back", rows
+
+    # Last: from here on the simulated driver hears of every release.
+    if driver:
+        theirs = ways.to_python(stored, DEVICE)
+        rows = [
+            ("libcai: import with CAI_IMPORT_DEVICE, release", "ours", ("libcai_options", stored, DEVICE)),
+            ("libcai: __dlpack__, the capsule let go", "ours",
+             call(theirs.__dlpack__, keywords={"stream": -1, "max_version": (1, 3)})),
+            ("  part: three attributes of an address", "other", ("ask_driver", driver, None)),
+        ]  # fmt: skip
+        if core:
+            rows.insert(0, ("cuda.core: from_cuda_array_interface", "other",
+                            call(view.from_cuda_array_interface, stored, keywords={"stream_ptr": -1})))  # fmt: skip
+        yield "with the device, which the driver says", rows
+    yield None, left_out
+
+
+def measure(ways, rows):
+    """For each row the figures of all rounds."""
+    jobs = []
+    for name, _, (kind, thing, more) in rows:
+        try:
+            once = min(ways.ns(kind, 64, thing, more) for _ in range(3))
+        except Exception as error:
+            raise SystemExit(f"{name}: {error!r}")
+        jobs.append((kind, max(64, int(ROUND_NS / max(once, 1))), thing, more))
+    times = [[] for _ in rows]
+    gc.disable()
+    for _ in range(ROUNDS):
+        for job, found in zip(jobs, times):
+            found.append(ways.ns(*job))
+    gc.enable()
+    return times
+
+
+def table(title, rows, times):
+    """Lines, and the medians."""
+    base = times[0]
+    lines = [f"{title:<52} {'median ns':>9} {'least ns':>9} {'ratio':>8}"]
+    for (name, _, _), found in zip(rows, times):
+        ratio = statistics.median(mine / first for mine, first in zip(found, base))
+        lines.append(f"{'  ' + name:<52} {statistics.median(found):9.1f} {min(found):9.1f} {ratio:7.2f}x")
+    return lines
+
+
+WIDE, BAR, LEFT, ROW = 760, 330, 330, 20
+
+
+def chart(measured):
+    """Bars, each group on a scale of its own."""
+    out, y = [], 10
+    for title, rows, times in measured:
+        medians = [statistics.median(found) for found in times]
+        out.append(f'  <text class="h" x="10" y="{y + 14}">{escape(title)}</text>')
+        y += ROW + 2
+        for (name, whose, _), median in zip(rows, medians):
+            if name.startswith(" "):
+                continue
+            width = max(1, BAR * median / max(medians))
+            out.append(f'  <text class="t" x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>')
+            out.append(f'  <rect class="{whose}" x="{LEFT}" y="{y + 2}" width="{width:.1f}" height="{ROW - 6}"/>')
+            out.append(f'  <text class="t" x="{LEFT + width + 6:.1f}" y="{y + 13}">{median:,.0f} ns</text>')
+            y += ROW
+        y += 8
+    style = ".t{fill:#333}.h{fill:#333;font-weight:bold}.ours{fill:#4c8a3d}.other{fill:#8fb0d3}"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {y}" font-family="sans-serif" font-size="12">\n'
+        f'  <style>{style}</style><rect width="{WIDE}" height="{y}" fill="#fff"/>'
+    )
+    return "\n".join([head, *out, "</svg>", ""])
+
+
+BEGIN, END = "<!-- figures: made by `make bench-docs` -->\n", "<!-- end of figures -->\n"
+CHARTED = ("in: a stored dictionary", "in: DLPack's table", "in: a tensor of PyTorch in host memory",
+           "in: a CUDA tensor of PyTorch", "out")  # fmt: skip
+
+
+def write(book, lines, measured):
+    page = book / "performance.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n```text\n" + "\n".join(lines) + f"\n```\n\n{END}{after}")
+    picture = chart([group for group in measured if group[0] in CHARTED])
+    (book / "performance_python.svg").write_text(picture)
+
+
+def main(folder, book=None):
+    sys.path.insert(0, folder)
+    ways = __import__("python_ways")
+    ways.one_core()
+    lines, measured, left_out = [], [], []
+    for title, rows in groups(ways):
+        if title is None:
+            left_out = rows
+            continue
+        times = measure(ways, rows)
+        measured.append((title, rows, times))
+        lines += ["", *table(title, rows, times)]
+    lines = lines[1:]
+    print("\n".join(lines))
+    if left_out:
+        print("\n".join(textwrap.wrap("not there, and left out: " + ", ".join(left_out), 110)))
+    if book:
+        if left_out:
+            raise SystemExit("the book gets figures with all peers only: run `make interop` first")
+        write(pathlib.Path(book), lines, measured)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    sys.stdout.flush()
+    # Peers that were started on a simulated driver need no orderly end.
+    os._exit(0)

@@ -1,0 +1,106 @@
+"""mpi4py sends from our objects and receives into them. Host memory stands in for the device's: MPI copies it either way."""
+
+import gc
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+import cai_python as P
+from cai_python import give, make, take
+
+
+class OnlyDictionary:
+    """Hides DLPack, which mpi4py asks for first."""
+
+    def __init__(self, obj):
+        self.obj = obj
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.obj.__cuda_array_interface__
+
+
+def out(memory, hide=False, **options):
+    with make(memory.shape, memory.dtype.str, memory.ctypes.data, **options) as array:
+        obj = give(array)
+    return OnlyDictionary(obj) if hide else obj
+
+
+def exchange(source, target):
+    MPI.COMM_SELF.Sendrecv(source, 0, recvbuf=target, source=0)
+
+
+@pytest.mark.parametrize("device", [(P.CUDA, 0), (P.CPU, 0)])
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1", "c16", "?"])
+def test_send_and_receive(device, dtype):
+    source, target = np.arange(12).astype(dtype), np.zeros(12, dtype)
+    exchange(out(source, device=device), out(target, device=device))
+    assert (target == source).all()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1"])
+def test_by_the_dictionary(dtype):
+    source, target = np.arange(12).astype(dtype), np.zeros(12, dtype)
+    exchange(out(source, True), out(target, True))
+    assert (target == source).all()
+
+
+def test_fortran_order():
+    source, target = np.asfortranarray(np.arange(12.0).reshape(3, 4)), np.zeros((3, 4), order="F")
+    exchange(out(source, True, strides=source.strides), out(target, True, strides=target.strides))
+    assert (target == source).all()
+
+
+def test_readonly():
+    """May be sent from, not received into."""
+    source, target = np.arange(12.0), np.zeros(12)
+    exchange(out(source, True, readonly=True), out(target, True))
+    assert (target == source).all()
+    with pytest.raises(BufferError):
+        exchange(out(source, True), out(target, True, readonly=True))
+
+
+def test_what_it_refuses():
+    memory = np.arange(12.0)
+    with pytest.raises(BufferError):
+        exchange(out(memory[:6], True, strides=(16,)), np.zeros(6))
+    mask = make((12,), "|b1")
+    with pytest.raises(BufferError):
+        exchange(out(memory, True, mask=mask), np.zeros(12))
+    mask.release()
+
+
+def test_empty():
+    exchange(out(np.zeros(0), True), out(np.zeros(0), True))
+    exchange(out(np.zeros((0, 4))), out(np.zeros((0, 4))))
+
+
+def test_object_dropped_first():
+    """A request keeps the object until it is done."""
+    memory, target = np.arange(12.0), np.zeros(12)
+    array = make((12,), "<f8", memory.ctypes.data)
+    request = MPI.COMM_SELF.Isend(give(array), 0)
+    array.release()
+    gc.collect()
+    assert array.counted.gone == 0
+    MPI.COMM_SELF.Recv(target, 0)
+    request.Wait()
+    del request
+    gc.collect()
+    assert (target == memory).all() and array.counted.gone == 1
+
+
+def test_in():
+    """mpi4py's own buffers are Python buffers, which are NumPy's affair."""
+    memory = MPI.memory.allocate(64)
+    array = np.frombuffer(memory, "f8")
+    with take(array, host=True) as taken:
+        assert taken.data == memory.address and taken.shape == (8,)
+
+
+def test_streams_are_not_looked_at():
+    """mpi4py ignores the stream, and says so in its manual: synchronize first."""
+    source, target = np.arange(12.0), np.zeros(12)
+    exchange(out(source, True, stream=0x7000_0000), out(target, True, stream=2))
+    assert (target == source).all()

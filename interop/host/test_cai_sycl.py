@@ -1,0 +1,156 @@
+"""dpctl's memory and dpnp's arrays in and out, on Intel's runtime for processors."""
+
+import gc
+import weakref
+
+import dpctl
+import dpctl.memory
+import dpnp
+import numpy as np
+import pytest
+
+import cai_python as P
+from cai_python import give, make, take
+
+SYCL = [P.SYCL_USM]
+MEMORY = [dpctl.memory.MemoryUSMShared, dpctl.memory.MemoryUSMDevice, dpctl.memory.MemoryUSMHost]
+
+
+class Offers:
+    """Somebody else's object with a dictionary."""
+
+    def __init__(self, **interface):
+        self.__sycl_usm_array_interface__ = interface
+
+
+@pytest.mark.parametrize("kind", MEMORY)
+def test_memory(kind):
+    memory = kind(64)
+    found = memory.__sycl_usm_array_interface__
+    with take(memory) as taken:
+        assert taken.shape == (64,) and taken.typestr == "|u1" and taken.data == found["data"][0] == memory._pointer
+        assert taken.device == (P.ONEAPI, 0)
+        # dpctl writes True where the protocol has the read-only flag. The protocol's word counts.
+        assert found["data"][1] is True and taken.readonly
+        again = dpctl.memory.as_usm_memory(give(taken))
+        assert type(again) is kind and again._pointer == memory._pointer and again.nbytes == 64
+
+
+@pytest.mark.parametrize("index", [np.s_[:], np.s_[:, 1:3], np.s_[1:, ::-2], np.s_[::-1], np.s_[1, 2]])
+def test_arrays_in(index):
+    array = dpnp.arange(12, dtype="f4").reshape(3, 4)[index]
+    found = array.__sycl_usm_array_interface__
+    with take(array, protocols=SYCL) as taken:
+        assert taken.shape == array.shape and taken.typestr == found["typestr"] == "|f4" and not taken.readonly
+        assert taken.data == found["data"][0] + 4 * found["offset"] and taken.byte_offset == 0
+        if found["strides"] is not None and array.ndim:
+            assert taken.strides == tuple(4 * step for step in found["strides"])
+        assert taken.contiguous() == array.flags.c_contiguous
+        assert taken.stream not in (None, P.STREAM_UNKNOWN)  # the queue, or a copy of it
+    # By DLPack it is the same array, without a queue.
+    with take(array, protocols=[P.DLPACK]) as taken:
+        assert taken.shape == array.shape and taken.device[0] == P.ONEAPI and taken.stream == P.STREAM_UNKNOWN
+        assert taken.data == found["data"][0] + 4 * found["offset"] and taken.contiguous() == array.flags.c_contiguous
+    take(array).release()
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "c8"])
+def test_types(dtype):
+    array = dpnp.zeros(3, dtype=dtype)
+    with take(array, protocols=SYCL, typestr=np.dtype(dtype).str) as taken:
+        assert taken.typestr[1:] == np.dtype(dtype).str[1:]
+
+
+@pytest.mark.parametrize("index", [np.s_[:], np.s_[:, 1:3], np.s_[1:], np.s_[1, 2]])
+def test_there_and_back(index):
+    array = dpnp.arange(12, dtype="f4").reshape(3, 4)[index]
+    with take(array, protocols=SYCL) as taken:
+        obj = give(taken)
+        found = obj.__sycl_usm_array_interface__
+        assert found["version"] == 1 and found["data"] == (taken.data, False)
+        again = dpctl.memory.as_usm_memory(obj)
+        assert again._pointer == taken.data
+        back = dpnp.asarray(obj)
+        assert back.shape == array.shape and (dpnp.asnumpy(back) == dpnp.asnumpy(array)).all()
+        shared = dpnp.from_dlpack(obj)
+        assert shared.shape == array.shape and (dpnp.asnumpy(shared) == dpnp.asnumpy(array)).all()
+        shared[...] = 7
+        assert (dpnp.asnumpy(array) == 7).all()
+
+
+def test_back_from_the_end():
+    """Negative steps: dpctl measures from the lowest address, which `data` and `offset` have to name."""
+    array = dpnp.arange(12, dtype="f4").reshape(3, 4)[:, ::-2]
+    with take(array, protocols=SYCL) as taken:
+        back = dpnp.asarray(give(taken))
+        assert (dpnp.asnumpy(back) == dpnp.asnumpy(array)).all()
+
+
+def test_object_dropped_first():
+    memory = dpctl.memory.MemoryUSMShared(64)
+    memory.copy_from_host(np.arange(64, dtype="u1"))
+    address = memory._pointer
+    taken = take(memory)
+    obj = give(taken)
+    again = dpctl.memory.as_usm_memory(obj)
+    taken.release()
+    del memory, obj
+    gc.collect()
+    others = [dpctl.memory.MemoryUSMShared(64) for _ in range(50)]
+    assert all(other._pointer != address for other in others)
+    assert bytes(again) == bytes(range(64))
+
+
+def test_array_dropped_first():
+    class Mine(Offers):
+        pass
+
+    array = dpnp.arange(12, dtype="i4")
+    mine = Mine(**array.__sycl_usm_array_interface__)
+    alive = weakref.ref(mine)
+    taken = take(mine)
+    del mine
+    gc.collect()
+    assert alive() is not None
+    taken.release(P.free)
+    assert P.soon(lambda: alive() is None)
+
+
+def test_what_syclobj_may_be():
+    memory = dpctl.memory.MemoryUSMShared(64)
+    given = memory.__sycl_usm_array_interface__
+    queue, context = memory.sycl_queue, memory.sycl_context
+    for syclobj in (queue, queue._get_capsule()):
+        with take(Offers(**dict(given, syclobj=syclobj))) as taken:
+            assert taken.stream not in (None, P.STREAM_UNKNOWN) and taken.context is None
+            assert dpctl.memory.as_usm_memory(give(taken))._pointer == memory._pointer
+    for syclobj in (context, context._get_capsule()):
+        with take(Offers(**dict(given, syclobj=syclobj))) as taken:
+            assert taken.stream in (None, P.STREAM_UNKNOWN) and taken.context
+            assert dpctl.memory.as_usm_memory(give(taken))._pointer == memory._pointer
+    # A filter string names a context that only SYCL's runtime can find.
+    with take(Offers(**dict(given, syclobj="cpu"))) as taken:
+        assert taken.context is None and not hasattr(give(taken), "__sycl_usm_array_interface__")
+
+
+def test_empty():
+    """dpnp's empty arrays have an address, ours have none, and dpctl looks it up all the same: so they go no further."""
+    array = dpnp.zeros((0, 3))
+    assert array.__sycl_usm_array_interface__["data"][0] != 0
+    for protocols in (SYCL, [P.DLPACK]):
+        with take(array, protocols=protocols) as taken:
+            assert taken.shape == (0, 3) and taken.data == 0
+
+
+def test_readonly():
+    memory = dpctl.memory.MemoryUSMShared(64)
+    given = dict(memory.__sycl_usm_array_interface__, data=(memory._pointer, True))
+    with take(Offers(**given)) as taken:
+        assert taken.readonly and give(taken).__sycl_usm_array_interface__["data"] == (memory._pointer, True)
+    with pytest.raises(BufferError):
+        take(Offers(**given), writable=True)
+
+
+def test_dpctl_does_not_take_cuda():
+    with make() as array, pytest.raises(ValueError):
+        dpctl.memory.as_usm_memory(give(array))

@@ -1,0 +1,43 @@
+"""libcai: the C side of the CUDA Array Interface, for those who build with it, and a look at what objects offer.
+
+    libcai.cmakedir(), includedir(), libdir(), pkgconfigdir(), library(), load()
+    libcai.inspect(object)
+
+Importing this loads neither the library nor any other package.
+"""
+
+from ._paths import cmakedir, includedir, libdir, library, load, pkgconfigdir
+
+__all__ = [
+    "cmakedir",
+    "includedir",
+    "inspect",
+    "libdir",
+    "library",
+    "load",
+    "pkgconfigdir",
+]
+
+
+def __getattr__(name):
+    # Read when asked for: it takes longer than everything else here.
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("libcai")
+    raise AttributeError(f"module 'libcai' has no attribute {name!r}")
+
+
+def inspect(obj, library=None):
+    """What `obj` says about the array that it holds, protocol by protocol, and what is wrong with that.
+
+    Returns an `Inspection`: `.protocols`, `.findings`, `.as_dict()`, `.to_json()`; as text it is a table. Whatever the
+    object does, nothing is raised. Every attribute is read, some of them more than once; a producer for which that
+    has consequences shows them.
+
+    `library`: the shared library that is asked for its opinion; the one of this package unless it says otherwise,
+    none if False.
+    """
+    from . import _inspect
+
+    return _inspect.inspect(obj, library)

@@ -1,0 +1,80 @@
+"""`python -m libcai`: where the package lies, for build systems, and `inspect` for the shell."""
+
+import argparse
+import importlib
+import os
+import shlex
+import sys
+
+import libcai
+
+FOLDERS = {
+    "--cmakedir": (libcai.cmakedir, "folder of the CMake package: -Dcai_DIR=..."),
+    "--pkgconfigdir": (libcai.pkgconfigdir, "folder of the pkg-config file: PKG_CONFIG_PATH=..."),
+    "--includedir": (libcai.includedir, "folder of the headers"),
+    "--libdir": (libcai.libdir, "folder of the libraries"),
+    "--library": (libcai.library, "file of the shared library"),
+    "--cflags": (lambda: "-I" + shlex.quote(libcai.includedir()), "options for the compiler"),
+    "--libs": (lambda: _libs(libcai.libdir()), "options for the linker; the program finds the library where it is now"),
+    "--version": (lambda: libcai.__version__, "version of the package"),
+}
+
+INSPECT = """\
+Shows what an object says about the array that it holds, through every protocol, and what is wrong with that.
+
+EXPRESSION IS EVALUATED as Python code, among the names of MODULE, which is imported. MODULE may be in the current
+folder. Only use expressions and modules that you would run."""
+
+
+def _libs(folder):
+    return shlex.join([f"-L{folder}", "-lcai", f"-Wl,-rpath,{folder}"])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m libcai", description=libcai.__doc__.partition("\n")[0])
+    for option, (_, text) in FOLDERS.items():
+        # In the order in which they are asked for: --cflags --libs goes into a compiler's command line.
+        parser.add_argument(option, action="append_const", dest="asked", const=option, help=text)
+    commands = parser.add_subparsers(dest="command", metavar="inspect")
+    inspect = commands.add_parser(
+        "inspect", help="what an object says about its array",
+        description=INSPECT, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit code: 0 without errors among the findings, 1 with some, 2 where there is no object.",
+    )  # fmt: skip
+    inspect.add_argument("object", metavar="MODULE:EXPRESSION", help="for example 'numpy:zeros(3)'")
+    inspect.add_argument("--json", action="store_true", help="as JSON")
+    inspect.add_argument("--no-library", action="store_true", help="without asking the library itself")
+    options = parser.parse_args(arguments)
+    if options.command:
+        return _inspect(inspect, options)
+    if not options.asked:
+        parser.error("nothing was asked for")
+    try:
+        print(*(FOLDERS[option][0]() for option in options.asked))
+    except FileNotFoundError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    return 0
+
+
+def _inspect(parser, options):
+    module, colon, expression = options.object.partition(":")
+    if not module or not colon or not expression:
+        parser.error(f"{options.object!r} is not MODULE:EXPRESSION")
+    try:
+        names = dict(vars(importlib.import_module(module)))
+        obj = eval(expression, names)
+    except Exception as error:  # whatever the code raises
+        parser.exit(2, f"{parser.prog}: {options.object}: {type(error).__name__}: {error}\n")
+    result = libcai.inspect(obj, library=False if options.no_library else None)
+    print(result.to_json() if options.json else result)
+    return 1 if any(finding.severity == "error" for finding in result.findings) else 0
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -1,0 +1,93 @@
+"""Where the protocols of one object disagree."""
+
+from . import _types
+from ._protocols import same_strides
+
+_HOST = ("__array_interface__", "__array_struct__")
+_ON_HOST = ("cpu",)
+
+
+def compare(protocols, findings):
+    # One that says all: the dictionary, or the first in the library's order.
+    told = [protocol for protocol in protocols if protocol.array and protocol.array.shape is not None]
+    told.sort(key=lambda protocol: protocol.name != "__cuda_array_interface__")
+    for other in told[1:]:
+        known = any(finding.rule == "type-lost" for finding in findings)
+        _pair(told[0], other, findings.about(other.name), known)
+    _devices(protocols, findings)
+
+
+def _pair(one, other, add, known):
+    a, b = one.array, other.array
+
+    def differ(severity, rule, what, mine, theirs):
+        add(severity, rule, f"{what}: {theirs} here, {mine} in {one.name}")
+
+    if a.shape != b.shape:
+        differ("error", "shape-differs", "shape", a.shape, b.shape)
+    elif a.strides is not None and b.strides is not None and not (a.copied or b.copied) and not same_strides(a, b):
+        differ("error", "strides-differ", "strides", _strides(a), _strides(b))
+    _types_of(a, b, add, differ, known)
+    # The same memory may have two addresses; two addresses on the same side of the bus are two pieces of memory.
+    same_side = (a.device in _ON_HOST) == (b.device in _ON_HOST)
+    comparable = None not in (a.pointer, b.pointer) and bool(a.handle) == bool(b.handle)
+    if a.elements and comparable and a.pointer != b.pointer and not (a.copied or b.copied):
+        severity = "error" if same_side else "note"
+        differ(severity, "pointer-differs", "pointer", f"{a.pointer:#x}", f"{b.pointer:#x}")
+    if None not in (a.readonly, b.readonly) and a.readonly != b.readonly:
+        say = {True: "read-only", False: "writable"}
+        differ("warning", "readonly-differs", "the read-only flag", say[a.readonly], say[b.readonly])
+
+
+def _strides(array):
+    return str(array.strides) if array.strides_stated else f"None, which is C-contiguous: {array.strides},"
+
+
+def _types_of(a, b, add, differ, known):
+    if a.type_name and b.type_name and a.type_name != b.type_name:
+        differ("error", "type-differs", "type", a.type_name, b.type_name)
+        return
+    name = a.type_name or b.type_name
+    mine, theirs = (_types.parse(array.typestr)[0] if array.typestr else None for array in (a, b))
+    if name and mine and theirs:
+        # The one that names the type, and the one that has bytes for it.
+        plain = b if a.type_name else a
+        parsed = theirs if a.type_name else mine
+        if bool(a.type_name) != bool(b.type_name):
+            if (
+                mine.itemsize != theirs.itemsize
+                or parsed.kind not in "Vuf"
+                or (parsed.kind == "f" and name == "bfloat16")
+            ):
+                differ("error", "type-differs", "type", a.type_name or a.typestr, b.type_name or b.typestr)
+            elif not known:
+                add(
+                    "warning",
+                    "type-lost",
+                    f"{name} travels as {plain.typestr}: the type is lost, consumers must be told",
+                )
+        return
+    if mine and theirs and mine.key != theirs.key:
+        differ("error", "type-differs", "type", a.typestr, b.typestr)
+
+
+def _devices(protocols, findings):
+    found = {protocol.name: protocol.array for protocol in protocols if protocol.array}
+    for name in ("__dlpack__", "__dlpack_c_exchange_api__"):
+        tensor = found.get(name)
+        if tensor is None or tensor.device is None:
+            continue
+        add = findings.about(name)
+        if tensor.device == "cpu" and "__cuda_array_interface__" in found:
+            add(
+                "warning",
+                "device-host",
+                "the tensor is in host memory; __cuda_array_interface__ is for memory that devices reach",
+            )
+        if tensor.device.partition(":")[0] in ("cuda", "rocm") and any(host in found for host in _HOST):
+            add("warning", "device-host", f"the tensor is on {tensor.device}; NumPy's protocols are for host memory")
+    both = [found[name] for name in ("__dlpack__", "__dlpack_c_exchange_api__") if name in found]
+    if len(both) == 2 and both[0].device != both[1].device:
+        findings.about("__dlpack__")(
+            "error", "device-differs", f"device: {both[0].device} here, {both[1].device} in the exchange table"
+        )

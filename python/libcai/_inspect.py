@@ -1,0 +1,37 @@
+"""All protocols of one object, what they say, and where they disagree."""
+
+from . import _compare, _library, _protocols
+from ._report import Findings, Inspection, Protocol
+
+
+def inspect(obj, library=None):
+    findings = Findings()
+    protocols = []
+    for name, via, reader in _protocols.READERS:
+        protocol = Protocol(name, via)
+        protocol.state, protocol.message, protocol.array = _guarded(reader, obj, findings.about(name))
+        protocols.append(protocol)
+    _compare.compare(protocols, findings)
+    opinion, problem = _library.find(library)
+    if opinion:
+        for protocol in protocols:
+            protocol.library = opinion.verdict(obj, protocol.via)
+            # What only the library can read.
+            if protocol.name == "__cai_exchange_api__" and protocol.array and protocol.library.array:
+                version, protocol.array = protocol.array.version, protocol.library.array
+                protocol.array.version = version
+    if all(protocol.state == "absent" for protocol in protocols):
+        findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
+    findings.number()
+    # A metaclass may say anything, or nothing.
+    name, _ = _protocols.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
+    return Inspection(name or type.__repr__(type(obj)), protocols, findings, opinion.path if opinion else problem)
+
+
+def _guarded(reader, obj, add):
+    """The last line of defence: an object can be hostile in more ways than the readers know."""
+    answer, error = _protocols.ask(reader, obj, add)
+    if error is None:
+        return answer
+    add("error", "unreadable", f"reading it ended in {_protocols.told(error)}")
+    return "failed", _protocols.told(error), None

@@ -1,0 +1,248 @@
+"""What an inspection results in: protocols, findings, and both as text and JSON."""
+
+import json
+import textwrap
+
+WIDTH = 100
+SEVERITIES = ("error", "warning", "note")
+
+
+class Array:
+    """What one protocol says, in the same words for all of them. None: it does not say, or not so that it can be read.
+
+    `strides` are in bytes, also where the protocol leaves them out (`strides_stated` is False then) or counts
+    elements. `stream` is a number, "none" (nothing to wait for) or "unknown". `pointer` is the element with index
+    zero; where `handle` is True, it is a handle and `byte_offset` counts from the start of what it stands for.
+    """
+
+    FIELDS = (
+        "shape", "strides", "strides_stated", "typestr", "type_name", "itemsize", "descr", "pointer", "handle",
+        "byte_offset", "device", "readonly", "stream", "version", "mask", "copied",
+    )  # fmt: skip
+
+    def __init__(self):
+        for field in self.FIELDS:
+            setattr(self, field, None)
+        self.has_fields = False
+
+    @property
+    def elements(self):
+        """How many there are; None where the shape cannot be read."""
+        if self.shape is None or any(extent < 0 for extent in self.shape):
+            return None
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    def as_dict(self):
+        said = {field: getattr(self, field) for field in self.FIELDS}
+        said["mask"] = self.mask.as_dict() if isinstance(self.mask, Array) else self.mask
+        return {field: value for field, value in said.items() if value is not None}
+
+
+class Protocol:
+    """One way to hand an array over, and what the object does when it is asked for it.
+
+    `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` says why);
+    "failed": it raised what it must not, or answered what nobody can read.
+    `array`: an `Array`, or None. `library`: what `cai_from_python` answers, a `Verdict`, or None.
+    """
+
+    def __init__(self, name, via):
+        self.name = name
+        self.via = via
+        self.state = "absent"
+        self.message = None
+        self.array = None
+        self.library = None
+
+    def as_dict(self):
+        return {
+            "name": self.name,
+            "state": self.state,
+            "message": self.message,
+            "array": self.array and self.array.as_dict(),
+            "library": self.library and self.library.as_dict(),
+        }
+
+
+class Verdict:
+    """What the library answers when it may use one protocol only."""
+
+    def __init__(self, status, message, array=None):
+        self.status = status
+        self.message = message
+        self.array = array
+
+    def as_dict(self):
+        return {"status": self.status, "message": self.message, "array": self.array and self.array.as_dict()}
+
+
+class Finding:
+    """Something that is wrong ("error"), that breaks some consumers ("warning"), or that is good to know ("note").
+
+    `rule` is its name, which stays; `number` its place in this inspection.
+    """
+
+    def __init__(self, severity, protocol, rule, message):
+        self.number = 0
+        self.severity = severity
+        self.protocol = protocol
+        self.rule = rule
+        self.message = message
+
+    def as_dict(self):
+        return dict(vars(self))
+
+    def __repr__(self):
+        return f"<{self.number} {self.severity} {self.protocol} [{self.rule}] {self.message}>"
+
+
+class Findings(list):
+    """Findings about one protocol at a time."""
+
+    def about(self, protocol):
+        def add(severity, rule, message):
+            assert severity in SEVERITIES
+            # Several elements of one tuple can be wrong in the same way; the same words say nothing new.
+            if not any((f.protocol, f.rule, f.message) == (protocol, rule, message) for f in self):
+                self.append(Finding(severity, protocol, rule, message))
+
+        return add
+
+    def number(self):
+        self.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+        for number, finding in enumerate(self, 1):
+            finding.number = number
+
+
+class Inspection:
+    """What `libcai.inspect` found. `str()` is a table of at most 100 columns.
+
+    `library`: the file of the library that was asked, or why none was; None where this was not wanted.
+    """
+
+    def __init__(self, name, protocols, findings, library):
+        self.type_name = name
+        self.protocols = protocols
+        self.findings = findings
+        self.library = library
+
+    def __getitem__(self, name):
+        return next(protocol for protocol in self.protocols if protocol.name == name)
+
+    def as_dict(self):
+        return {
+            "type": self.type_name,
+            "library": self.library,
+            "protocols": [protocol.as_dict() for protocol in self.protocols],
+            "findings": [finding.as_dict() for finding in self.findings],
+        }
+
+    def to_json(self, indent=2):
+        return json.dumps(self.as_dict(), indent=indent)
+
+    def __repr__(self):
+        return f"<libcai.Inspection of {self.type_name}: {self._counts()}>"
+
+    def __str__(self):
+        lines = [_cut(self.type_name, WIDTH), ""]
+        read = [protocol for protocol in self.protocols if protocol.array]
+        for start in range(0, len(read), 3):
+            lines += [*_columns(read[start : start + 3]), ""]
+        for protocol in self.protocols:
+            if protocol.state in ("declined", "failed"):
+                lines += _wrap(f"{protocol.name} {protocol.state}: ", protocol.message or "nothing can be read")
+        absent = [protocol.name for protocol in self.protocols if protocol.state == "absent"]
+        if absent:
+            lines += _wrap("not offered: ", ", ".join(absent))
+        lines += ["", *self._opinions(), "", self._counts()]
+        for finding in self.findings:
+            head = f"{finding.number:3} {finding.severity:8}"
+            lines += _wrap(head, f"{finding.protocol}: {finding.message} [{finding.rule}]")
+        return "\n".join(lines)
+
+    def _opinions(self):
+        """Where the library takes the array there is nothing to add to the table."""
+        if not any(protocol.library for protocol in self.protocols):
+            return _wrap("library: not asked: ", self.library) if self.library else ["library: not asked"]
+        if all(protocol.state == "absent" for protocol in self.protocols):
+            return ["library: has nothing to take"]
+        lines = []
+        for protocol in self.protocols:
+            verdict = protocol.library
+            if verdict and verdict.status != "CAI_OK" and protocol.state != "absent":
+                lines += _wrap(f"  {protocol.name}: ", f"{verdict.status}: {verdict.message}")
+        return ["library: refuses", *lines] if lines else ["library: takes all that is offered"]
+
+    def _counts(self):
+        counts = [(sum(f.severity == severity for f in self.findings), severity) for severity in SEVERITIES]
+        return ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
+
+
+def _columns(protocols):
+    rows = [("", [protocol.name for protocol in protocols])]
+    for label, cell in _ROWS:
+        cells = [cell(protocol.array) for protocol in protocols]
+        if any(cells):
+            rows.append((label, cells))
+    if any(protocol.library for protocol in protocols):
+        rows.append(("library", [protocol.library.status if protocol.library else "" for protocol in protocols]))
+    return ["".join(f"{text:{width}}" for text, width in _fit(label, cells)).rstrip() for label, cells in rows]
+
+
+def _fit(label, cells):
+    return [(label, 11), *((_cut(cell, 28), 29) for cell in cells)]
+
+
+def _strides(array):
+    if array.strides is None:
+        return "None" if array.strides_stated is False else ""
+    return str(array.strides) if array.strides_stated else f"None: {array.strides}"
+
+
+def _type(array):
+    typestr = array.typestr or ""
+    return f"{typestr} {array.type_name}".strip() if array.type_name else typestr
+
+
+def _pointer(array):
+    if array.pointer is None:
+        return ""
+    return f"{array.pointer:#x}" + (f" + {array.byte_offset}" if array.byte_offset else "")
+
+
+def _mask(array):
+    if array.mask is None:
+        return ""
+    return f"{array.mask.typestr} {array.mask.shape}" if isinstance(array.mask, Array) else str(array.mask)
+
+
+_ROWS = (
+    ("shape", lambda a: "" if a.shape is None else str(a.shape)),
+    ("strides", _strides),
+    ("type", _type),
+    ("pointer", _pointer),
+    ("device", lambda a: a.device or ""),
+    ("read-only", lambda a: {True: "yes", False: "no"}.get(a.readonly, "")),
+    ("stream", lambda a: "" if a.stream is None else str(a.stream)),
+    ("version", lambda a: "" if a.version is None else str(a.version)),
+    ("mask", _mask),
+)
+
+
+def plain(text):
+    """In one line, and nothing that a terminal would take for a command."""
+    text = " ".join(text.split())
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _cut(text, width):
+    text = plain(text)
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _wrap(head, text):
+    text = _cut(str(text), 600)
+    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * min(len(head), 13)) or [head]

@@ -1,0 +1,92 @@
+"""Element types: the grammar of NumPy's array interface, and DLPack's codes."""
+
+import re
+import sys
+
+NATIVE = "<" if sys.byteorder == "little" else ">"
+_TYPESTR = re.compile(r"([<>|])([biufcmMOSUVt])(\d{1,18})(\[\w+\])?\Z")
+_SIZES = {"b": (1,), "i": (1, 2, 4, 8, 16), "u": (1, 2, 4, 8, 16), "f": (1, 2, 4, 8, 12, 16), "c": (4, 8, 16, 24, 32),
+          "m": (8,), "M": (8,), "O": (8,)}  # fmt: skip
+# Format characters of Python's struct module, which some producers write instead.
+_FORMATS = {"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8",
+            "q": "i8", "Q": "u8", "e": "f2", "f": "f4", "d": "f8"}  # fmt: skip
+
+# Names and bits.
+_DLPACK_FLOATS = {
+    4: ("bfloat16", 16), 7: ("float8_e3m4", 8), 8: ("float8_e4m3", 8), 9: ("float8_e4m3b11fnuz", 8),
+    10: ("float8_e4m3fn", 8), 11: ("float8_e4m3fnuz", 8), 12: ("float8_e5m2", 8), 13: ("float8_e5m2fnuz", 8),
+    14: ("float8_e8m0fnu", 8), 15: ("float6_e2m3fn", 6), 16: ("float6_e3m2fn", 6), 17: ("float4_e2m1fn", 4),
+}  # fmt: skip
+_DLPACK_NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 5: "complex", 6: "bool"}
+_DLPACK_PLAIN = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+# Names of types that NumPy's grammar does not have, as libraries call them.
+OPAQUE = re.compile(r"(?:\w+\.)*((?:bfloat16)|(?:float[864]_\w+)|(?:u?int[421]))\Z")
+
+
+class Type:
+    """A typestr, taken apart. `itemsize` is None for bit fields and for what has no size."""
+
+    def __init__(self, order, kind, size, unit=""):
+        self.kind = kind
+        self.itemsize = None if kind == "t" else size * 4 if kind == "U" else size
+        swappable = kind == "U" or (kind in "iufcmM" and size > 1)
+        self.order = (NATIVE if order == "|" else order) if swappable else "|"
+        self.stated = order
+        self.ordered = swappable
+        self.key = (self.order, kind, size, unit)
+
+
+def parse(typestr):
+    """The type, and what is wrong with the text; either may be None."""
+    found = _TYPESTR.match(typestr)
+    if found:
+        order, kind, size, unit = found[1], found[2], int(found[3]), found[4] or ""
+        if kind in _SIZES and size not in _SIZES[kind]:
+            return None, f"there is no type {kind!r} of {size} bytes"
+        return Type(order, kind, size, unit), None
+    bare = typestr.lstrip("<>|=")
+    if bare in _FORMATS:
+        return (
+            Type(NATIVE, _FORMATS[bare][0], int(_FORMATS[bare][1:])),
+            "this is a format character of Python's struct module",
+        )
+    found = _TYPESTR.match("|" + bare)
+    if found and typestr[:1] in ("", "=", *"biufcmMOSUVt"):
+        return Type(NATIVE, found[2], int(found[3]), found[4] or ""), "the byte order is missing"
+    return None, "byte order, kind and size are asked for, as in '<f4'"
+
+
+def descr_size(descr):
+    """Bytes of an element with these fields; None where it cannot be said. May raise what `descr` raises."""
+    total = 0
+    for row in descr:
+        kind = row[1]
+        if isinstance(kind, str):
+            parsed, _ = parse(kind)
+            size = parsed.itemsize if parsed else None
+        else:
+            size = descr_size(kind)
+        if size is None:
+            return None
+        shape = row[2] if len(row) > 2 else ()
+        for extent in (shape,) if isinstance(shape, int) else shape:
+            size *= extent
+        total += size
+    return total
+
+
+def of_dlpack(code, bits, lanes):
+    """typestr, name and bytes of a DLPack type; the typestr is None where NumPy has nothing like it."""
+    if lanes == 1 and code in _DLPACK_PLAIN and bits % 8 == 0:
+        size = bits // 8
+        typestr = f"{'|' if size == 1 else NATIVE}{_DLPACK_PLAIN[code]}{size}"
+        return typestr, None, size
+    if code in _DLPACK_FLOATS:
+        name, usual = _DLPACK_FLOATS[code]
+        name = name if bits == usual else f"{name} of {bits} bits"
+    else:
+        name = f"{_DLPACK_NAMES.get(code, f'code {code}, ')}{bits}"
+    size = bits * lanes // 8 if bits * lanes % 8 == 0 else None
+    if lanes != 1:
+        return None, f"{name} x {lanes}", size
+    return (f"{'|' if size == 1 else NATIVE}V{size}" if size else None), name, size

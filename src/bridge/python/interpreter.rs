@@ -1,0 +1,600 @@
+//! What is kept for each interpreter: names, what types offer, and objects that wait to be let go.
+//!
+//! May use: `abi`, `error`, `owner`; of this folder `capi`. `unsafe`: calls CPython with its lock held, which a [`Py`]
+//! proves.
+//!
+//! All of it is leaked when the interpreter ends: its objects are gone, and whoever still holds an array may come
+//! later than that.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use super::capi::{self, Capi, Object};
+use super::types::Types;
+use crate::error::{Failure, Result, fail};
+
+macro_rules! names {
+    ($($field:ident = $text:literal;)*) => {
+        /// Names as interned Python strings, so that most comparisons are of pointers.
+        #[allow(missing_docs)]
+        pub struct Names { $(pub $field: *mut Object,)* }
+
+        impl Names {
+            /// # Safety
+            /// The lock is held.
+            unsafe fn new(capi: &Capi) -> Option<Self> {
+                // SAFETY: the lock is held; the texts are terminated. A few strings are lost where memory runs out.
+                unsafe { Some(Names { $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)* }) }
+            }
+        }
+    };
+}
+
+names! {
+    shape = c"shape";
+    typestr = c"typestr";
+    data = c"data";
+    version = c"version";
+    strides = c"strides";
+    descr = c"descr";
+    mask = c"mask";
+    stream = c"stream";
+    offset = c"offset";
+    syclobj = c"syclobj";
+    cuda_array_interface = c"__cuda_array_interface__";
+    sycl_usm_array_interface = c"__sycl_usm_array_interface__";
+    array_interface = c"__array_interface__";
+    array_struct = c"__array_struct__";
+    dlpack = c"__dlpack__";
+    dlpack_device = c"__dlpack_device__";
+    dlpack_exchange = c"__dlpack_c_exchange_api__";
+    exchange = c"__cai_exchange_api__";
+    max_version = c"max_version";
+    module = c"__module__";
+    name = c"__name__";
+    buffer = c"buffer";
+    base_data = c"base_data";
+    ptr = c"_ptr";
+    int_ptr = c"int_ptr";
+    dtype = c"dtype";
+    str = c"str";
+    context = c"context";
+    queue = c"queue";
+    get_capsule = c"_get_capsule";
+    is_conj = c"is_conj";
+    is_neg = c"is_neg";
+}
+
+/// One interpreter, from its first use on.
+pub struct Interpreter {
+    capi: &'static Capi,
+    /// As CPython counts them, from 0: the main one.
+    id: i64,
+    /// CPython's own structure. That of another interpreter than the main one may be given to a new one.
+    state: *mut c_void,
+    /// Names.
+    pub names: Names,
+    /// What types offer.
+    pub types: Types,
+    /// The type of exported objects, made when it is first needed.
+    pub exports: AtomicPtr<Object>,
+    /// Typestrs as Python strings.
+    pub texts: Texts,
+    /// Objects that were let go by threads without the lock.
+    waiting: AtomicPtr<Waiting>,
+    /// How many owners are being let go inside of one another. Written with the lock held; in a build without one it
+    /// may be wrong by some, which costs no more than a turn in the list.
+    depth: AtomicU32,
+    /// The interpreter was asked to call back for them.
+    is_called: AtomicBool,
+    next: AtomicPtr<Interpreter>,
+}
+
+/// What an owner of this folder holds. When the owner is let go by a thread without the lock, it waits in the owner's
+/// own memory.
+pub struct Waiting {
+    next: *mut Waiting,
+    held: Held,
+    /// Frees the memory that this lies in.
+    free: unsafe fn(*mut Waiting),
+}
+
+/// What is given up with the interpreter's lock held.
+#[derive(Clone, Copy)]
+pub struct Held {
+    /// One reference each, or NULL.
+    pub objects: [*mut Object; 2],
+    /// NULL, or what is called with `context`: the deleter of a tensor, which may run Python code.
+    pub finish: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// See `finish`.
+    pub context: *mut c_void,
+}
+
+impl Waiting {
+    /// For the memory of an owner.
+    pub fn new(held: Held, free: unsafe fn(*mut Waiting)) -> Self {
+        Waiting { next: ptr::null_mut(), held, free }
+    }
+}
+
+/// A few strings that were made before, by their eight first bytes.
+pub struct Texts(UnsafeCell<[(u64, *mut Object); 64]>);
+
+// SAFETY: an interpreter is used under its lock; in builds without one, `Texts` is not used, and the rest are atomics.
+unsafe impl Sync for Interpreter {}
+
+/// From here on, owners that hang on one another wait for their turn.
+const DEEPEST: u32 = 32;
+
+static INTERPRETERS: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// The proof that the calling thread holds an interpreter's lock (in a build without one: is attached to it).
+#[derive(Clone, Copy)]
+pub struct Py {
+    interpreter: &'static Interpreter,
+    /// Other threads have no part in it.
+    thread: PhantomData<*mut ()>,
+}
+
+impl Deref for Py {
+    type Target = Interpreter;
+
+    #[inline(always)]
+    fn deref(&self) -> &Interpreter {
+        self.interpreter
+    }
+}
+
+impl Py {
+    /// The interpreter that this thread is in.
+    #[inline]
+    pub fn here() -> Result<Py> {
+        let capi = capi::capi()?;
+        if !capi.is_attached() {
+            return capi::not_attached();
+        }
+        // SAFETY: attached, as was just seen.
+        unsafe { Self::attached(capi) }
+    }
+
+    /// # Safety
+    /// The calling thread is attached.
+    #[inline]
+    unsafe fn attached(capi: &'static Capi) -> Result<Py> {
+        // SAFETY: handed on.
+        match unsafe { current(capi) } {
+            Some(interpreter) => {
+                let py = Py { interpreter, thread: PhantomData };
+                if !interpreter.waiting.load(Ordering::Relaxed).is_null() {
+                    py.let_waiting_go();
+                }
+                Ok(py)
+            }
+            // SAFETY: handed on.
+            None => unsafe { make(capi) },
+        }
+    }
+
+    /// CPython's functions.
+    #[inline(always)]
+    pub fn capi(&self) -> &'static Capi {
+        self.interpreter.capi
+    }
+
+    /// The interpreter, to compare.
+    pub fn interpreter(&self) -> &'static Interpreter {
+        self.interpreter
+    }
+
+    /// Lets go what other threads left.
+    #[cold]
+    #[inline(never)]
+    fn let_waiting_go(self) {
+        let depth = self.depth.load(Ordering::Relaxed);
+        if depth >= DEEPEST {
+            return;
+        }
+        // What is let go here puts what it holds into the list, and the list is taken again.
+        self.depth.store(DEEPEST, Ordering::Relaxed);
+        loop {
+            // Acquire: what the threads wrote before they left it here.
+            let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
+            if waiting.is_null() {
+                break;
+            }
+            while !waiting.is_null() {
+                // SAFETY: only `push` puts it there, and the list was taken off as a whole.
+                let Waiting { next, held, free } = unsafe { waiting.read() };
+                // SAFETY: the memory is nobody else's.
+                unsafe { free(waiting) };
+                self.give_up(held);
+                waiting = next;
+            }
+        }
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    /// Gives up what an owner held.
+    #[inline]
+    fn give_up(self, held: Held) {
+        for object in held.objects {
+            self.let_go(object);
+        }
+        if let Some(finish) = held.finish {
+            // SAFETY: the pair was handed over together, for one call.
+            unsafe { finish(held.context) };
+        }
+    }
+
+    /// Gives up a reference; NULL is none. Runs whatever the object's end runs.
+    #[inline]
+    pub fn let_go(self, object: *mut Object) {
+        if !object.is_null() {
+            // SAFETY: the lock is held; the caller held the reference.
+            unsafe { (self.capi().decref)(object) };
+        }
+    }
+}
+
+/// The interpreter that the calling thread is in, if it was used before.
+///
+/// # Safety
+/// The calling thread is attached.
+#[inline]
+unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
+    // SAFETY: by contract.
+    let state = unsafe { (capi.interpreter)() };
+    // SAFETY: NULL or leaked.
+    match unsafe { INTERPRETERS.load(Ordering::Acquire).as_ref() } {
+        // The main one ends last: its structure is nobody else's before `forget_all`.
+        Some(first) if first.state == state && first.id == 0 => Some(first),
+        // SAFETY: by contract.
+        Some(_) => known(unsafe { (capi.interpreter_id)(state) }),
+        None => None,
+    }
+}
+
+fn known(id: i64) -> Option<&'static Interpreter> {
+    let mut next = INTERPRETERS.load(Ordering::Acquire).cast_const();
+    // SAFETY: NULL or leaked; never changed after it was put there.
+    while let Some(interpreter) = unsafe { next.as_ref() } {
+        if interpreter.id == id {
+            return Some(interpreter);
+        }
+        next = interpreter.next.load(Ordering::Acquire).cast_const();
+    }
+    None
+}
+
+/// # Safety
+/// The calling thread is attached.
+#[cold]
+#[inline(never)]
+unsafe fn make(capi: &'static Capi) -> Result<Py> {
+    // SAFETY: by contract.
+    let (state, names) = unsafe { ((capi.interpreter)(), Names::new(capi)) };
+    // SAFETY: by contract.
+    let id = unsafe { (capi.interpreter_id)(state) };
+    let Some(names) = names else {
+        // SAFETY: by contract.
+        unsafe { (capi.error_clear)() };
+        return Err(Failure::no_memory(size_of::<Interpreter>()));
+    };
+    let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another thread of a build without a lock may have been faster; its names are the same strings.
+    let interpreter = known(id).unwrap_or_else(|| {
+        let first = INTERPRETERS.load(Ordering::Acquire);
+        // SAFETY: NULL or leaked.
+        let behind = unsafe { first.as_ref() };
+        let made = Box::leak(Box::new(Interpreter {
+            capi,
+            id,
+            state,
+            names,
+            types: Types::new(),
+            exports: AtomicPtr::new(ptr::null_mut()),
+            texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
+            waiting: AtomicPtr::new(ptr::null_mut()),
+            depth: AtomicU32::new(0),
+            is_called: AtomicBool::new(false),
+            next: AtomicPtr::new(behind.map_or(ptr::null_mut(), |first| first.next.load(Ordering::Acquire))),
+        }));
+        if let Some(first) = behind {
+            // The first place is the fast one; nearly always it is the main interpreter's.
+            first.next.store(made, Ordering::Release);
+        } else {
+            // Where there is no room for one more function, an interpreter that is started anew in this process is
+            // taken for the old one.
+            // SAFETY: by contract.
+            unsafe { (capi.at_exit)(forget_all) };
+            INTERPRETERS.store(made, Ordering::Release);
+        }
+        &*made
+    });
+    Ok(Py { interpreter, thread: PhantomData })
+}
+
+/// The runtime has ended: all that is remembered of it is dead.
+unsafe extern "C" fn forget_all() {
+    INTERPRETERS.store(ptr::null_mut(), Ordering::Release);
+}
+
+impl Interpreter {
+    /// # Safety
+    /// `waiting` lies in memory that nobody else uses.
+    unsafe fn push(&self, waiting: *mut Waiting) {
+        let mut first = self.waiting.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: not in the list yet.
+            unsafe { (*waiting).next = first };
+            // Release: whoever takes the list sees what was written here.
+            match self.waiting.compare_exchange_weak(first, waiting, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+}
+
+/// Gives up the references in `waiting`, from any thread: at once where the thread is in `interpreter`, else when the
+/// interpreter gets to it. After its end, nothing is done: memory is lost, and the objects were lost before.
+///
+/// # Safety
+/// `waiting` lies in memory that nobody else uses; its objects are of `interpreter`.
+pub unsafe fn leave(interpreter: &'static Interpreter, waiting: *mut Waiting) {
+    let capi = interpreter.capi;
+    // SAFETY: only asked where the thread is attached, which none is after the end.
+    if capi.is_attached() && unsafe { current(capi) }.is_some_and(|here| ptr::eq(here, interpreter)) {
+        // SAFETY: by contract.
+        let Waiting { held, free, .. } = unsafe { waiting.read() };
+        let py = Py { interpreter, thread: PhantomData };
+        // What goes here may hold what goes next: a long chain is taken apart in a loop, not on the stack.
+        let depth = interpreter.depth.load(Ordering::Relaxed);
+        if depth < DEEPEST {
+            // SAFETY: by contract.
+            unsafe { free(waiting) };
+            interpreter.depth.store(depth + 1, Ordering::Relaxed);
+            py.give_up(held);
+            interpreter.depth.store(depth, Ordering::Relaxed);
+            if depth == 0 && !interpreter.waiting.load(Ordering::Relaxed).is_null() {
+                py.let_waiting_go();
+            }
+            return;
+        }
+        // SAFETY: by contract.
+        unsafe { interpreter.push(waiting) };
+        return;
+    }
+    // SAFETY: by contract.
+    unsafe { leave_waiting(interpreter, waiting) }
+}
+
+/// As [`leave`], for threads that are not in `interpreter`.
+///
+/// # Safety
+/// As for [`leave`].
+#[cold]
+#[inline(never)]
+unsafe fn leave_waiting(interpreter: &'static Interpreter, waiting: *mut Waiting) {
+    let capi = interpreter.capi;
+    if capi.is_ending() {
+        return;
+    }
+    // SAFETY: by contract.
+    unsafe { interpreter.push(waiting) };
+    // CPython calls back into the main interpreter only; others get to it when they are in this library next.
+    if interpreter.id != 0 || interpreter.is_called.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let argument = ptr::from_ref(interpreter).cast_mut().cast();
+    // SAFETY: may be called by any thread, with the lock or without.
+    if unsafe { (capi.add_pending_call)(called_back, argument) } != 0 {
+        // No room: the next one tries again.
+        interpreter.is_called.store(false, Ordering::Release);
+    }
+}
+
+/// Runs on the main thread, with the lock.
+unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
+    let interpreter = interpreter.cast::<Interpreter>().cast_const();
+    // SAFETY: `leave` passed it; leaked.
+    let interpreter: &'static Interpreter = unsafe { &*interpreter };
+    interpreter.is_called.store(false, Ordering::Release);
+    // Up to 3.11, the main thread may be in a sub-interpreter; what waits then goes at the next call.
+    // SAFETY: attached.
+    let here = unsafe { current(interpreter.capi) };
+    if here.is_some_and(|here| ptr::eq(here, interpreter)) {
+        let run = || Py { interpreter, thread: PhantomData }.let_waiting_go();
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    }
+    0
+}
+
+/// A reference to an object that is given up when this goes.
+pub struct Owned {
+    object: NonNull<Object>,
+    py: Py,
+}
+
+impl Drop for Owned {
+    #[inline]
+    fn drop(&mut self) {
+        self.py.let_go(self.object.as_ptr());
+    }
+}
+
+impl Owned {
+    /// Takes over what a function of CPython answered: NULL means that an exception is set.
+    #[inline]
+    pub fn new(py: Py, object: *mut Object) -> Result<Self> {
+        match NonNull::new(object) {
+            Some(object) => Ok(Owned { object, py }),
+            None => raised(),
+        }
+    }
+
+    /// One more reference to an object.
+    #[inline]
+    pub fn share(py: Py, object: NonNull<Object>) -> Self {
+        // SAFETY: the lock is held; the object is alive.
+        unsafe { (py.capi().incref)(object.as_ptr()) };
+        Owned { object, py }
+    }
+
+    /// The object.
+    #[inline]
+    pub fn get(&self) -> *mut Object {
+        self.object.as_ptr()
+    }
+
+    /// Gives the reference to the caller.
+    #[inline]
+    pub fn into_raw(self) -> *mut Object {
+        let object = self.object.as_ptr();
+        std::mem::forget(self);
+        object
+    }
+}
+
+/// An exception is set, which is to be passed on.
+#[cold]
+pub fn raised<T>() -> Result<T> {
+    fail!(CAI_ERR_PYTHON_EXCEPTION, "python"; found "an exception, which is set"; expected "none")
+}
+
+impl Py {
+    /// Is an exception set that says "no such attribute"? It is cleared then. `Err`: another one is set.
+    fn no_attribute(self) -> Result<()> {
+        // SAFETY: the lock is held.
+        unsafe {
+            if (self.capi().error_matches)(*self.capi().attribute_error) == 0 {
+                return raised();
+            }
+            (self.capi().error_clear)();
+        }
+        Ok(())
+    }
+
+    /// An attribute; `None` where AttributeError says that there is none. Other exceptions stay set.
+    #[inline]
+    pub fn attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+        let capi = self.capi();
+        if let Some(get) = capi.optional_attr.or(capi.optional_attr_before) {
+            let mut found = ptr::null_mut();
+            // SAFETY: the lock is held; both objects are alive.
+            let answer = unsafe { get(object, name, &raw mut found) };
+            return match NonNull::new(found) {
+                Some(object) => Ok(Some(Owned { object, py: self })),
+                None if answer < 0 => raised(),
+                None => Ok(None),
+            };
+        }
+        // SAFETY: as above.
+        match NonNull::new(unsafe { (capi.get_attr)(object, name) }) {
+            Some(object) => Ok(Some(Owned { object, py: self })),
+            None => self.no_attribute().map(|()| None),
+        }
+    }
+
+    /// The characters of a string object, which must be one and must stay alive; `None` where they are no UTF-8.
+    pub fn text<'a>(self, string: *mut Object) -> Option<&'a [u8]> {
+        let mut length = 0;
+        // SAFETY: the lock is held; CPython checks that it is a string. The characters live as long as it does.
+        unsafe {
+            let text = (self.capi().str_utf8)(string, &raw mut length);
+            if text.is_null() {
+                (self.capi().error_clear)();
+                return None;
+            }
+            Some(std::slice::from_raw_parts(text.cast(), length as usize))
+        }
+    }
+
+    /// A new string.
+    pub fn string(self, text: &[u8]) -> Result<Owned> {
+        // SAFETY: the lock is held.
+        Owned::new(self, unsafe {
+            (self.capi().str_from)(text.as_ptr().cast::<c_char>(), text.len() as isize)
+        })
+    }
+
+    /// Is it an object of this type or of one derived from it?
+    pub fn is(self, object: *mut Object, of: *mut Object) -> bool {
+        // SAFETY: the lock is held; the object is alive.
+        unsafe { self.capi().is_instance(object, of) }
+    }
+
+    /// The type of an object, borrowed.
+    #[inline(always)]
+    pub fn type_of(self, object: *mut Object) -> *mut Object {
+        // SAFETY: the lock is held; the object is alive.
+        unsafe { self.capi().type_of(object) }
+    }
+
+    /// Forgets an exception.
+    pub fn clear(self) {
+        // SAFETY: the lock is held.
+        unsafe { (self.capi().error_clear)() };
+    }
+
+    /// Is an exception set?
+    pub fn has_exception(self) -> bool {
+        // SAFETY: the lock is held.
+        !unsafe { (self.capi().error_occurred)() }.is_null()
+    }
+
+    /// An attribute of an object's type. What looks it up may give the object another type: this one is kept meanwhile.
+    pub fn type_attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+        let Some(r#type) = NonNull::new(self.type_of(object)) else { return Ok(None) };
+        let r#type = Owned::share(self, r#type);
+        self.attribute(r#type.get(), name)
+    }
+
+    /// The name of an object's type, for messages.
+    pub fn type_name(self, object: *mut Object) -> crate::error::Text<64> {
+        use crate::error::Text;
+        match self.type_attribute(object, self.names.name) {
+            Ok(Some(name)) if self.is(name.get(), self.capi().str_type) => {
+                let text = self.text(name.get()).unwrap_or_default();
+                Text::new(format_args!("{}", text.escape_ascii()))
+            }
+            Ok(_) => Text::new(format_args!("object")),
+            Err(_) => {
+                self.clear();
+                Text::new(format_args!("object"))
+            }
+        }
+    }
+
+    /// A string that was made before, or is made and remembered: for the few types that arrays have.
+    pub fn typestr(self, text: &[u8]) -> Result<Owned> {
+        if text.len() > 8 || self.capi().facts.free_threaded {
+            return self.string(text);
+        }
+        let mut key = [0; 8];
+        key[..text.len()].copy_from_slice(text);
+        let key = u64::from_le_bytes(key);
+        let place = (key ^ key >> 8 ^ key >> 13) as usize % 64;
+        // SAFETY: the lock is held, and nothing here gives it up.
+        let (known, string) = unsafe { (*self.texts.0.get())[place] };
+        if let Some(string) = NonNull::new(string).filter(|_| known == key) {
+            return Ok(Owned::share(self, string));
+        }
+        let made = self.string(text)?;
+        if string.is_null() {
+            // SAFETY: as above; a reference for the table.
+            unsafe {
+                (self.capi().incref)(made.get());
+                (*self.texts.0.get())[place] = (key, made.get());
+            }
+        }
+        Ok(made)
+    }
+}

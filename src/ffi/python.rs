@@ -1,0 +1,177 @@
+//! Python objects in and out, for C.
+
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null_mut};
+
+use super::guard::guard;
+use super::ptr::{array, given, output_size, write_array};
+use crate::abi::{
+    self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options, cai_status,
+};
+use crate::bridge::python::{self, Description, Wishes};
+use crate::error::{Failure, Result};
+
+/// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
+/// `__cuda_array_interface__`, DLPack or one of their relatives. The array keeps the object, and its mask, alive.
+///
+/// The ways in are tried in order (`cai_import_options.protocols`): first the tables on the object's type, which
+/// take nanoseconds, then the dictionary, then the others. The dictionary is read once and never changed. Only
+/// AttributeError means that an object does not offer a protocol: any other exception of the producer's ends the
+/// search and is passed on untouched; but a BufferError of `__dlpack__` only where no later protocol says more.
+///
+/// Nothing is ordered: the array says on which stream the producer's work may be pending, or that this is
+/// unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_consume_begin`.
+///
+/// `object`: a `PyObject *`; the reference stays the caller's.
+/// `options`: NULL: no demands.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It passes
+/// `cai_array_validate` with `CAI_CHECK_LAYOUT`. The reference may be released from any thread, with or without the
+/// interpreter's lock. Without it, the object is handed to the interpreter, which lets it go when its main thread gets
+/// to it, or at the next call of this function on any thread; so a release never waits. After the interpreter has ended,
+/// nothing is done.
+///
+/// On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_QUIET`): KeyError
+/// for a missing key, TypeError for a wrong type, BufferError for what the options exclude, ValueError for the rest.
+/// Its text begins with the key: `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`,
+/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`,
+/// `CAI_ERR_KEY`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`, `CAI_ERR_NO_MEMORY`,
+/// a status of the 7xx family, what `cai_array_validate` or `cai_from_dlpack` say, or, with `CAI_IMPORT_DEVICE`, what
+/// the driver may answer to any call.
+/// Thread safety: any thread that holds the interpreter's lock (in a free-threaded build: that is attached);
+/// another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block; none where a table on the type is used.
+/// Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_from_python(
+    object: *mut _object,
+    options: *const cai_import_options,
+    out: *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    let mut raises = true;
+    with_exception(error, &mut raises, |raises| {
+        let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
+        // SAFETY: handed on.
+        let size = unsafe { output_size(out, "out") }?;
+        let given;
+        let wishes = if options.is_null() {
+            &Wishes::NONE
+        } else {
+            // SAFETY: not NULL; a structure of the size it says, by contract.
+            given = unsafe { Wishes::new(options) }?;
+            &given
+        };
+        *raises = !wishes.quiet();
+        let mut to = Description::new();
+        // SAFETY: a live object by contract.
+        unsafe { python::import(object, wishes, size, &mut to) }?;
+        // SAFETY: `size` bytes are the caller's.
+        unsafe { write_array(out, size, &to.array) };
+        to.taken();
+        Ok(())
+    })
+}
+
+/// Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and whoever else takes one: it offers
+/// `__cuda_array_interface__` (or, by device, `__sycl_usm_array_interface__`, `__array_interface__` for host memory),
+/// `__dlpack__` and `__dlpack_device__`, and the two exchange tables on its type. It holds a reference to the array's
+/// owner until it is let go itself.
+///
+/// Each reading of a dictionary makes a new one: version 3, `strides` None exactly when the array is
+/// C-contiguous, `stream` where one is known. An array that says `CAI_STREAM_UNKNOWN` is presented as version 2,
+/// which cannot say either. A protocol that cannot express the array raises AttributeError with the reason, so
+/// `hasattr` is False; `__dlpack__` raises BufferError. Read-only stays read-only.
+///
+/// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
+/// `options`: NULL: none.
+///
+/// Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and `error` filled:
+/// `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
+/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
+/// `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
+/// Thread safety: as `cai_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_to_python(
+    array: *const cai_array,
+    options: *const cai_export_options,
+    error: *mut cai_error,
+) -> *mut _object {
+    let mut object = null_mut();
+    with_exception(error, &mut true, |_| {
+        // SAFETY: handed on.
+        let local = unsafe { self::array(array, "array") }?;
+        // SAFETY: NULL, or a structure of the size it says, by contract.
+        let flags = unsafe { python::export_flags(options) }?;
+        // SAFETY: handed on.
+        object = unsafe { python::export(&local, flags) }?;
+        Ok(())
+    });
+    object
+}
+
+/// Sets the Python exception that belongs to a failure of any function of this library, in an extension that
+/// wants to hand it on: KeyError, TypeError, BufferError, ValueError, MemoryError, or RuntimeError for the driver,
+/// with the words of the error.
+///
+/// `error`: what the function filled in. Where it is `CAI_ERR_PYTHON_EXCEPTION`, or where an exception is set
+/// already, nothing happens.
+///
+/// Returns NULL always, so that a function can end in `return cai_python_raise(&why);`. Without an interpreter, or
+/// without its lock, it does nothing.
+/// Thread safety: any thread that holds the interpreter's lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _object {
+    guard(null_mut(), || {
+        given(error, "error")?;
+        // SAFETY: not NULL; filled by contract.
+        python::raise(unsafe { &*error });
+        Ok(())
+    });
+    null_mut()
+}
+
+/// Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
+/// `cai_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
+/// the table.
+///
+/// `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and
+/// `PyType_FromSpec` make them).
+/// `table`: constant, for the life of the process.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
+/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`; on failure a Python exception is
+/// set where there is an interpreter.
+/// Thread safety: any thread that holds the interpreter's lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cai_python_publish(
+    r#type: *mut _object,
+    table: *const cai_exchange_api,
+    error: *mut cai_error,
+) -> cai_status {
+    with_exception(error, &mut true, |_| {
+        given(r#type, "type")?;
+        given(table, "table")?;
+        // SAFETY: not NULL; a live type and a constant table by contract.
+        unsafe { python::publish(r#type, table) }
+    })
+}
+
+/// Runs the body of a function that also sets a Python exception where it fails.
+fn with_exception(
+    error: *mut cai_error,
+    raises: &mut bool,
+    body: impl FnOnce(&mut bool) -> Result<()>,
+) -> cai_status {
+    let mut local = MaybeUninit::<cai_error>::uninit();
+    let error = if error.is_null() { local.as_mut_ptr() } else { error };
+    let status = guard(error, || body(raises));
+    if status != abi::CAI_OK && *raises {
+        guard(null_mut(), || {
+            // SAFETY: `guard` filled it.
+            python::raise(unsafe { &*error });
+            Ok(())
+        });
+    }
+    status
+}

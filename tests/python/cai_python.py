@@ -1,0 +1,276 @@
+"""cai_from_python and cai_to_python for tests: options by name, arrays as Python values.
+
+    taken = take(obj, writable=True, ndim=2)     what cai_from_python says of an object
+    taken.release()                              ... and its reference given up
+    obj = give(taken)                            what cai_to_python makes of an array
+
+Both are called through ctypes.PyDLL, which keeps the interpreter's lock and raises the exception that was set.
+"""
+
+import contextlib
+import ctypes as c
+import gc
+import os
+import pathlib
+import sys
+import time
+
+import cai_ctypes as T
+
+STREAM_LEGACY, STREAM_PER_THREAD = 1, 2
+STREAM_NONE, STREAM_UNKNOWN = T.STREAM_NONE, T.STREAM_UNKNOWN
+
+EXCHANGE, DLPACK_EXCHANGE, CUDA_ARRAY_INTERFACE, DLPACK = 1, 2, 3, 4
+SYCL_USM, BUFFER, ARRAY_STRUCT, ARRAY_INTERFACE = 5, 6, 7, 8
+
+UNKNOWN, CPU, CUDA, CUDA_HOST, OPENCL, CUDA_MANAGED, ONEAPI = 0, 1, 2, 3, 4, 13, 14
+
+BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2 = 4, 10, 12
+
+IMPORT = {
+    "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "no_mask": 128,
+    "host": 256, "device": 512, "quiet": 1024,
+}  # fmt: skip
+IMPORT_NDIM = 64
+EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
+
+ERRORS = {
+    "NULL_ARGUMENT": 101, "ARGUMENT": 102, "STRUCT_SIZE": 201, "VERSION": 203, "NDIM": 204, "SHAPE_NEGATIVE": 206,
+    "SIZE_OVERFLOW": 207, "SPAN_OVERFLOW": 208, "ADDRESS_RANGE": 209, "DATA_NULL": 210, "BIT_STRIDES": 212,
+    "ITEMSIZE": 213, "BORROWED": 215, "STREAM_ZERO": 220, "READONLY": 227, "MASK_VERSION": 230, "MASK_TYPE": 231,
+    "MASK_SHAPE": 232, "MASK_CYCLE": 233, "MASK_DEPTH": 234, "DTYPE_CODE": 245, "DESCR_SIZE": 254, "DESCR_DEPTH": 255,
+    "NO_PYTHON": 501, "PYTHON_LOCK": 503, "PYTHON_EXCEPTION": 504, "NO_PROTOCOL": 505, "KEY": 506, "TYPE": 507,
+    "VALUE": 508, "EXCHANGE_TABLE": 509, "HOST_MEMORY": 701, "CONVERT_MASK": 702, "CONVERT_TYPE": 703,
+    "CONVERT_BYTE_ORDER": 704, "CONVERT_STRIDES": 705, "CONVERT_CONTIGUOUS": 706, "CONVERT_NDIM": 707,
+    "CONVERT_READONLY": 708, "CONVERT_DEVICE": 709,
+}  # fmt: skip
+
+
+class ImportOptions(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("flags", c.c_uint32),
+        ("protocols", c.c_uint8 * 8),
+        ("stream", c.c_uint64),
+        ("ndim", c.c_int32),
+        ("dtype_code", c.c_uint16),
+        ("opaque1", c.c_uint16),
+        ("opaque2", c.c_uint16),
+        ("reserved", c.c_uint16 * 3),
+        ("typestr", c.c_char * 16),
+    ]
+
+
+class ExportOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_uint32), ("flags", c.c_uint32)]
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Another build of it, for machines where nothing is built.
+LIBRARY = pathlib.Path(os.environ.get("CAI_LIBRARY", ROOT / "target/release/libcai.so"))
+
+
+def declare(library):
+    P = c.POINTER
+    T.declare(library)
+    library.cai_from_python.restype = c.c_int32
+    library.cai_from_python.argtypes = [c.py_object, P(ImportOptions), P(T.Array), P(T.Error)]
+    library.cai_to_python.restype = c.py_object
+    library.cai_to_python.argtypes = [P(T.Array), P(ExportOptions), P(T.Error)]
+    library.cai_python_publish.restype = c.c_int32
+    library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, P(T.Error)]
+    library.cai_python_raise.restype = c.c_void_p
+    library.cai_python_raise.argtypes = [P(T.Error)]
+    return library
+
+
+if not LIBRARY.exists():
+    raise ImportError(f"no {LIBRARY}: run `make lib` first")
+held = declare(c.PyDLL(str(LIBRARY)))  # the interpreter's lock stays held
+free = declare(c.CDLL(str(LIBRARY)))  # it is given up during the call
+
+
+def import_options(*, ndim=None, protocols=(), stream=0, dtype_code=0, opaque1=0, opaque2=0, typestr="", **flags):
+    options = ImportOptions(struct_size=c.sizeof(ImportOptions))
+    for position, protocol in enumerate(protocols):
+        options.protocols[position] = protocol
+    options.stream, options.dtype_code, options.opaque1, options.opaque2 = stream, dtype_code, opaque1, opaque2
+    options.typestr = typestr.encode()
+    if ndim is not None:
+        options.ndim, options.flags = ndim, IMPORT_NDIM
+    for name, value in flags.items():
+        options.flags |= IMPORT[name] if value else 0
+    return options
+
+
+def export_options(**flags):
+    options = ExportOptions(struct_size=c.sizeof(ExportOptions))
+    for name, value in flags.items():
+        options.flags |= EXPORT[name] if value else 0
+    return options
+
+
+def descr_text(descr):
+    """The fields, as cai_descr_format writes them."""
+    if not descr:
+        return None
+    size = c.c_size_t()
+    text = c.create_string_buffer(1 << 16)
+    error = T.Error()
+    assert held.cai_descr_format(descr, text, len(text), c.byref(size), c.byref(error)) == 0, error.message
+    return text.value.decode()
+
+
+class Taken:
+    """An array's fields as Python values: shape and strides are tuples, no strides are None, no stream is None."""
+
+    def __init__(self, array, owned=True):
+        self.array = array
+        self._owned = owned
+        self.ndim = array.ndim
+        self.shape = tuple(array.shape[: array.ndim]) if array.ndim else ()
+        self.strides = tuple(array.strides[: array.ndim]) if array.strides else None
+        self.typestr = array.typestr.decode()
+        self.data = array.data or 0
+        self.readonly = bool(array.flags & T.FLAG_READONLY)
+        self.stream = None if array.stream == STREAM_NONE else array.stream
+        self.version = array.version
+        self.device = (array.device.type, array.device.id)
+        self.dtype_code = array.dtype_code
+        self.context = array.context
+        self.byte_offset = array.byte_offset
+        self.event = array.event
+        self.descr = descr_text(array.descr)
+        self.mask = Taken(array.mask.contents, owned=False) if array.mask else None
+
+    def release(self, library=None):
+        """With `library=free`, without the interpreter's lock."""
+        if self._owned:
+            (library or held).cai_array_release(c.byref(self.array))
+
+    def share(self):
+        other = T.new_array()
+        error = T.Error()
+        assert held.cai_array_share(c.byref(self.array), c.byref(other), c.byref(error)) == 0, error.message
+        return Taken(other)
+
+    def contiguous(self):
+        found = c.c_bool()
+        assert held.cai_array_is_c_contiguous(c.byref(self.array), c.byref(found), None) == 0
+        return found.value
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+    def __repr__(self):
+        return f"Taken({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if k not in ('array', '_owned'))})"
+
+
+class Refused(Exception):
+    """A status without a Python exception: what `quiet` asks for."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def take(obj, /, **options):
+    """cai_from_python. Raises what it set, or Refused. The last error is in `take.error`."""
+    array, take.error = T.new_array(stream=0), T.Error()
+    given = c.byref(import_options(**options)) if options else None
+    status = held.cai_from_python(obj, given, c.byref(array), c.byref(take.error))
+    if status != 0:
+        assert take.error.code == status and not array.owner
+        raise Refused(status, take.error.message.decode())
+    checked = T.Error()
+    assert held.cai_array_validate(c.byref(array), T.CHECK_LAYOUT, c.byref(checked)) == 0, checked.message
+    return Taken(array)
+
+
+def give(array, **options):
+    """cai_to_python. Raises what it set. The last error is in `give.error`."""
+    give.error = T.Error()
+    given = c.byref(export_options(**options)) if options else None
+    return held.cai_to_python(c.byref(getattr(array, "array", array)), given, c.byref(give.error))
+
+
+class Exporter:
+    """An object with a dictionary, and nothing else."""
+
+    def __init__(self, interface, **others):
+        self.__cuda_array_interface__ = interface
+        self.__dict__.update(others)
+
+
+class Counted:
+    """What an owner keeps: says how often it was let go."""
+
+    def __init__(self):
+        self.gone = 0
+        # The callback must outlive the owner, whoever holds it.
+        self._destroy = T.DESTROY(self._let_go)
+        _alive.append(self)
+
+    def _let_go(self, _):
+        self.gone += 1
+
+    def owner(self):
+        owner = c.c_void_p()
+        assert held.cai_owner_new(None, self._destroy, c.byref(owner), None) == 0
+        return owner.value
+
+
+_alive = []
+
+
+def make(shape=(2, 3), typestr="<f4", data=0x7000_0000, strides=None, counted=None, *, mask=None, descr=None,
+         stream=STREAM_NONE, device=(CUDA, 0), readonly=False, version=3, dtype_code=0, **others):  # fmt: skip
+    """An array with an owner, as a C program would fill it; `counted` tells when it is let go."""
+    counted = counted or Counted()
+    description = T.new_array(typestr=typestr.encode(), stream=stream, version=version, ndim=len(shape), **others)
+    description.data = data if 0 not in shape else None
+    description.shape = (c.c_int64 * max(1, len(shape)))(*shape)
+    if strides is not None:
+        description.strides = (c.c_int64 * max(1, len(strides)))(*strides)
+    if readonly:
+        description.flags = T.FLAG_READONLY
+    description.device.type, description.device.id = device
+    description.dtype_code = dtype_code
+    if mask is not None:
+        description.mask = c.pointer(mask.array)
+    rows, rows_owner, error = c.POINTER(T.Descr)(), c.c_void_p(), T.Error()
+    if descr is not None:
+        status = held.cai_descr_parse(descr.encode(), c.byref(rows), c.byref(rows_owner), c.byref(error))
+        assert status == 0, error.message
+        description.descr = rows
+    description.owner = counted.owner()
+    out = T.new_array()
+    assert held.cai_array_new(c.byref(description), c.byref(out), c.byref(error)) == 0, error.message
+    if rows_owner:
+        held.cai_owner_release(rows_owner)
+    taken = Taken(out)
+    taken.counted = counted
+    return taken
+
+
+@contextlib.contextmanager
+def even(*objects):
+    """What happens inside leaves the objects' reference counts as they were, also where it raises."""
+    objects = [obj for obj in objects if type(obj).__module__ != "builtins"]  # everybody holds None
+    gc.collect()
+    before = [sys.getrefcount(obj) for obj in objects]
+    yield
+    gc.collect()
+    soon(lambda: [sys.getrefcount(obj) for obj in objects] == before, 1)
+    assert [sys.getrefcount(obj) for obj in objects] == before
+
+
+def soon(condition, seconds=5.0):
+    """Waits for what the interpreter does between two instructions of its main thread."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    return condition()

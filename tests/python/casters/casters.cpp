@@ -1,0 +1,157 @@
+// The functions that inside.py calls, bound with pybind11 and, with -DUSE_NANOBIND, with nanobind.
+#ifdef USE_NANOBIND
+#include <cai/nanobind.hpp>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+namespace py = nanobind;
+using function = py::callable;
+#define MODULE NB_MODULE(casters_nanobind, m)
+#else
+#include <cai/pybind11.hpp>
+#include <pybind11/stl.h>
+namespace py = pybind11;
+using function = py::function;
+#define MODULE PYBIND11_MODULE(casters_pybind11, m)
+#endif
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct bfloat16 {
+    std::uint16_t bits;
+};
+template <> struct cai::element<bfloat16> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
+};
+
+namespace {
+
+template <std::size_t N> using numbers = cai::view<float, N>;
+using read_only = cai::view<const float, 1>;
+
+void check(cudaError_t code) {
+    if (code != cudaSuccess) {
+        throw std::runtime_error(cudaGetErrorName(code));
+    }
+}
+
+// Work on a stream, standing for kernels.
+template <std::size_t N> void write(const numbers<N> &to, int byte, cudaStream_t stream) {
+    check(cudaMemsetAsync(to.data(), byte, static_cast<std::size_t>(to.size()) * sizeof(float), stream));
+}
+void copy(const read_only &from, const numbers<1> &to, cudaStream_t stream) {
+    check(cudaMemcpyAsync(to.data(), from.data(), static_cast<std::size_t>(from.size()) * sizeof(float),
+                          cudaMemcpyDeviceToDevice, stream));
+}
+
+std::vector<cai::array> kept;
+
+// A buffer class of somebody's.
+struct buffer {
+    std::shared_ptr<void> memory;
+    std::int64_t shape[1];
+};
+
+cai::array describe(const buffer &it) {
+    if (it.shape[0] == 0) {
+        throw cai::error(CAI_ERR_UNSUPPORTED, "buffer", "found no elements, expected some");
+    }
+    cai_array made = CAI_ARRAY_INIT;
+    made.data = it.memory.get();
+    made.shape = it.shape;
+    made.ndim = 1;
+    std::strcpy(made.typestr, "<f4");
+    made.stream = CAI_STREAM_NONE;
+    made.device.type = CAI_DEVICE_CUDA;
+    return cai::array::make(made, cai::make_owner(it.memory));
+}
+
+buffer make_buffer(std::int64_t count) {
+    void *memory = nullptr;
+    check(cudaMalloc(&memory, 16 + static_cast<std::size_t>(count) * sizeof(float)));
+    return {std::shared_ptr<void>(memory, [](void *it) { cudaFree(it); }), {count}};
+}
+
+} // namespace
+
+MODULE {
+    // Arrays.
+    m.def("keep", [](cai::array given) { kept.push_back(std::move(given)); });
+    m.def("drop", [] { kept.clear(); }, py::call_guard<py::gil_scoped_release>());
+    m.def("echo", [](const cai::array &given) { return given.share(); });
+    m.def("pass", [](cai::array given) { return given; });
+    m.def("has_mask", [](const cai::array &given) { return given.mask() != nullptr; });
+    m.def("stream", [](const cai::array &given) { return given.stream(); });
+    m.def("count", [](const std::vector<cai::array> &given) { return given.size(); });
+    m.def(
+        "maybe_array", [](std::optional<cai::array> given) { return given ? given->count() : -1; },
+        py::arg("given") = py::none());
+    m.def("nothing", [] { return cai::array(); });
+    m.def("view_inside", [](const cai::array &given) { return cai::view<const double, 3>(given).size(); });
+
+    // Views.
+    m.def("size", [](read_only v) { return v.size(); });
+    m.def("size2", [](const cai::view<const float, 2> &v) { return v.size(); });
+    m.def("size_mutable", [](numbers<1> v) { return v.size(); });
+    m.def("size_or", [](read_only v, int) { return v.size(); }, py::arg("v"), py::arg("other") = 1);
+    m.def("bytes", [](cai::view<const std::byte, 1> v) { return v.size(); });
+    m.def("brains", [](cai::view<const bfloat16, 1> v) { return v.size(); });
+    m.def("complexes", [](cai::view<std::complex<double>, 0>) {});
+    m.def("maybe", [](std::optional<read_only> v) { return v ? v->size() : -1; }, py::arg("v") = py::none());
+    m.def("released", [](read_only v) { return v.size(); }, py::call_guard<py::gil_scoped_release>());
+
+    // Overloads.
+    m.def("which", [](read_only, double) { return "float32"; });
+    m.def("which", [](cai::view<const double, 1>, double) { return "float64"; });
+    m.def("which", [](cai::view<const float, 2>, double) { return "float32, 2"; });
+    m.def("device_of", [](read_only) { return "gpu"; });
+    m.def("device_of", [](py::object) { return "any"; });
+    m.def("scalar_first", [](double, read_only) { return "float32"; }, py::arg(), py::arg().noconvert());
+    m.def(
+        "scalar_first", [](double, cai::view<const double, 1>) { return "float64"; }, py::arg(),
+        py::arg().noconvert());
+    m.def("scalar_first_plain", [](double, read_only) { return "float32"; });
+    m.def("scalar_first_plain", [](double, cai::view<const double, 1>) { return "float64"; });
+
+    // Order.
+    m.def(
+        "fill", [](numbers<1> to, int byte, cai::stream s) { write(to, byte, s); }, py::arg("to"),
+        py::arg("byte"), py::arg("stream") = py::none());
+    m.def("fill_after", [](cai::stream s, int byte, numbers<1> to) { write(to, byte, s); });
+    m.def("fill_default", [](numbers<1> to, int byte) { write(to, byte, nullptr); });
+    m.def(
+        "fill_maybe",
+        [](std::optional<numbers<1>> to, int byte, std::optional<cai::stream> s) {
+            if (to) {
+                write(*to, byte, s ? *s : cai::stream());
+            }
+        },
+        py::arg("to").none(), py::arg("byte"), py::arg("stream").none());
+    m.def("copy", [](read_only from, numbers<1> to, cai::stream s) { copy(from, to, s); });
+    m.def(
+        "copy_released", [](read_only from, numbers<1> to, cai::stream s) { copy(from, to, s); },
+        py::call_guard<py::gil_scoped_release>());
+    m.def("by_hand", [](const cai::array &to, int byte, cai::stream s) {
+        const numbers<1> v(to);
+        const cai::consumer work(to, s, CAI_ACCESS_READ | CAI_ACCESS_WRITE);
+        write(v, byte, s);
+    });
+    m.def("unordered", [](const cai::array &to, int byte, cai::stream s) { write(numbers<1>(to), byte, s); });
+    // The function that it calls must not take this call's stream for its own.
+    m.def("call_back", [](numbers<1> to, int byte, cai::stream s, function then) {
+        write(to, byte, s);
+        then();
+    });
+    m.def("handle", [](cai::stream s) { return s.get(); });
+
+    // A producer.
+    py::class_<buffer> bound(m, "Buffer");
+    m.def("buffer", &make_buffer);
+    cai::publish<&describe>(bound);
+}

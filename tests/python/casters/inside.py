@@ -1,0 +1,640 @@
+"""What the casters of pybind11 and nanobind do, called by ../test_casters.py within a process on the simulated
+driver. Nothing here is a GPU library: arrays are objects with a dictionary."""
+
+import ctypes
+import gc
+import importlib
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+
+class Api(ctypes.Structure):
+    """As cudasim_api in cudasim.h."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), ("version", ctypes.c_uint32)] + [
+        (name, ctypes.c_void_p)
+        for name in (
+            "register_kernels launch host_access hb_before hb_after suballoc subfree name_stream label races step "
+            "host_address take_report fail_kernel"
+        ).split()
+    ]
+
+
+class Driver:
+    def __init__(self):
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        self.cuda.cudasim_get_api.restype = ctypes.POINTER(Api)
+        self.api = self.cuda.cudasim_get_api(1).contents
+        context = ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name, *arguments):
+        code = getattr(self.cuda, name)(*arguments)
+        assert code == 0, (name, code)
+
+    def allocate(self, nbytes):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
+        return address.value
+
+    def stream(self):
+        """One that waits for no default stream."""
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        return stream.value
+
+    def synchronize(self, stream):
+        self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def write(self, array, byte, stream):
+        self.call(
+            "cuMemsetD8Async", ctypes.c_uint64(array.address), ctypes.c_ubyte(byte), ctypes.c_size_t(array.nbytes),
+            ctypes.c_void_p(stream),
+        )  # fmt: skip
+
+    def read(self, array):
+        """The first byte, once everything is done."""
+        self.call("cuCtxSynchronize")
+        byte = ctypes.create_string_buffer(1)
+        self.call("cuMemcpyDtoH_v2", byte, ctypes.c_uint64(array.address), ctypes.c_size_t(1))
+        return byte.raw[0]
+
+    def take_races(self):
+        self.call("cuCtxSynchronize")
+        function = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)(self.api.take_report)
+        text = ctypes.create_string_buffer(1 << 16)
+        return function(text, len(text)), text.value.decode()
+
+
+class Array:
+    """A GPU array of somebody's."""
+
+    def __init__(self, shape=(4,), typestr="<f4", **more):
+        count = 1
+        for extent in shape:
+            count *= max(extent, 0)
+        self.nbytes = count * int(typestr[2:])
+        self.address = driver.allocate(max(self.nbytes, 256)) if count else 0
+        self.fields = {"version": 3, "shape": shape, "typestr": typestr, "data": (self.address, False), **more}
+
+    @property
+    def __cuda_array_interface__(self):
+        return dict(self.fields)
+
+
+driver = Driver()
+
+
+@pytest.fixture(params=["pybind11", "nanobind"])
+def m(request):
+    return importlib.import_module(f"casters_{request.param}")
+
+
+@pytest.fixture
+def is_pybind11(m):
+    return "pybind11" in m.__name__
+
+
+@pytest.fixture(autouse=True)
+def no_races():
+    """A correct program is silent. Tests that provoke a race take the report."""
+    yield
+    count, text = driver.take_races()
+    assert count == 0, text
+
+
+# --- arrays ------------------------------------------------------------------------------------------------------
+
+
+def test_an_array_is_kept_and_let_go(m):
+    given = Array()
+    gone = weakref.ref(given)
+    m.keep(given)
+    del given
+    gc.collect()
+    assert gone() is not None
+    m.drop()  # without the interpreter's lock: the object goes a little later, on the main thread
+    assert eventually(lambda: gone() is None)
+
+
+@pytest.mark.parametrize("name", ["echo", "pass"])
+def test_an_array_comes_back(m, name):
+    given = Array((2, 3), data_owner=None, stream=1)
+    back = getattr(m, name)(given)
+    said = back.__cuda_array_interface__
+    assert (said["data"], said["shape"], said["typestr"]) == (given.fields["data"], (2, 3), "<f4")
+    assert said["stream"] == 1 and said["version"] == 3
+    gone = weakref.ref(given)
+    del given
+    gc.collect()
+    assert gone() is not None
+    del back
+    gc.collect()
+    assert gone() is None
+
+
+def test_read_only_stays_read_only(m):
+    given = Array()
+    given.fields["data"] = (given.address, True)
+    assert m.echo(given).__cuda_array_interface__["data"] == (given.address, True)
+
+
+def test_masks_are_shown_to_functions_that_take_arrays(m):
+    assert m.has_mask(Array(mask=Array(typestr="|b1"))) is True
+    assert m.has_mask(Array()) is False
+
+
+def test_the_stream_of_an_array(m):
+    assert m.stream(Array(stream=1)) == 1
+    assert m.stream(Array(stream=None)) == 2**64 - 1
+
+
+def test_lists_and_none(m):
+    assert m.count([Array(), Array((1, 2))]) == 2
+    assert m.maybe_array(Array((5,))) == 5
+    assert m.maybe_array(None) == m.maybe_array() == -1
+    with pytest.raises(TypeError):
+        m.echo(None)
+
+
+def test_no_array_cannot_be_returned(m):
+    with pytest.raises((ValueError, BufferError), match="typestr|owner"):
+        m.nothing()
+
+
+def test_errors_of_the_body(m):
+    with pytest.raises((BufferError, ValueError, TypeError), match="typestr: found <f4, expected kind f of 8 bytes"):
+        m.view_inside(Array((1, 2, 3)))
+    with pytest.raises((BufferError, ValueError, TypeError), match="buffer: found no elements"):
+        m.buffer(0).__cuda_array_interface__
+
+
+# --- views -------------------------------------------------------------------------------------------------------
+
+
+def test_views(m):
+    assert m.size(Array()) == 4
+    assert m.size2(Array((2, 3))) == 6
+    assert m.size_mutable(Array()) == 4
+    assert m.size(Array((0,))) == 0
+    assert m.size(Array((3,), strides=(-4,))) == 3
+    assert m.bytes(Array((9,), "|i1")) == m.bytes(Array((9,), "|u1")) == 9
+    assert m.brains(Array((3,), "<V2")) == 3
+    assert m.complexes(Array((), "<c16")) is None
+    assert m.released(Array()) == 4
+
+
+def read_only():
+    array = Array()
+    array.fields["data"] = (array.address, True)
+    return array
+
+
+WRONG = [
+    ("size", lambda: Array(typestr="<f8"), r"typestr.*found '?<f8'?, expected '?<f4"),
+    ("size", lambda: Array(typestr=">f4"), r"typestr.*>f4"),
+    ("size", lambda: Array((2, 2)), r"found 2.*expected 1"),
+    ("size", lambda: Array(mask=Array(typestr="|b1")), r"mask"),
+    ("size_mutable", read_only, r"data.*read-only|read-only|data.*\[1\]"),
+    ("bytes", lambda: Array(), r"typestr: found <f4, expected elements of 1 byte"),
+    ("brains", lambda: Array(typestr="<f2"), r"typestr.*<f2"),
+    ("complexes", lambda: Array((1,), "<c16"), r"found 1.*expected 0"),
+    ("maybe", lambda: Array(typestr="<i4"), r"typestr.*<i4"),
+    ("echo", lambda: Array((-1,)), r"__cuda_array_interface__\['shape'\]\[0\]: found -1, expected at least 0"),
+    ("echo", lambda: Array(typestr="<q8"), r"typestr"),
+]
+
+
+@pytest.mark.parametrize("name, make, text", WRONG, ids=range(len(WRONG)))
+def test_an_array_that_does_not_fit_says_why(m, name, make, text):
+    for _ in range(3):
+        with pytest.raises((BufferError, TypeError, ValueError), match=text) as caught:
+            getattr(m, name)(make())
+        assert "incompatible function arguments" not in str(caught.value)
+
+
+def test_a_key_that_is_missing(m):
+    given = Array()
+    del given.fields["shape"]
+    for function in (m.echo, m.size):
+        with pytest.raises(KeyError, match="shape"):
+            function(given)
+
+
+def test_what_is_no_array(m):
+    """The signature says what would be one."""
+    for function, text in (
+        (m.size, r"Array\[float32, 1\]"),
+        (m.size_mutable, r"Array\[float32, 1, writable\]"),
+        (m.echo, "Array"),
+        (m.maybe, r"Array\[float32, 1\] \| None"),
+    ):
+        for wrong in (5, "text", object()):
+            with pytest.raises(TypeError, match="incompatible function arguments") as caught:
+                function(wrong)
+            assert caught.match(text)
+
+
+def test_host_memory_is_not_taken(m):
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises((TypeError, BufferError)):
+        m.size(numpy.zeros(4, "f4"))
+    with pytest.raises((TypeError, BufferError)):
+        m.echo(numpy.zeros(4, "f4"))
+
+
+class Failing:
+    def __init__(self, exception):
+        self.exception = exception
+
+    @property
+    def __cuda_array_interface__(self):
+        raise self.exception
+
+
+@pytest.mark.parametrize("name", ["echo", "size", "maybe", "maybe_array", "which", "device_of"])
+def test_the_exception_of_a_producer_is_its_own(m, is_pybind11, name):
+    raised = RuntimeError("requires grad")
+    arguments = (1.0,) if name == "which" else ()
+    if name == "maybe_array" and not is_pybind11:
+        # nanobind's own caster of std::optional knows no exceptions.
+        with pytest.raises(TypeError, match="incompatible"):
+            m.maybe_array(Failing(raised))
+        return
+    with pytest.raises(RuntimeError) as caught:
+        getattr(m, name)(Failing(raised), *arguments)
+    assert caught.value is raised
+
+
+def test_none(m):
+    assert m.maybe(None) == m.maybe() == -1
+    assert m.maybe(Array()) == 4
+    with pytest.raises(TypeError, match="incompatible"):
+        m.size(None)
+
+
+def test_a_second_argument_that_is_wrong(m):
+    with pytest.raises(TypeError, match="incompatible"):
+        m.size_or(Array(), "no")
+    assert m.size_or(Array(), 3) == m.size_or(Array()) == 4
+
+
+def test_signatures(m):
+    assert "Array[float32, 1, writable]" in m.fill.__doc__ and "Stream" in m.fill.__doc__
+    assert "Array[byte, 1]" in m.bytes.__doc__
+    assert "Array[bfloat16, 1]" in m.brains.__doc__
+    assert "Array[complex128, 0, writable]" in m.complexes.__doc__
+    assert "-> Array" in m.echo.__doc__ and "-> object" not in m.echo.__doc__
+
+
+# --- overloads ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scalar", [1.0, 1])  # an int is converted, in a second pass over the overloads
+def test_overloads(m, scalar):
+    assert m.which(Array(), scalar) == "float32"
+    assert m.which(Array(typestr="<f8"), scalar) == "float64"
+    assert m.which(Array((2, 2)), scalar) == "float32, 2"
+    assert m.device_of(Array()) == "gpu"
+    assert m.device_of(Array(typestr="<f8")) == "any"
+    assert m.device_of(7) == "any"
+    assert m.scalar_first(scalar, Array(typestr="<f8")) == "float64"
+    assert m.scalar_first(scalar, Array()) == "float32"
+
+
+def test_overloads_where_another_argument_is_converted_first(m, is_pybind11):
+    """The one case that needs noconvert(), as the book says. pybind11 does not call it a conversion."""
+    wide = Array(typestr="<f8")
+    assert m.scalar_first_plain(1.0, wide) == "float64"
+    if is_pybind11:
+        assert m.scalar_first_plain(1, wide) == "float64"
+    else:
+        with pytest.raises((BufferError, TypeError, ValueError), match="typestr: found <f8, expected <f4"):
+            m.scalar_first_plain(1, wide)
+
+
+def test_no_overload_fits(m):
+    for wrong in (Array(typestr="<i4"), Array((1, 1, 1)), 3):
+        with pytest.raises(TypeError, match="incompatible function arguments") as caught:
+            m.which(wrong, 1.0)
+        for text in ("Array[float32, 1]", "Array[float64, 1]", "Array[float32, 2]"):
+            assert text in str(caught.value)
+
+
+def test_precise_again_after_overloads(m):
+    given = Array(typestr="<f8")
+    for scalar in (1.0, 1):
+        assert m.which(given, scalar) == "float64"
+        with pytest.raises((BufferError, TypeError, ValueError), match="typestr"):
+            m.size(given)
+    given = Array(typestr="<i4")
+    with pytest.raises(TypeError, match="incompatible"):
+        m.which(given, 1.0)
+    with pytest.raises((BufferError, TypeError, ValueError), match="typestr"):
+        m.size(given)
+
+
+# --- references --------------------------------------------------------------------------------------------------
+
+
+def eventually(true):
+    for _ in range(500):
+        gc.collect()
+        if true():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def counts(*objects):
+    return [sys.getrefcount(it) for it in objects]
+
+
+def test_reference_counts(m):
+    good, wrong, mask = Array(), Array(typestr="<i8"), Array(mask=Array(typestr="|b1"))
+    stream, busy = driver.stream(), Array(stream=driver.stream())
+    failing = Failing(RuntimeError("no"))
+
+    class Stream:
+        ptr = stream
+
+    holder = Stream()
+    before = counts(good, wrong, mask, failing, holder, busy, None)
+    for _ in range(10_000):
+        m.size(good)
+        m.echo(good)
+        m.maybe(good)
+        m.which(good, 1)
+        m.fill(busy, 1, holder)
+        m.has_mask(mask)
+        for function in (m.size, m.maybe):
+            try:
+                function(wrong)
+            except (BufferError, TypeError, ValueError):
+                pass
+        try:
+            m.which(wrong, 1)
+        except TypeError:
+            pass
+        try:
+            m.size(failing)
+        except RuntimeError:
+            pass
+    failing.exception.__traceback__ = None
+
+    # An array without a stream is let go when the work on it is done, by a thread of the library.
+    driver.call("cuCtxSynchronize")
+    assert eventually(lambda: counts(good, wrong, mask, failing, holder, busy) == before[:6])
+    after = counts(good, wrong, mask, failing, holder, busy, None)
+    assert abs(after[6] - before[6]) < 5000  # the interpreter's own uses come and go
+
+
+def test_a_temporary_array_outlives_the_work(m):
+    """Without a stream, its producer would free it while the function's work is still under way."""
+    mine = driver.stream()
+    given = Array((1 << 16,))
+    gone = weakref.ref(given)
+    weakref.finalize(given, driver.call, "cuMemFree_v2", ctypes.c_uint64(given.address))
+    m.fill(given, 1, mine)
+    del given
+    driver.synchronize(mine)
+    assert eventually(lambda: gone() is None)
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+
+class CupyStream:
+    def __init__(self, handle):
+        self.ptr = handle
+
+
+class TorchStream:
+    def __init__(self, handle):
+        self.cuda_stream = handle
+
+
+class CudaCoreStream:
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return (0, self.handle)
+
+
+KINDS = [int, CupyStream, TorchStream, CudaCoreStream]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams(m, kind):
+    assert m.handle(kind(12345)) == 12345
+    assert m.handle(kind(0)) == 1
+    assert m.handle(kind(2)) == 2
+    assert m.handle(None) == 1
+
+
+def test_what_is_no_stream(m):
+    for wrong in (-1, 2**64, 2**64 - 1, True, 1.0, "1", CupyStream("1"), object()):
+        with pytest.raises(TypeError, match="Stream"):
+            m.handle(wrong)
+
+    class Bad:
+        def __cuda_stream__(self):
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        m.handle(Bad())
+
+
+@pytest.mark.parametrize("name", ["fill", "fill_after", "fill_maybe", "by_hand"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ordered_on_the_stream_among_the_arguments(m, name, kind):
+    """The producer writes, the function writes, the producer writes again: three streams' worth of waits."""
+    theirs, mine = driver.stream(), driver.stream()
+    given = Array((1 << 16,), stream=theirs)
+    driver.write(given, 1, theirs)
+    if name == "fill_after":
+        m.fill_after(kind(mine), 2, given)
+    else:
+        getattr(m, name)(given, 2, kind(mine))
+    assert driver.read(given) == 2
+    driver.write(given, 3, theirs)
+    assert driver.read(given) == 3
+
+
+def test_ordered_on_the_default_stream(m):
+    theirs = driver.stream()
+    given = Array((1 << 16,), stream=theirs)
+    for fill in (
+        lambda byte: m.fill_default(given, byte),
+        lambda byte: m.fill(given, byte),
+        lambda byte: m.fill_maybe(given, byte, None),
+    ):
+        driver.write(given, 1, theirs)
+        fill(2)
+        driver.write(given, 3, theirs)
+        fill(4)
+        assert driver.read(given) == 4
+
+
+@pytest.mark.parametrize("name", ["copy", "copy_released"])
+def test_two_arrays_of_two_producers(m, name):
+    first, second, mine = driver.stream(), driver.stream(), driver.stream()
+    source, target = Array((1 << 16,), stream=first), Array((1 << 16,), stream=second)
+    driver.write(source, 5, first)
+    driver.write(target, 6, second)
+    getattr(m, name)(source, target, mine)
+    driver.write(source, 7, first)
+    driver.write(target, 8, second)
+    assert (driver.read(source), driver.read(target)) == (7, 8)
+
+
+def test_the_checker_sees_what_is_not_ordered(m):
+    """That the others are silent means something."""
+    theirs, mine = driver.stream(), driver.stream()
+    given = Array((1 << 16,), stream=theirs)
+    driver.write(given, 1, theirs)
+    m.unordered(given, 2, mine)
+    assert driver.take_races()[0] > 0
+
+
+def test_a_function_called_by_the_body_has_its_own_stream(m):
+    theirs, mine, third = driver.stream(), driver.stream(), driver.stream()
+    outer, inner = Array((1 << 16,), stream=theirs), Array((1 << 16,), stream=theirs)
+    for work in (lambda: m.fill_default(inner, 4), lambda: m.fill(inner, 4, third)):
+        driver.write(inner, 1, theirs)
+        m.call_back(outer, 2, mine, work)
+        driver.write(inner, 5, theirs)
+        m.fill(outer, 6, mine)
+        assert driver.read(inner) == 5
+
+
+def test_a_function_called_while_an_argument_is_read(m):
+    theirs, mine = driver.stream(), driver.stream()
+    other = Array((1 << 16,), stream=theirs)
+
+    class Busy(Array):
+        @property
+        def __cuda_array_interface__(self):
+            driver.write(other, 1, theirs)
+            m.fill_default(other, 2)
+            driver.write(other, 3, theirs)
+            return dict(self.fields)
+
+    given = Busy((1 << 16,), stream=theirs)
+    driver.write(given, 1, theirs)
+    m.fill(given, 2, mine)
+    m.fill_after(mine, 2, given)
+    driver.write(given, 3, theirs)
+    assert driver.read(given) == 3
+
+
+def test_a_stream_is_forgotten_where_a_call_fails(m):
+    theirs, mine = driver.stream(), driver.stream()
+    given = Array((1 << 16,), stream=theirs)
+    with pytest.raises((BufferError, TypeError, ValueError)):
+        m.fill_after(mine, 2, Array(typestr="<i4"))
+    driver.write(given, 1, theirs)
+    m.fill_default(given, 2)
+    driver.write(given, 3, theirs)
+
+
+def test_a_stream_that_cannot_be_waited_for(m):
+    """The error of the order, not of the loading."""
+    given = Array()
+    given.fields["stream"] = 0
+    with pytest.raises((ValueError, RuntimeError, BufferError), match="stream"):
+        m.fill(given, 1)
+
+
+def test_several_threads(m):
+    problems = []
+
+    def work():
+        try:
+            driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context := ctypes.c_void_p()), 0)
+            driver.call("cuCtxSetCurrent", context)
+            theirs, mine = driver.stream(), driver.stream()
+            given = Array((1 << 12,), stream=theirs)
+            for _ in range(100):
+                driver.write(given, 1, theirs)
+                m.fill(given, 2, mine)
+            driver.synchronize(theirs)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+# --- producers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_published_class(m):
+    buffer = m.buffer(6)
+    assert hasattr(type(buffer), "__cai_exchange_api__")
+    assert m.size(buffer) == m.size_mutable(buffer) == 6
+    said = buffer.__cuda_array_interface__
+    assert said["shape"] == (6,) and said["typestr"] == "<f4" and said["data"][0] != 0
+    assert m.which(buffer, 1) == "float32"
+    back = m.echo(buffer)
+    del buffer
+    gc.collect()
+    assert m.size(back) == 6
+    assert m.maybe(m.buffer(2)) == 2
+
+
+def test_a_published_class_that_cannot_describe(m):
+    for function in (m.size, m.echo):
+        with pytest.raises((BufferError, ValueError, TypeError), match="buffer: found no elements"):
+            function(m.buffer(0))
+
+
+def test_a_published_class_goes_between_modules():
+    one, other = (importlib.import_module(f"casters_{name}") for name in ("pybind11", "nanobind"))
+    assert other.size(one.buffer(3)) == one.size(other.buffer(3)) == 3
+
+
+# --- the examples ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["pybind11", "nanobind"])
+def cut(request):
+    return importlib.import_module(f"cut_{request.param}").cut
+
+
+def test_example(cut):
+    theirs, mine = driver.stream(), CupyStream(driver.stream())
+    image = Array((32, 64), stream=theirs)
+    driver.write(image, 7, theirs)
+    piece = cut(image, 8, 16, mine)
+    driver.write(image, 9, theirs)
+    said = piece.__cuda_array_interface__
+    assert said["shape"] == (8, 16) and said["stream"] == mine.ptr and not said["data"][1]
+    driver.synchronize(mine.ptr)
+    byte = ctypes.create_string_buffer(1)
+    driver.call("cuMemcpyDtoH_v2", byte, ctypes.c_uint64(said["data"][0]), ctypes.c_size_t(1))
+    assert byte.raw == b"\x07"
+    rest = cut(piece, 2, 2, stream=None)
+    assert rest.__cuda_array_interface__["shape"] == (2, 2)
+    del piece, rest
+
+
+def test_example_refuses(cut):
+    image = Array((4, 4))
+    with pytest.raises(ValueError, match="rows without gaps"):
+        cut(image, 5, 5)
+    with pytest.raises((BufferError, TypeError, ValueError), match="<f8"):
+        cut(Array((4, 4), "<f8"), 1, 1)
+    with pytest.raises((BufferError, TypeError, ValueError), match="found 1.*expected 2"):
+        cut(Array((4,)), 1, 1)

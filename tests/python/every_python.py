@@ -1,0 +1,240 @@
+"""What must hold under every CPython that the library takes, with nothing but its standard library: python every_python.py
+
+Run by test_every_python.py for each one that it finds.
+"""
+
+import ctypes as c
+import gc
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+import threading
+import weakref
+
+import cai_ctypes as T
+import cai_python as P
+import hostile
+
+DEBUG = hasattr(sys, "gettotalrefcount")
+FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+def interface(**changes):
+    return dict(shape=(2, 3), typestr="<f4", data=(0x7000_0000, True), version=3, stream=7) | changes
+
+
+def imports():
+    obj = P.Exporter(interface(strides=(12, 4)))
+    with P.even(obj):
+        for _ in range(3):
+            with P.take(obj) as taken:
+                assert (taken.shape, taken.strides, taken.typestr) == ((2, 3), (12, 4), "<f4")
+                assert (taken.data, taken.readonly, taken.stream, taken.version) == (0x7000_0000, True, 7, 3)
+    # Every way through the dictionary: exact, derived, another mapping.
+    derived = type("Derived", (dict,), {})(interface())
+    for found in (interface(), derived, hostile.types.MappingProxyType(interface()), interface(shape=[2, 3], data=[5, False])):
+        with P.take(P.Exporter(found)) as taken:
+            assert taken.shape == (2, 3)
+    masked = P.Exporter(interface(mask=P.Exporter(interface(typestr="|b1"))))
+    with P.take(masked) as taken:
+        assert taken.mask.typestr == "|b1"
+    with P.take(P.Exporter(interface(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]))) as taken:
+        assert "x" in taken.descr
+
+
+def failures():
+    class Raises:
+        @property
+        def __cuda_array_interface__(self):
+            raise OSError("mine")
+
+    for obj, kind, options in [
+        (object(), TypeError, {}), (Raises(), OSError, {}), (P.Exporter(5), TypeError, {}), (P.Exporter({}), KeyError, {}),
+        (P.Exporter(interface(shape=(-1,))), ValueError, {}), (P.Exporter(interface()), BufferError, {"writable": True}),
+        (P.Exporter(interface(stream=10**5000)), ValueError, {}), (P.Exporter(interface(typestr="\ud800")), ValueError, {}),
+        (object(), P.Refused, {"quiet": True}),
+    ]:  # fmt: skip
+        with P.even(obj):
+            try:
+                P.take(obj, **options)
+            except kind as exception:
+                assert type(exception) is kind, exception
+                del exception
+            else:
+                raise AssertionError((obj, kind))
+
+
+def exports():
+    taken = P.make()
+    obj = P.give(taken)
+    assert type(obj).__name__ == "Array" and "float" not in repr(obj)
+    found = obj.__cuda_array_interface__
+    assert found["shape"] == (2, 3) and found["strides"] is None and type(found) is dict
+    with P.take(obj) as again:
+        assert again.shape == (2, 3)
+    seen = weakref.ref(obj)
+    try:
+        obj.__array_interface__
+        raise AssertionError
+    except AttributeError:
+        pass
+    try:
+        type(obj)()
+        raise AssertionError("an object without an array")
+    except TypeError:
+        pass
+    except AssertionError:
+        assert sys.version_info < (3, 10)
+    host = P.give(P.make(device=(P.CPU, 0)))
+    assert host.__dlpack_device__() == (1, 0)
+    assert '"dltensor_versioned"' in repr(host.__dlpack__(max_version=(1, 0)))
+    for protocols in ([P.DLPACK], [P.DLPACK_EXCHANGE], [P.EXCHANGE], [P.ARRAY_INTERFACE]):
+        with P.take(host, host=True, protocols=protocols) as again:
+            assert again.device == (P.CPU, 0)
+    counted = taken.counted
+    taken.release()
+    assert counted.gone == 0
+    del obj, again
+    gc.collect()
+    assert counted.gone == 1 and seen() is None
+
+
+def releases():
+    """With the lock, without it, on another thread; many threads at once."""
+
+    class Seen(P.Exporter):
+        pass
+
+    gone = []
+    for library in (P.held, P.free):
+        for elsewhere in (False, True):
+            obj = Seen(interface())
+            taken = P.take(obj)
+            weakref.finalize(obj, gone.append, 1)
+            del obj
+            if elsewhere:
+                thread = threading.Thread(target=taken.release, args=(library,))
+                thread.start()
+                thread.join()
+            else:
+                taken.release(library)
+    assert P.soon(lambda: len(gone) == 4), gone
+
+    shared, problems = P.Exporter(interface()), []
+
+    def work():
+        try:
+            for number in range(300):
+                with P.take(shared):
+                    P.take(Seen(interface(shape=(number,)))).release(P.free)
+                shared.__cuda_array_interface__["extra"] = number
+                shared.__cuda_array_interface__.pop("extra", None)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    with P.even(shared):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        del thread
+    assert not problems, problems
+
+
+def the_lock():
+    array, error = T.new_array(), T.Error()
+    assert P.free.cai_from_python(object(), None, c.byref(array), c.byref(error)) == P.ERRORS["PYTHON_LOCK"]
+
+
+def sub_interpreters():
+    """Where the modules that this needs can be had in one."""
+    try:
+        import _xxsubinterpreters as interpreters
+    except ImportError:
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            return "none"
+    text = """if True:
+        import sys
+        sys.path[:0] = [%r]
+        try:
+            import cai_python as P
+        except ImportError as error:
+            assert "subinterpreters" in str(error), error  # ctypes of 3.12
+        else:
+            obj = P.Exporter(dict(shape=(2,), typestr="<f4", data=(4096, False), version=3))
+            with P.even(obj):
+                P.take(obj).release()
+            P.take(P.give(P.make())).release()
+    """ % os.path.dirname(os.path.abspath(__file__))
+    obj = P.Exporter(interface())
+    taken = P.take(obj)
+    for _ in range(2):
+        number = interpreters.create()
+        problem = interpreters.run_string(number, text)
+        assert problem is None, problem
+        interpreters.destroy(number)
+        P.take(obj).release()
+    taken.release()
+
+
+def the_end():
+    """Arrays that outlive the interpreter."""
+    text = "import cai_python as P, atexit, sys\n"
+    text += "obj = P.Exporter(dict(shape=(2,), typestr='<f4', data=(4096, False), version=3))\n"
+    text += "arrays = [P.take(obj) for _ in range(9)]; sys.kept = P.give(arrays[0])\n"
+    text += "atexit.register(arrays[1].release)\n"
+    text += "class Last:\n    def __del__(self, array=arrays[2]): array.release()\n"
+    text += "sys.last = Last(); obj.me = P.give(arrays[3]); obj.it = obj\n"
+    here = os.path.dirname(os.path.abspath(__file__))
+    found = subprocess.run([sys.executable, "-c", text], env=os.environ | {"PYTHONPATH": here}, capture_output=True, text=True)
+    assert found.returncode == 0 and not found.stderr, found
+
+
+def nothing_is_left():
+    """In debug builds CPython counts all references."""
+    if not DEBUG:
+        return "no debug build"
+    objects = [P.Exporter(interface()), P.Exporter(interface(shape=(-1,))), object(), P.give(P.make()),
+               P.Exporter(interface(mask=P.Exporter(interface(typestr="|b1")))), P.Exporter(interface(typestr="\ud800"))]  # fmt: skip
+
+    def run():
+        for obj in objects:
+            for _ in range(200):
+                try:
+                    P.take(obj).release()
+                except (ValueError, TypeError):
+                    pass
+        gc.collect()
+        return sys.gettotalrefcount()
+
+    run(), run()
+    counts = [run() for _ in range(4)]
+    assert abs(counts[-1] - counts[0]) < 100, counts
+
+
+def cases():
+    for case in hostile.CASES:
+        case()
+
+
+def main():
+    for check in (imports, failures, exports, releases, the_lock, sub_interpreters, the_end, nothing_is_left, cases):
+        skipped = check()
+        if skipped:
+            print(f"{check.__name__}: {skipped}")
+    hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
+    hostile.warnings.simplefilter("ignore")
+    hostile.run("every", float(os.environ.get("CAI_FUZZ_SECONDS", "1.5")), None, None)
+    hostile.threads("every", 0.7)
+    sys.unraisablehook = hook
+    build = " debug" * DEBUG + " free-threaded" * FREE
+    print(f"{platform.python_implementation()} {platform.python_version()}{build}: good", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Ownership and order at the edges of the bridges: tensors that are taken once, long chains, exceptions of others."""
+
+import ctypes as c
+import gc
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import cai_python as P  # noqa: E402
+from cai_python import Exporter, give, make, soon, take  # noqa: E402
+from libcai import _dlpack as D  # noqa: E402
+
+np = pytest.importorskip("numpy")
+
+capsule_name = c.pythonapi.PyCapsule_GetName
+capsule_name.restype, capsule_name.argtypes = c.c_char_p, [c.py_object]
+new_capsule = c.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+
+
+def interface(**others):
+    return {"shape": (3, 4), "typestr": "<f4", "data": (0x7000_0000, False), "version": 3, **others}
+
+
+class Tensors:
+    """Managed tensors over host memory that count their deletions."""
+
+    def __init__(self):
+        self.deleted, self.threads, self._kept = 0, [], []
+        self._deleter = D.DELETER(self._delete)
+
+    def _delete(self, _):
+        self.deleted += 1
+        self.threads.append(threading.get_ident())
+
+    def new(self, shape=(2, 3), device=1, lanes=1, flags=0, code=2, bits=32):
+        managed = D.ManagedVersioned()
+        managed.version.major, managed.version.minor, managed.flags = 1, 1, flags
+        extents, memory = (c.c_int64 * len(shape))(*shape), (c.c_float * 64)()
+        tensor = managed.tensor
+        tensor.data, tensor.device.type, tensor.ndim = c.addressof(memory), device, len(shape)
+        tensor.code, tensor.bits, tensor.lanes = code, bits, lanes
+        tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
+        managed.deleter = c.cast(self._deleter, c.c_void_p).value
+        self._kept.append((managed, extents, memory))
+        return managed
+
+    def capsule(self, **others):
+        return new_capsule(c.addressof(self.new(**others)), b"dltensor_versioned", None)
+
+
+class Producer:
+    def __init__(self, capsule, device=(1, 0)):
+        self.capsule, self.device, self.asked = capsule, device, None
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **asked):
+        self.asked = asked
+        return self.capsule
+
+
+def table_type(tensors, view=None, stream=0, **others):
+    """A type with DLPack's table in C's clothes."""
+
+    def from_object(obj, out):
+        out[0] = c.pointer(tensors.new(**others))
+        return 0
+
+    def current(device, number, out):
+        out[0] = stream
+        return 0
+
+    table = D.ExchangeTable()
+    table.header.version.major, table.header.version.minor = 1, 3
+    kept = [table, D.FROM_OBJECT(from_object), c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p))(current)]
+    table.managed_from_object = c.cast(kept[1], c.c_void_p).value
+    table.current_work_stream = c.cast(kept[2], c.c_void_p).value
+    if view is not None:
+        kept.append(c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(D.Tensor))(view))
+        table.tensor_from_object = c.cast(kept[3], c.c_void_p).value
+    tensors._kept.append(kept)
+    return type("Table", (), {"__dlpack_c_exchange_api__": new_capsule(c.addressof(table), b"dlpack_exchange_api", None)})
+
+
+def test_a_capsule_is_taken_once():
+    """DLPack: whoever takes a tensor renames its capsule, so that nobody else does."""
+    base = np.arange(6, dtype="f4")
+    producer = Producer(base.__dlpack__(max_version=(1, 0)))
+    with take(producer, host=True, protocols=[P.DLPACK]):
+        assert capsule_name(producer.capsule) == b"used_dltensor_versioned"
+        with pytest.raises((ValueError, BufferError, TypeError)):
+            np.from_dlpack(producer)
+        with pytest.raises(TypeError, match="capsule"):
+            take(producer, host=True, protocols=[P.DLPACK])
+    producer = Producer(base.__dlpack__())
+    with take(producer, host=True, protocols=[P.DLPACK]):
+        assert capsule_name(producer.capsule) == b"used_dltensor"
+
+
+def test_the_deleter_runs_once_without_help_of_the_capsule():
+    tensors = Tensors()
+    taken = take(Producer(tensors.capsule()), host=True, protocols=[P.DLPACK])
+    assert tensors.deleted == 0
+    taken.release()
+    assert tensors.deleted == 1
+    # What is refused after it was taken is deleted, too.
+    with pytest.raises(BufferError, match="lanes"):
+        take(Producer(tensors.capsule(lanes=3)), host=True, protocols=[P.DLPACK])
+    assert tensors.deleted == 2
+
+
+@pytest.mark.parametrize("way", ["capsule", "table"])
+def test_the_deleter_runs_with_the_lock(way):
+    """Without the lock, the tensor waits for the interpreter: its deleter may be Python's."""
+    tensors = Tensors()
+    obj = Producer(tensors.capsule()) if way == "capsule" else table_type(tensors)()
+    taken = take(obj, host=True)
+    thread = threading.Thread(target=taken.release, args=[P.free])
+    thread.start()
+    thread.join()
+    take(Exporter(interface())).release()  # whoever comes next looks after those that wait
+    assert soon(lambda: tensors.deleted == 1) and tensors.threads == [threading.get_ident()]
+
+
+def test_a_view_is_not_kept():
+    """DLPack: a tensor that a table lends is good for one call, and has no flags. Read-only would be lost."""
+    tensors, asked = Tensors(), []
+
+    def view(obj, out):
+        asked.append(obj)
+        return -1
+
+    obj = table_type(tensors, view=view, flags=1)()
+    with take(obj, host=True) as taken:
+        assert taken.readonly and not asked
+    assert tensors.deleted == 1
+    with pytest.raises(BufferError):
+        take(obj, host=True, writable=True)
+    assert tensors.deleted == 2
+
+
+def test_a_table_that_is_refused_lets_the_tensor_go():
+    tensors = Tensors()
+    with pytest.raises(BufferError, match="host memory"):
+        take(table_type(tensors)())
+    assert tensors.deleted == 1
+    with pytest.raises(BufferError, match="lanes"):
+        take(table_type(tensors, lanes=3)(), host=True)
+    assert tensors.deleted == 2
+
+
+def test_streams_of_a_table():
+    tensors = Tensors()
+    for device, stream, expected in [(2, 0, 1), (2, 0x5000, 0x5000), (13, 0, 1), (3, 0x5000, P.STREAM_UNKNOWN)]:
+        with take(table_type(tensors, device=device, stream=stream)()) as taken:
+            assert taken.stream == expected, device
+
+
+@pytest.mark.parametrize("device, asked", [(2, 1), (13, 1), (3, None), (14, None)])
+def test_the_stream_that_a_producer_is_asked_for(device, asked):
+    """Page-locked memory is the host's: PyTorch refuses a stream there."""
+    tensors = Tensors()
+    producer = Producer(tensors.capsule(device=device), (device, 0))
+    with take(producer, protocols=[P.DLPACK]) as taken:
+        assert producer.asked.get("stream") == asked
+        assert taken.stream == (P.STREAM_UNKNOWN if asked is None else asked)
+
+
+def test_a_table_takes_the_tensor_whatever_becomes_of_it():
+    tensors = Tensors()
+    table = D.capsule_at(type(give(make())).__dlpack_c_exchange_api__, D.ExchangeTable)
+    to_object = c.PYFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(c.c_void_p))(table.managed_to_object)
+    out = c.c_void_p()
+    with pytest.raises(BufferError):
+        to_object(c.addressof(tensors.new(lanes=3)), c.byref(out))
+    assert tensors.deleted == 1
+    assert to_object(c.addressof(tensors.new()), c.byref(out)) == 0
+    obj = c.cast(out, c.py_object).value
+    c.pythonapi.Py_DecRef(c.py_object(obj))
+    assert obj.__array_interface__["shape"] == (2, 3) and tensors.deleted == 1
+    del obj
+    assert tensors.deleted == 2
+
+
+class Lazy:
+    """What PyTorch's tensors say of themselves."""
+
+    def __init__(self, conj, neg, **interface_):
+        self._conj, self._neg = conj, neg
+        self.__cuda_array_interface__ = interface(**interface_)
+
+    def is_conj(self):
+        return self._conj
+
+    def is_neg(self):
+        return self._neg
+
+
+@pytest.mark.parametrize("more", [{}, {"shape": [3, 4]}, {"strides": [32, 8]}, {"data": [0x7000_0000, False]}], ids=str)
+def test_values_that_are_computed_later(more):
+    with pytest.raises(BufferError, match="conjugate"):
+        take(Lazy(True, False, typestr="<c8", **more))
+    with pytest.raises(BufferError, match="negative"):
+        take(Lazy(False, True, typestr="<c8", **more))
+    take(Lazy(False, False, typestr="<c8", **more)).release()
+
+
+def test_the_imaginary_part_of_a_conjugate():
+    for more in [{"shape": (1,)}, {"shape": (1,), "strides": (8,)}, {"shape": ()}, {"shape": (5,), "strides": (8,)}]:
+        with pytest.raises(BufferError, match="negative"):
+            take(Lazy(False, True, **more))
+
+
+def test_what_nobody_ordered_does_not_leave_as_ordered():
+    """A dictionary of version 2 says nothing of its work; through DLPack that has to be waited for, or declined."""
+    taken = take(Exporter(interface(version=2)))
+    obj = give(taken)
+    assert taken.stream == P.STREAM_UNKNOWN
+    assert obj.__cuda_array_interface__["version"] == 2
+    script = f"""
+import os, sys
+os.environ["CAI_CUDA_DRIVER"] = "/nowhere/libcuda.so.1"
+sys.path[:0] = {sys.path!r}
+import cai_python as P
+obj = P.give(P.make(stream=P.STREAM_UNKNOWN))
+obj.__dlpack__(max_version=(1, 0), stream=-1)
+for stream in (None, 1, 77):
+    try:
+        obj.__dlpack__(max_version=(1, 0), stream=stream)
+    except RuntimeError as error:
+        assert "driver" in str(error), error
+    else:
+        raise AssertionError("ordered without a driver")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    taken.release()
+
+
+def test_long_chains():
+    """Each array keeps the object that it was made of: taking 200,000 of them apart needs no deep stack."""
+    obj = Exporter(interface())
+    for _ in range(200_000):
+        taken = take_quick(obj)
+        obj = P.held.cai_to_python(c.byref(taken), None, None)
+        P.held.cai_array_release(c.byref(taken))
+    del obj
+    gc.collect()
+
+
+def take_quick(obj, options=P.import_options(protocols=[P.CUDA_ARRAY_INTERFACE])):
+    array = P.T.new_array()
+    assert P.held.cai_from_python(obj, c.byref(options), c.byref(array), None) == 0
+    return array
+
+
+def test_words_that_were_cut_in_a_character():
+    error = P.T.Error(code=508)
+    error.message = "ä".encode()[:1] + b" cut"
+    with pytest.raises(ValueError, match="cut"):
+        P.held.cai_python_raise(c.byref(error))
+
+
+def test_other_things_with_a_buffer():
+    class Reader:
+        buffer, dtype, shape, strides = b"", "<f4", (3,), None
+
+        def offset(self):
+            pass
+
+    with pytest.raises(TypeError, match="offers none"):
+        take(Reader())
+
+
+def test_arrays_of_an_older_header_grow():
+    """A producer's shorter structure goes out and comes in as a whole one."""
+    older = make()
+    older.array.struct_size = 88
+    with take(give(older.array)) as taken:
+        assert taken.array.struct_size == c.sizeof(P.T.Array)
+    older.release()
+
+
+def test_publishing_counts_at_once():
+    """Also for types that were looked at before, and where another type's address is used again."""
+    describe_type = c.PYFUNCTYPE(c.c_int32, c.py_object, c.POINTER(P.T.Array), c.c_void_p)
+    source = make()
+
+    def describe(obj, out, error):
+        return P.held.cai_array_share(c.byref(source.array), out, None)
+
+    class Table(c.Structure):
+        _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32), ("from_", describe_type), ("to", c.c_void_p)]
+
+    table = Table(c.sizeof(Table), 0, describe_type(describe), None)
+    for _ in range(20):
+        mine = type("Mine", (), {})
+        derived = type("Derived", (mine,), {})
+        for kind in (mine, derived):
+            with pytest.raises(TypeError):
+                take(kind())
+        assert P.held.cai_python_publish(mine, c.addressof(table), None) == 0
+        for kind in (mine, derived):
+            take(kind()).release()
+    source.release()

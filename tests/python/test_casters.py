@@ -1,0 +1,96 @@
+"""The casters of pybind11 and nanobind, and the example extensions: built by CMake as adopters build them, and used
+from Python on the simulated driver under several schedules. What is tested stands in casters/inside.py."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build/venv/bin"
+CUDA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
+INCLUDE = pathlib.Path(sysconfig.get_path("include"))
+LIBRARIES = ["pybind11", "nanobind"]
+
+pytestmark = pytest.mark.skipif(not (INCLUDE / "Python.h").exists(), reason="Python's headers are not installed")
+
+
+def run(*command, check=True, **env):
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **env}
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def cmake(source, folder, *options):
+    run("cmake", "-S", source, "-B", folder, "-G", "Ninja", *options)
+    run("cmake", "--build", folder)
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory):
+    """A folder with the four extensions."""
+    folder = tmp_path_factory.mktemp("casters")
+    library = folder / "cai"
+    shared = ["-DCAI_BUILD_EXAMPLES=OFF", "-DCMAKE_BUILD_TYPE=Release", f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}"]
+    cmake(ROOT, library, *shared)
+    options = [f"-Dcai_DIR={library}", f"-DCUDA_DIR={CUDA}", f"-DPython_EXECUTABLE={sys.executable}"]
+    for name in LIBRARIES:
+        asked = "--cmakedir" if name == "pybind11" else "--cmake_dir"
+        options.append(f"-D{name}_DIR={run(sys.executable, '-m', name, asked).stdout.strip()}")
+    cmake(ROOT / "tests/python/casters", folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", *options)
+    for name in LIBRARIES:
+        cmake(ROOT / "examples-py" / name, folder / name, "-DCMAKE_BUILD_TYPE=Release", *options)
+    return [folder / name for name in ("casters", *LIBRARIES)]
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "threads", "random:7"])
+def test_on_the_simulated_driver(modules, schedule):
+    """The race checker watches: one race or broken rule, and the exit code is 66."""
+    done = run(
+        ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/inside.py",
+        PYTHONPATH=":".join(map(str, modules)),
+    )  # fmt: skip
+    assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+def test_the_examples_hold_all_they_need(modules):
+    for folder, name in zip(modules[1:], LIBRARIES):
+        extension = next(folder.glob(f"cut_{name}*.so"))
+        dynamic = run("readelf", "-d", extension).stdout
+        assert "[libcai" not in dynamic and "NODELETE" in dynamic
+        names = run("nm", "-D", "--defined-only", extension).stdout
+        assert f"PyInit_cut_{name}" in names and " cai_" not in names
+
+
+def test_the_examples_are_short():
+    """Own code: what is neither a comment, an include nor blank."""
+    for name in LIBRARIES:
+        lines = (ROOT / "examples-py" / name / "cut.cpp").read_text().splitlines()
+        own = [line for line in lines if line.strip() and not line.startswith(("//", "#"))]
+        assert len(own) < 30
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_views_in_containers_do_not_compile(tmp_path, name):
+    """They would outlive their arrays."""
+    stl = {"pybind11": "#include <pybind11/stl.h>", "nanobind": "#include <nanobind/stl/vector.h>"}[name]
+    module = {"pybind11": "PYBIND11_MODULE", "nanobind": "NB_MODULE"}[name]
+    asked = "--includes" if name == "pybind11" else "--include_dir"
+    headers = run(sys.executable, "-m", name, asked).stdout.replace("-I", "").split()[-1]
+    for type_name, compiles in (("cai::array", True), ("cai::view<float, 1>", False)):
+        source = tmp_path / "module.cpp"
+        source.write_text(
+            f"#include <cai/{name}.hpp>\n{stl}\n"
+            f'{module}(x, m) {{ m.def("f", [](std::vector<{type_name}> v) {{ return v.size(); }}); }}\n'
+        )
+        done = run(
+            "g++", "-std=c++17", "-fsyntax-only", "-I", "include", "-isystem", headers, "-isystem", INCLUDE, source,
+            check=False,
+        )  # fmt: skip
+        assert (done.returncode == 0) == compiles, done.stderr
+        assert compiles or "views would outlive their arrays" in done.stderr

@@ -1,0 +1,246 @@
+"""A million imports, good and bad: all reference counts are even afterwards, and the memory is as it was."""
+
+import builtins
+import ctypes as c
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import cai_python as P
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+TIMES = int(os.environ.get("CAI_LEAK_TIMES", "50000"))
+QUIET, HOST, STRICT = 1024, 256, 1
+
+
+@pytest.fixture(scope="module")
+def leaks(tmp_path_factory, library_path):
+    path = tmp_path_factory.mktemp("leaks") / "leaks.so"
+    include = HERE.parents[1] / "include"
+    subprocess.run(
+        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{include}", HERE / "leaks.c", "-o",
+         path, P.LIBRARY, "-lpthread"],
+        check=True,
+    )  # fmt: skip
+    # The library is in the process already, under the name that is asked for.
+    library = c.PyDLL(str(path))
+    library.leaks_import.restype = library.leaks_export.restype = library.leaks_share.restype = c.c_long
+    library.leaks_import.argtypes = [c.py_object, c.c_long, c.c_uint, c.c_int]
+    library.leaks_export.argtypes = library.leaks_share.argtypes = [c.py_object, c.c_long]
+    library.leaks_publish.restype, library.leaks_publish.argtypes = c.c_long, [c.py_object, c.c_int]
+    return library
+
+
+def interface(**changes):
+    return dict(shape=(2, 3), typestr="<f4", data=(0x7000_0000, False), version=3) | changes
+
+
+def plain(**changes):
+    return P.Exporter(interface(**changes))
+
+
+class Raises:
+    @property
+    def __cuda_array_interface__(self):
+        raise OSError
+
+
+class Whole:
+    def __init__(self, found):
+        self.__cuda_array_interface__ = found
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        if isinstance(self.value, int):
+            return self.value
+        raise self.value
+
+
+class Dlpack:
+    def __init__(self, device, capsule):
+        self.device, self.capsule = device, capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+
+def published(leaks, table):
+    kind = type(f"Published{table}", (), {})
+    assert leaks.leaks_publish(kind, table) == 0
+    return kind()
+
+
+def nested(depth):
+    mask = None
+    for _ in range(depth):
+        mask = plain(typestr="|b1", mask=mask)
+    return plain(mask=mask)
+
+
+def missing(key):
+    values = interface()
+    del values[key]
+    return P.Exporter(values)
+
+
+def kinds(leaks):
+    """Name, object, status, flags, protocol, how many times fewer."""
+    E = P.ERRORS
+    capsule = c.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+    wrong = capsule(0x5000, b"wrong", None)
+    host = P.give(P.make(device=(P.CPU, 0)))
+    mask = plain(typestr="|b1")
+    return [
+        ("usual", plain(), 0, 0, 0, 1),
+        ("strides", plain(strides=(12, 4), stream=1), 0, 0, 0, 1),
+        ("the long way", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
+        ("a mapping", Whole(dict_of(interface())), 0, 0, 0, 1),
+        ("fields", plain(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]), 0, 0, 0, 4),
+        ("mask", plain(mask=mask), 0, 0, 0, 2),
+        ("masks", nested(4), 0, 0, 0, 8),
+        ("exported", P.give(P.make()), 0, 0, 0, 1),
+        ("capsule", host, 0, HOST, P.DLPACK, 2),
+        ("DLPack's table", host, 0, HOST, P.DLPACK_EXCHANGE, 1),
+        ("table", published(leaks, 3), 0, 0, 0, 1),
+        ("nothing", object(), E["NO_PROTOCOL"], 0, 0, 1),
+        ("nothing, quiet", object(), E["NO_PROTOCOL"], QUIET, 0, 1),
+        ("raises", Raises(), E["PYTHON_EXCEPTION"], 0, 0, 1),
+        ("no dictionary", Whole(5), E["TYPE"], 0, 0, 1),
+        ("no shape", missing("shape"), E["KEY"], 0, 0, 1),
+        ("no typestr", missing("typestr"), E["KEY"], QUIET, 0, 1),
+        ("shape of texts", plain(shape=("x",)), E["TYPE"], 0, 0, 1),
+        ("negative", plain(shape=(-1, 2)), E["SHAPE_NEGATIVE"], 0, 0, 1),
+        ("huge", plain(shape=(10**40,)), E["VALUE"], 0, 0, 1),
+        ("index raises", plain(shape=[Index(OSError("x"))]), E["PYTHON_EXCEPTION"], 0, 0, 1),
+        ("no type", plain(typestr="<q9"), None, 0, 0, 1),
+        ("type without text", plain(typestr="\ud800"), None, 0, 0, 1),
+        ("key without text", P.Exporter(interface() | {"\ud800": 1}), 0, 0, 0, 1),
+        ("data", plain(data=(0, False)), E["DATA_NULL"], 0, 0, 1),
+        ("flag", plain(data=(4096, "x")), E["TYPE"], 0, 0, 1),
+        ("version", plain(version=9), E["VERSION"], 0, 0, 1),
+        ("stream", plain(stream=0), E["STREAM_ZERO"], 0, 0, 1),
+        ("overflow", plain(shape=(2**40, 2**40)), None, 0, 0, 1),
+        ("fields without sense", plain(typestr="|V8", descr=[("x", "junk")]), None, 0, 0, 2),
+        ("mask without sense", plain(mask=5), None, 0, 0, 1),
+        ("mask of another shape", plain(mask=plain(typestr="|b1", shape=(7,))), None, 0, 0, 1),
+        ("masks on masks", nested(30), E["MASK_DEPTH"], 0, 0, 8),
+        ("read-only", plain(data=(4096, True)), E["READONLY"], 4, 0, 1),
+        ("strict", Whole(dict_of(interface())), E["TYPE"], STRICT, 0, 1),
+        ("options", plain(), E["ARGUMENT"], 3, 0, 1),
+        ("host", host, E["HOST_MEMORY"], 0, 0, 1),
+        ("no device", Dlpack(5, None), E["TYPE"], 0, P.DLPACK, 1),
+        ("no capsule", Dlpack((2, 0), 5), E["TYPE"], 0, P.DLPACK, 1),
+        ("wrong capsule", Dlpack((2, 0), wrong), E["TYPE"], 0, P.DLPACK, 1),
+        ("table that fails", published(leaks, 0), E["VALUE"], 0, 0, 1),
+        ("table that raises", published(leaks, 1), E["PYTHON_EXCEPTION"], 0, 0, 1),
+        ("table that is silent", published(leaks, 2), E["EXCHANGE_TABLE"], 0, 0, 1),
+        ("table that lies", published(leaks, 4), E["NDIM"], 0, 0, 1),
+        ("table that borrows", published(leaks, 5), E["BORROWED"], 0, 0, 1),
+    ]
+
+
+def dict_of(values):
+    return type("Mapping", (), {"__getitem__": lambda me, key: values[key], "__len__": lambda me: 4})()
+
+
+def parts(obj, found=None):
+    """The object and everything that hangs on it."""
+    found = [] if found is None else found
+    if any(obj is other for other in found) or len(found) > 200:
+        return found
+    found.append(obj)
+    if isinstance(obj, dict):
+        inner = [*obj.keys(), *obj.values()]
+    elif isinstance(obj, (list, tuple)):
+        inner = list(obj)
+    else:
+        inner = [*(getattr(obj, "__dict__", None) or {}).values(), type(obj)] if not isinstance(obj, type) else []
+    for part in inner:
+        parts(part, found)
+    return found
+
+
+WATCHED = [None, True, False, Ellipsis, KeyError, TypeError, ValueError, BufferError, OSError, AttributeError, dict, tuple, str,
+           int, *map(sys.intern, ["shape", "typestr", "data", "version", "strides", "mask", "__cuda_array_interface__",
+                                  "__dlpack__", "__name__", "stream"])]  # fmt: skip
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def even(run, objects, about=""):
+    """Counts, blocks and memory are as before; a leak of one in a hundred would show."""
+    limit = max(40, TIMES // 100)
+    run(300)
+    gc.collect()
+    before = [sys.getrefcount(obj) for obj in objects]
+    watched = [sys.getrefcount(obj) for obj in WATCHED]
+    blocks, memory = sys.getallocatedblocks(), resident()
+    run(TIMES)
+    gc.collect()
+    after = [sys.getrefcount(obj) for obj in objects]
+    for obj, old, new in zip(objects, before, after):
+        common = isinstance(obj, (int, str, type(None))) or obj in vars(builtins).values()
+        assert abs(new - old) <= (limit if common else 0), (about, obj, old, new)
+    for obj, old in zip(WATCHED, watched):
+        assert abs(sys.getrefcount(obj) - old) <= limit, (about, obj, old, sys.getrefcount(obj))
+    assert abs(sys.getallocatedblocks() - blocks) <= limit, (about, sys.getallocatedblocks() - blocks)
+    # Half a byte for each import.
+    assert resident() - memory < (1 << 20) + TIMES // 2, (about, resident() - memory)
+
+
+def test_imports(leaks):
+    for name, obj, status, flags, via, share in kinds(leaks):
+
+        def run(times):
+            found = leaks.leaks_import(obj, max(100, times // share), flags, via)
+            assert found > 0 if status is None else found == status, (name, found)
+
+        even(run, parts(obj), name)
+
+
+def test_exports(leaks):
+    obj = plain()
+
+    def run(times):
+        assert leaks.leaks_export(obj, times // 4) == 0
+
+    even(run, parts(obj))
+
+
+def test_threads(leaks):
+    """Eight of Python's threads import, and two that Python does not know release."""
+    obj = plain(mask=plain(typestr="|b1"))
+    failures = []
+
+    def work(times):
+        if leaks.leaks_share(obj, times) != 0:
+            failures.append(1)
+
+    def run(times):
+        leaks.leaks_begin()
+        threads = [threading.Thread(target=work, args=(times * 2,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        leaks.leaks_end()
+        # What is left goes at the next call.
+        P.take(obj).release()
+
+    even(run, parts(obj), "threads")
+    assert not failures
