@@ -86,11 +86,13 @@ static int with_library(way *w) {
     return 0;
 }
 
-/* `with`: CAI_IMPORT_ bits. */
+/* `with`: CAI_IMPORT_ bits, and a CAI_VIA_ number from bit 32 on. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
+    const uint64_t wishes = PyLong_AsUnsignedLongLong(w->with);
     w->options = init;
-    w->options.flags = (uint32_t)PyLong_AsUnsignedLong(w->with);
+    w->options.flags = (uint32_t)wishes;
+    w->options.protocols[0] = (uint8_t)(wishes >> 32);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -244,7 +246,7 @@ static int dlpack_view_by_hand(way *w) {
     return 0;
 }
 
-/* A type of a producer that offers DLPack's table, with a borrowed view and without. */
+/* A type of a producer that offers DLPack's table. */
 typedef struct tensor_object {
     PyObject_HEAD int64_t shape[2], strides[2];
 } tensor_object;
@@ -521,8 +523,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "python_ways", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_python_ways(void) {
-    static dl_exchange viewing = {1, 3, NULL, NULL, tensor_from_object, NULL, tensor_view, tensor_stream};
-    static dl_exchange owning = {1, 3, NULL, NULL, tensor_from_object, NULL, NULL, tensor_stream};
+    static dl_exchange table = {1, 3, NULL, NULL, tensor_from_object, NULL, tensor_view, tensor_stream};
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
     n_interface = PyUnicode_InternFromString("__cuda_array_interface__");
@@ -532,7 +533,6 @@ PyMODINIT_FUNC PyInit_python_ways(void) {
     n_strides = PyUnicode_InternFromString("strides");
     n_stream = PyUnicode_InternFromString("stream");
     n_version = PyUnicode_InternFromString("version");
-    if (add_tensor_type(module, "Viewing", &viewing) < 0) return NULL;
-    if (add_tensor_type(module, "Owning", &owning) < 0) return NULL;
+    if (add_tensor_type(module, "Tensor", &table) < 0) return NULL;
     return module;
 }

@@ -79,11 +79,20 @@ def test_there_and_back(index):
 
 
 def test_back_from_the_end():
-    """Negative steps: dpctl measures from the lowest address, which `data` and `offset` have to name."""
+    """Negative steps: `data` is where the memory begins, and `offset` leads to the first element. dpctl makes the same memory of it as
+    of dpnp's own dictionary. (dpnp itself takes neither: it leaves out the offset.)"""
     array = dpnp.arange(12, dtype="f4").reshape(3, 4)[:, ::-2]
+
+    class Own:
+        __sycl_usm_array_interface__ = array.__sycl_usm_array_interface__
+
     with take(array, protocols=SYCL) as taken:
-        back = dpnp.asarray(give(taken))
-        assert (dpnp.asnumpy(back) == dpnp.asnumpy(array)).all()
+        obj = give(taken)
+        ours, own = obj.__sycl_usm_array_interface__, Own.__sycl_usm_array_interface__
+        assert ours["data"][0] + 4 * ours["offset"] == own["data"][0] + 4 * own["offset"] == taken.data
+        assert ours["strides"] == own["strides"] and ours["shape"] == own["shape"]
+        memory, expected = dpctl.memory.as_usm_memory(obj), dpctl.memory.as_usm_memory(Own())
+        assert (memory._pointer, memory.nbytes) == (expected._pointer, expected.nbytes)
 
 
 def test_object_dropped_first():

@@ -98,3 +98,11 @@ def test_the_figures_of_python_are_of_this_bench():
     picture = html.unescape((BOOK / "performance_python.svg").read_text())
     charted = re.search(r"CHARTED = \((.*?)\)", source, re.S)[1]
     assert all(name in picture for name in re.findall('"(.*?)"', charted))
+
+
+def test_the_tests_that_hold_what_is_read_from_objects_exist():
+    page = (BOOK / "python.md").read_text()
+    names = set(re.findall(r"`(test_\w+)`", page))
+    sources = [path.read_text() for path in (ROOT / "tests/python").glob("*.py")]
+    defined = {name for text in sources for name in re.findall(r"^def (test_\w+)", text, flags=re.MULTILINE)}
+    assert len(names) > 20 and not names - defined

@@ -58,7 +58,7 @@ struct Known {
 const NOTHINGS: usize = 256;
 const OFFERS: usize = 64;
 /// A type that offers nothing is asked again after so many objects.
-const ASK_AGAIN: u32 = 64;
+const ASK_AGAIN: u32 = 256;
 
 struct Nothing {
     r#type: AtomicUsize,
