@@ -48,6 +48,42 @@ impl Access {
         (from, to)
     }
 
+    /// As blocks, whatever is done with them.
+    pub fn same_bytes(&self, other: &Access) -> bool {
+        let of = |access: &Access| (access.address, access.nbytes, access.ndim, access.count, access.stride);
+        of(self) == of(other)
+    }
+
+    pub fn hulls_touch(&self, other: &Access) -> bool {
+        let ((from, to), (start, end)) = (self.hull(), other.hull());
+        start < to && from < end
+    }
+
+    pub fn touches(&self, from: u64, to: u64) -> bool {
+        let (start, end) = self.hull();
+        if end <= from || to <= start {
+            return false;
+        }
+        let mut found = false;
+        self.for_each_range(|start, end| found |= start < to && from < end);
+        found
+    }
+
+    /// The contiguous ranges in order, none touching the next.
+    pub fn ranges(&self) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        self.for_each_range(|from, to| all.push((from, to)));
+        all.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+        for (from, to) in all {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        merged
+    }
+
     /// Calls `each` with the beginning and the end of every contiguous range.
     pub fn for_each_range(&self, mut each: impl FnMut(u64, u64)) {
         let (mut address, mut nbytes) = (self.address, self.nbytes);
@@ -104,6 +140,42 @@ impl Access {
     }
 }
 
+/// What two lists of ranges, each in order, have in common.
+pub fn common(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let (mut i, mut j, mut found) = (0, 0, Vec::new());
+    while i < a.len() && j < b.len() {
+        let (from, to) = (a[i].0.max(b[j].0), a[i].1.min(b[j].1));
+        if from < to {
+            found.push((from, to));
+        }
+        if a[i].1 < b[j].1 { i += 1 } else { j += 1 }
+    }
+    found
+}
+
+/// What is in the first list of ranges and not in the second.
+pub fn without(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left = Vec::new();
+    let mut j = 0;
+    for &(mut from, to) in a {
+        while j < b.len() && b[j].1 <= from {
+            j += 1;
+        }
+        let mut k = j;
+        while k < b.len() && b[k].0 < to {
+            if from < b[k].0 {
+                left.push((from, b[k].0));
+            }
+            from = from.max(b[k].1);
+            k += 1;
+        }
+        if from < to {
+            left.push((from, to));
+        }
+    }
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +215,34 @@ mod tests {
                     assert!(hull.is_none_or(|hull| access.hull() == hull), "{access:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn lists_of_ranges() {
+        let pieces = |ranges: &[(u64, u64)]| -> BTreeSet<u64> {
+            ranges.iter().flat_map(|(from, to)| *from..*to).collect()
+        };
+        let mut seed = 1u64;
+        let mut next = |n: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % n
+        };
+        for _ in 0..1000 {
+            let mut any = || {
+                let mut access = Access::range(next(20), next(5), READ);
+                access.ndim = 1;
+                (access.count[0], access.stride[0]) = (next(5) as i64, next(9) as i64);
+                access
+            };
+            let (one, other) = (any(), any());
+            let (a, b) = (one.ranges(), other.ranges());
+            assert_eq!(pieces(&a), bytes(&one));
+            assert_eq!(pieces(&common(&a, &b)), &pieces(&a) & &pieces(&b));
+            assert_eq!(pieces(&without(&a, &b)), &pieces(&a) - &pieces(&b));
+            let from = next(30);
+            let to = from + 1 + next(10);
+            assert_eq!(one.touches(from, to), bytes(&one).range(from..to).next().is_some());
         }
     }
 

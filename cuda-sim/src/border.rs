@@ -50,11 +50,31 @@ pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, 
         return code.0;
     }
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut sim, default)));
-    if let Ok(Err(Code(900..=908))) = result {
-        sim.refused_in_capture(symbol);
+    if let Ok(Err(code @ Code(900..=908))) = result {
+        sim.refused_in_capture(symbol, code);
     }
     sim.report_now();
     result.map_or(Code::UNKNOWN.0, number)
+}
+
+/// Enters what a library says. That is no call of the driver: it may come from host functions, where arrays are
+/// let go, too, and no fault is asked for by its number.
+pub fn note(body: impl FnOnce(&mut Locked)) {
+    let gone = EXITED.load(Ordering::Acquire) || FORKED.load(Ordering::Relaxed);
+    if gone || PROCESS.load(Ordering::Acquire) == 0 || sim::is_locked_here() {
+        return;
+    }
+    #[cfg(watching)]
+    if !INSIDE.get() {
+        crate::watch::look_around();
+    }
+    let Some(mut sim) = sim::lock() else { return };
+    #[cfg(watching)]
+    if !INSIDE.get() {
+        crate::watch::adopt_context(&mut sim);
+    }
+    let _ = catch_unwind(AssertUnwindSafe(|| body(&mut sim)));
+    sim.report_now();
 }
 
 /// `cuMemAlloc` of `cuMemAlloc_v2`, `cuMemsetD8Async_ptsz`, ...

@@ -7,7 +7,7 @@
 use crate::access::{Access, READ, WRITE};
 use crate::clock::{Actor, Clock, Epoch};
 use crate::config::Races;
-use crate::rules::{Rules, sentence};
+use crate::rules::{Forgotten, Rules, sentence};
 use crate::shadow::{Mark, Shadow};
 use crate::stack::{StackId, Stacks};
 use std::borrow::Cow;
@@ -33,10 +33,17 @@ pub enum Who {
     Destroyed,
 }
 
+/// What the legacy default stream is called.
+pub const LEGACY: &str = "legacy default stream";
+
 /// Where an access came from.
 #[derive(Debug)]
 pub struct Site {
     pub actor: Actor,
+    /// Whose it is to the rules: of a branch of a graph, the stream that the graph was launched on.
+    pub stream: Actor,
+    /// What was seen before has smaller ones.
+    pub time: u64,
     pub label: Cow<'static, str>,
     pub stack: StackId,
     pub thread: u64,
@@ -61,6 +68,8 @@ pub struct Place {
 struct Race {
     /// The rule that was broken, where one is known.
     rule: Option<&'static str>,
+    /// Which call was not made, or not where it should have been.
+    forgotten: Option<Forgotten>,
     first: Option<Side>,
     second: Side,
     /// The bytes, where some are meant.
@@ -100,6 +109,7 @@ pub struct Checker {
     pub rules: Rules,
     /// Refused and needlessly slow calls are told too.
     strict: bool,
+    time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
 }
@@ -110,6 +120,7 @@ impl Checker {
             mode,
             rules: Rules::default(),
             strict,
+            time: 0,
             actors: Vec::new(),
             retired: Vec::new(),
             objects: HashMap::new(),
@@ -155,6 +166,8 @@ impl Checker {
     }
 
     pub fn retire(&mut self, actor: Actor) {
+        self.time += 1;
+        self.rules.retire(actor, self.time);
         self.retired.push(actor);
     }
 
@@ -220,8 +233,13 @@ impl Checker {
 
     /// The next thing that a stream does.
     pub fn step(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
-        self.actors[actor].clock.step();
-        self.moment(actor, label, thread)
+        self.step_of(actor, actor, label, thread)
+    }
+
+    /// The same for a branch of a graph, launched on a stream.
+    pub fn step_of(&mut self, branch: Actor, stream: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+        self.actors[branch].clock.step();
+        self.moment(branch, stream, label, thread)
     }
 
     /// Something that a host thread does by itself.
@@ -231,14 +249,16 @@ impl Checker {
             state.told = false;
             state.clock.step();
         }
-        self.moment(actor, label, thread)
+        self.moment(actor, actor, label, thread)
     }
 
-    fn moment(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+    fn moment(&mut self, actor: Actor, stream: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
         let stack = self.stacks.here();
+        self.time += 1;
         let clock = self.actors[actor].clock.clone();
         let epoch: Epoch = clock.now();
-        Moment { clock, mark: Mark { epoch, site: Arc::new(Site { actor, label, stack, thread }) } }
+        let site = Arc::new(Site { actor, stream, time: self.time, label, stack, thread });
+        Moment { clock, mark: Mark { epoch, site } }
     }
 
     /// Enters one access, cut to what lies in the allocation.
@@ -256,16 +276,12 @@ impl Checker {
         for (mark, mode, from, to) in found {
             self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
         }
-        if self.rules.is_forbidden(moment.mark.epoch.actor, access) {
+        let of = &self.actors[moment.mark.site.stream].who;
+        let shared = matches!(of, Who::Stream { kind: LEGACY, .. });
+        if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
             let advice = "CAI_ACCESS_WRITE in cai_consume_begin and cai_consume_end; a read-only array has to be copied.";
-            self.broken(
-                "R7",
-                None,
-                &moment.mark.site,
-                WRITE,
-                Some((place.clone(), access.hull())),
-                advice.to_owned(),
-            );
+            let bytes = Some((place.clone(), range));
+            self.broken("R7", Some((&begin, READ)), &moment.mark.site, WRITE, bytes, advice.to_owned());
         }
     }
 
@@ -276,13 +292,13 @@ impl Checker {
         place: &Place,
         access: &Access,
         clock: &Clock,
-        of: impl Fn(Actor) -> bool,
+        of: &dyn Fn(&Site, u32, u64, u64) -> bool,
     ) -> Option<(Mark<Site>, u32, u64, u64)> {
         let mut found = None;
         access.for_each_range(|from, to| {
             let range = (from.max(place.base), to.min(place.base + place.size));
             shadow.pending(range, access.mode, clock, &mut |mark, mode, from, to| {
-                if found.is_none() && of(mark.epoch.actor) {
+                if found.is_none() && of(&mark.site, mode, from, to) {
                     found = Some((mark.clone(), mode, from, to));
                 }
             });
@@ -294,7 +310,7 @@ impl Checker {
     pub fn broken(
         &mut self,
         rule: &'static str,
-        first: Option<(&Mark<Site>, u32)>,
+        first: Option<(&Site, u32)>,
         second: &Site,
         mode: u32,
         bytes: Option<(Place, (u64, u64))>,
@@ -305,13 +321,14 @@ impl Checker {
             return;
         }
         let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
-        let earlier = first.map_or(second.stack, |(mark, _)| mark.site.stack);
+        let earlier = first.map_or(second.stack, |(site, _)| site.stack);
         if !self.reported.insert((earlier, second.stack, kind)) {
             return;
         }
         let race = Race {
             rule: Some(rule),
-            first: first.map(|(mark, mode)| self.side(&mark.site, mode)),
+            forgotten: None,
+            first: first.map(|(site, mode)| self.side(site, mode)),
             second: self.side(second, mode),
             bytes: bytes.map(|(place, (from, to))| {
                 let end = place.base + place.size;
@@ -335,8 +352,9 @@ impl Checker {
     }
 
     /// Here, by whoever calls: for rules that no access breaks.
-    pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Site {
-        Site { actor, label, stack: self.stacks.here(), thread }
+    pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
+        self.time += 1;
+        Arc::new(Site { actor, stream: actor, time: self.time, label, stack: self.stacks.here(), thread })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -366,22 +384,20 @@ impl Checker {
         if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
             return;
         }
-        let rule = self.rules.name_of_race(&first.site, &second.site, from, to);
-        let advice = match rule {
-            Some("R3") => format!(
-                "cai_consume_begin(array, {}) before the second; by hand: {}",
-                self.describe(second.site.actor),
-                self.advice(&first.site, &second.site)
-            ),
-            Some("R4") => format!(
-                "cai_consume_end(array, {}) after the first; by hand: {}",
-                self.describe(first.site.actor),
-                self.advice(&first.site, &second.site)
-            ),
-            _ => self.advice(&first.site, &second.site),
-        };
+        // Memory that ends is not something that a consumer begins to use.
+        let ends = |site: &Site| ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word));
+        let forgotten = self.rules.forgotten(&first.site, &second.site, from, to);
+        let forgotten = forgotten.filter(|what| match what {
+            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => !ends(&first.site) && !ends(&second.site),
+            Forgotten::End | Forgotten::LaterEnd => true,
+        });
+        let rule = forgotten.map(Forgotten::rule);
+        let advice = self.advice(&first.site, &second.site);
+        let advice = forgotten
+            .map_or(advice.clone(), |what| self.call_of_library(what, &first.site, &second.site) + &advice);
         let race = Race {
             rule,
+            forgotten,
             first: Some(self.side(&first.site, mode)),
             second: self.side(&second.site, other),
             bytes: Some((place.clone(), from, to)),
@@ -389,6 +405,31 @@ impl Checker {
             remark: false,
         };
         self.races.push(race);
+    }
+
+    /// The call of the library that was forgotten.
+    fn call_of_library(&self, forgotten: Forgotten, first: &Site, second: &Site) -> String {
+        let (of_first, of_second) = (self.describe(first.stream), self.describe(second.stream));
+        let is_host = |site: &Site| matches!(self.actors[site.stream].who, Who::Host { .. });
+        match forgotten {
+            Forgotten::BeginOfSecond if is_host(second) => {
+                "cai_synchronize(array) before the second; by hand: ".to_owned()
+            }
+            Forgotten::BeginOfSecond => {
+                format!("cai_consume_begin(array, {of_second}) before the second; by hand: ")
+            }
+            Forgotten::BeginOfFirst => format!(
+                "cai_consume_begin(array, {of_first}) before the first and cai_consume_end \
+                 after it; by hand: "
+            ),
+            Forgotten::End => {
+                format!("cai_consume_end(array, {of_first}) after the first; by hand: ")
+            }
+            Forgotten::LaterEnd => format!(
+                "cai_consume_end(array, {of_first}) came before the first, its place is \
+                 after it; by hand: "
+            ),
+        }
     }
 
     /// The one call that would have ordered the two.
@@ -463,9 +504,15 @@ impl Checker {
         });
         let mut text = format!("cuda-sim: {what}{bytes}\n");
         if let (true, Some(rule)) = (is_race, race.rule) {
-            text += &format!("  rule {rule}: {}\n", sentence(rule));
+            let what = race.forgotten.map_or("", Forgotten::text);
+            text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
         }
-        let titles = if is_race { ["first", "second, not ordered after it"] } else { ["pending", "here"] };
+        let titles = match race.rule {
+            _ if is_race => ["first", "second, not ordered after it"],
+            Some("R6") => ["exported", "destroyed"],
+            Some("R7") => ["begun", "written"],
+            _ => ["pending", "here"],
+        };
         for (title, side) in titles.iter().zip([race.first.as_ref(), Some(&race.second)]) {
             let Some(side) = side else { continue };
             let verb =

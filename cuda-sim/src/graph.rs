@@ -341,8 +341,9 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             if let Some(branch) = branch {
                 let label = sim.label(label);
                 let thread = u64::from(thread_id());
-                if let Some(moment) = sim.checker.as_mut().map(|checker| checker.step(branch, label, thread))
-                {
+                let stream = sim.core_mut(core).actor.unwrap_or(branch);
+                let checker = sim.checker.as_mut();
+                if let Some(moment) = checker.map(|checker| checker.step_of(branch, stream, label, thread)) {
                     sim.check_at(&moment, accesses);
                 }
             }

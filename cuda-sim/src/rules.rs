@@ -3,10 +3,14 @@
 //! `unsafe`.
 //!
 //! An export is an array that a producer handed out, by its owner and its bytes. A part is one stream, or host
-//! thread, that began to use it. R1, R2, R5, R6 and R7 are found here; R3 and R4 are names for races in which
-//! somebody forgot to begin or to end; R8, R9 and R10 are told by whoever refused, waited or was refused.
+//! thread, that began to use it. R1, R2, R5, R6 and R7 are found with what is kept here; R3 and R4 are names for
+//! races in which somebody forgot to begin or to end; R8, R9 and R10 are told by whoever refused, waited or was
+//! refused.
+//!
+//! The same bytes may be exported more than once, by owners that do not know of each other: views of one tensor.
+//! So what a stream did is looked for in all of them before it counts as forgotten.
 
-use crate::access::{Access, READ, WRITE};
+use crate::access::{Access, READ, WRITE, common, without};
 use crate::checker::Site;
 use crate::clock::Actor;
 use std::collections::HashMap;
@@ -31,12 +35,54 @@ pub fn sentence(rule: &str) -> &'static str {
     RULES.iter().find(|(name, _)| *name == rule).map_or("", |(_, text)| text)
 }
 
-/// Who uses an export.
+/// What an access was to an export.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Not a consumer's: on the exported stream, or before the export.
+    Own,
+    /// Nobody said that it would come.
+    NotBegun,
+    /// After the begin, and there was no end yet.
+    Open,
+    /// Between begin and end.
+    Proper,
+    /// After the end.
+    TooLate,
+}
+
+/// One stream's, or host thread's, use of an export.
 struct Part {
     actor: Actor,
     mode: u32,
-    open: bool,
+    began: u64,
+    /// `None`: not yet.
+    ended: Option<u64>,
+    /// What the host waited for it may use without an end.
+    waited: bool,
+    /// It ended before the newest export: whoever comes again has to begin again.
+    stale: bool,
+    /// From here on the actor's number means somebody else.
+    gone: u64,
+    begin: Arc<Site>,
 }
+
+impl Part {
+    fn is_open(&self) -> bool {
+        self.ended.is_none() && self.gone == NEVER
+    }
+
+    fn use_at(&self, time: u64) -> Use {
+        match self.ended {
+            _ if time < self.began => Use::NotBegun,
+            _ if self.waited => Use::Proper,
+            None => Use::Open,
+            Some(end) if time <= end => Use::Proper,
+            Some(_) => Use::TooLate,
+        }
+    }
+}
+
+const NEVER: u64 = u64::MAX;
 
 /// An array that was handed out.
 pub struct Export {
@@ -45,157 +91,324 @@ pub struct Export {
     readonly: bool,
     /// NONE and UNKNOWN have none.
     pub stream: Option<Actor>,
+    /// When, and by whom; or who was the first to use it.
+    since: u64,
+    site: Arc<Site>,
     parts: Vec<Part>,
 }
 
 impl Export {
-    fn overlaps(&self, from: u64, to: u64) -> bool {
-        let mut found = false;
-        self.bytes.for_each_range(|start, end| found |= start < to && from < end);
-        found
+    fn part(&self, actor: Actor, time: u64) -> Option<&Part> {
+        self.parts.iter().find(|part| part.actor == actor && time < part.gone)
     }
 
-    /// Who is using it.
-    pub fn open_parts(&self) -> Vec<Actor> {
-        self.parts.iter().filter(|part| part.open).map(|part| part.actor).collect()
-    }
-
-    /// Did this actor ever begin to use it?
-    pub fn has_part(&self, actor: Actor) -> bool {
-        self.parts.iter().any(|part| part.actor == actor)
+    /// What an access by this actor at this time is to the export.
+    fn use_of(&self, actor: Actor, time: u64) -> Use {
+        if self.stream == Some(actor) {
+            return Use::Own;
+        }
+        match self.part(actor, time) {
+            Some(part) if part.stale && time >= self.since => Use::NotBegun,
+            Some(part) if part.use_at(time) != Use::NotBegun => part.use_at(time),
+            _ if time >= self.since => Use::NotBegun,
+            _ => Use::Own,
+        }
     }
 }
 
-/// By owner and where the bytes begin and how they lie.
-type Key = (u64, u64, u64, u32, [i64; 8], [i64; 8]);
-
-fn key(owner: u64, bytes: &Access) -> Key {
-    (owner, bytes.address, bytes.nbytes, bytes.ndim, bytes.count, bytes.stride)
+/// What was forgotten, where two accesses race.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forgotten {
+    BeginOfFirst,
+    BeginOfSecond,
+    End,
+    /// It came before the last use.
+    LaterEnd,
 }
+
+impl Forgotten {
+    pub fn rule(self) -> &'static str {
+        match self {
+            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => "R3",
+            Forgotten::End | Forgotten::LaterEnd => "R4",
+        }
+    }
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => "cai_consume_begin is missing",
+            Forgotten::End => "cai_consume_end is missing",
+            Forgotten::LaterEnd => "cai_consume_end is missing after the last use",
+        }
+    }
+}
+
+/// Borrowed arrays that are kept in mind. They have no owner whose end would say when to forget them.
+const BORROWED: usize = 1024;
 
 #[derive(Default)]
 pub struct Rules {
-    exports: HashMap<Key, Export>,
-    /// How many exports have an open part of this actor.
-    open: HashMap<Actor, usize>,
+    exports: HashMap<u64, Export>,
+    next: u64,
+    /// By owner; 0 has the borrowed ones.
+    owned: HashMap<u64, Vec<u64>>,
+    /// The exports of which an actor has an open part.
+    open: HashMap<Actor, Vec<u64>>,
     /// How often each kind of note came.
     pub notes: [u64; 7],
 }
 
 impl Rules {
-    /// An array is handed out, or the first is heard of it.
+    /// An array is handed out. What those do who use it already goes on.
     pub fn export(
         &mut self,
         owner: u64,
         bytes: Access,
         readonly: bool,
         stream: Option<Actor>,
-    ) -> &mut Export {
-        let fresh = Export { owner, bytes, readonly, stream, parts: Vec::new() };
-        let export = self.exports.entry(key(owner, &bytes)).or_insert(fresh);
+        site: &Arc<Site>,
+    ) {
+        let id = self.known(owner, bytes, readonly, stream, site);
+        let Some(export) = self.exports.get_mut(&id) else { return };
         (export.readonly, export.stream) = (readonly, stream);
-        export
+        (export.since, export.site) = (site.time, site.clone());
+        for part in &mut export.parts {
+            part.stale |= !part.is_open();
+        }
     }
 
-    /// As `export`, but what is known already stays.
-    fn known(&mut self, owner: u64, bytes: Access, readonly: bool, stream: Option<Actor>) -> &mut Export {
-        let fresh = Export { owner, bytes, readonly, stream, parts: Vec::new() };
-        self.exports.entry(key(owner, &bytes)).or_insert(fresh)
+    /// The export of these bytes by this owner. Of one that nobody told of, this is the beginning.
+    fn known(
+        &mut self,
+        owner: u64,
+        bytes: Access,
+        readonly: bool,
+        stream: Option<Actor>,
+        site: &Arc<Site>,
+    ) -> u64 {
+        let ids = self.owned.entry(owner).or_default();
+        let same = |id: &&u64| self.exports.get(id).is_some_and(|export| export.bytes.same_bytes(&bytes));
+        if let Some(id) = ids.iter().find(same) {
+            return *id;
+        }
+        if owner == 0 && ids.len() >= BORROWED {
+            self.drop_if(|export| export.owner == 0 && !export.parts.iter().any(Part::is_open));
+        }
+        let id = self.next;
+        self.next += 1;
+        self.owned.entry(owner).or_default().push(id);
+        let (since, site) = (site.time, site.clone());
+        self.exports.insert(id, Export { owner, bytes, readonly, stream, since, site, parts: Vec::new() });
+        id
     }
 
-    pub fn begin(&mut self, owner: u64, bytes: Access, readonly: bool, stream: Option<Actor>, actor: Actor) {
-        let mode = bytes.mode;
-        let export = self.known(owner, bytes, readonly, stream);
-        match export.parts.iter_mut().find(|part| part.actor == actor) {
-            Some(part) if part.open => part.mode |= mode,
-            Some(part) => {
-                (part.mode, part.open) = (mode, true);
-                *self.open.entry(actor).or_default() += 1;
+    pub fn begin(
+        &mut self,
+        owner: u64,
+        bytes: Access,
+        readonly: bool,
+        stream: Option<Actor>,
+        actor: Actor,
+        site: &Arc<Site>,
+    ) {
+        let id = self.known(owner, bytes, readonly, stream, site);
+        let Some(export) = self.exports.get_mut(&id) else { return };
+        let fresh = Part {
+            actor,
+            mode: bytes.mode,
+            began: site.time,
+            ended: None,
+            waited: false,
+            stale: false,
+            gone: NEVER,
+            begin: site.clone(),
+        };
+        match export.parts.iter_mut().find(|part| part.actor == actor && part.gone == NEVER) {
+            Some(part) if part.is_open() => {
+                part.mode |= bytes.mode;
+                return;
             }
-            None => {
-                export.parts.push(Part { actor, mode, open: true });
-                *self.open.entry(actor).or_default() += 1;
+            Some(part) => {
+                let began = if part.stale { fresh.began } else { part.began };
+                *part = Part { began, ..fresh };
+            }
+            None => export.parts.push(fresh),
+        }
+        self.open.entry(actor).or_default().push(id);
+    }
+
+    pub fn end(&mut self, owner: u64, bytes: &Access, actor: Actor, time: u64) {
+        for id in self.owned.get(&owner).into_iter().flatten() {
+            let Some(export) = self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(bytes))
+            else {
+                continue;
+            };
+            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.is_open()) {
+                part.ended = Some(time);
+                close(&mut self.open, actor, *id);
             }
         }
     }
 
-    pub fn end(&mut self, owner: u64, bytes: Access, actor: Actor) {
-        let Some(export) = self.exports.get_mut(&key(owner, &bytes)) else { return };
-        for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.open) {
-            part.open = false;
-            if let Some(open) = self.open.get_mut(&actor) {
-                *open -= 1;
-            }
+    /// The host waited, and does with the bytes what it likes from here on.
+    pub fn waited(
+        &mut self,
+        owner: u64,
+        bytes: Access,
+        readonly: bool,
+        stream: Option<Actor>,
+        host: Actor,
+        site: &Arc<Site>,
+    ) {
+        self.begin(owner, bytes, readonly, stream, host, site);
+        self.end(owner, &bytes, host, site.time);
+        for id in self.owned.get(&owner).into_iter().flatten() {
+            let Some(export) = self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(&bytes))
+            else {
+                continue;
+            };
+            export.parts.iter_mut().filter(|part| part.actor == host).for_each(|part| part.waited = true);
         }
     }
 
     /// The exports of an owner that is no more.
     pub fn destroy(&mut self, owner: u64) -> Vec<Export> {
-        let keys: Vec<Key> = self.exports.keys().filter(|key| key.0 == owner).copied().collect();
-        let gone: Vec<Export> = keys.iter().filter_map(|key| self.exports.remove(key)).collect();
-        for part in gone.iter().flat_map(|export| &export.parts).filter(|part| part.open) {
-            if let Some(open) = self.open.get_mut(&part.actor) {
-                *open -= 1;
+        let ids = if owner == 0 { None } else { self.owned.remove(&owner) };
+        let gone = ids.into_iter().flatten().filter_map(|id| {
+            let export = self.exports.remove(&id)?;
+            export.parts.iter().for_each(|part| close(&mut self.open, part.actor, id));
+            Some(export)
+        });
+        gone.collect()
+    }
+
+    fn drop_if(&mut self, gone: impl Fn(&Export) -> bool) {
+        let ids: Vec<u64> =
+            self.exports.iter().filter(|(_, export)| gone(export)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(export) = self.exports.remove(&id) else { continue };
+            export.parts.iter().for_each(|part| close(&mut self.open, part.actor, id));
+            if let Some(owned) = self.owned.get_mut(&export.owner) {
+                owned.retain(|other| *other != id);
             }
         }
-        gone
     }
 
     /// Memory that ended, and with it what was exported of it by nobody who could say so.
     pub fn forget(&mut self, from: u64, to: u64) {
-        if self.exports.keys().any(|key| key.0 == 0) {
-            self.exports.retain(|key, export| key.0 != 0 || !export.overlaps(from, to));
+        if self.owned.get(&0).is_some_and(|borrowed| !borrowed.is_empty()) {
+            self.drop_if(|export| export.owner == 0 && export.bytes.touches(from, to));
         }
     }
 
     /// A stream is no more: another one may get its number. What was exported with it is not watched any longer.
-    pub fn retire(&mut self, actor: Actor) {
-        self.exports.retain(|_, export| export.stream != Some(actor));
+    pub fn retire(&mut self, actor: Actor, now: u64) {
+        if self.exports.is_empty() {
+            return;
+        }
+        self.drop_if(|export| export.stream == Some(actor));
         for export in self.exports.values_mut() {
-            export.parts.retain(|part| part.actor != actor);
+            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.gone == NEVER) {
+                part.gone = now;
+            }
         }
         self.open.remove(&actor);
     }
 
-    /// Is there an array, not destroyed yet, that was exported with this stream?
-    pub fn exported_with(&self, actor: Actor) -> bool {
-        self.exports.values().any(|export| export.owner != 0 && export.stream == Some(actor))
+    /// Where an array, not destroyed yet, was exported with this stream.
+    pub fn exported_with(&self, actor: Actor) -> Option<Arc<Site>> {
+        let exported = |export: &&Export| export.owner != 0 && export.stream == Some(actor);
+        self.exports
+            .values()
+            .filter(exported)
+            .max_by_key(|export| export.since)
+            .map(|export| export.site.clone())
     }
 
-    /// Is this a write into what the actor may only read?
-    pub fn is_forbidden(&self, actor: Actor, access: &Access) -> bool {
-        if access.mode & WRITE == 0 || self.open.get(&actor).is_none_or(|open| *open == 0) {
-            return false;
-        }
-        let (from, to) = access.hull();
-        self.exports.values().any(|export| {
-            export.stream != Some(actor)
-                && export.overlaps(from, to)
-                && export
-                    .parts
-                    .iter()
-                    .any(|part| part.actor == actor && part.open && (part.mode == READ || export.readonly))
+    /// Is this an access of a consumer, who will order it before whatever the producer does? Its own, and what it
+    /// gave to other streams since it began. After the end that is so for reads only: of an array without a
+    /// stream, nobody waits for them.
+    pub fn is_consumers(&self, site: &Site, mode: u32, from: u64, to: u64) -> bool {
+        let exports = self.exports.values().filter(|export| export.bytes.touches(from, to));
+        exports.into_iter().any(|export| {
+            let may = |part: &Part| mode == READ || part.mode & WRITE != 0;
+            let of = export.use_of(site.stream, site.time);
+            of == Use::Open
+                || (of == Use::Proper && mode == READ)
+                || export.parts.iter().any(|part| part.is_open() && part.began <= site.time && may(part))
         })
     }
 
-    /// What was forgotten, where two accesses race.
-    pub fn name_of_race(
-        &self,
-        first: &Arc<Site>,
-        second: &Arc<Site>,
-        from: u64,
-        to: u64,
-    ) -> Option<&'static str> {
-        let mut named = None;
-        for export in self.exports.values().filter(|export| export.overlaps(from, to)) {
-            let part_of = |actor| export.parts.iter().find(|part: &&Part| part.actor == actor);
-            if part_of(first.actor).is_some_and(|part| part.open) && export.stream != Some(first.actor) {
-                return Some("R4");
+    /// Is this an access of a consumer of an export that just went?
+    pub fn was_use_of(&self, gone: &Export, site: &Site, from: u64, to: u64) -> bool {
+        match gone.use_of(site.stream, site.time) {
+            Use::Open | Use::Proper => true,
+            // Unless it was through another export of these bytes.
+            Use::TooLate => !self.exports.values().any(|export| {
+                matches!(export.use_of(site.stream, site.time), Use::Open | Use::Proper)
+                    && export.bytes.touches(from, to)
+            }),
+            Use::Own | Use::NotBegun => false,
+        }
+    }
+
+    /// Of a write: the first bytes that the actor may only read, and where it said so. Many threads work in a
+    /// `shared` stream: there, only the one that began is meant.
+    pub fn forbidden(&self, site: &Site, access: &Access, shared: bool) -> Option<((u64, u64), Arc<Site>)> {
+        let actor = site.stream;
+        if access.mode & WRITE == 0 {
+            return None;
+        }
+        let exports = self.open.get(&actor)?.iter().filter_map(|id| self.exports.get(id));
+        let open = exports.filter_map(|export| {
+            let part = export.parts.iter().find(|part| part.actor == actor && part.is_open())?;
+            if shared && part.begin.thread != site.thread {
+                return None;
             }
-            if part_of(second.actor).is_none() && export.stream != Some(second.actor) {
-                named = Some("R3");
+            export.bytes.hulls_touch(access).then_some((export, part))
+        });
+        let (writable, readable): (Vec<_>, Vec<_>) =
+            open.partition(|(export, part)| part.mode & WRITE != 0 && !export.readonly);
+        for (export, part) in readable.iter().filter(|(export, _)| export.stream != Some(actor)) {
+            let mut left = common(&access.ranges(), &export.bytes.ranges());
+            for (other, _) in &writable {
+                left = without(&left, &other.bytes.ranges());
+            }
+            if let Some(first) = left.first() {
+                return Some((*first, part.begin.clone()));
             }
         }
-        named
+        None
+    }
+
+    /// What was forgotten, where two accesses race; the second happens now.
+    pub fn forgotten(&self, first: &Site, second: &Site, from: u64, to: u64) -> Option<Forgotten> {
+        let (mut earlier, mut later) = (Vec::new(), Vec::new());
+        for export in self.exports.values().filter(|export| export.bytes.touches(from, to)) {
+            earlier.push(export.use_of(first.stream, first.time));
+            later.push(export.use_of(second.stream, second.time));
+        }
+        let missing = |uses: &[Use], kinds: &[Use]| {
+            uses.iter().any(|of| kinds.contains(of))
+                && !uses.iter().any(|of| matches!(of, Use::Open | Use::Proper | Use::Own))
+        };
+        if earlier.contains(&Use::Open) {
+            Some(Forgotten::End)
+        } else if missing(&later, &[Use::NotBegun, Use::TooLate]) {
+            Some(Forgotten::BeginOfSecond)
+        } else if missing(&earlier, &[Use::TooLate]) {
+            Some(Forgotten::LaterEnd)
+        } else {
+            missing(&earlier, &[Use::NotBegun]).then_some(Forgotten::BeginOfFirst)
+        }
+    }
+}
+
+fn close(open: &mut HashMap<Actor, Vec<u64>>, actor: Actor, id: u64) {
+    if let Some(ids) = open.get_mut(&actor) {
+        ids.retain(|other| *other != id);
+        if ids.is_empty() {
+            open.remove(&actor);
+        }
     }
 }

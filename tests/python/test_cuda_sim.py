@@ -70,7 +70,8 @@ def test_there_are_enough_cases(cases):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_verdicts(cases, schedule):
     def verdict(case):
-        done = sim("--devices=2", f"--schedule={schedule}", "--", cases, "run", case[1], check=False)
+        strict = ["--rules=strict"] if case[1].startswith("rules") else []
+        done = sim("--devices=2", f"--schedule={schedule}", *strict, "--", cases, "run", case[1], check=False)
         return case, done
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

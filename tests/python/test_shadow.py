@@ -51,7 +51,8 @@ def test_verdicts(simulated, cases, schedule):
     """All programs with a verdict: the same one beside a driver."""
 
     def verdict(case):
-        return case, shadow(simulated, "--", cases, "run", case[1], schedule=schedule, check=False)
+        strict = ["--rules=strict"] if case[1].startswith("rules") else []
+        return case, shadow(simulated, *strict, "--", cases, "run", case[1], schedule=schedule, check=False)
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for case, done in pool.map(verdict, list_cases(cases)):

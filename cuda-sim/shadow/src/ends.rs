@@ -92,6 +92,7 @@ watched! {
             let core = sim.streams.remove(aside).ok_or(Code::INVALID_HANDLE)?;
             let capture = Sim::get(sim, core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture);
             capture.into_iter().for_each(|capture| sim.invalidate(capture));
+            sim.stream_of_export_ends(core);
             sim.destroy_core(core);
             Ok(())
         });

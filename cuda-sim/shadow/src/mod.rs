@@ -21,7 +21,7 @@ mod waits;
 
 use crate::border::{enter, get};
 use crate::handles::{CURRENT, GIVEN};
-use crate::results::Result;
+use crate::results::{Code, Result};
 use crate::sim::{EXITED, Locked, PROCESS};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -72,7 +72,7 @@ pub fn tell(symbol: &'static str, default: u64, given: u64, body: impl FnOnce(&m
 pub fn refused(symbol: &'static str, result: i32) {
     if (900..=908).contains(&result) {
         tell(symbol, 1, 0, |sim, _| {
-            sim.refused_in_capture(symbol);
+            sim.refused_in_capture(symbol, Code(result));
             Ok(())
         });
     }

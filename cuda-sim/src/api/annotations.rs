@@ -187,13 +187,12 @@ extern "C" fn cai(note: *const Note) {
     if note.is_null() || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>() {
         return;
     }
-    enter("cudasim_cai", 1, |sim, _| {
+    crate::border::note(|sim| {
         // SAFETY: as long as ours.
         let note = unsafe { note.read() };
         let rule = text(note.rule);
         let known = crate::rules::RULES.iter().find(|(name, _)| Some(*name) == rule.as_deref());
         sim.exchange(&note, known.map(|(name, _)| *name));
-        Ok(())
     });
 }
 
@@ -254,6 +253,9 @@ extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
             let from = address.clamp(found.base, found.end());
             let to = (address + nbytes as u64).clamp(found.base, found.end());
             found.shadow.restart(from, to, moment.mark);
+            if let Some(checker) = &mut sim.checker {
+                checker.rules.forget(from, to);
+            }
         }
         Ok(())
     });

@@ -209,6 +209,7 @@ api! {
             capture::abandon(sim, core);
         }
         sim.streams.remove(stream);
+        sim.stream_of_export_ends(core);
         sim.destroy_core(core);
         Ok(())
     }

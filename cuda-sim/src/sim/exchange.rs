@@ -4,6 +4,7 @@ use super::*;
 use crate::access::{Access, READ, WRITE};
 use crate::checker::Site;
 use crate::clock::{Actor, Clock};
+use crate::shadow::Mark;
 
 /// `cudasim_cai_note` of cudasim.h.
 #[repr(C)]
@@ -45,9 +46,25 @@ fn name_of(kind: u32) -> &'static str {
     }
 }
 
+/// A stream as an array names it.
+struct Named {
+    actor: Actor,
+    /// Whoever the next operation on it waits for by the rules of the default streams.
+    implied: Vec<Actor>,
+    captures: bool,
+}
+
+/// Some access, by whom and to which bytes.
+struct Pending {
+    mark: Mark<Site>,
+    mode: u32,
+    place: Place,
+    range: (u64, u64),
+}
+
 impl Sim {
-    /// The actor of a stream as an array names it, in its context.
-    fn stream_of_array(&mut self, value: u64, context: u64) -> Option<Actor> {
+    /// The stream that an array names, in its context. Nothing is enqueued there: a note changes nothing.
+    fn stream_of_array(&mut self, value: u64, context: u64) -> Option<Named> {
         if matches!(value, 0 | NONE | UNKNOWN) {
             return None;
         }
@@ -62,19 +79,24 @@ impl Sim {
             self.thread().contexts.pop();
             crate::handles::CURRENT.set(before);
         }
-        let core = core.ok()?;
-        // What a default stream would wait for belongs to it.
-        self.default_stream_rules(core);
-        self.get(core)?.actor
+        let found = self.get(core.ok()?)?;
+        let context = self.contexts.get(found.context)?;
+        let of = |core: &CoreRef| self.get(*core).and_then(|core| core.actor);
+        let implied = match found.kind {
+            CoreKind::NonBlocking => Vec::new(),
+            CoreKind::Legacy => context.dirty.iter().filter_map(of).chain(context.gone[0]).collect(),
+            CoreKind::Blocking | CoreKind::PerThread => of(&context.legacy).into_iter().collect(),
+        };
+        Some(Named { actor: found.actor?, implied, captures: found.lane.is_some() })
     }
 
-    /// What a stream, or else this thread, knows to be done, as far as this thread can make use of it.
-    fn known_here(&mut self, stream: Option<Actor>) -> Option<Clock> {
+    /// What this thread knows to be done, and these streams with it.
+    fn known_here(&mut self, streams: &[Actor]) -> Option<Clock> {
         let host = self.host_actor();
         let checker = self.checker.as_mut()?;
         let mut clock = checker.tell(host);
-        if let Some(stream) = stream {
-            clock.join(&checker.tell(stream));
+        for stream in streams {
+            clock.join(&checker.tell(*stream));
         }
         Some(clock)
     }
@@ -87,10 +109,16 @@ impl Sim {
         let host = self.host_actor();
         let label = self.label(name_of(note.kind));
         let thread = u64::from(thread_id());
-        let stream = self.stream_of_array(note.stream, note.context);
-        let consumer = self.stream_of_array(note.consumer, note.consumer_context);
         let bytes = self.memory.on_device(&note.bytes);
         let readonly = note.flags & READONLY != 0;
+        let named = self.stream_of_array(note.stream, note.context);
+        let stream = named.as_ref().map(|named| named.actor);
+        let consumer = match note.kind {
+            BEGIN | END => {
+                self.stream_of_array(note.consumer, note.consumer_context).map(|named| named.actor)
+            }
+            _ => None,
+        };
         let Some(checker) = &mut self.checker else { return };
         let here = checker.here(host, label, thread);
         if let Some(count) = checker.rules.notes.get_mut(note.kind as usize) {
@@ -106,100 +134,119 @@ impl Sim {
         }
         match note.kind {
             EXPORT => {
-                let open = checker.rules.export(note.owner, bytes, readonly, stream).open_parts();
-                if note.stream != UNKNOWN {
-                    let advice = if stream.is_some() {
-                        "name this stream too in cai_produce, which joins it into the exported one."
-                    } else {
-                        "name the stream in cai_produce; CAI_STREAM_NONE promises that nothing is pending."
-                    };
-                    let rule = if stream.is_some() { "R2" } else { "R1" };
-                    let unordered = self.unordered(stream, &bytes, |actor| !open.contains(&actor));
-                    self.say_broken(rule, unordered, &here, advice);
-                }
+                checker.rules.export(note.owner, bytes, readonly, stream, &here);
+                self.check_export(note.stream, named, &bytes, &here);
             }
             BEGIN => {
                 if let Some(consumer) = consumer {
-                    checker.rules.begin(note.owner, bytes, readonly, stream, consumer);
+                    checker.rules.begin(note.owner, bytes, readonly, stream, consumer, &here);
                 }
             }
             END => {
                 if let Some(consumer) = consumer {
-                    checker.rules.end(note.owner, bytes, consumer);
+                    checker.rules.end(note.owner, &bytes, consumer, here.time);
                 }
             }
             SYNCHRONIZE => {
-                checker.rules.begin(note.owner, bytes, readonly, stream, host);
-                checker.rules.end(note.owner, bytes, host);
+                checker.rules.waited(note.owner, bytes, readonly, stream, host, &here);
                 if stream.is_some() {
                     let advice = "nothing where the host reads the data; else cai_consume_begin.".to_owned();
                     checker.broken("R9", None, &here, 0, None, advice);
                 }
             }
-            DESTROY => {
-                for export in checker.rules.destroy(note.owner) {
-                    let everything = Access { mode: READ | WRITE, ..export.bytes };
-                    let theirs = |actor| export.has_part(actor) && export.stream != Some(actor);
-                    let unordered = self.unordered(export.stream, &everything, theirs);
-                    self.say_broken(
-                        "R5",
-                        unordered,
-                        &here,
-                        "cai_owner_release_after, or cai_consume_end before the release.",
-                    );
-                }
-            }
+            DESTROY => self.check_destroy(note.owner, &here),
             _ => {}
         }
     }
 
-    /// An access of certain actors to some bytes that neither a stream nor this thread knows to be done.
-    #[allow(clippy::type_complexity)]
-    fn unordered(
-        &mut self,
-        stream: Option<Actor>,
-        bytes: &Access,
-        of: impl Fn(Actor) -> bool,
-    ) -> Option<(crate::shadow::Mark<Site>, u32, Place, (u64, u64))> {
-        let clock = self.known_here(stream)?;
-        let allocation = self.memory.find_mut(bytes.address)?;
-        let place = allocation.place();
-        let checker = self.checker.as_ref()?;
-        let (mark, mode, from, to) = checker.pending(&allocation.shadow, &place, bytes, &clock, of)?;
-        Some((mark, mode, place, (from, to)))
+    /// R1 and R2.
+    fn check_export(&mut self, value: u64, stream: Option<Named>, bytes: &Access, here: &Site) {
+        // What is being captured runs at launches, whose order is not known yet.
+        if value == UNKNOWN || stream.as_ref().is_some_and(|stream| stream.captures) {
+            return;
+        }
+        let (rule, advice) = if stream.is_some() {
+            ("R2", "name this stream too in cai_produce, which joins it into the exported one.")
+        } else {
+            ("R1", "name the stream in cai_produce; CAI_STREAM_NONE promises that nothing is pending.")
+        };
+        let streams: Vec<Actor> =
+            stream.into_iter().flat_map(|named| [vec![named.actor], named.implied].concat()).collect();
+        let Some(clock) = self.known_here(&streams) else { return };
+        // Consumers say by themselves when they are done: their work is no producer's.
+        let found = self.unordered(&clock, bytes, &|rules, site, mode, from, to| {
+            !rules.is_consumers(site, mode, from, to)
+        });
+        self.say_broken(rule, found, here, advice);
     }
 
-    fn say_broken(
-        &mut self,
-        rule: &'static str,
-        unordered: Option<(crate::shadow::Mark<Site>, u32, Place, (u64, u64))>,
-        here: &Site,
-        advice: &str,
-    ) {
-        if let (Some((mark, mode, place, range)), Some(checker)) = (unordered, &mut self.checker) {
-            checker.broken(rule, Some((&mark, mode)), here, 0, Some((place, range)), advice.to_owned());
+    /// R5.
+    fn check_destroy(&mut self, owner: u64, here: &Site) {
+        let Some(checker) = &mut self.checker else { return };
+        for export in checker.rules.destroy(owner) {
+            let everything = Access { mode: READ | WRITE, ..export.bytes };
+            let Some(clock) = self.known_here(export.stream.as_slice()) else { return };
+            let found = self.unordered(&clock, &everything, &|rules, site, _, from, to| {
+                rules.was_use_of(&export, site, from, to)
+            });
+            let advice = if export.stream.is_some() {
+                "cai_owner_release_after, or cai_consume_end before the release."
+            } else {
+                "cai_owner_release_after: nobody waits for the consumer of an array without a stream."
+            };
+            self.say_broken("R5", found, here, advice);
         }
     }
 
-    /// A stream is destroyed: was something exported with it that is still there?
-    pub fn stream_of_export_ends(&mut self, actor: Actor) {
+    /// An access of a certain kind to some bytes that whoever has this clock does not know to be done.
+    fn unordered(
+        &mut self,
+        clock: &Clock,
+        bytes: &Access,
+        counts: &dyn Fn(&crate::rules::Rules, &Site, u32, u64, u64) -> bool,
+    ) -> Option<Pending> {
+        let (from, to) = bytes.hull();
+        for base in self.memory.inside(from, to) {
+            let Some(allocation) = self.memory.allocations.get(&base) else { continue };
+            let place = allocation.place();
+            let checker = self.checker.as_ref()?;
+            let counts = |site: &Site, mode, from, to| counts(&checker.rules, site, mode, from, to);
+            if let Some((mark, mode, from, to)) =
+                checker.pending(&allocation.shadow, &place, bytes, clock, &counts)
+            {
+                return Some(Pending { mark, mode, place, range: (from, to) });
+            }
+        }
+        None
+    }
+
+    fn say_broken(&mut self, rule: &'static str, found: Option<Pending>, here: &Site, advice: &str) {
+        if let (Some(Pending { mark, mode, place, range }), Some(checker)) = (found, &mut self.checker) {
+            checker.broken(rule, Some((&mark.site, mode)), here, 0, Some((place, range)), advice.to_owned());
+        }
+    }
+
+    /// The program destroys a stream: was something exported with it that is still there?
+    pub fn stream_of_export_ends(&mut self, core: CoreRef) {
+        let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &self.checker) else {
+            return;
+        };
+        let Some(exported) = checker.rules.exported_with(actor) else { return };
         let host = self.host_actor();
         let label = self.label("cuStreamDestroy");
         let Some(checker) = &mut self.checker else { return };
-        if checker.rules.exported_with(actor) {
-            let here = checker.here(host, label, u64::from(thread_id()));
-            let advice =
-                "destroy the stream after the array: the owner has to keep it, as with cai_array_keep.";
-            checker.broken("R6", None, &here, 0, None, advice.to_owned());
-        }
-        checker.rules.retire(actor);
+        let here = checker.here(host, label, u64::from(thread_id()));
+        let advice = "destroy the stream after the array: the owner has to keep it, as with cai_array_keep.";
+        checker.broken("R6", Some((&exported, 0)), &here, 0, None, advice.to_owned());
     }
 
     /// A call that the driver refused because of a capture.
-    pub fn refused_in_capture(&mut self, symbol: &'static str) {
-        // Asking is allowed, and the end of a broken capture says only that it is broken.
+    pub fn refused_in_capture(&mut self, symbol: &'static str, code: Code) {
+        // Asking is allowed, the end of a broken capture says only that it is broken, and what is refused after
+        // the call that broke it is no fault of its own.
         let asked = ["cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamEndCapture"];
         if !self.checker.as_ref().is_some_and(|checker| checker.is_strict())
+            || code == Code::STREAM_CAPTURE_INVALIDATED
             || asked.iter().any(|name| symbol.starts_with(name))
         {
             return;

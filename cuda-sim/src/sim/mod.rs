@@ -536,7 +536,7 @@ impl Sim {
         if self.checker.is_some() {
             let host = self.host_actor();
             let name = match kind {
-                CoreKind::Legacy => "legacy default stream",
+                CoreKind::Legacy => crate::checker::LEGACY,
                 CoreKind::PerThread => "per-thread default stream",
                 CoreKind::Blocking => "stream",
                 CoreKind::NonBlocking => "non-blocking stream",
@@ -586,9 +586,6 @@ impl Sim {
             context.cores.retain(|other| *other != core);
         }
         self.remember_destroyed(core, context);
-        if let Some(actor) = self.core_mut(core).actor {
-            self.stream_of_export_ends(actor);
-        }
         if let (Some(actor), Some(checker)) = (self.core_mut(core).actor, &mut self.checker) {
             checker.retire(actor);
         }

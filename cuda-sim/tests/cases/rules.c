@@ -1,65 +1,6 @@
 // The rules of exchanging arrays. A case says by notes what a library would say, after the calls of the
 // driver that the library would make. The name of a racy case begins with the rule that its report must name.
-#include "race_test.h"
-
-#define NO_STREAM UINT64_MAX
-#define UNKNOWN_STREAM (UINT64_MAX - 1)
-
-// An array of a producer: its owner is known by its address.
-struct array {
-    CUdeviceptr at;
-    size_t n;
-    uint64_t stream;
-    const void *owner;
-    unsigned flags;
-    CUcontext context;
-};
-
-static char owners[8];
-
-static struct array make_array(CUdeviceptr at, CUstream stream) {
-    return (struct array){.at = at, .n = N, .stream = (uint64_t)(uintptr_t)stream, .owner = &owners[0]};
-}
-
-static void tell(unsigned kind, const struct array *array, CUstream consumer, unsigned mode) {
-    const cudasim_cai_note note = {
-        .struct_size = sizeof note,
-        .kind = kind,
-        .owner = array->owner,
-        .bytes = range(array->at, array->n, mode),
-        .flags = array->flags,
-        .stream = array->stream,
-        .context = array->context,
-        .consumer = (uint64_t)(uintptr_t)consumer,
-    };
-    cudasim_cai(&note);
-}
-
-static void exports(const struct array *array) {
-    const unsigned mode = array->flags & CUDASIM_CAI_READONLY ? CUDASIM_READ : CUDASIM_READ | CUDASIM_WRITE;
-    tell(CUDASIM_CAI_EXPORT, array, NULL, mode);
-}
-
-static CUstream stream_of(const struct array *array) { return (CUstream)(uintptr_t)array->stream; }
-static int names_stream(const struct array *array) { return array->stream < UNKNOWN_STREAM; }
-
-static void begins(const struct array *array, CUstream consumer, unsigned mode) {
-    if (names_stream(array) && stream_of(array) != consumer) order(stream_of(array), consumer);
-    tell(CUDASIM_CAI_BEGIN, array, consumer, mode);
-}
-
-static void ends(const struct array *array, CUstream consumer, unsigned mode) {
-    if (names_stream(array) && stream_of(array) != consumer) order(consumer, stream_of(array));
-    tell(CUDASIM_CAI_END, array, consumer, mode);
-}
-
-static void destroys(const struct array *array) { tell(CUDASIM_CAI_DESTROY, array, NULL, 0); }
-
-static void reads_properly(const struct array *array, CUstream consumer) {
-    begins(array, consumer, CUDASIM_READ);
-    reads(consumer, array->at, N);
-    ends(array, consumer, CUDASIM_READ);
-}
+#include "exchange.h"
 
 // --- R1: without a stream only what is done
 // -------------------------------------------------------------------
@@ -292,7 +233,7 @@ static void on_the_producers_stream(void) {
     writes(stream_of(&a), a.at, N);
 }
 
-static void host_waited(void) {
+static void r9_host_waited(void) {
     char *host = alloc_pinned(N);
     struct array a = make_array(at_device(host), make_nonblocking());
     writes(stream_of(&a), a.at, N);
@@ -574,7 +515,7 @@ const struct race_case cases_rules[] = {
     CORRECT(readers_one_after_another),
     CORRECT(readers_at_once),
     CORRECT(on_the_producers_stream),
-    CORRECT(host_waited),
+    REMARK(r9_host_waited),
     RACY(r5_destroyed_while_it_is_read),
     RACY(r5_without_a_stream_nothing_is_held_back),
     RACY(r5_one_of_two_consumers),
