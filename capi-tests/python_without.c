@@ -1,0 +1,30 @@
+/* The functions for Python objects in a process without Python. */
+#include "cai_test.h"
+
+int main(void) {
+    cai_error why;
+    cai_array array = CAI_ARRAY_INIT;
+    cai_import_options in = CAI_IMPORT_OPTIONS_INIT;
+    cai_exchange_api table = {sizeof(cai_exchange_api), CAI_ABI_MAJOR, NULL, NULL};
+    int nothing = 0;
+    /* No object is looked at before an interpreter was found. */
+    struct _object *object = (struct _object *)(void *)&nothing;
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_from_python(NULL, NULL, &array, &why));
+    ASSERT(strcmp(why.field, "object") == 0);
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_from_python(object, NULL, NULL, &why));
+    ASSERT(strcmp(why.field, "out") == 0);
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_from_python(object, NULL, &array, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_from_python(object, &in, &array, NULL));
+    ASSERT(array.owner == NULL && array.data == NULL);
+    in.struct_size = 3;
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_from_python(object, &in, &array, &why));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_python_publish(NULL, &table, &why));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_python_publish(object, NULL, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_python_publish(object, &table, &why));
+    ASSERT(cai_to_python(NULL, NULL, &why) == NULL && why.code == CAI_ERR_NULL_ARGUMENT);
+    ASSERT(cai_to_python(&array, NULL, &why) == NULL && why.code == CAI_ERR_NO_PYTHON);
+    ASSERT(cai_to_python(&array, NULL, NULL) == NULL);
+    ASSERT(cai_python_raise(NULL) == NULL);
+    ASSERT(cai_python_raise(&why) == NULL);
+    return 0;
+}
