@@ -63,6 +63,8 @@ struct Part {
     stale: bool,
     /// From here on the actor's number means somebody else.
     gone: u64,
+    /// The reference was left to the stream: what that does from here on has nothing to do with it.
+    left: u64,
     begin: Arc<Site>,
 }
 
@@ -77,6 +79,7 @@ impl Part {
             _ if self.waited => Use::Proper,
             None => Use::Open,
             Some(end) if time <= end => Use::Proper,
+            Some(_) if time > self.left => Use::Own,
             Some(_) => Use::TooLate,
         }
     }
@@ -221,6 +224,7 @@ impl Rules {
             waited: false,
             stale: false,
             gone: NEVER,
+            left: NEVER,
             begin: site.clone(),
         };
         match export.parts.iter_mut().find(|part| part.actor == actor && part.gone == NEVER) {
@@ -246,6 +250,16 @@ impl Rules {
             for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.is_open()) {
                 part.ended = Some(time);
                 close(&mut self.open, actor, *id);
+            }
+        }
+    }
+
+    /// A consumer's reference goes once its stream gets there.
+    pub fn leave(&mut self, owner: u64, actor: Actor, time: u64) {
+        for id in self.owned.get(&owner).into_iter().flatten() {
+            let Some(export) = self.exports.get_mut(id) else { continue };
+            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.left == NEVER) {
+                part.left = time;
             }
         }
     }

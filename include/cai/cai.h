@@ -438,7 +438,8 @@ struct DLManagedTensorVersioned;
 
 /**
  * A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
- * before the legacy default stream where that is 0; that stream becomes the array's.
+ * before the legacy default stream where that is 0; that stream becomes the array's, and the tensor goes when the stream has got
+ * to where it was when the last reference was released.
  */
 #define CAI_VIA_DLPACK 4
 
@@ -959,11 +960,12 @@ typedef struct cai_import_options {
     uint32_t flags;
     /**
      * The ways in that are tried, `CAI_VIA_` numbers, in this order up to the first 0. All 0: the
-     * default order, which is that of their numbers.
+     * default order, which is that of their numbers (but `CAI_VIA_SYCL_USM` before `CAI_VIA_DLPACK` for oneAPI).
      */
     uint8_t protocols[8];
     /**
      * The stream that the caller is going to work on, or 0: not known. Needed by `CAI_VIA_DLPACK` only.
+     * `CAI_STREAM_NONE`: the producer shall order nothing; the array's stream is then `CAI_STREAM_UNKNOWN`.
      */
     cai_stream stream;
     /**
@@ -2538,8 +2540,8 @@ struct _object *cai_to_python(const struct cai_array *array,
  * wants to hand it on: KeyError, TypeError, BufferError, ValueError, MemoryError, or RuntimeError for the driver,
  * with the words of the error.
  *
- * `error`: what the function filled in. Where it is `CAI_ERR_PYTHON_EXCEPTION`, or where an exception is set
- * already, nothing happens.
+ * `error`: what the function filled in. Where an exception is set already, nothing happens. Where none is and
+ * `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError says so.
  *
  * Returns NULL always, so that a function can end in `return cai_python_raise(&why);`. Without an interpreter, or
  * without its lock, it does nothing.
@@ -2551,13 +2553,13 @@ struct _object *cai_python_raise(const struct cai_error *error);
 /**
  * Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
  * `cai_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
- * the table.
+ * the table: also where they offer other protocols.
  *
  * `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and
  * `PyType_FromSpec` make them).
  * `table`: constant, for the life of the process.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
  * `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`; on failure a Python exception is
  * set where there is an interpreter.
  * Thread safety: any thread that holds the interpreter's lock.

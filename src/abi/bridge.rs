@@ -22,7 +22,8 @@ pub const CAI_VIA_DLPACK_EXCHANGE: u8 = 2;
 /// A way in: the dictionary `__cuda_array_interface__`, versions 0 to 3.
 pub const CAI_VIA_CUDA_ARRAY_INTERFACE: u8 = 3;
 /// A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
-/// before the legacy default stream where that is 0; that stream becomes the array's.
+/// before the legacy default stream where that is 0; that stream becomes the array's. After the last release, the tensor
+/// goes once the work that was enqueued there is done.
 pub const CAI_VIA_DLPACK: u8 = 4;
 /// A way in: the dictionary `__sycl_usm_array_interface__`, version 1. A SYCL queue becomes the array's
 /// `stream`, a SYCL context its `context`.
@@ -77,9 +78,10 @@ pub struct cai_import_options {
     /// `CAI_IMPORT_` bits.
     pub flags: u32,
     /// The ways in that are tried, `CAI_VIA_` numbers, in this order up to the first 0. All 0: the
-    /// default order, which is that of their numbers.
+    /// default order, which is that of their numbers (but `CAI_VIA_SYCL_USM` before `CAI_VIA_DLPACK` for oneAPI).
     pub protocols: [u8; 8],
     /// The stream that the caller is going to work on, or 0: not known. Needed by `CAI_VIA_DLPACK` only.
+    /// `CAI_STREAM_NONE`: the producer shall order nothing; the array's stream is then `CAI_STREAM_UNKNOWN`.
     pub stream: cai_stream,
     /// The number of dimensions that `CAI_IMPORT_NDIM` demands.
     pub ndim: i32,

@@ -114,8 +114,8 @@ pub unsafe extern "C" fn cai_to_python(
 /// wants to hand it on: KeyError, TypeError, BufferError, ValueError, MemoryError, or RuntimeError for the driver,
 /// with the words of the error.
 ///
-/// `error`: what the function filled in. Where it is `CAI_ERR_PYTHON_EXCEPTION`, or where an exception is set
-/// already, nothing happens.
+/// `error`: what the function filled in. Where an exception is set already, nothing happens. Where none is and
+/// `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError says so.
 ///
 /// Returns NULL always, so that a function can end in `return cai_python_raise(&why);`. Without an interpreter, or
 /// without its lock, it does nothing.
@@ -123,9 +123,11 @@ pub unsafe extern "C" fn cai_to_python(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _object {
     guard(null_mut(), || {
-        given(error, "error")?;
-        // SAFETY: not NULL; filled by contract.
-        python::raise(unsafe { &*error });
+        // SAFETY: NULL, or filled by contract.
+        match unsafe { error.as_ref() } {
+            Some(error) => python::raise(error),
+            None => python::raise_nothing(),
+        }
         Ok(())
     });
     null_mut()
@@ -133,13 +135,13 @@ pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _obje
 
 /// Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
 /// `cai_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
-/// the table.
+/// the table: also where they offer other protocols.
 ///
 /// `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and
 /// `PyType_FromSpec` make them).
 /// `table`: constant, for the life of the process.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
 /// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`; on failure a Python exception is
 /// set where there is an interpreter.
 /// Thread safety: any thread that holds the interpreter's lock.

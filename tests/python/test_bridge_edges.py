@@ -308,3 +308,105 @@ def test_publishing_counts_at_once():
         for kind in (mine, derived):
             take(kind()).release()
     source.release()
+
+
+def test_only_types_publish():
+    table = (c.c_uint32 * 6)(24, 0)
+    for found in (make, 5, c):
+        with pytest.raises((TypeError, ValueError)):
+            P.held.cai_python_publish(found, c.addressof(table), None)
+
+
+def test_raising_nothing_says_so():
+    for error in (None, c.byref(P.T.Error()), c.byref(P.T.Error(code=504))):
+        with pytest.raises(SystemError, match="nothing says which"):
+            P.held.cai_python_raise(error)
+
+
+DEVICE = f"""
+import ctypes as c, gc, sys, threading, time
+sys.path[:0] = {sys.path!r}
+import cai_python as P
+from libcai import _dlpack as D
+cuda = c.CDLL("libcuda.so.1")
+def check(code): assert code == 0, code
+context, stream = c.c_void_p(), c.c_void_p()
+check(cuda.cuInit(0)); check(cuda.cuDevicePrimaryCtxRetain(c.byref(context), 0)); check(cuda.cuCtxSetCurrent(context))
+check(cuda.cuStreamCreate(c.byref(stream), 1))
+SIZE = 4096
+def memory():
+    address = c.c_uint64()
+    check(cuda.cuMemAlloc_v2(c.byref(address), c.c_size_t(SIZE)))
+    return address.value
+def consume(array, flags=3):
+    check(P.held.cai_consume_begin(c.byref(array), c.c_uint64(stream.value), flags, None))
+    check(cuda.cuMemsetD8Async(c.c_uint64(array.data), 7, c.c_size_t(SIZE), stream))
+    check(P.held.cai_consume_end(c.byref(array), c.c_uint64(stream.value), flags, None))
+"""
+
+
+def on_a_device(script, schedules=("lazy", "eager", "threads")):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    for schedule in schedules:
+        command = [root / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable, "-c"]
+        done = subprocess.run([*map(str, command), DEVICE + script], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{schedule}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+def test_a_tensor_goes_after_the_work_on_it():
+    """Of `__dlpack__`: nothing tells the producer when its receiver is done, so its memory must not be freed before."""
+    on_a_device("""
+kept, freed = [], []
+def delete(managed):
+    check(cuda.cuCtxSetCurrent(context))
+    freed.append(D.ManagedVersioned.from_address(c.cast(managed, c.c_void_p).value).tensor.data)
+    check(cuda.cuMemFree_v2(c.c_uint64(freed[-1])))
+deleter = D.DELETER(delete)
+new = c.pythonapi.PyCapsule_New
+new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+class Producer:
+    def __dlpack_device__(self): return (2, 0)
+    def __dlpack__(self, **asked):
+        managed, extents = D.ManagedVersioned(), (c.c_int64 * 1)(SIZE // 4)
+        managed.version.major = 1
+        tensor = managed.tensor
+        tensor.data, tensor.device.type, tensor.ndim, tensor.code, tensor.bits, tensor.lanes = memory(), 2, 1, 2, 32, 1
+        tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
+        managed.deleter = c.cast(deleter, c.c_void_p).value
+        kept.append((managed, extents))
+        return new(c.addressof(managed), b"dltensor_versioned", None)
+for own in (stream.value, 0):
+    for without_the_lock in (False, True):
+        taken = P.take(Producer(), stream=own)
+        consume(taken.array)
+        before = len(freed)
+        if without_the_lock:
+            thread = threading.Thread(target=taken.release, args=[P.free]); thread.start(); thread.join()
+        else:
+            taken.release()
+        check(cuda.cuStreamSynchronize(stream))
+        assert P.soon(lambda: len(freed) == before + 1, 20), freed
+check(cuda.cuCtxSynchronize())
+""")
+
+
+def test_what_the_producer_does_after_a_consumer_let_go_is_its_own():
+    """A checker that takes the producer's later reads for the consumer's would be switched off."""
+    on_a_device("""
+class Producer:
+    def __init__(self, address):
+        self.__cuda_array_interface__ = {"shape": (SIZE // 4,), "typestr": "<f4", "data": (address, False), "version": 3, "stream": None}
+producer = Producer(memory())
+here = (c.c_char * SIZE)()
+for _ in range(10):
+    legacy = 1
+    taken = P.take(producer)
+    check(P.held.cai_consume_begin(c.byref(taken.array), c.c_uint64(legacy), 3, None))
+    check(cuda.cuMemsetD8Async(c.c_uint64(taken.data), 7, c.c_size_t(SIZE), c.c_void_p(legacy)))
+    check(P.held.cai_consume_end(c.byref(taken.array), c.c_uint64(legacy), 3, None))
+    check(P.held.cai_array_release_after(c.byref(taken.array), c.c_uint64(legacy), None))
+    check(cuda.cuCtxSynchronize())
+    check(cuda.cuMemcpyDtoH_v2(here, c.c_uint64(producer.__cuda_array_interface__["data"][0]), c.c_size_t(SIZE)))
+    assert here[0] == b"\\x07"
+time.sleep(0.05)
+""")

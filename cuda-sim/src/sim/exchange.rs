@@ -114,7 +114,7 @@ impl Sim {
         let named = self.stream_of_array(note.stream, note.context);
         let stream = named.as_ref().map(|named| named.actor);
         let consumer = match note.kind {
-            BEGIN | END => {
+            BEGIN | END | RELEASE_AFTER => {
                 self.stream_of_array(note.consumer, note.consumer_context).map(|named| named.actor)
             }
             _ => None,
@@ -152,6 +152,11 @@ impl Sim {
                 if stream.is_some() {
                     let advice = "nothing where the host reads the data; else cai_consume_begin.".to_owned();
                     checker.broken("R9", None, &here, 0, None, advice);
+                }
+            }
+            RELEASE_AFTER => {
+                if let Some(consumer) = consumer {
+                    checker.rules.leave(note.owner, consumer, here.time);
                 }
             }
             DESTROY => self.check_destroy(note.owner, &here),

@@ -186,6 +186,7 @@ table! {
         r#true = "_Py_TrueStruct";
         r#false = "_Py_FalseStruct";
         object_type_object = "PyBaseObject_Type";
+        type_type = "PyType_Type";
         long_type = "PyLong_Type";
         bool_type = "PyBool_Type";
         tuple_type = "PyTuple_Type";

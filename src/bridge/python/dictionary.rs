@@ -415,7 +415,7 @@ fn the_long_way(
     let required = |index: usize| match &values[index] {
         Some(value) => Ok(value.get()),
         None => {
-            fail!(CAI_ERR_KEY, "{}['{}']", protocol.name(), TEXTS[index]; found "no such key"; expected "it is required")
+            fail!(CAI_ERR_KEY, "{}['{}']", protocol.name(), TEXTS[index]; found "no such key"; expected "one, for it is required")
         }
     };
 
@@ -639,7 +639,7 @@ impl Reader<'_> {
         };
         let Some(object) = object else {
             return if self.wishes.strict() && self.protocol != Protocol::Buffer {
-                Err(self.wrong(abi::CAI_ERR_KEY, VERSION, None, &"no such key", "it is required"))
+                Err(self.wrong(abi::CAI_ERR_KEY, VERSION, None, &"no such key", "one, for it is required"))
             } else {
                 Ok(None)
             };

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, offset_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use super::capi::Object;
@@ -15,14 +16,15 @@ use super::types::{DlpackExchange, Offer};
 use super::{buffer, numpy, sycl};
 use crate::abi::{
     self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device, cai_error, cai_exchange_api,
-    cai_import_options,
+    cai_import_options, cai_owner,
 };
 use crate::bridge::dlpack;
 use crate::driver;
 use crate::dtype;
 use crate::error::{Failure, Result, Text, fail};
-use crate::owner::block;
+use crate::owner::{self, block};
 use crate::raw::Descr;
+use crate::sync::deferred;
 use crate::validate;
 
 /// The default order. The last two are for host memory.
@@ -339,7 +341,7 @@ fn not_found(py: Py, object: NonNull<Object>, wishes: &Wishes, host_only: bool) 
     let name = py.type_name(object.as_ptr());
     if host_only {
         return fail!(CAI_ERR_HOST_MEMORY, "object"; found "an array in host memory, of type {name}";
-            expected "one in device memory (or CAI_IMPORT_HOST among the options)");
+            expected "one in device memory");
     }
     let mut list: Text<200> = Text::new(format_args!(""));
     for (index, via) in wishes.ways().iter().enumerate() {
@@ -799,7 +801,10 @@ fn from_dlpack(
     } else if !unversioned.is_null() {
         (Tensor::Unversioned(unversioned.cast()), c"used_dltensor")
     } else {
-        return fail!(CAI_ERR_TYPE, "{NAME}"; found "an object of type {}", py.type_name(capsule.get());
+        let is_used = ["used_dltensor_versioned", "used_dltensor"];
+        let used = [c"used_dltensor_versioned", c"used_dltensor"].map(|name| !pointer(name).is_null());
+        let name = is_used.iter().zip(used).find(|(_, is)| *is).map_or("", |(name, _)| name);
+        return fail!(CAI_ERR_TYPE, "{NAME}"; found "an object of type {} {name}", py.type_name(capsule.get());
             expected "a capsule named dltensor_versioned or dltensor");
     };
     // Renamed, it is ours, and nobody else takes it.
@@ -814,8 +819,68 @@ fn from_dlpack(
     // SAFETY: alive until it is kept or deleted.
     unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
     tensor.keep(py, array)?;
+    if stream < abi::CAI_STREAM_UNKNOWN {
+        later(array)?;
+    }
     resolved(py, object, &to.array, NAME)?;
     Ok(true)
+}
+
+/// A tensor of `__dlpack__` whose last reference is gone, and the stream that its receiver works on.
+struct Later {
+    tensor: *mut cai_owner,
+    stream: u64,
+    data: u64,
+}
+
+/// The producer has ordered its work before the receiver's stream, and nothing tells it when the receiver is done: it may
+/// free or use the memory as soon as the deleter has run. So the tensor goes when the stream gets there.
+fn later(array: &mut cai_array) -> Result<()> {
+    let later =
+        Box::into_raw(Box::new(Later { tensor: array.owner, stream: array.stream, data: array.data as u64 }));
+    match owner::new(later.cast(), Some(let_go_later)) {
+        Ok(owner) => {
+            array.owner = owner;
+            Ok(())
+        }
+        Err(failure) => {
+            // SAFETY: made above.
+            drop(unsafe { Box::from_raw(later) });
+            Err(failure)
+        }
+    }
+}
+
+unsafe extern "C" fn let_go_later(later: *mut c_void) {
+    // SAFETY: `later` made it, and this runs once.
+    let later = unsafe { Box::from_raw(later.cast::<Later>()) };
+    let run = AssertUnwindSafe(|| {
+        // Where the stream cannot be asked, there is nothing to wait for.
+        if after(&later).is_err() {
+            // SAFETY: the reference was not given up.
+            unsafe { owner::release(later.tensor) };
+        }
+    });
+    let _ = catch_unwind(run);
+}
+
+fn after(later: &Later) -> Result<()> {
+    if later.data == 0 {
+        // SAFETY: the reference is `later`'s.
+        unsafe { owner::release(later.tensor) };
+        return Ok(());
+    }
+    let driver = driver::driver()?;
+    // The default streams are those of a context, and this thread may have none.
+    let needs_context = later.stream <= abi::CAI_STREAM_PER_THREAD && driver.current()?.is_null();
+    let context = if needs_context {
+        driver.relaxed(|| driver::owner_context(driver, later.data))?.0
+    } else {
+        ptr::null_mut()
+    };
+    let _entered = if context.is_null() { None } else { Some(driver.enter(context)?) };
+    // SAFETY: the reference is `later`'s.
+    unsafe { deferred::release_after(later.tensor, later.stream) }
 }
 
 /// A tuple of two integers.
@@ -876,7 +941,7 @@ fn satisfy(to: &mut Description, wishes: &Wishes, size: usize) -> Result<()> {
         ask_device(array)?;
         if array.device.r#type == abi::CAI_DEVICE_CPU && !wishes.host() {
             return fail!(CAI_ERR_HOST_MEMORY, "data"; found "{:p}, memory that the CUDA driver does not know", array.data;
-                expected "device memory (or CAI_IMPORT_HOST among the options)");
+                expected "device memory");
         }
     }
     if wishes.has(abi::CAI_IMPORT_WRITABLE) && array.flags & abi::CAI_FLAG_READONLY != 0 {

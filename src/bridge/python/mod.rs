@@ -19,13 +19,13 @@ mod numpy;
 mod sycl;
 mod types;
 
-pub use exception::raise;
+pub use exception::{raise, raise_nothing};
 pub use export::{export, flags as export_flags};
 pub use import::{Wishes, import};
 pub use keeper::Description;
 
 use crate::abi::{_object, cai_exchange_api};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use interpreter::{Owned, Py, raised};
 
 /// Publishes a table on a type.
@@ -37,6 +37,9 @@ pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> R
     // SAFETY: handed on.
     unsafe { types::check_table(table) }?;
     let capi = py.capi();
+    if !py.is(r#type, capi.type_type) {
+        return fail!(CAI_ERR_TYPE, "type"; found "an object of type {}", py.type_name(r#type); expected "a type");
+    }
     // SAFETY: the lock is held.
     unsafe {
         let name = types::EXCHANGE_CAPSULE.as_ptr();
