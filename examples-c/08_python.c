@@ -1,7 +1,8 @@
 /*
  * A Python extension in plain C: takes GPU arrays of any library, and makes one that all of them take.
  *
- *     cc -shared -fPIC $(python3-config --includes) 08_python.c -o plain.so -lcai -lcuda
+ *     cc -shared -fPIC $(python3-config --includes) -I/usr/local/cuda/include 08_python.c -o plain.so \
+ *         $(python3 -m libcai --cflags --libs) -lcuda
  *     >>> import plain
  *     >>> a = plain.full((2, 3), 1.5)         # CuPy, PyTorch, Numba, JAX ... take `a`
  *     >>> plain.sum(a)                        # and `sum` takes theirs

@@ -167,12 +167,13 @@ class Inspection:
         """Where the library takes the array there is nothing to add to the table."""
         if not any(protocol.library for protocol in self.protocols):
             return _wrap("library: not asked: ", self.library) if self.library else ["library: not asked"]
-        if all(protocol.state == "absent" for protocol in self.protocols):
+        if all(protocol.state in ("absent", "declined") for protocol in self.protocols):
             return ["library: has nothing to take"]
         lines = []
         for protocol in self.protocols:
             verdict = protocol.library
-            if verdict and verdict.status != "CAI_OK" and protocol.state != "absent":
+            # What the object itself declines is listed above, with its reason: nobody refuses anything there.
+            if verdict and verdict.status != "CAI_OK" and protocol.state not in ("absent", "declined"):
                 lines += _wrap(f"  {protocol.name}: ", f"{verdict.status}: {verdict.message}")
         return ["library: refuses", *lines] if lines else ["library: takes all that is offered"]
 

@@ -49,6 +49,14 @@ def compile_program(driver, target, sources, major="13", flags=()):
     return target
 
 
+def test_help():
+    for words in (["--help"], ["-h"], ["run", "--help"], ["run", "--races=warn", "-h"], ["--missing", "--help"]):
+        assert "cuda-sim run [options]" in run(BUILT / "cuda-sim", *words).stdout
+    # The program's own arguments are the program's.
+    for words in (["--", "echo", "--help"], ["echo", "--help"], ["--races=warn", "echo", "-h"]):
+        assert "cuda-sim run" not in sim(*words).stdout
+
+
 # --- the checker --------------------------------------------------------------------------------------------
 
 

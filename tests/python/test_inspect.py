@@ -737,6 +737,22 @@ def test_the_library_is_asked(library_path):
         look(obj, library_path)
 
 
+def test_what_the_object_declines_is_no_refusal(library_path):
+    class OnTheHost(Raises):
+        """As PyTorch's tensors in host memory: NumPy's interface, and a property that says no."""
+
+        @property
+        def __array_interface__(self):
+            return numpy.zeros(3).__array_interface__
+
+    found = look(OnTheHost(AttributeError("not CUDA")), library_path)
+    assert found["__cuda_array_interface__"].state == "declined"
+    assert "__cuda_array_interface__ declined: " in str(found) and "library: takes all that is offered" in str(found)
+    assert "library: has nothing to take" in str(look(Raises(AttributeError("not CUDA")), library_path))
+    # But what is offered, and cannot be taken, is.
+    assert "library: refuses" in str(look(Raises(RuntimeError("no")), library_path))
+
+
 def test_without_a_library(tmp_path):
     for path in (str(tmp_path / "none.so"), ctypes.util.find_library("m")):
         found = look(numpy.zeros(3), path)
@@ -783,3 +799,15 @@ def test_the_page_of_the_book(tmp_path):
     sources = "".join(path.read_text() for path in (ROOT / "python/libcai").glob("_*.py"))
     rows = re.findall(r"^\| `([\w-]+)` ", page, re.M)
     assert len(rows) > 5 and all(f'"{row}"' in sources for row in rows)
+
+
+def test_the_page_s_program_in_ctypes(library_path, monkeypatch, capsys):
+    page = (ROOT / "docs/src/python_package.md").read_text()
+    program = re.search(r"```python\n(import ctypes as c\n.*?)```", page, re.S)[1]
+    monkeypatch.setattr(libcai, "library", lambda: library_path)
+    names = {"tensor": Fresh(cai((2, 3), "<f4", (P, False), 3, stream=None))}
+    exec(program, names)
+    assert capsys.readouterr().out == f"b'<f4' [2, 3] {P} {_library.STREAM_NONE}\n"
+    assert ctypes.sizeof(names["Array"]) == ctypes.sizeof(_library.CaiArray) and names["array"].owner is None
+    with pytest.raises(TypeError):
+        exec(program, {"tensor": 3})

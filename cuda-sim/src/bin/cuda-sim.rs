@@ -76,6 +76,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
+    if asks_for_help(arguments) {
+        print!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
     match arguments.first().and_then(|first| first.to_str()) {
         Some("run") => run_program(&arguments[1..]),
         Some("--missing") => list_missing(&arguments[1..]),
@@ -98,11 +102,19 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             println!("cuda-sim {} (driver {})", env!("CARGO_PKG_VERSION"), cuda::config::DRIVER_VERSION);
             Ok(ExitCode::SUCCESS)
         }
-        Some("--help" | "-h" | "help") => {
-            print!("{USAGE}");
-            Ok(ExitCode::SUCCESS)
-        }
         _ => Err(format!("what is to be done?\n\n{USAGE}")),
+    }
+}
+
+/// Before the program, whose own arguments are none of ours.
+fn asks_for_help(arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().map(|word| word.to_str().unwrap_or(""));
+    match words.next() {
+        Some("--help" | "-h" | "help") => true,
+        Some("run" | "--missing") => words
+            .take_while(|word| word.starts_with('-') && *word != "--")
+            .any(|word| matches!(word, "--help" | "-h")),
+        _ => false,
     }
 }
 
