@@ -438,8 +438,8 @@ struct DLManagedTensorVersioned;
 
 /**
  * A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
- * before the legacy default stream where that is 0; that stream becomes the array's, and the tensor goes when the stream has got
- * to where it was when the last reference was released.
+ * before the legacy default stream where that is 0; that stream becomes the array's. After the last release, the tensor
+ * goes once the work that was enqueued there is done.
  */
 #define CAI_VIA_DLPACK 4
 
