@@ -3,12 +3,12 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::abi::{self, cai_array};
+use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 
 use super::order::{Between, order, wait_for};
-use super::{names_a_stream, policy, view};
+use super::{deferred, names_a_stream, policy, view};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -223,6 +223,23 @@ impl ArrayContext<'_> {
             }
         })
     }
+}
+
+/// Gives up a reference once the work that is enqueued on the array's own stream is done; a default stream is that of the
+/// array's context, whichever is current here. On failure the reference is still the caller's.
+///
+/// # Safety
+/// `owner` points to a live owner of any library; the caller gives up one reference, on success.
+pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
+    if array.stream > abi::CAI_STREAM_PER_THREAD {
+        // SAFETY: handed on.
+        return unsafe { deferred::release_after(owner, array.stream) };
+    }
+    let driver = driver::driver()?;
+    let context = ArrayContext::of(driver, array)?;
+    let _entered = driver.enter(context.context)?;
+    // SAFETY: handed on.
+    unsafe { deferred::release_after(owner, array.stream) }
 }
 
 /// Orders the stream of one array.

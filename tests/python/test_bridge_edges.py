@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import pytest
 
@@ -251,6 +253,40 @@ def test_long_chains():
         P.held.cai_array_release(c.byref(taken))
     del obj
     gc.collect()
+
+
+def test_chains_after_finalizers_that_give_the_lock_up():
+    """Owners that go in several threads at once do not count as owners inside of one another afterwards."""
+
+    class Sleeps:
+        def __init__(self):
+            self.__cuda_array_interface__ = interface()
+
+        def __del__(self):
+            time.sleep(0.0002)
+
+    def chain(obj, length):
+        for _ in range(length):
+            taken = take_quick(obj)
+            obj = P.held.cai_to_python(c.byref(taken), None, None)
+            P.held.cai_array_release(c.byref(taken))
+        return obj
+
+    def work():
+        for _ in range(60):
+            chain(Sleeps(), 3)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for length in (1, 20, 30, 100):
+        last = Exporter(interface())
+        gone = weakref.ref(last)
+        obj = chain(last, length)
+        del last, obj
+        assert gone() is None, length
 
 
 def take_quick(obj, options=P.import_options(protocols=[P.CUDA_ARRAY_INTERFACE])):

@@ -3,6 +3,7 @@
 //! May use: `abi`, `error`, `dtype`, `layout`, `driver`, `owner`, `validate`, `bridge::dlpack`; of this folder all but
 //! `export`. `unsafe`: calls CPython with its lock held, and follows the pointers of foreign structures.
 
+use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +25,7 @@ use crate::dtype;
 use crate::error::{Failure, Result, Text, fail};
 use crate::owner::{self, block};
 use crate::raw::Descr;
-use crate::sync::deferred;
+use crate::sync::consume;
 use crate::validate;
 
 /// The default order. The last two are for host memory.
@@ -203,28 +204,27 @@ fn try_all(
     object: NonNull<Object>,
     wishes: &Wishes,
     depth: i32,
-    offer: Option<Offer>,
+    mut offer: Option<Offer>,
     to: &mut Description,
 ) -> Result<()> {
     // Where the type offers nothing, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
     let mut declined = None;
-    if try_ways(py, object, wishes, depth, offer, tried, &mut host_only, &mut declined, to)? {
+    if try_ways(py, object, wishes, depth, &mut offer, tried, &mut host_only, &mut declined, to)? {
         return Ok(());
     }
-    if let Some(declined) = declined {
-        return declined.again();
-    }
     // What was remembered of the type may be of another one, that had its address before.
-    if wishes.ways().iter().any(|via| matches!(*via, abi::CAI_VIA_EXCHANGE | abi::CAI_VIA_DLPACK_EXCHANGE)) {
-        let anew = py.types.ask(py, py.type_of(object.as_ptr()))?;
-        if !anew.is_nothing()
-            && offer.is_none_or(|offer| offer.is_nothing())
-            && try_ways(py, object, wishes, depth, Some(anew), true, &mut host_only, &mut None, to)?
+    if offer.is_some_and(|offer| offer.is_nothing()) {
+        let mut anew = Some(py.types.ask(py, py.type_of(object.as_ptr()))?);
+        if anew.is_some_and(|anew| !anew.is_nothing())
+            && try_ways(py, object, wishes, depth, &mut anew, true, &mut host_only, &mut declined, to)?
         {
             return Ok(());
         }
+    }
+    if let Some(declined) = declined {
+        return declined.again();
     }
     not_found(py, object, wishes, host_only)
 }
@@ -276,7 +276,7 @@ fn try_ways(
     object: NonNull<Object>,
     wishes: &Wishes,
     depth: i32,
-    mut offer: Option<Offer>,
+    offer: &mut Option<Offer>,
     tried: bool,
     host_only: &mut bool,
     declined: &mut Option<Declined>,
@@ -285,7 +285,7 @@ fn try_ways(
     for &via in wishes.ways() {
         let mut offers = || -> Result<Offer> {
             match offer {
-                Some(offer) => Ok(offer),
+                Some(offer) => Ok(*offer),
                 None => Ok(*offer.insert(py.types.offer(py, py.type_of(object.as_ptr()))?)),
             }
         };
@@ -826,61 +826,40 @@ fn from_dlpack(
     Ok(true)
 }
 
-/// A tensor of `__dlpack__` whose last reference is gone, and the stream that its receiver works on.
+/// A tensor of `__dlpack__`, and the array that it became: where its receiver works.
 struct Later {
     tensor: *mut cai_owner,
-    stream: u64,
-    data: u64,
+    array: cai_array,
 }
 
 /// The producer has ordered its work before the receiver's stream, and nothing tells it when the receiver is done: it may
 /// free or use the memory as soon as the deleter has run. So the tensor goes when the stream gets there.
 fn later(array: &mut cai_array) -> Result<()> {
-    let later =
-        Box::into_raw(Box::new(Later { tensor: array.owner, stream: array.stream, data: array.data as u64 }));
-    match owner::new(later.cast(), Some(let_go_later)) {
-        Ok(owner) => {
-            array.owner = owner;
-            Ok(())
-        }
-        Err(failure) => {
-            // SAFETY: made above.
-            drop(unsafe { Box::from_raw(later) });
-            Err(failure)
-        }
+    // SAFETY: not empty.
+    let later = unsafe { alloc(Layout::new::<Later>()) }.cast::<Later>();
+    if later.is_null() {
+        return Err(Failure::no_memory(size_of::<Later>()));
     }
+    // SAFETY: fresh memory of this layout, which is that of a `Box`.
+    let later = unsafe {
+        later.write(Later { tensor: array.owner, array: *array });
+        Box::from_raw(later)
+    };
+    array.owner = owner::new((&raw const *later).cast_mut().cast(), Some(let_go_later))?;
+    std::mem::forget(later);
+    Ok(())
 }
 
 unsafe extern "C" fn let_go_later(later: *mut c_void) {
     // SAFETY: `later` made it, and this runs once.
-    let later = unsafe { Box::from_raw(later.cast::<Later>()) };
-    let run = AssertUnwindSafe(|| {
-        // Where the stream cannot be asked, there is nothing to wait for.
-        if after(&later).is_err() {
-            // SAFETY: the reference was not given up.
-            unsafe { owner::release(later.tensor) };
-        }
-    });
-    let _ = catch_unwind(run);
-}
-
-fn after(later: &Later) -> Result<()> {
-    if later.data == 0 {
-        // SAFETY: the reference is `later`'s.
-        unsafe { owner::release(later.tensor) };
-        return Ok(());
+    let Later { tensor, array } = *unsafe { Box::from_raw(later.cast::<Later>()) };
+    // Without elements there is no work; where the stream cannot be asked, there is nothing to wait for.
+    // SAFETY: the reference is ours.
+    let run = || !array.data.is_null() && unsafe { consume::release_after_own(tensor, &array) }.is_ok();
+    if !catch_unwind(AssertUnwindSafe(run)).unwrap_or(false) {
+        // SAFETY: it was not given up.
+        unsafe { owner::release(tensor) };
     }
-    let driver = driver::driver()?;
-    // The default streams are those of a context, and this thread may have none.
-    let needs_context = later.stream <= abi::CAI_STREAM_PER_THREAD && driver.current()?.is_null();
-    let context = if needs_context {
-        driver.relaxed(|| driver::owner_context(driver, later.data))?.0
-    } else {
-        ptr::null_mut()
-    };
-    let _entered = if context.is_null() { None } else { Some(driver.enter(context)?) };
-    // SAFETY: the reference is `later`'s.
-    unsafe { deferred::release_after(later.tensor, later.stream) }
 }
 
 /// A tuple of two integers.

@@ -90,8 +90,7 @@ pub struct Interpreter {
     pub spare: Spare,
     /// Objects that were let go by threads without the lock.
     waiting: AtomicPtr<Waiting>,
-    /// How many owners are being let go inside of one another. Written with the lock held; in a build without one it
-    /// may be wrong by some, which costs no more than a turn in the list.
+    /// How many owners are being let go, inside of one another or by several threads: [`Interpreter::deeper`].
     depth: AtomicU32,
     /// The interpreter was asked to call back for them.
     is_called: AtomicBool,
@@ -244,12 +243,11 @@ impl Py {
     #[cold]
     #[inline(never)]
     fn let_waiting_go(self) {
-        let depth = self.depth.load(Ordering::Relaxed);
-        if depth >= DEEPEST {
+        // What is let go here puts what it holds into the list, and the list is taken again.
+        if self.deeper(DEEPEST) >= DEEPEST {
+            self.shallower(DEEPEST);
             return;
         }
-        // What is let go here puts what it holds into the list, and the list is taken again.
-        self.depth.store(DEEPEST, Ordering::Relaxed);
         loop {
             // Acquire: what the threads wrote before they left it here.
             let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
@@ -265,7 +263,7 @@ impl Py {
                 waiting = next;
             }
         }
-        self.depth.store(depth, Ordering::Relaxed);
+        self.shallower(DEEPEST);
     }
 
     /// Gives up what an owner held.
@@ -375,6 +373,29 @@ unsafe extern "C" fn forget_all() {
 }
 
 impl Interpreter {
+    /// Adds to the depth and answers what it was. Finalizers give the lock up, so several threads may be in here at once;
+    /// but not between a load and its store, where there is a lock.
+    #[inline]
+    fn deeper(&self, by: u32) -> u32 {
+        if self.capi.facts.free_threaded {
+            return self.depth.fetch_add(by, Ordering::Relaxed);
+        }
+        let depth = self.depth.load(Ordering::Relaxed);
+        self.depth.store(depth.wrapping_add(by), Ordering::Relaxed);
+        depth
+    }
+
+    /// Takes away from the depth and answers what it is.
+    #[inline]
+    fn shallower(&self, by: u32) -> u32 {
+        if self.capi.facts.free_threaded {
+            return self.depth.fetch_sub(by, Ordering::Relaxed).wrapping_sub(by);
+        }
+        let depth = self.depth.load(Ordering::Relaxed).wrapping_sub(by);
+        self.depth.store(depth, Ordering::Relaxed);
+        depth
+    }
+
     /// # Safety
     /// `waiting` lies in memory that nobody else uses.
     unsafe fn push(&self, waiting: *mut Waiting) {
@@ -404,20 +425,17 @@ pub unsafe fn leave(interpreter: &'static Interpreter, waiting: *mut Waiting) {
         let Waiting { held, free, .. } = unsafe { waiting.read() };
         let py = Py { interpreter, thread: PhantomData };
         // What goes here may hold what goes next: a long chain is taken apart in a loop, not on the stack.
-        let depth = interpreter.depth.load(Ordering::Relaxed);
-        if depth < DEEPEST {
+        if interpreter.deeper(1) < DEEPEST {
             // SAFETY: by contract.
             unsafe { free(py, waiting) };
-            interpreter.depth.store(depth + 1, Ordering::Relaxed);
             py.give_up(held);
-            interpreter.depth.store(depth, Ordering::Relaxed);
-            if depth == 0 && !interpreter.waiting.load(Ordering::Relaxed).is_null() {
-                py.let_waiting_go();
-            }
-            return;
+        } else {
+            // SAFETY: by contract.
+            unsafe { interpreter.push(waiting) };
         }
-        // SAFETY: by contract.
-        unsafe { interpreter.push(waiting) };
+        if interpreter.shallower(1) == 0 && !interpreter.waiting.load(Ordering::Relaxed).is_null() {
+            py.let_waiting_go();
+        }
         return;
     }
     // SAFETY: by contract.
