@@ -526,12 +526,12 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
         abi::CAI_DEVICE_UNKNOWN if array.data.is_null() => cai_device { r#type: abi::CAI_DEVICE_CUDA, id: 0 },
         abi::CAI_DEVICE_UNKNOWN => {
             let driver = driver::driver()?;
-            let info = driver.relaxed(|| driver::attributes(driver, array.data))?;
-            if info.device.r#type == abi::CAI_DEVICE_CPU {
+            let (found, _) = driver.relaxed(|| driver::whereabouts(driver, array.data))?;
+            if found.r#type == abi::CAI_DEVICE_CPU {
                 return fail!(CAI_ERR_CONVERT_DEVICE, "device.type"; found "0 (not known), and {:p}, which the CUDA driver does not know either", array.data;
                     expected "a device type");
             }
-            info.device
+            found
         }
         _ => array.device,
     };

@@ -30,7 +30,7 @@ use crate::error::{Result, fail};
 pub use context::Entered;
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
 pub use events::Event;
-pub use pointer::{attributes, device_pointer, is_inside, owner_context};
+pub use pointer::{attributes, device_pointer, is_inside, owner_context, whereabouts};
 pub use result::Call;
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
 pub use stream::{Capture, Stream};

@@ -46,6 +46,38 @@ pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option
     Ok((context, (device >= 0).then_some(device)))
 }
 
+/// The kind of memory, from two of the driver's answers.
+fn type_of(kind: u32, managed: bool) -> i32 {
+    const HOST: u32 = MemoryType::CU_MEMORYTYPE_HOST as u32;
+    const DEVICE: u32 = MemoryType::CU_MEMORYTYPE_DEVICE as u32;
+    match kind {
+        _ if managed => abi::CAI_DEVICE_CUDA_MANAGED,
+        DEVICE => abi::CAI_DEVICE_CUDA,
+        HOST => abi::CAI_DEVICE_CUDA_HOST,
+        _ => abi::CAI_DEVICE_CPU,
+    }
+}
+
+/// The kind of memory, its device and its context: what [`attributes`] says of them, in one call.
+pub fn whereabouts(driver: &Driver, address: *const c_void) -> Result<(cai_device, CUcontext)> {
+    let (mut kind, mut managed, mut device): (u32, u32, i32) = (0, 0, NO_DEVICE);
+    let mut context: CUcontext = ptr::null_mut();
+    ask(
+        driver,
+        address as u64,
+        [
+            question(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
+            question(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, &mut managed),
+            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+            question(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
+        ],
+    )?;
+    match type_of(kind, managed != 0) {
+        abi::CAI_DEVICE_CPU => Ok((cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 }, ptr::null_mut())),
+        r#type => Ok((cai_device { r#type, id: device.max(0) }, context)),
+    }
+}
+
 /// All that the driver knows.
 pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer_info> {
     let address = address as u64;
@@ -71,13 +103,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
             question(Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut size),
         ],
     )?;
-    let (host, on_device) = (MemoryType::CU_MEMORYTYPE_HOST as u32, MemoryType::CU_MEMORYTYPE_DEVICE as u32);
-    let r#type = match kind {
-        _ if managed != 0 => abi::CAI_DEVICE_CUDA_MANAGED,
-        kind if kind == on_device => abi::CAI_DEVICE_CUDA,
-        kind if kind == host => abi::CAI_DEVICE_CUDA_HOST,
-        _ => abi::CAI_DEVICE_CPU,
-    };
+    let r#type = type_of(kind, managed != 0);
     if r#type == abi::CAI_DEVICE_CPU {
         // The driver's answers about memory that it does not know are defaults.
         return Ok(cai_pointer_info {
@@ -99,7 +125,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
     if let Some((start, bytes)) = allocation(driver, device_pointer, context, device)? {
         (base, size) = (start, bytes);
     }
-    let host_accessible = managed != 0 || kind == host;
+    let host_accessible = r#type != abi::CAI_DEVICE_CUDA;
     Ok(cai_pointer_info {
         device: cai_device { r#type, id: device.max(0) },
         context: context.cast(),

@@ -16,7 +16,7 @@ use super::keeper::{Description, keep, keep_tensor};
 use super::types::{DlpackExchange, Offer};
 use super::{buffer, numpy, sycl};
 use crate::abi::{
-    self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device, cai_error, cai_exchange_api,
+    self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api,
     cai_import_options, cai_owner,
 };
 use crate::bridge::dlpack;
@@ -986,11 +986,11 @@ fn text_of(array: &cai_array) -> Text<40> {
 /// Device, and context where no stream has one.
 fn ask_device(array: &mut cai_array) -> Result<()> {
     let driver = driver::driver()?;
-    let info = driver.relaxed(|| driver::attributes(driver, array.data))?;
-    array.device = cai_device { r#type: info.device.r#type, id: info.device.id };
+    let (device, context) = driver.relaxed(|| driver::whereabouts(driver, array.data))?;
+    array.device = device;
     let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
     if streamless && array.context.is_null() {
-        array.context = info.context;
+        array.context = context.cast();
     }
     Ok(())
 }
