@@ -279,7 +279,7 @@ impl Checker {
         let of = &self.actors[moment.mark.site.stream].who;
         let shared = matches!(of, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
-            let advice = "CAI_ACCESS_WRITE in cai_consume_begin and cai_consume_end; a read-only array has to be copied.";
+            let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; a read-only array has to be copied.";
             let bytes = Some((place.clone(), range));
             self.broken("R7", Some((&begin, READ)), &moment.mark.site, WRITE, bytes, advice.to_owned());
         }
@@ -413,20 +413,20 @@ impl Checker {
         let is_host = |site: &Site| matches!(self.actors[site.stream].who, Who::Host { .. });
         match forgotten {
             Forgotten::BeginOfSecond if is_host(second) => {
-                "cai_synchronize(array) before the second; by hand: ".to_owned()
+                "cai_array_synchronize(array) before the second; by hand: ".to_owned()
             }
             Forgotten::BeginOfSecond => {
-                format!("cai_consume_begin(array, {of_second}) before the second; by hand: ")
+                format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
             }
             Forgotten::BeginOfFirst => format!(
-                "cai_consume_begin(array, {of_first}) before the first and cai_consume_end \
+                "cai_array_consume_begin(array, {of_first}) before the first and cai_array_consume_end \
                  after it; by hand: "
             ),
             Forgotten::End => {
-                format!("cai_consume_end(array, {of_first}) after the first; by hand: ")
+                format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
             }
             Forgotten::LaterEnd => format!(
-                "cai_consume_end(array, {of_first}) came before the first, its place is \
+                "cai_array_consume_end(array, {of_first}) came before the first, its place is \
                  after it; by hand: "
             ),
         }

@@ -139,9 +139,9 @@ impl Forgotten {
 
     pub fn text(self) -> &'static str {
         match self {
-            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => "cai_consume_begin is missing",
-            Forgotten::End => "cai_consume_end is missing",
-            Forgotten::LaterEnd => "cai_consume_end is missing after the last use",
+            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => "cai_array_consume_begin is missing",
+            Forgotten::End => "cai_array_consume_end is missing",
+            Forgotten::LaterEnd => "cai_array_consume_end is missing after the last use",
         }
     }
 }

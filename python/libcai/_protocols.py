@@ -872,7 +872,7 @@ def _buffer_pointer(base, add):
     return None, opencl
 
 
-# Names, CAI_VIA_ numbers, readers; in the order in which the library tries them.
+# Names, CAI_PROTOCOL_ numbers, readers; in the order in which the library tries them.
 READERS = (
     ("__cai_exchange_api__", 1, cai_exchange),
     ("__dlpack_c_exchange_api__", 2, dlpack_exchange),

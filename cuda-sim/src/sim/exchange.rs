@@ -37,10 +37,10 @@ const UNKNOWN: u64 = u64::MAX - 1;
 /// What the library did, for reports.
 fn name_of(kind: u32) -> &'static str {
     match kind {
-        EXPORT => "cai_produce",
-        BEGIN => "cai_consume_begin",
-        END => "cai_consume_end",
-        SYNCHRONIZE => "cai_synchronize",
+        EXPORT => "cai_array_produce",
+        BEGIN => "cai_array_consume_begin",
+        END => "cai_array_consume_end",
+        SYNCHRONIZE => "cai_array_synchronize",
         RELEASE_AFTER => "cai_owner_release_after",
         _ => "the last release of an owner",
     }
@@ -150,7 +150,7 @@ impl Sim {
             SYNCHRONIZE => {
                 checker.rules.waited(note.owner, bytes, readonly, stream, host, &here);
                 if stream.is_some() {
-                    let advice = "nothing where the host reads the data; else cai_consume_begin.".to_owned();
+                    let advice = "nothing where the host reads the data; else cai_array_consume_begin.".to_owned();
                     checker.broken("R9", None, &here, 0, None, advice);
                 }
             }
@@ -171,9 +171,9 @@ impl Sim {
             return;
         }
         let (rule, advice) = if stream.is_some() {
-            ("R2", "name this stream too in cai_produce, which joins it into the exported one.")
+            ("R2", "name this stream too in cai_array_produce, which joins it into the exported one.")
         } else {
-            ("R1", "name the stream in cai_produce; CAI_STREAM_NONE promises that nothing is pending.")
+            ("R1", "name the stream in cai_array_produce; CAI_STREAM_NONE promises that nothing is pending.")
         };
         let streams: Vec<Actor> =
             stream.into_iter().flat_map(|named| [vec![named.actor], named.implied].concat()).collect();
@@ -195,7 +195,7 @@ impl Sim {
                 rules.was_use_of(&export, site, from, to)
             });
             let advice = if export.stream.is_some() {
-                "cai_owner_release_after, or cai_consume_end before the release."
+                "cai_owner_release_after, or cai_array_consume_end before the release."
             } else {
                 "cai_owner_release_after: nobody waits for the consumer of an array without a stream."
             };
@@ -241,7 +241,7 @@ impl Sim {
         let label = self.label("cuStreamDestroy");
         let Some(checker) = &mut self.checker else { return };
         let here = checker.here(host, label, u64::from(thread_id()));
-        let advice = "destroy the stream after the array: the owner has to keep it, as with cai_array_keep.";
+        let advice = "destroy the stream after the array: the owner has to keep it, as with cai_array_attach.";
         checker.broken("R6", Some((&exported, 0)), &here, 0, None, advice.to_owned());
     }
 
