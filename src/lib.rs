@@ -19,6 +19,7 @@
 //! | `dlpack` | DLPack tensors, imported and exported |
 //! | `python` | Python objects, imported and exported |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(

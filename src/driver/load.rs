@@ -143,7 +143,9 @@ fn find() -> Result<&'static Driver> {
 fn path_of(library: &Library) -> String {
     use std::mem::MaybeUninit;
     // SAFETY: only the address of the symbol is looked at.
-    let Ok(symbol) = (unsafe { library.get::<*const ()>(c"cuInit") }) else { return String::new() };
+    let Ok(symbol) = (unsafe { library.get::<*const ()>(b"cuInit\0") }) else {
+        return String::new();
+    };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is writable; all zeros is a value of it.
     let (found, info) =
@@ -227,7 +229,7 @@ const RELAXED: i32 = 2;
 /// Asks a driver for its observer.
 fn attach_observer(library: &Library) {
     // SAFETY: the type is that of cudasim.h.
-    let get = unsafe { library.get::<observer::Get>(observer::NAME) };
+    let get = unsafe { library.get::<observer::Get>(observer::NAME.to_bytes_with_nul()) };
     observer::accept(get.ok().map(|symbol| *symbol));
 }
 

@@ -235,7 +235,7 @@ pub unsafe extern "C" fn cai_produce(
 /// owner, so its destroy function runs on that thread, on which no context is current; a slow one delays the others. It
 /// never runs inside a callback of the driver. Where `stream` is
 /// being captured, the graph keeps the owner, until it and every executable graph made from it are gone. Where the
-/// device is lost or the context destroyed, the owner is released: nothing runs any more. Kind is still
+/// device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
 /// pending when the process exits is not released.
 ///
 /// `stream`: as the `consumer_stream` of `cai_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn cai_set_sync(policy: u32, error: *mut cai_error) -> cai
     guard(error, || policy::set(policy))
 }
 
-/// Kind `cai_set_sync`, or the environment, has set for the process.
+/// What `cai_set_sync`, or the environment, has set for the process.
 ///
 /// `out`: written on success only.
 ///
