@@ -34,15 +34,15 @@ pub(crate) const MAX_NDIM: usize = 8;
 pub struct Event {
     /// Its size.
     pub struct_size: u32,
-    /// Kind happened.
+    /// What happened.
     pub kind: Kind,
     /// Which owner, by its address.
     pub owner: *const c_void,
-    /// Kind the array can touch.
+    /// What the array can touch.
     pub bytes: Bytes,
     /// 1: read-only.
     pub flags: u32,
-    /// Kind the library answers.
+    /// What the library answers.
     pub status: i32,
     /// The array's stream.
     pub stream: u64,
@@ -58,7 +58,7 @@ pub struct Event {
     pub rule: *const c_char,
 }
 
-/// Kind happened.
+/// What happened.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -115,7 +115,7 @@ static SIMULATED: AtomicBool = AtomicBool::new(false);
 /// `cudasim_get_api`
 pub type Get = unsafe extern "C" fn(u32) -> *mut Api;
 /// The name of the function that answers the table.
-pub const NAME: &CStr = c"cudasim_get_api";
+pub(crate) const NAME: &CStr = c"cudasim_get_api";
 const VERSION: u32 = 3;
 
 /// Takes the table that a driver offers; `None`: it offers none.

@@ -118,8 +118,8 @@ MUTANTS = [
     ("kind not compared", DEVICE, "    if !same_kind {", "    if !same_kind && false {"),
     ("device not compared", DEVICE, "!info.managed && said.id != info.device.id {", "!info.managed && said.id < info.device.id {"),
     ("context of the stream not compared", DEVICE, "if !array.context.is_null() && array.context != context.cast() {", "if false && array.context != context.cast() {"),
-    ("managed forgotten", POINTER, "_ if managed != 0 => abi::CAI_DEVICE_CUDA_MANAGED,\n", ""),
-    ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    };", "        _ => abi::CAI_DEVICE_CUDA,\n    };"),
+    ("managed forgotten", POINTER, "_ if managed => abi::CAI_DEVICE_CUDA_MANAGED,\n", ""),
+    ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    }", "        _ => abi::CAI_DEVICE_CUDA,\n    }"),
     ("process-wide policy ignored", POLICY, "    Ok((flags & BITS) | process()?)", "    Ok(flags & BITS)"),
     ("one call cannot differ", POLICY, "    if flags & abi::CAI_SYNC_THIS_CALL != 0 {", "    if false {"),
 ]  # fmt: skip

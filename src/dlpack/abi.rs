@@ -6,7 +6,7 @@ use std::mem::{offset_of, size_of};
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned};
 use crate::error::{Result, fail};
 
-pub const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+pub(crate) const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
 /// `DLDataType`: the element's type.
 #[repr(C)]
@@ -94,15 +94,15 @@ const _: () = assert!(offset_of!(Unversioned, manager_ctx) == 48);
 const _: () = assert!(offset_of!(Unversioned, deleter) == 56);
 
 /// The version that this file was written after. Another minor number has the same layout.
-pub const VERSION: Version = Version { major: 1, minor: 3 };
+pub(crate) const VERSION: Version = Version { major: 1, minor: 3 };
 
-pub const READ_ONLY: u64 = 1;
+pub(crate) const READ_ONLY: u64 = 1;
 
 /// The data belongs to the consumer alone. Nothing follows from it here.
-pub const IS_COPIED: u64 = 2;
+pub(crate) const IS_COPIED: u64 = 2;
 
 /// Elements of less than a byte lie one in a byte each.
-pub const PADDED: u64 = 4;
+pub(crate) const PADDED: u64 = 4;
 
 impl Tensor {
     /// Device type and id.

@@ -19,7 +19,7 @@ const COMPLEX: u8 = 5;
 const BOOL: u8 = 6;
 
 /// Bits, as opposed to anything else of less than a byte, are packed on both sides.
-pub const BIT: DataType = DataType { code: UINT, bits: 1, lanes: 1 };
+pub(crate) const BIT: DataType = DataType { code: UINT, bits: 1, lanes: 1 };
 
 /// Types that both sides can name by kind and size: the kind, DLPack's code, and the sizes in
 /// bytes.

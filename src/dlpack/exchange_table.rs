@@ -6,16 +6,16 @@ use super::abi::Tensor;
 use crate::abi::DLManagedTensorVersioned;
 
 /// Major version of the table.
-pub const MAJOR: u32 = 1;
+pub(crate) const MAJOR: u32 = 1;
 /// Minor version of the table that this library publishes.
-pub const MINOR: u32 = 3;
+pub(crate) const MINOR: u32 = 3;
 
 /// Reports an error of the allocator: its kind and its message.
-pub type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
+pub(crate) type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
 /// `DLPackExchangeAPI` of DLPack 1.3.
 #[repr(C)]
-pub struct ExchangeTable {
+pub(crate) struct ExchangeTable {
     /// Major version.
     pub major: u32,
     /// Minor version.

@@ -235,7 +235,7 @@ pub unsafe extern "C" fn cai_array_produce(
 /// owner, so its destroy function runs on that thread, on which no context is current; a slow one delays the others. It
 /// never runs inside a callback of the driver. Where `stream` is
 /// being captured, the graph keeps the owner, until it and every executable graph made from it are gone. Where the
-/// device is lost or the context destroyed, the owner is released: nothing runs any more. Kind is still
+/// device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
 /// pending when the process exits is not released.
 ///
 /// `stream`: as the `consumer_stream` of `cai_array_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn cai_sync_policy_set(policy: u32, error: *mut cai_error)
     guard(error, || policy::set(policy))
 }
 
-/// Kind `cai_sync_policy_set`, or the environment, has set for the process.
+/// What `cai_sync_policy_set`, or the environment, has set for the process.
 ///
 /// `out`: written on success only.
 ///

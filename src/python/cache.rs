@@ -56,8 +56,8 @@ struct Nothing {
 
 /// What is remembered.
 pub struct Types {
-    pub nothing: [Nothing; NOTHINGS],
-    pub offers: [AtomicPtr<Known>; OFFERS],
+    nothing: [Nothing; NOTHINGS],
+    offers: [AtomicPtr<Known>; OFFERS],
 }
 
 /// Types lie at multiples of 16.

@@ -32,7 +32,7 @@ pub struct Body {
     pub weak_references: *mut Object,
 }
 
-pub const NAME: &CStr = c"libcai.Array";
+pub(crate) const NAME: &CStr = c"libcai.Array";
 
 const DOC: &CStr = c"A GPU array that another library exported.";
 

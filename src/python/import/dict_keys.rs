@@ -37,29 +37,29 @@ impl Protocol {
     }
 }
 
-pub const SHAPE: usize = 0;
+pub(crate) const SHAPE: usize = 0;
 
-pub const TYPESTR: usize = 1;
+pub(crate) const TYPESTR: usize = 1;
 
-pub const DATA: usize = 2;
+pub(crate) const DATA: usize = 2;
 
-pub const VERSION: usize = 3;
+pub(crate) const VERSION: usize = 3;
 
-pub const STRIDES: usize = 4;
+pub(crate) const STRIDES: usize = 4;
 
-pub const DESCR: usize = 5;
+pub(crate) const DESCR: usize = 5;
 
-pub const MASK: usize = 6;
+pub(crate) const MASK: usize = 6;
 
-pub const STREAM: usize = 7;
+pub(crate) const STREAM: usize = 7;
 
-pub const OFFSET: usize = 8;
+pub(crate) const OFFSET: usize = 8;
 
-pub const SYCLOBJ: usize = 9;
+pub(crate) const SYCLOBJ: usize = 9;
 
-pub const KEYS: usize = 10;
+pub(crate) const KEYS: usize = 10;
 
-pub const TEXTS: [&str; KEYS] = [
+pub(crate) const TEXTS: [&str; KEYS] = [
     "shape", "typestr", "data", "version", "strides", "descr", "mask", "stream", "offset",
     "syclobj",
 ];
