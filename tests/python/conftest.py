@@ -36,15 +36,10 @@ def sanitized():
         cwd=ROOT, check=True, env=os.environ | {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"},
     )  # fmt: skip
     folder = ROOT / "target/asan" / triple / "debug"
-    names = folder / "python.map"
-    names.write_text("{ global: cai_*; local: *; };\n")
     # One of its own for each process that tests: another may be using the old one.
     library = folder / f"libcai_python_{os.getpid()}.so"
-    subprocess.run(
-        ["gcc", "-shared", "-fsanitize=address", "-o", library, "-Wl,--whole-archive", folder / "libcai.a",
-         "-Wl,--no-whole-archive", f"-Wl,--version-script={names}", "-lpthread", "-ldl", "-lm"],
-        check=True,
-    )  # fmt: skip
+    link = [ROOT / "abi/link.sh", folder / "libcai.a", library, "gcc", "-fsanitize=address"]
+    subprocess.run(link, check=True)
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
     yield os.environ | {
         "CAI_LIBRARY": str(library),
