@@ -85,20 +85,22 @@ interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim
 	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 300 $(INTEROP_HOST)/bin/python -m pytest -q \
 	    -p no:cacheprovider --confcutdir=interop/host interop/host
 
-# The rules of the driver on the real one and on the simulated one, side by side. Where there is cargo, the
-# programs are built first; a machine with a GPU needs only build/gpu and Python. Without a GPU: only here.
+# Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
+# first; a machine with a GPU needs build/gpu, the sources and Python.
 gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
-	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
-	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
-	@$(PYTHON) interop/gpu_python.py build/gpu
+	@$(PYTHON) tools/gpu_test.py --programs build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
 	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
 	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
+	rm -f build/gpu/libcai.so.*
 	cp target/release/libcai.so build/gpu/libcai.so.1
+	cp target/release/cuda-sim target/release/libcudasim_shadow.so target/release/libcudasim_threads.so build/gpu/
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" cuda-sim/shadow/tests/race.c \
+	    -o build/gpu/race build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
 	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
 	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/stress \
