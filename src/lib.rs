@@ -7,6 +7,7 @@
 //! | room | what it is for |
 //! |---|---|
 //! | [`abi`] | types and constants that both sides of the border see; no logic |
+//! | `unwind` | panics caught without stopping threads that end |
 //! | `error` | the inner error: status, field, found, expected |
 //! | `read` | foreign structures, read without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
@@ -38,6 +39,7 @@
 compile_error!("libcai turns panics into statuses: build it with panic = \"unwind\"");
 
 pub mod abi;
+mod unwind;
 mod error;
 mod read;
 mod dtype;

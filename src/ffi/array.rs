@@ -20,7 +20,7 @@ use crate::validate;
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_retain(
+pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
 ) -> cai_status {
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn cai_array_retain(
 ///
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
+pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
     guard(null_mut(), || {
         if array.is_null() {
             return Ok(());
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_share(
+pub unsafe extern "C-unwind" fn cai_array_share(
     array: *const cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_new(
+pub unsafe extern "C-unwind" fn cai_array_new(
     description: *mut cai_array,
     out: *mut cai_array,
     error: *mut cai_error,

@@ -19,9 +19,9 @@ use crate::owner;
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_new(
+pub unsafe extern "C-unwind" fn cai_owner_new(
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cai_owner_new(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_retain(
+pub unsafe extern "C-unwind" fn cai_owner_retain(
     owner: *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn cai_owner_retain(
 ///
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_release(owner: *mut cai_owner) {
+pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
     guard(std::ptr::null_mut(), || {
         if !owner.is_null() {
             // SAFETY: a live owner by contract, of which the caller gives up a reference.

@@ -30,7 +30,7 @@ use crate::validate;
 /// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_validate(
+pub unsafe extern "C-unwind" fn cai_array_validate(
     array: *const cai_array,
     checks: u32,
     error: *mut cai_error,

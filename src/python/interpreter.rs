@@ -114,7 +114,7 @@ pub struct Held {
     /// One reference each, or NULL.
     pub objects: [*mut Object; 2],
     /// NULL, or what is called with `context`: the deleter of a tensor, which may run Python code.
-    pub finish: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub finish: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
     /// See `finish`.
     pub context: *mut c_void,
 }
@@ -379,7 +379,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
 }
 
 /// The runtime has ended: all that is remembered of it is dead.
-unsafe extern "C" fn forget_all() {
+unsafe extern "C-unwind" fn forget_all() {
     INTERPRETERS.store(ptr::null_mut(), Ordering::Release);
 }
 
@@ -488,7 +488,7 @@ unsafe fn queue_release(interpreter: &'static Interpreter, waiting: *mut Waiting
 }
 
 /// Runs on the main thread, with the lock.
-unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn called_back(interpreter: *mut c_void) -> c_int {
     let interpreter = interpreter.cast::<Interpreter>().cast_const();
     // SAFETY: `release_from_anywhere` passed it; leaked.
     let interpreter: &'static Interpreter = unsafe { &*interpreter };

@@ -15,7 +15,7 @@ use crate::python::export::type_object::{answer, array_of};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
 
-pub unsafe extern "C" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
+pub unsafe extern "C-unwind" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
     answer(|py| {
         let (array, _) = array_of(py, object)?;
         let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
@@ -34,7 +34,7 @@ pub fn cannot(py: Py, failure: Failure) -> Failure {
     raise_as(py, unsafe { *py.capi().buffer_error }, &failure)
 }
 
-pub unsafe extern "C" fn dlpack_method(
+pub unsafe extern "C-unwind" fn dlpack_method(
     object: *mut Object,
     arguments: *mut Object,
     keywords: *mut Object,
@@ -297,7 +297,7 @@ impl Capsule {
 }
 
 /// A capsule that nobody took: whoever does renames it.
-unsafe extern "C" fn capsule_ends(capsule: *mut Object) {
+unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let Ok(py) = Py::here() else { return };
         let capi = py.capi();

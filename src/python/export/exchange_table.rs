@@ -41,7 +41,7 @@ fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_sta
     failure.status()
 }
 
-unsafe extern "C" fn table_from_object(
+unsafe extern "C-unwind" fn table_from_object(
     object: *mut c_void,
     out: *mut cai_array,
     error: *mut cai_error,
@@ -78,7 +78,7 @@ unsafe extern "C" fn table_from_object(
     abi::CAI_OK
 }
 
-unsafe extern "C" fn table_to_object(
+unsafe extern "C-unwind" fn table_to_object(
     array: *const cai_array,
     out: *mut *mut c_void,
     error: *mut cai_error,
@@ -111,7 +111,7 @@ pub static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
     current_stream: Some(dlpack_current_stream),
 };
 
-unsafe extern "C" fn dlpack_allocate(
+unsafe extern "C-unwind" fn dlpack_allocate(
     _: *mut c_void,
     _: *mut *mut c_void,
     context: *mut c_void,
@@ -141,7 +141,7 @@ fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     if done { 0 } else { -1 }
 }
 
-unsafe extern "C" fn dlpack_from_object(
+unsafe extern "C-unwind" fn dlpack_from_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
@@ -170,7 +170,7 @@ unsafe extern "C" fn dlpack_from_object(
     })
 }
 
-unsafe extern "C" fn dlpack_to_object(
+unsafe extern "C-unwind" fn dlpack_to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {
@@ -189,7 +189,7 @@ unsafe extern "C" fn dlpack_to_object(
     })
 }
 
-unsafe extern "C" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
     if out.is_null() {
         return -1;
     }

@@ -81,7 +81,7 @@ pub unsafe fn wrap(py: Py, array: cai_array, flags: u32) -> Result<*mut Object> 
     let made = export_type(py).and_then(|exports| {
         // SAFETY: the lock is held; the slot was read from this type.
         unsafe {
-            let alloc: unsafe extern "C" fn(*mut Object, isize) -> *mut Object =
+            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
                 std::mem::transmute((py.capi().type_slot)(exports, TP_ALLOC));
             Owned::new(py, alloc(exports, 0))
         }

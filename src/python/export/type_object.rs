@@ -242,7 +242,7 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     })
 }
 
-unsafe extern "C" fn dealloc(object: *mut Object) {
+unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let Ok(py) = Py::here() else { return };
         let capi = py.capi();
@@ -258,7 +258,7 @@ unsafe extern "C" fn dealloc(object: *mut Object) {
             if !owner.is_null() {
                 owner::release(owner);
             }
-            let free: unsafe extern "C" fn(*mut c_void) =
+            let free: unsafe extern "C-unwind" fn(*mut c_void) =
                 std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
             free(object.cast());
             // Objects of types that were made at run time hold a reference to them.
@@ -267,7 +267,7 @@ unsafe extern "C" fn dealloc(object: *mut Object) {
     }));
 }
 
-pub unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
+pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
     answer(|py| {
         let Ok((array, _)) = array_of(py, object) else {
             return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);

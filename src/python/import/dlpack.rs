@@ -282,7 +282,7 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
     Ok(())
 }
 
-unsafe extern "C" fn release_deferred(later: *mut c_void) {
+unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `later` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
     // Without elements there is no work; where the stream cannot be asked, there is nothing to wait
