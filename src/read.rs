@@ -32,7 +32,7 @@ pub(crate) const NOTHING: cai_array = cai_array {
     shape: ptr::null(),
     strides: ptr::null(),
     ndim: 0,
-    version: abi::CAI_PROTOCOL_VERSION,
+    version: abi::CAI_INTERFACE_VERSION,
     dtype_code: 0,
     typestr: [0; CAI_TYPESTR_SIZE],
     descr: ptr::null(),

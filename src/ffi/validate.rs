@@ -26,7 +26,7 @@ use crate::validate;
 /// more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
 /// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
 /// `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
-/// what the driver may answer to any call (see `cai_driver_find`). What is wrong inside a mask has a `field` that
+/// what the driver may answer to any call (see `cai_driver_info_get`). What is wrong inside a mask has a `field` that
 /// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]

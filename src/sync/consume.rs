@@ -47,8 +47,9 @@ pub unsafe fn is_fast_path(
     // SAFETY: it is as long as ours.
     let local = unsafe { &*array };
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
-    let flags_fit =
-        flags & !CONSUMER == 0 && flags & ACCESS != 0 && local.flags & !abi::CAI_FLAG_READONLY == 0;
+    let flags_fit = flags & !CONSUMER == 0
+        && flags & ACCESS != 0
+        && local.flags & !abi::CAI_ARRAY_READONLY == 0;
     names_a_stream
         && flags_fit
         && !breaks_read_only(local, flags)
@@ -96,7 +97,7 @@ fn bad_flags(flags: u32, known: u32) -> Failure {
 /// Is a read-only array to be written?
 #[inline]
 fn breaks_read_only(array: &cai_array, flags: u32) -> bool {
-    array.flags & abi::CAI_FLAG_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
+    array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
 }
 
 fn writable(array: &cai_array, flags: u32) -> Result<()> {
@@ -104,7 +105,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
         return fail!(
             CAI_ERR_READONLY,
             "flags",
-            found = "CAI_FLAG_READONLY",
+            found = "CAI_ARRAY_READONLY",
             expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
         );
     }

@@ -33,7 +33,7 @@ unsafe fn view(
 ) -> Result<&cai_array> {
     // SAFETY: handed on.
     let array = unsafe { read::view(array, scratch) }?;
-    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
+    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",

@@ -152,7 +152,7 @@ unsafe extern "C-unwind" fn dlpack_from_object(
         let (array, flags) = array_of(py, object.cast())?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
-            array.flags &= !abi::CAI_FLAG_READONLY;
+            array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
         // SAFETY: validated when the object was made.

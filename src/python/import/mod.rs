@@ -191,16 +191,16 @@ fn try_protocols(
             }
         };
         let found = match via {
-            abi::CAI_VIA_EXCHANGE => match offers()?.exchange {
+            abi::CAI_PROTOCOL_EXCHANGE => match offers()?.exchange {
                 Some(table) => from_table(py, object, table, to)?,
                 None => false,
             },
-            abi::CAI_VIA_DLPACK_EXCHANGE => match offers()?.dlpack {
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offers()?.dlpack {
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },
-            abi::CAI_VIA_CUDA_ARRAY_INTERFACE if tried => false,
-            abi::CAI_VIA_CUDA_ARRAY_INTERFACE => from_dictionary(
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => from_dictionary(
                 py,
                 object,
                 Protocol::Cuda,
@@ -209,7 +209,7 @@ fn try_protocols(
                 depth,
                 to,
             )?,
-            abi::CAI_VIA_DLPACK => match from_dlpack(py, object, options, host_only, to) {
+            abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
                 Ok(found) => found,
                 // DLPack's Python side: what it cannot say. Another protocol may.
                 Err(failure) => {
@@ -218,7 +218,7 @@ fn try_protocols(
                     false
                 }
             },
-            abi::CAI_VIA_SYCL_USM => from_dictionary(
+            abi::CAI_PROTOCOL_SYCL_USM => from_dictionary(
                 py,
                 object,
                 Protocol::Sycl,
@@ -227,8 +227,8 @@ fn try_protocols(
                 depth,
                 to,
             )?,
-            abi::CAI_VIA_BUFFER => buffer::import(py, object, options, to)?,
-            abi::CAI_VIA_ARRAY_STRUCT => array_struct::import(py, object, to)?,
+            abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => array_struct::import(py, object, to)?,
             _ => from_dictionary(
                 py,
                 object,
@@ -271,13 +271,13 @@ fn not_found(
     for (index, via) in options.protocols().iter().enumerate() {
         use std::fmt::Write;
         let name = match *via {
-            abi::CAI_VIA_EXCHANGE => "__cai_exchange_api__",
-            abi::CAI_VIA_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
-            abi::CAI_VIA_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
-            abi::CAI_VIA_DLPACK => "__dlpack__",
-            abi::CAI_VIA_SYCL_USM => "__sycl_usm_array_interface__",
-            abi::CAI_VIA_BUFFER => "buffer",
-            abi::CAI_VIA_ARRAY_STRUCT => "__array_struct__",
+            abi::CAI_PROTOCOL_EXCHANGE => "__cai_exchange_api__",
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
+            abi::CAI_PROTOCOL_DLPACK => "__dlpack__",
+            abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
+            abi::CAI_PROTOCOL_BUFFER => "buffer",
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             _ => "__array_interface__",
         };
         // A text that is full says so by itself.
