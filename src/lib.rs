@@ -7,8 +7,8 @@
 //! | room | what it is for |
 //! |---|---|
 //! | [`abi`] | types and constants that both sides of the border see; no logic |
-//! | `unwind` | panics caught without stopping threads that end |
 //! | `error` | the inner error: status, field, found, expected |
+//! | `unwind` | panics caught without stopping threads that end |
 //! | `read` | foreign structures, read without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
@@ -39,8 +39,8 @@
 compile_error!("libcai turns panics into statuses: build it with panic = \"unwind\"");
 
 pub mod abi;
-mod unwind;
 mod error;
+mod unwind;
 mod read;
 mod dtype;
 mod layout;

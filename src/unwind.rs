@@ -1,6 +1,6 @@
 //! Catches panics at the FFI boundary without stopping threads that end.
 //!
-//! May use: nothing. `unsafe`: a stack frame written in assembler, and the unwinder's functions.
+//! May use: `error`. `unsafe`: a stack frame written in assembler, and the unwinder's functions.
 //!
 //! `pthread_exit` and `pthread_cancel` unwind the stack of the thread that ends ("forced unwinding"); CPython up
 //! to 3.13 ends threads in this way when they ask for its lock during finalization. Each frame of
@@ -11,12 +11,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::error::{Failure, Result};
+
 /// The body panicked. The panic hook has printed the message.
 pub struct Panicked;
 
 /// Runs code that calls no foreign function.
 #[inline]
-pub fn catch_local<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+pub fn catch_local<R>(body: impl FnOnce() -> R) -> std::result::Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         // A payload may itself panic when it is dropped.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
@@ -26,8 +28,14 @@ pub fn catch_local<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
 
 /// Runs code that may call foreign functions. A thread may end in there.
 #[inline]
-pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+pub fn catch<R>(body: impl FnOnce() -> R) -> std::result::Result<R, Panicked> {
     frame::catch(body)
+}
+
+/// The same for code that may fail: a panic is an internal error.
+#[inline]
+pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch(body).unwrap_or_else(|_| Err(Failure::internal()))
 }
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -35,6 +43,7 @@ mod frame {
     pub use super::catch_local as catch;
 }
 
+/// cbindgen:ignore
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod frame {
     use super::{Panicked, catch_local};
@@ -264,7 +273,7 @@ mod tests {
                     assert!(inner.is_err());
                     panic!("another")
                 });
-                let nested: Result<(), Panicked> = nested;
+                let nested: std::result::Result<(), Panicked> = nested;
                 assert!(nested.is_err());
                 assert_eq!(dropped.get(), 2);
                 assert!(!std::thread::panicking());
@@ -273,11 +282,21 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_is_an_internal_error() {
+        quietly(|| {
+            let failure = guarded::<()>(|| panic!("a bug")).unwrap_err();
+            assert_eq!(failure.status(), crate::abi::CAI_ERR_INTERNAL);
+        });
+    }
+
+    #[test]
     fn a_payload_that_panics_is_caught() {
         quietly(|| {
-            let caught: Result<(), Panicked> = catch(|| panic::panic_any(PanicsWhenDropped));
+            let caught: std::result::Result<(), Panicked> =
+                catch(|| panic::panic_any(PanicsWhenDropped));
             assert!(caught.is_err());
-            let caught: Result<(), Panicked> = catch_local(|| panic::panic_any(PanicsWhenDropped));
+            let caught: std::result::Result<(), Panicked> =
+                catch_local(|| panic::panic_any(PanicsWhenDropped));
             assert!(caught.is_err());
         });
     }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ptr::null_mut;
 
-use super::guard::{guard, guard_bool};
+use super::guard::{guard_bool, guard_local};
 use super::ptr::{array, given};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(typestr, "typestr")?;
         given(out, "out")?;
         // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
@@ -69,7 +69,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_format(
     out: *mut c_char,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(dtype, "dtype")?;
         given(out, "out")?;
         // SAFETY: not NULL; readable by contract.
@@ -118,7 +118,7 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
@@ -142,7 +142,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
@@ -185,7 +185,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         given(out, "out")?;
         let inside = |failure: Failure| failure.within("descr");
@@ -218,7 +218,7 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(a, "a")?;
         given(b, "b")?;
         given(out, "out")?;
@@ -247,7 +247,7 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
     out_offset: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         given(name, "name")?;
         given(out_field, "out_field")?;
@@ -288,7 +288,7 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
         // SAFETY: not NULL; a row by contract.
@@ -315,7 +315,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
         // SAFETY: not NULL; a row by contract.
@@ -353,7 +353,7 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(text, "text")?;
         given(out_descr, "out_descr")?;
         given(out_owner, "out_owner")?;
@@ -397,7 +397,7 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         if size > 0 {
             given(buffer, "buffer")?;

@@ -83,7 +83,7 @@ pub unsafe extern "C-unwind" fn cai_error_set(
     field: *const c_char,
     message: *const c_char,
 ) -> cai_status {
-    guard::guard(null_mut(), || {
+    guard::guard_local(null_mut(), || {
         if error.is_null() {
             return Ok(());
         }

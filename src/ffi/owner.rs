@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::guard::guard;
+use super::guard::unguarded;
 use super::ptr::given;
 use crate::abi::{cai_error, cai_owner, cai_status};
 use crate::owner;
@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
     out: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(out, "out")?;
         let owner = owner::new(context, destroy)?;
         // SAFETY: not NULL; writable by contract.
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
     owner: *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(owner, "owner")?;
         // SAFETY: not NULL; a live owner by contract.
         unsafe { owner::retain(owner) }
@@ -60,7 +60,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
-    guard(std::ptr::null_mut(), || {
+    unguarded(std::ptr::null_mut(), || {
         if !owner.is_null() {
             // SAFETY: a live owner by contract, of which the caller gives up a reference.
             unsafe { owner::release(owner) };

@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
@@ -316,8 +316,11 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 ///
 /// Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still follow the old one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn cai_sync_policy_set(policy: u32, error: *mut cai_error) -> cai_status {
-    guard(error, || policy::set(policy))
+pub unsafe extern "C-unwind" fn cai_sync_policy_set(
+    policy: u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard_local(error, || policy::set(policy))
 }
 
 /// What `cai_sync_policy_set`, or the environment, has set for the process.
@@ -326,8 +329,11 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_set(policy: u32, error: *mut cai
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn cai_sync_policy_get(out: *mut u32, error: *mut cai_error) -> cai_status {
-    guard(error, || {
+pub unsafe extern "C-unwind" fn cai_sync_policy_get(
+    out: *mut u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard_local(error, || {
         given(out, "out")?;
         let bits = policy::process()?;
         // SAFETY: not NULL; writable by contract.

@@ -33,7 +33,11 @@ struct Thread {
 static ABANDONED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 
 /// The thread's own variable.
-#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod variable {
     use super::Thread;
     use std::arch::{asm, global_asm};

@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Failure, Result, fail};
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, Object};
+use crate::unwind;
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
@@ -498,7 +499,7 @@ unsafe extern "C-unwind" fn called_back(interpreter: *mut c_void) -> c_int {
     let here = unsafe { current(interpreter.capi) };
     if here.is_some_and(|here| ptr::eq(here, interpreter)) {
         let run = || Py { interpreter, thread: PhantomData }.release_waiting();
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let _ = unwind::catch(run);
     }
     0
 }

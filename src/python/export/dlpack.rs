@@ -1,7 +1,6 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
 
 use std::ffi::{CStr, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
@@ -14,6 +13,7 @@ use crate::python::error::raise_as;
 use crate::python::export::type_object::{answer, array_of};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
+use crate::unwind;
 
 pub unsafe extern "C-unwind" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
     answer(|py| {
@@ -298,7 +298,7 @@ impl Capsule {
 
 /// A capsule that nobody took: whoever does renames it.
 unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    let _ = unwind::catch(|| {
         let Ok(py) = Py::here() else { return };
         let capi = py.capi();
         // SAFETY: the lock is held; what is in a capsule of such a name is a tensor that was not
@@ -314,5 +314,5 @@ unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
                 );
             }
         }
-    }));
+    });
 }

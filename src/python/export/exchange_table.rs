@@ -1,19 +1,18 @@
 //! The exchange tables of the type: this library's and DLPack's.
 
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{
     self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
 };
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
 use crate::python::export::type_object::{answer, array_of, body, is_ours, not_ours};
 use crate::python::export::{export, wrap};
 use crate::python::interpreter::Py;
-use crate::{dlpack, owner, read};
+use crate::{dlpack, owner, read, unwind};
 
 /// This library's table for its own objects.
 pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
@@ -25,15 +24,7 @@ pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
 
 /// The body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
-    let result = catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body)));
-    let failure = match result {
-        Ok(Ok(())) => return abi::CAI_OK,
-        Ok(Err(failure)) => failure,
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            Failure::no_memory(0)
-        }
-    };
+    let Err(failure) = unwind::guarded(|| Py::here().and_then(body)) else { return abi::CAI_OK };
     if !error.is_null() {
         // SAFETY: not NULL; the caller's.
         unsafe { error.write(failure.to_error()) };

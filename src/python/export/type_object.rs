@@ -2,12 +2,11 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Result, Text, fail};
 use crate::python::capi::{
     Capi, GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MemberDef, MethodDef, Object, READONLY,
     T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_FREE, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR,
@@ -21,7 +20,7 @@ use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table::{DLPACK_EXCHANGE, EXCHANGE};
 use crate::python::export::sycl::get_sycl;
 use crate::python::interpreter::{Owned, Py, raised};
-use crate::{owner, read};
+use crate::{owner, read, unwind};
 
 /// What lies behind the head of an object.
 #[repr(C)]
@@ -206,23 +205,10 @@ fn make_type(py: Py) -> Result<*mut Object> {
 
 /// The body of a function that CPython calls: failures and panics become exceptions.
 pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    match catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body))) {
-        Ok(Ok(object)) => object,
-        Ok(Err(failure)) => {
-            error::raise_failure(&failure);
-            ptr::null_mut()
-        }
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            error::raise_failure(&Failure::new(
-                abi::CAI_ERR_INTERNAL,
-                format_args!(""),
-                format_args!("a contradiction inside the library"),
-                format_args!("none; please report it"),
-            ));
-            ptr::null_mut()
-        }
-    }
+    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
+        error::raise_failure(&failure);
+        ptr::null_mut()
+    })
 }
 
 /// The same, where every failure means that there is no such attribute.
@@ -242,29 +228,28 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     })
 }
 
+/// Unguarded, because nothing in it can panic.
 unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        let Ok(py) = Py::here() else { return };
-        let capi = py.capi();
-        // SAFETY: the lock is held; the last reference to an object of our type is gone.
-        unsafe {
-            let r#type = py.type_of(object);
-            let body = body(capi, object);
-            // Without a lock, another thread may be making one, and CPython has to look.
-            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
-                (capi.clear_weakrefs)(object);
-            }
-            let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
-            if !owner.is_null() {
-                owner::release(owner);
-            }
-            let free: unsafe extern "C-unwind" fn(*mut c_void) =
-                std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
-            free(object.cast());
-            // Objects of types that were made at run time hold a reference to them.
-            (capi.decref)(r#type);
+    let Ok(py) = Py::here() else { return };
+    let capi = py.capi();
+    // SAFETY: the lock is held; the last reference to an object of our type is gone.
+    unsafe {
+        let r#type = py.type_of(object);
+        let body = body(capi, object);
+        // Without a lock, another thread may be making one, and CPython has to look.
+        if !(*body).weak_references.is_null() || capi.facts.free_threaded {
+            (capi.clear_weakrefs)(object);
         }
-    }));
+        let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
+        if !owner.is_null() {
+            owner::release(owner);
+        }
+        let free: unsafe extern "C-unwind" fn(*mut c_void) =
+            std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
+        free(object.cast());
+        // Objects of types that were made at run time hold a reference to them.
+        (capi.decref)(r#type);
+    }
 }
 
 pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
