@@ -1,6 +1,7 @@
 //! Catches panics at the FFI boundary without stopping threads that end.
 //!
-//! May use: `error`. `unsafe`: a stack frame written in assembler, and the unwinder's functions.
+//! May use: error.
+//! Unsafe: a stack frame written in assembler, and the unwinder's functions.
 //!
 //! `pthread_exit` and `pthread_cancel` unwind the stack of the thread that ends ("forced unwinding"); CPython up
 //! to 3.13 ends threads in this way when they ask for its lock during finalization. Each frame of
@@ -40,13 +41,13 @@ pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod frame {
-    pub use super::catch_local as catch;
+    pub use crate::unwind::catch_local as catch;
 }
 
 /// cbindgen:ignore
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod frame {
-    use super::{Panicked, catch_local};
+    use crate::unwind::{Panicked, catch_local};
     use std::ffi::{c_int, c_void};
     use std::mem::ManuallyDrop;
 

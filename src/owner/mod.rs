@@ -22,6 +22,7 @@ use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
 use crate::observer;
 pub use count::Count;
+pub use nesting::Header;
 
 type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 
@@ -109,16 +110,6 @@ pub unsafe fn release(owner: *mut cai_owner) {
         // SAFETY: as in `retain`.
         unsafe { release(owner) };
     }
-}
-
-/// What all of the library's own owners begin with.
-#[repr(C)]
-pub struct Header {
-    base: cai_owner,
-    count: Count,
-    /// Runs when the last reference is gone; frees the memory, at once or, after
-    /// [`nesting::wait`], when it is called again.
-    destroy: unsafe fn(*mut Header),
 }
 
 static OPS: cai_owner_ops = cai_owner_ops {

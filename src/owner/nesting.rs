@@ -1,6 +1,7 @@
 //! Bounds how deep the destruction of owners nests.
 //!
-//! May use: `abi`; of this folder `mod`. `unsafe`: a variable of each thread, and owners that nobody else refers to.
+//! May use: abi, owner::count.
+//! Unsafe: a variable of each thread, and owners that nobody else refers to.
 //!
 //! An owner may hold another one, which is released when it is destroyed. So a chain of owners would take stack
 //! for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one another; further ones wait in
@@ -14,8 +15,18 @@
 use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::Header;
-use crate::abi::cai_owner_ops;
+use super::count::Count;
+use crate::abi::{cai_owner, cai_owner_ops};
+
+/// What all of the library's own owners begin with.
+#[repr(C)]
+pub struct Header {
+    pub(super) base: cai_owner,
+    pub(super) count: Count,
+    /// Runs when the last reference is gone; frees the memory, at once or, after
+    /// [`wait`], when it is called again.
+    pub(super) destroy: unsafe fn(*mut Header),
+}
 
 /// Destructions inside one another.
 const DEEPEST: usize = 8;
@@ -39,7 +50,7 @@ static ABANDONED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod variable {
-    use super::Thread;
+    use crate::owner::nesting::Thread;
     use std::arch::{asm, global_asm};
 
     const _: () = assert!(size_of::<Thread>() == 16 && align_of::<Thread>() == 8);
@@ -90,7 +101,7 @@ mod variable {
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
 mod variable {
-    use super::Thread;
+    use crate::owner::nesting::Thread;
     use std::cell::UnsafeCell;
 
     thread_local! {
