@@ -1,6 +1,8 @@
 //! Finds and starts the CUDA driver.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::OsString;
+#[cfg(unix)]
+use std::ffi::{CStr, CString};
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};

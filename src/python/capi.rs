@@ -10,7 +10,10 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+#[cfg(unix)]
 use libloading::os::unix::{Library, Symbol};
+#[cfg(windows)]
+use libloading::os::windows::{Library, Symbol};
 
 use crate::abi::_object;
 use crate::error::{Result, fail};
@@ -349,11 +352,13 @@ fn find() -> Result<&'static Capi> {
 /// What has CPython in it: the names that everybody sees, or a libpython that was loaded for
 /// somebody alone.
 fn library() -> Option<Library> {
-    let everybody = Library::this();
-    if optional::<*const c_void>(&everybody, "Py_IsInitialized").is_some() {
-        return Some(everybody);
-    }
-    loaded_libpython()
+    #[cfg(unix)]
+    let everybody = Some(Library::this());
+    #[cfg(windows)]
+    let everybody = Library::this().ok();
+    everybody
+        .filter(|library| optional::<*const c_void>(library, "Py_IsInitialized").is_some())
+        .or_else(loaded_libpython)
 }
 
 #[cfg(target_os = "linux")]
@@ -394,7 +399,15 @@ fn loaded_libpython() -> Option<Library> {
     .ok()
 }
 
-#[cfg(not(target_os = "linux"))]
+/// On Windows each minor version has a library of its own name; `t` marks free-threaded builds.
+#[cfg(windows)]
+fn loaded_libpython() -> Option<Library> {
+    (9..40).flat_map(|minor| [(minor, ""), (minor, "t")]).find_map(|(minor, kind)| {
+        Library::open_already_loaded(format!("python3{minor}{kind}.dll")).ok()
+    })
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 fn loaded_libpython() -> Option<Library> {
     None
 }
