@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`abi`] | types and constants of the ABI; no logic |
 //! | `error` | the inner error: status, field, found, expected |
+//! | `unwind` | catches panics without stopping threads that end |
 //! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
@@ -39,6 +40,7 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 
 pub mod abi;
 mod error;
+mod unwind;
 mod read;
 mod dtype;
 mod layout;

@@ -221,7 +221,7 @@ unsafe fn place<T>(
 
 /// The deleter of this library's tensors: releases the owner. May be called from any thread. Does
 /// nothing for NULL.
-unsafe extern "C" fn delete<T>(managed: *mut c_void) {
+unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
     if managed.is_null() {
         return;
     }
