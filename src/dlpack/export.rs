@@ -230,8 +230,8 @@ unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
     // which the consumer may have changed, is not read.
     let (owner, size) =
         unsafe { ((&raw const (*block).owner).read(), (&raw const (*block).size).read()) };
-    // Freed first, so that nothing leaks if the owner's release ends the thread. SAFETY: allocated
-    // in `place` with this layout.
+    // Freed first, so that nothing leaks if the owner's release ends the thread.
+    // SAFETY: allocated in `place` with this layout.
     unsafe { dealloc(managed.cast(), memory::<T>(size)) };
     // SAFETY: the block held one reference, which `place` added.
     unsafe { owner::release(owner) };

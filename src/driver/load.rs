@@ -174,8 +174,8 @@ fn on_fork() {
         FORKED.store(true, Ordering::Relaxed);
         observer::detach();
     }
-    // If that fails for lack of memory, the driver's own errors still report the fork. SAFETY: the
-    // handler makes only atomic stores, and this library is never unloaded.
+    // If that fails for lack of memory, the driver's own errors still report the fork.
+    // SAFETY: the handler makes only atomic stores, and this library is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 

@@ -199,8 +199,8 @@ unsafe fn destroy_callback(header: *mut Header) {
     if !first.is_null() {
         // `destroy` may run only after `first` and all that it holds are destroyed, which may take
         // until the end of the outermost destruction. If the thread ends in there, the rest of this
-        // owner still waits in the list. SAFETY: called in the destruction of this owner, which
-        // held a reference to `first`.
+        // owner still waits in the list.
+        // SAFETY: called in the destruction of this owner, which held a reference to `first`.
         unsafe {
             nesting::wait(header);
             release(first);

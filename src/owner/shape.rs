@@ -68,8 +68,8 @@ fn layout(size: usize) -> Layout {
 unsafe fn destroy_lists(header: *mut Header) {
     // SAFETY: only `new` installs this function, on a block that it allocated.
     let Lists { size, context, destroy, .. } = unsafe { header.cast::<Lists>().read() };
-    // Freed first, so that nothing leaks if the callback ends the thread. SAFETY: allocated in
-    // `new` with this layout.
+    // Freed first, so that nothing leaks if the callback ends the thread.
+    // SAFETY: allocated in `new` with this layout.
     unsafe { dealloc(header.cast(), layout(size)) };
     if let Some(destroy) = destroy {
         // SAFETY: `destroy` takes this context, by the contract of `new`.

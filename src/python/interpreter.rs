@@ -372,8 +372,8 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
             first.next.store(made, Ordering::Release);
         } else {
             // If CPython cannot store one more function, an interpreter that is started again in
-            // this process is taken for the old one. SAFETY: the thread is attached (this
-            // function's contract).
+            // this process is taken for the old one.
+            // SAFETY: the thread is attached (this function's contract).
             unsafe { (capi.at_exit)(forget_all) };
             INTERPRETERS.store(made, Ordering::Release);
         }
@@ -501,7 +501,8 @@ unsafe extern "C-unwind" fn called_back(interpreter: *mut c_void) -> c_int {
     let interpreter: &'static Interpreter = unsafe { &*interpreter };
     interpreter.is_called.store(false, Ordering::Release);
     // Up to 3.11, the main thread may be in a sub-interpreter; then the objects are released at the
-    // next call. SAFETY: the thread is attached, because CPython calls this function.
+    // next call.
+    // SAFETY: the thread is attached, because CPython calls this function.
     let here = unsafe { current(interpreter.capi) };
     if here.is_some_and(|here| ptr::eq(here, interpreter)) {
         let run = || Py { interpreter, thread: PhantomData }.release_waiting();

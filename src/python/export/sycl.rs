@@ -110,7 +110,7 @@ pub fn syclobj(py: Py, array: &cai_array) -> Result<Option<Owned>> {
         } else {
             return Ok(None);
         };
-    // A consumer copies the reference, so the capsule needs no destructor. SAFETY: the GIL is held;
-    // the pointer is not NULL.
+    // A consumer copies the reference, so the capsule needs no destructor.
+    // SAFETY: the GIL is held; the pointer is not NULL.
     Owned::new(py, unsafe { (capi.capsule_new)(pointer, name.as_ptr(), None) }).map(Some)
 }

@@ -237,8 +237,8 @@ pub fn from_dlpack(
             expected = "a capsule named dltensor_versioned or dltensor"
         );
     };
-    // After the renaming, the tensor is owned here, and no other consumer takes it. SAFETY: the GIL
-    // is held; a capsule, and a constant name.
+    // After the renaming, the tensor is owned here, and no other consumer takes it.
+    // SAFETY: the GIL is held; a capsule, and a constant name.
     if unsafe { (capi.capsule_rename)(capsule.get(), used.as_ptr()) } != 0 {
         std::mem::forget(tensor);
         return raised();
@@ -286,7 +286,8 @@ unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `defer_release` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
     // Without elements there is no work. If the stream cannot be queried, there is nothing to wait
-    // for. SAFETY: the reference is owned.
+    // for.
+    // SAFETY: the reference is owned.
     let run =
         || !array.data.is_null() && unsafe { consume::release_after_own(tensor, &array) }.is_ok();
     if !unwind::catch(run).unwrap_or(false) {

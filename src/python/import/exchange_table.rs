@@ -24,8 +24,8 @@ pub fn from_table(
     // As `CAI_ARRAY_INIT` leaves it: a table that does not set the stream causes a failure.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
-    // A table may fail without a message. Its error must be terminated then. SAFETY: both fields
-    // are inside the structure.
+    // A table may fail without a message. Its error must be terminated then.
+    // SAFETY: both fields are inside the structure.
     unsafe {
         (&raw mut (*error.as_mut_ptr()).field).cast::<c_char>().write(0);
         (&raw mut (*error.as_mut_ptr()).message).cast::<c_char>().write(0);
