@@ -94,7 +94,7 @@ pub unsafe extern "C" fn cai_array_share(
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
-        if local.flags & !abi::CAI_FLAG_READONLY != 0 {
+        if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
             return fail!(CAI_ERR_FLAGS, "flags"; found "{:#x}", local.flags; expected "flags that this library knows");
         }
         fits(&local, size)?;
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_new(
+pub unsafe extern "C" fn cai_array_create(
     description: *mut cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
