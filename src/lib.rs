@@ -16,6 +16,7 @@
 //! | `sync` | ordering producers and consumers on their streams, and lifetime on streams |
 //! | `bridge` | other protocols: DLPack, Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
+#![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(clippy::panic, clippy::unwrap_used, clippy::expect_used, clippy::todo, clippy::unimplemented)

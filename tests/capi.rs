@@ -25,7 +25,7 @@ fn scratch(name: &str) -> PathBuf {
     let folder = root().join("target/capi").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    std::os::unix::fs::symlink(library_folder().join("libcai.so"), folder.join("libcai.so.0")).unwrap();
+    std::os::unix::fs::symlink(library_folder().join("libcai.so"), folder.join("libcai.so.1")).unwrap();
     folder
 }
 

@@ -173,7 +173,7 @@ def main(names):
         shutil.copy(ROOT / part, COPY / part)
     good, why = build()
     assert good, why
-    (COPY / "libcai.so.0").symlink_to(COPY / "target/release/libcai.so")
+    (COPY / "libcai.so.1").symlink_to(COPY / "target/release/libcai.so")
     compile_programs(run(BUILT / "cuda-sim", "libdir").stdout.strip())
     jobs = []
     for program in ("exchange", "produce", "capture"):

@@ -147,7 +147,7 @@ fn find() -> Result<&'static Driver> {
 fn path_of(library: &Library) -> String {
     use std::mem::MaybeUninit;
     // SAFETY: only the address of the symbol is looked at.
-    let Ok(symbol) = (unsafe { library.get::<*const ()>(c"cuInit") }) else { return String::new() };
+    let Ok(symbol) = (unsafe { library.get::<*const ()>(b"cuInit\0") }) else { return String::new() };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is writable; all zeros is a value of it.
     let (found, info) = unsafe { (libc::dladdr((*symbol).cast(), info.as_mut_ptr()), info.assume_init()) };

@@ -32,7 +32,7 @@ macro_rules! table {
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.
-                    $($field: unsafe { library.get(concat!($symbol, "\0")) }.ok().map(|symbol| *symbol),)*
+                    $($field: unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.ok().map(|symbol| *symbol),)*
                 }
             }
 

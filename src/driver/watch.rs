@@ -121,7 +121,7 @@ const VERSION: u32 = 3;
 /// Asks a driver for its checker.
 pub fn attach(library: &Library) {
     // SAFETY: the type is that of cudasim.h.
-    accept(unsafe { library.get::<Get>(NAME) }.ok().map(|symbol| *symbol));
+    accept(unsafe { library.get::<Get>(NAME.to_bytes_with_nul()) }.ok().map(|symbol| *symbol));
 }
 
 /// Looks for a checker in a driver that the program has loaded already. Loads and starts nothing.

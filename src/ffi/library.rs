@@ -40,7 +40,7 @@ pub extern "C" fn cai_abi_minor() -> i32 {
     abi::CAI_ABI_MINOR
 }
 
-/// The version of the loaded library as text: `"0.1.0"`. A constant; do not free it.
+/// The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]

@@ -235,7 +235,7 @@ pub struct Facts {
 
 fn optional<T: Copy>(library: &Library, name: &str) -> Option<T> {
     // SAFETY: the type stands beside the name in the table above, as CPython's documentation has it.
-    let symbol: Symbol<T> = unsafe { library.get(name) }.ok()?;
+    let symbol: Symbol<T> = unsafe { library.get(name.as_bytes()) }.ok()?;
     Some(*symbol)
 }
 
