@@ -20,9 +20,9 @@ pub const CAI_TYPESTR_SIZE: usize = 16;
 pub const CAI_MAX_NDIM: i32 = 64;
 /// Maximum mask nesting depth (the mask of a mask, and so on).
 pub const CAI_MAX_MASKS: i32 = 8;
-/// Maximum number of fields of a `cai_descr`, nested fields included.
+/// Maximum number of fields, nested fields included.
 pub const CAI_MAX_FIELDS: u64 = 65536;
-/// Maximum field nesting depth: a `cai_descr` in a field of a `cai_descr` is two deep.
+/// Maximum field nesting depth, the outermost list included.
 pub const CAI_MAX_DESCR_DEPTH: i32 = 16;
 
 /// The data must not be written through this array.
@@ -34,14 +34,14 @@ pub type cai_stream = u64;
 
 /// Legacy default stream of `context`.
 pub const CAI_STREAM_LEGACY: cai_stream = 1;
-/// Per-thread default stream of `context`, of the thread that produced the array.
+/// Per-thread default stream of the producer.
 pub const CAI_STREAM_PER_THREAD: cai_stream = 2;
-/// No work on the data is pending, so no synchronization is needed.
+/// No work is pending: no synchronization needed.
 pub const CAI_STREAM_NONE: cai_stream = u64::MAX;
-/// Not known whether work is pending: the protocol of the producer has no streams.
+/// Not known: the protocol has no streams.
 pub const CAI_STREAM_UNKNOWN: cai_stream = u64::MAX - 1;
 
-/// Not known; the CUDA driver knows the device of the address.
+/// Not known; the CUDA driver may know it.
 pub const CAI_DEVICE_UNKNOWN: i32 = 0;
 /// Host memory.
 pub const CAI_DEVICE_CPU: i32 = 1;
@@ -80,27 +80,27 @@ pub const CAI_DEVICE_TRN: i32 = 18;
 pub const CAI_DTYPE_NONE: u16 = 0;
 /// bfloat16, 2 bytes.
 pub const CAI_DTYPE_BFLOAT16: u16 = 4;
-/// 8-bit float, 3 exponent and 4 mantissa bits.
+/// 8-bit float, IEEE-like, 3 exponent bits.
 pub const CAI_DTYPE_FLOAT8_E3M4: u16 = 7;
-/// 8-bit float, IEEE-like, 4 exponent and 3 mantissa bits.
+/// 8-bit float, IEEE-like, 4 exponent bits.
 pub const CAI_DTYPE_FLOAT8_E4M3: u16 = 8;
-/// 8-bit float, bias 11, finite, unsigned zero.
+/// 8-bit float, finite, unsigned zero, bias 11.
 pub const CAI_DTYPE_FLOAT8_E4M3B11FNUZ: u16 = 9;
-/// 8-bit float, 4 exponent and 3 mantissa bits, finite.
+/// 8-bit float, finite, 4 exponent bits.
 pub const CAI_DTYPE_FLOAT8_E4M3FN: u16 = 10;
 /// 8-bit float, finite, unsigned zero.
 pub const CAI_DTYPE_FLOAT8_E4M3FNUZ: u16 = 11;
-/// 8-bit float, IEEE-like, 5 exponent and 2 mantissa bits.
+/// 8-bit float, IEEE-like, 5 exponent bits.
 pub const CAI_DTYPE_FLOAT8_E5M2: u16 = 12;
 /// 8-bit float, finite, unsigned zero.
 pub const CAI_DTYPE_FLOAT8_E5M2FNUZ: u16 = 13;
 /// 8-bit power of two without a sign.
 pub const CAI_DTYPE_FLOAT8_E8M0FNU: u16 = 14;
-/// 6-bit float, 2 exponent and 3 mantissa bits.
+/// 6-bit float, finite, 2 exponent bits.
 pub const CAI_DTYPE_FLOAT6_E2M3FN: u16 = 15;
-/// 6-bit float, 3 exponent and 2 mantissa bits.
+/// 6-bit float, finite, 3 exponent bits.
 pub const CAI_DTYPE_FLOAT6_E3M2FN: u16 = 16;
-/// 4-bit float, 2 exponent bits and 1 mantissa bit.
+/// 4-bit float, finite, 2 exponent bits.
 pub const CAI_DTYPE_FLOAT4_E2M1FN: u16 = 17;
 /// 4-bit signed integer.
 pub const CAI_DTYPE_INT4: u16 = 256;
@@ -172,7 +172,7 @@ unsafe impl Sync for cai_owner_ops {}
 /// that its work is on, or `CAI_STREAM_NONE`.
 ///
 /// Ownership: copying the structure copies no reference. `cai_inline_retain` and `cai_inline_release`
-/// act on `owner`. What the pointers lead to is constant while any reference is held. Make copies with
+/// act on `owner`. What the pointers lead to is constant while any reference is held. For a copy use
 /// `cai_inline_share`: an assignment also copies a `struct_size` that can exceed the copy.
 ///
 /// Growth: later versions append members. Use only what `struct_size` covers and take the rest for

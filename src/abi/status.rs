@@ -11,8 +11,7 @@
 use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
 
-/// Result of a function: `CAI_OK` or a failure. Expect numbers that this header does not name: every
-/// non-zero value is a failure. Numbers from `CAI_STATUS_THIRD_PARTY` on are for other libraries.
+/// Result of a function: `CAI_OK`, or a failure, which this header need not name.
 pub type cai_status = i32;
 
 /// First number that this library never uses; for statuses of other libraries.
