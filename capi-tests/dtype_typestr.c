@@ -1,5 +1,5 @@
-/* The grammar of typestr: what is taken and how it is taken apart, what is refused and why, and that what
- * is formatted reads back. tests/python holds the same parser against NumPy. */
+/* The grammar of typestr: what is taken and how it is taken apart, what is refused and why, and
+ * that what is formatted reads back. tests/python holds the same parser against NumPy. */
 #include "cai_test.h"
 
 static void takes(const char *typestr, char kind, int64_t itemsize, int64_t bits, int32_t unit,
@@ -50,12 +50,14 @@ static void codes(void) {
     ASSERT(plain.code == CAI_DTYPE_NONE && cai_dtype_is_native(&plain));
     array.dtype_code = CAI_DTYPE_BFLOAT16;
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
-    ASSERT(dtype.code == CAI_DTYPE_BFLOAT16 && dtype.itemsize == 2 && !cai_dtype_equal(&dtype, &plain));
+    ASSERT(dtype.code == CAI_DTYPE_BFLOAT16 && dtype.itemsize == 2 &&
+           !cai_dtype_equal(&dtype, &plain));
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
     set_typestr(&array, ">V2");
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
     ASSERT(!cai_dtype_is_native(&dtype));
-    /* Two-byte codes do not fit one byte; a code explains opaque bytes, not a float that has a meaning. */
+    /* Two-byte codes do not fit one byte; a code explains opaque bytes, not a float that has a
+     * meaning. */
     set_typestr(&array, "<V1");
     ASSERT_STATUS(CAI_ERR_DTYPE_CODE, cai_array_dtype(&array, &dtype, &error));
     ASSERT_TEXT("dtype_code", error.field);
@@ -78,7 +80,7 @@ static void codes(void) {
 }
 
 static void formats(void) {
-    cai_dtype dtype = {'i', '<', 0, 0, 1, 4, 32};
+    cai_dtype dtype = {'i', '<', 0, 0, 1, {0, 0}, 4, 32};
     char text[CAI_TYPESTR_SIZE];
     cai_error error;
     ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, text, NULL));
@@ -109,7 +111,7 @@ static void formats(void) {
     dtype.unit = -1;
     ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, NULL));
     dtype.unit = INT32_MIN;
-    dtype.unit_count = INT64_MIN;
+    dtype.unit_count = INT32_MIN;
     dtype.itemsize = INT64_MIN;
     dtype.bits = INT64_MIN;
     dtype.kind = 'U';

@@ -82,8 +82,8 @@
  *   VULKAN, METAL, WEBGPU  handle   not specified    not specified  not specified  not specified
  *   all others             address  not specified    not specified  not specified  not specified
  *
- * The library orders work for UNKNOWN and the CUDA types. For the others, its functions refuse to wait
- * for a stream (CAI_ERR_STREAM_DEVICE), and the consumer synchronizes with the producer's own means.
+ * The library orders work for UNKNOWN and the CUDA types. For all others, its functions refuse to
+ * wait for a stream (CAI_ERR_STREAM_DEVICE): synchronize by the means of that platform instead.
  */
 #define CAI_DEVICE_UNKNOWN 0       /**< Not known; the CUDA driver may know it. */
 #define CAI_DEVICE_CPU 1           /**< Host memory. */
@@ -373,7 +373,7 @@ static inline cai_status cai_inline_retain(const cai_array *array) {
 
 /**
  * Makes a second structure for the same array, with a reference of its own. Does what
- * cai_array_share does: copies the members that both structures have, and zeroes the others of `out`.
+ * cai_array_share does: copies the members that both structures have, and zeroes the rest of `out`.
  *
  * `out` is initialized (CAI_ARRAY_INIT), holds no reference, and is not `array`. It is written on
  * success only. Returns what cai_inline_retain returns, or CAI_ERR_FLAGS for an unknown flag.
@@ -429,8 +429,8 @@ static inline const cai_field *cai_inline_field(const cai_descr *descr, uint64_t
 
 /**
  * Returns a CUstream or cudaStream_t as a cai_stream. For 0 it returns the default stream that the
- * compiler options choose: the per-thread one if CUDA_API_PER_THREAD_DEFAULT_STREAM is defined (nvcc
- * --default-stream per-thread), otherwise the legacy one.
+ * compiler options choose: the per-thread one if CUDA_API_PER_THREAD_DEFAULT_STREAM is defined
+ * (nvcc --default-stream per-thread), otherwise the legacy one.
  */
 static inline cai_stream cai_inline_stream(const void *cuda_stream) {
     size_t handle;

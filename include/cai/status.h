@@ -119,7 +119,7 @@ CAI_API const char *cai_status_message(cai_status status);
 CAI_API cai_status cai_error_set(
     cai_error *error, cai_status code, const char *field, const char *message);
 
-/** Family of a status: 2 for the 2xx. A finer number may be split later, but stays in its family. */
+/** Family of a status: 2 for the 2xx. A status may be split later, but stays in its family. */
 #define CAI_STATUS_FAMILY(status) ((status) / 100)
 
 /** First number that this library never uses; for statuses of other libraries. */
@@ -160,7 +160,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_ITEMSIZE 213
 /** `data` or a stride is not a multiple of the element's natural alignment. */
 #define CAI_ERR_ALIGNMENT 214
-/** A stream is 0, which could mean either default stream or none. */
+/** `stream` is 0, which could mean either default stream or none. */
 #define CAI_ERR_STREAM_ZERO 220
 /** `stream` is set, but versions below 3 have no streams. */
 #define CAI_ERR_STREAM_VERSION 221

@@ -104,7 +104,7 @@ pub const CAI_ERR_BORROWED: cai_status = 215;
 /// The owner's table of operations is missing, too short or incomplete.
 pub const CAI_ERR_OWNER_OPS: cai_status = 216;
 
-/// A stream is 0, which could mean either default stream or none.
+/// `stream` is 0, which could mean either default stream or none.
 ///
 /// Use 1 for the legacy and 2 for the per-thread default stream, a `CUstream`, or `CAI_STREAM_NONE`
 /// if no work is pending on the data.

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
 BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/cai.h").read_text())[1]
+MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/status.h").read_text())[1]
 # Cargo builds where it has built before. The build requirements are those of this environment.
 SHARED = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={ROOT / 'target'}"
 
@@ -155,7 +155,7 @@ def test_find_package(cai, tmp_path):
             assert run(build / program, cwd="/").stdout == f"ok {VERSION}\n"
     assert f"[libcai.so.{MAJOR}]" in run("readelf", "-d", build / "consumer_cai").stdout
     assert "[libcai" not in run("readelf", "-d", build / "consumer_cai_static").stdout
-    check_extension(build / "extension.so")
+    check_extension(build / "extension_cai_static.so")
 
 
 LINKERS = {
