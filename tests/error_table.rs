@@ -61,7 +61,8 @@ fn the_error_table_is_fresh() {
         (9, "The library itself"),
     ];
     for (family, title) in families {
-        let rows: Vec<_> = statuses.iter().filter(|(_, number, _)| number / 100 == family).collect();
+        let rows: Vec<_> =
+            statuses.iter().filter(|(_, number, _)| number / 100 == family).collect();
         if rows.is_empty() {
             continue;
         }

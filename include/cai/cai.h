@@ -2,15 +2,15 @@
  * cai/cai.h: everything. Programs include this file, or only the headers that they need.
  *
  * Rules without exception:
- *   - A function that can fail returns a cai_status (0 is success), and its last parameter is a
- *     cai_error * that may be NULL. No error is kept anywhere else.
+ *   - A function that can fail returns a cai_status (0 is success). Its last parameter is a
+ *     cai_error *, which may be NULL. No error is kept anywhere else.
  *   - Outputs are written on success only, the error on failure only.
  *   - NULL for a required pointer is CAI_ERR_NULL_ARGUMENT. Other pointers must be valid.
  *   - An unknown bit, mode or tail of a structure in an argument is CAI_ERR_NEWER_CALLER.
- *   - A function throws nothing, prints nothing and does not abort. It starts a thread or calls CUDA
- *     only if its comment says so.
- *   - "Allocates nothing" is about success. Formatting an error message may allocate; if that fails,
- *     the status is CAI_ERR_NO_MEMORY.
+ *   - A function throws nothing, prints nothing and does not abort. It starts a thread or calls
+ *     CUDA only if its comment says so.
+ *   - "Allocates nothing" is about success. Formatting an error message may allocate; if that
+ *     fails, the status is CAI_ERR_NO_MEMORY.
  *   - Text is returned through (char *buffer, size_t size, size_t *out_length).
  *   - A stream of 0 is invalid: use CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD or CAI_STREAM_NONE.
  *   - Sizes, strides and offsets are in bytes, extents in elements.

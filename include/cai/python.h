@@ -1,6 +1,6 @@
 /*
- * cai/python.h: Python objects to arrays and back. CPython's headers are not needed: a PyObject * is a
- * struct _object *. The functions need a running interpreter, whose lock the calling thread holds.
+ * cai/python.h: Python objects to arrays and back. CPython's headers are not needed: a PyObject *
+ * is a struct _object *. The functions need a running interpreter and its lock.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
@@ -167,7 +167,7 @@ struct cai_import_options {
 #define CAI_IMPORT_ALLOW_STREAM_ZERO 2
 /** Refuses read-only arrays. */
 #define CAI_IMPORT_REQUIRE_WRITABLE 4
-/** Refuses arrays that are not C-contiguous. With the next bit as well, either order is accepted. */
+/** Refuses arrays that are not C-contiguous. With the next bit too, either order is accepted. */
 #define CAI_IMPORT_REQUIRE_C_CONTIGUOUS 8
 /** Refuses arrays that are not Fortran-contiguous. */
 #define CAI_IMPORT_REQUIRE_F_CONTIGUOUS 16

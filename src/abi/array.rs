@@ -1,6 +1,7 @@
 //! Checks and results of the functions in `cai/array.h`.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::mem::{offset_of, size_of};
 
@@ -26,12 +27,14 @@ pub const CAI_LAYOUT_F_CONTIGUOUS: u32 = 2;
 pub struct cai_layout {
     /// Number of elements: the product of all extents; 1 if there are no dimensions.
     pub count: i64,
-    /// Bytes of all elements without gaps, as a dense copy needs. Bit fields are packed and rounded up.
+    /// Bytes of all elements without gaps, as a dense copy needs. Bit fields are packed and rounded
+    /// up.
     pub nbytes: i64,
     /// First byte that the array touches, relative to `data` (to `data` plus `byte_offset` for a
     /// handle): 0 or negative.
     pub lower: i64,
-    /// End of the bytes that the array touches, relative to the same address. 0 if there are no elements.
+    /// End of the bytes that the array touches, relative to the same address. 0 if there are no
+    /// elements.
     pub upper: i64,
     /// `CAI_LAYOUT_` bits. Strides of extents below 2 do not matter. An array can be both.
     pub flags: u32,

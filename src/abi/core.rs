@@ -1,9 +1,10 @@
 //! The data of `cai/abi.h`: array, device, owner, fields, and the numbers in them.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: nothing.
+//! Unsafe: none.
 //!
-//! Programs copy `cai/abi.h` into their tree and use it without the library, so a layout in this file
-//! never changes. A constant's comment is one sentence: it becomes one line of the header.
+//! Programs copy `cai/abi.h` into their tree and use it without the library, so a layout in this
+//! file never changes. A constant's comment is one sentence: it becomes one line of the header.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
@@ -127,26 +128,28 @@ pub struct cai_device {
     pub id: i32,
 }
 
-/// Reference count of what keeps an array alive. It carries its own operations, so that an array from
-/// one library is released correctly through any other.
+/// Reference count of what keeps an array alive. It carries its own operations, so that an array
+/// from one library is released correctly through any other.
 ///
-/// Embed `cai_owner` as the first member of your own reference-counted object. The other members are
-/// private to you. `cai_owner_create` makes one if you have no such object.
+/// Embed `cai_owner` as the first member of your own reference-counted object. The other members
+/// are private to you. `cai_owner_create` makes one if you have no such object.
 ///
 /// An owner keeps alive everything that is reachable from the `cai_array`: the data, `shape`,
-/// `strides`, `descr` and `mask`, the event, and the stream, which must live at least as long as the
-/// exported array (CAI version 3, "Lifetime management", "Streams").
+/// `strides`, `descr` and `mask`, the event, and the stream, which must live at least as long as
+/// the exported array (CAI version 3, "Lifetime management", "Streams").
 #[repr(C)]
 pub struct cai_owner {
-    /// Operations. They stay valid, and their code stays loaded, until the last release has returned.
+    /// Operations. They stay valid, and their code stays loaded, until the last release has
+    /// returned.
     pub ops: *const cai_owner_ops,
 }
 
 /// Operations of an owner: a constant table in the library that made the owner.
 ///
 /// Both functions may be called from any thread at any time, by several threads at once, with or
-/// without an interpreter's lock, with any CUDA context current or none, and during a stream capture.
-/// They must not throw. Later versions append operations: use only what `struct_size` covers.
+/// without an interpreter's lock, with any CUDA context current or none, and during a stream
+/// capture. They must not throw. Later versions append operations: use only what `struct_size`
+/// covers.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cai_owner_ops {
@@ -155,14 +158,15 @@ pub struct cai_owner_ops {
     /// Zero.
     pub reserved: u32,
     /// Adds a reference.
-    pub retain: Option<unsafe extern "C" fn(owner: *mut cai_owner)>,
-    /// Releases a reference; the last one destroys the owner. It should not block, and must not make a
-    /// CUDA call that synchronizes: `cudaFree` waits for the device and fails during a capture.
-    pub release: Option<unsafe extern "C" fn(owner: *mut cai_owner)>,
+    pub retain: Option<unsafe extern "C-unwind" fn(owner: *mut cai_owner)>,
+    /// Releases a reference; the last one destroys the owner. It should not block, and must not
+    /// make a CUDA call that synchronizes: `cudaFree` waits for the device and fails during a
+    /// capture.
+    pub release: Option<unsafe extern "C-unwind" fn(owner: *mut cai_owner)>,
 }
 
-// SAFETY: a table is never written after it was made, and its functions are callable from any thread:
-// both are documented requirements on the producer of a table.
+// SAFETY: a table is never written after it was made, and its functions can be called from any
+// thread: the structure's documentation requires both of the producer.
 unsafe impl Sync for cai_owner_ops {}
 
 /// GPU array: the contents of `__cuda_array_interface__` versions 0 to 3, and what the related
@@ -171,9 +175,10 @@ unsafe impl Sync for cai_owner_ops {}
 /// Start from `CAI_ARRAY_INIT`. It leaves `stream` 0, which is invalid: a producer sets the stream
 /// that its work is on, or `CAI_STREAM_NONE`.
 ///
-/// Ownership: copying the structure copies no reference. `cai_inline_retain` and `cai_inline_release`
-/// act on `owner`. What the pointers lead to is constant while any reference is held. For a copy use
-/// `cai_inline_share`: an assignment also copies a `struct_size` that can exceed the copy.
+/// Ownership: copying the structure copies no reference. `cai_inline_retain` and
+/// `cai_inline_release` act on `owner`. What the pointers lead to is constant while any reference
+/// is held. For a copy use `cai_inline_share`: an assignment also copies a `struct_size` that can
+/// exceed the copy.
 ///
 /// Growth: later versions append members. Use only what `struct_size` covers and take the rest for
 /// zero. A member that must not be ignored is announced by a bit in `flags`.
@@ -182,15 +187,16 @@ unsafe impl Sync for cai_owner_ops {}
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cai_array {
-    /// `sizeof(cai_array)` of the header that the writer was compiled with: 128 to 512, a multiple of 8.
+    /// `sizeof(cai_array)` of the header that the writer was compiled with: 128 to 512, a multiple
+    /// of 8.
     pub struct_size: u32,
     /// `CAI_ARRAY_` bits. An array with an unknown bit must be refused.
     pub flags: u32,
-    /// Keeps everything that is reachable from this structure alive. NULL: a borrowed array, which is
-    /// valid only during the call that it was passed to.
+    /// Keeps everything that is reachable from this structure alive. NULL: a borrowed array, which
+    /// is valid only during the call that it was passed to.
     pub owner: *mut cai_owner,
-    /// Address of the element at index zero, or a handle. NULL exactly if there are no elements. With
-    /// negative strides it is not the lowest address.
+    /// Address of the element at index zero, or a handle. NULL exactly if there are no elements.
+    /// With negative strides it is not the lowest address.
     pub data: *mut c_void,
     /// `ndim` extents in elements, each at least 0. May be NULL if `ndim` is 0.
     pub shape: *const i64,
@@ -198,7 +204,8 @@ pub struct cai_array {
     pub strides: *const i64,
     /// Number of dimensions, 0 to `CAI_MAX_NDIM`.
     pub ndim: i32,
-    /// Version of the CUDA Array Interface that the contents follow. Values above 3 mean "at least 3".
+    /// Version of the CUDA Array Interface that the contents follow. Values above 3 mean "at least
+    /// 3".
     pub version: u16,
     /// Meaning of an opaque type (`CAI_DTYPE_BFLOAT16`, ...), or `CAI_DTYPE_NONE`.
     pub dtype_code: u16,
@@ -206,18 +213,18 @@ pub struct cai_array {
     pub typestr: [c_char; CAI_TYPESTR_SIZE],
     /// Fields of a structured type, or NULL. Their size is that of `typestr`.
     pub descr: *const cai_descr,
-    /// NULL, or an array that broadcasts to this one: a non-zero element marks a valid element. If the
-    /// mask has a mask of its own, an element must be valid in both. Its `owner` may be NULL.
+    /// NULL, or an array that broadcasts to this one: a non-zero element marks a valid element. If
+    /// the mask has a mask of its own, an element must be valid in both. Its `owner` may be NULL.
     pub mask: *const cai_array,
     /// Stream on which the producer's work on the data may be pending.
     pub stream: cai_stream,
-    /// Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed stream
-    /// from a new one with the same handle.
+    /// Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
+    /// stream from a new one with the same handle.
     pub stream_id: u64,
-    /// NULL, or an event recorded on `stream` after the last write. Readers wait for the event alone only
-    /// if the array is read-only; otherwise they wait for the stream, because a writer that follows the
-    /// specification on `stream` alone does not record the event again. If `stream` is
-    /// `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
+    /// NULL, or an event recorded on `stream` after the last write. Readers wait for the event
+    /// alone only if the array is read-only; otherwise they wait for the stream, because a writer
+    /// that follows the specification on `stream` alone does not record the event again. If
+    /// `stream` is `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
     pub event: *mut c_void,
     /// Location of the data.
     pub device: cai_device,

@@ -1,6 +1,7 @@
 //! Names of DLPack's structures, for `cai/dlpack.h`.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: nothing.
+//! Unsafe: none.
 
 /// `DLManagedTensor` of DLPack: the older structure, without version and flags.
 pub enum DLManagedTensor {}

@@ -1,6 +1,7 @@
 //! The parsed typestr of `cai/dtype.h`.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
@@ -34,18 +35,19 @@ pub const CAI_UNIT_FEMTOSECOND: i32 = 12;
 /// Attoseconds.
 pub const CAI_UNIT_ATTOSECOND: i32 = 13;
 
-/// Parsed typestr: byte order, kind, size in bytes (characters for `U`, bits for `t`), and for `m` and
-/// `M` the unit in brackets, as in NumPy's array interface.
+/// Parsed typestr: byte order, kind, size in bytes (characters for `U`, bits for `t`), and for `m`
+/// and `M` the unit in brackets, as in NumPy's array interface.
 ///
 /// The size never changes: later versions use reserved space, which is zero until then.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct cai_dtype {
-    /// One of `t b i u f c m M O S U V`: bit field, boolean, signed integer, unsigned integer, float,
-    /// complex, time difference, point in time, Python object, bytes, UCS-4 text, opaque bytes.
+    /// One of `t b i u f c m M O S U V`: bit field, boolean, signed integer, unsigned integer,
+    /// float, complex, time difference, point in time, Python object, bytes, UCS-4 text, opaque
+    /// bytes.
     pub kind: c_char,
-    /// `<` little-endian, `>` big-endian, `|` not relevant. As written: `<V2` and `|V2` differ here,
-    /// and `|i8`, which some producers write, means the machine's own order.
+    /// `<` little-endian, `>` big-endian, `|` not relevant. As written: `<V2` and `|V2` differ
+    /// here, and `|i8`, which some producers write, means the machine's own order.
     pub byte_order: c_char,
     /// Meaning of an opaque type (`CAI_DTYPE_BFLOAT16`, ...), or `CAI_DTYPE_NONE`.
     pub code: u16,

@@ -1,11 +1,12 @@
 //! Types and constants of both sides of the ABI boundary, one file for each header; no logic.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: nothing.
+//! Unsafe: none.
 //!
 //! The only module with public `#[repr(C)]` types. The doc comments are those of the headers: they
-//! address C programmers. Sizes and offsets are asserted at the end of each file, and by the headers.
-//! `core` is the data of `cai/abi.h`, which programs copy; every other file is named as its header.
-//! `headers/` has the templates that `tests/header.rs` fills.
+//! address C programmers. Sizes and offsets are asserted at the end of each file, and by the
+//! headers. `core` is the data of `cai/abi.h`, which programs copy; every other file is named as
+//! its header. `headers/` has the templates that `tests/header.rs` fills.
 
 #![allow(non_camel_case_types)]
 

@@ -1,11 +1,13 @@
 //! Options for Python objects, and the exchange table, of `cai/python.h`.
 //!
-//! May use: `core`, `status`. `unsafe`: none.
+//! May use: `abi::core`, `abi::status`.
+//! Unsafe: none.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::{CAI_TYPESTR_SIZE, cai_array, cai_error, cai_status, cai_stream};
+use super::core::{CAI_TYPESTR_SIZE, cai_array, cai_stream};
+use super::status::{cai_error, cai_status};
 
 /// `PyObject` of CPython, under the name that its own headers use.
 pub enum _object {}
@@ -33,7 +35,7 @@ pub const CAI_IMPORT_STRICT: u32 = 1;
 pub const CAI_IMPORT_ALLOW_STREAM_ZERO: u32 = 2;
 /// Refuses read-only arrays.
 pub const CAI_IMPORT_REQUIRE_WRITABLE: u32 = 4;
-/// Refuses arrays that are not C-contiguous. With the next bit as well, either order is accepted.
+/// Refuses arrays that are not C-contiguous. With the next bit too, either order is accepted.
 pub const CAI_IMPORT_REQUIRE_C_CONTIGUOUS: u32 = 8;
 /// Refuses arrays that are not Fortran-contiguous.
 pub const CAI_IMPORT_REQUIRE_F_CONTIGUOUS: u32 = 16;
@@ -57,7 +59,8 @@ pub const CAI_EXPORT_STRIDES: u32 = 2;
 /// Exports a read-only array as writable, for consumers that reject read-only arrays.
 pub const CAI_EXPORT_HIDE_READONLY: u32 = 4;
 
-/// Options of `cai_array_from_python`. Start from `CAI_IMPORT_OPTIONS_INIT`, which requires nothing.
+/// Options of `cai_array_from_python`. Start from `CAI_IMPORT_OPTIONS_INIT`, which requires
+/// nothing.
 ///
 /// A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
 /// `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
@@ -68,11 +71,12 @@ pub struct cai_import_options {
     pub struct_size: u32,
     /// `CAI_IMPORT_` bits.
     pub flags: u32,
-    /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the default
-    /// order, which is that of the numbers, but SYCL before DLPack for oneAPI.
+    /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
+    /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
     pub protocols: [u8; 8],
-    /// Stream that the caller will work on, or 0 if not known. Only `CAI_PROTOCOL_DLPACK` uses it: the
-    /// producer orders its work before this stream. `CAI_STREAM_NONE`: the producer orders nothing.
+    /// Stream that the caller will work on, or 0 if not known. Only `CAI_PROTOCOL_DLPACK` uses it:
+    /// the producer orders its work before this stream. `CAI_STREAM_NONE`: the producer orders
+    /// nothing.
     pub stream: cai_stream,
     /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     pub ndim: i32,
@@ -90,7 +94,8 @@ pub struct cai_import_options {
 
 /// Options of `cai_array_to_python`. Start from `CAI_EXPORT_OPTIONS_INIT`.
 ///
-/// A longer structure of a newer caller is refused with `CAI_ERR_NEWER_CALLER` if its tail is not zero.
+/// A longer structure of a newer caller is refused with `CAI_ERR_NEWER_CALLER` if its tail is not
+/// zero.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cai_export_options {
@@ -113,13 +118,18 @@ pub struct cai_exchange_api {
     /// `CAI_DATA_ABI` of the publisher's header. A table with another number is not used.
     pub data_abi: u32,
     /// Describes an object of the type, or of a derived type, in `out`, which is initialized
-    /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the stream.
+    /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
+    /// stream.
     pub from_object: Option<
-        unsafe extern "C" fn(object: *mut c_void, out: *mut cai_array, error: *mut cai_error) -> cai_status,
+        unsafe extern "C-unwind" fn(
+            object: *mut c_void,
+            out: *mut cai_array,
+            error: *mut cai_error,
+        ) -> cai_status,
     >,
     /// NULL, or makes a new object of the type that holds a reference of its own to the array.
     pub to_object: Option<
-        unsafe extern "C" fn(
+        unsafe extern "C-unwind" fn(
             array: *const cai_array,
             out: *mut *mut c_void,
             error: *mut cai_error,

@@ -1,12 +1,13 @@
 //! Statuses, and the error that a caller allocates, of `cai/status.h`.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: nothing.
+//! Unsafe: none.
 //!
-//! The first paragraph of a status's comment is the text that `cai_status_message` returns; the second
-//! one appears in the error table only. `build.rs` reads both from here.
+//! The first paragraph of a status's comment is the text that `cai_status_message` returns; the
+//! second one appears in the error table only. `build.rs` reads both from here.
 //!
-//! Numbers are pinned: a retired one is never used again. 1xx arguments, 2xx the array, 3xx the CUDA
-//! driver, 4xx stream capture, 5xx Python, 6xx resources, 7xx conversions, 9xx the library.
+//! Numbers are pinned: a retired one is never used again. 1xx arguments, 2xx the array, 3xx the
+//! CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 7xx conversions, 9xx the library.
 
 use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
@@ -31,8 +32,8 @@ pub struct cai_error {
     pub code: cai_status,
     /// `CUresult` of the CUDA driver if the driver refused, otherwise 0.
     pub driver_code: i32,
-    /// Path of a member (`mask.shape[2]`, `descr[1].typestr`) or name of a parameter. NUL-terminated; a
-    /// path that is too long ends in "...".
+    /// Path of a member (`mask.shape[2]`, `descr[1].typestr`) or name of a parameter.
+    /// NUL-terminated; a path that is too long ends in "...".
     pub field: [c_char; CAI_ERROR_FIELD_SIZE],
     /// One line with the field, the value found and the value expected:
     /// `ndim: found -1, expected 0 to 64`. NUL-terminated UTF-8.

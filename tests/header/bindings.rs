@@ -1,5 +1,5 @@
-//! Declarations for other languages: `cai.cdef` for cffi and LuaJIT, `cai.pxd` for Cython, and `_abi.py`
-//! for ctypes.
+//! Declarations for other languages: `cai.cdef` for cffi and LuaJIT, `cai.pxd` for Cython, and
+//! `_abi.py` for ctypes.
 
 use std::fmt::Write;
 
@@ -75,7 +75,8 @@ const INLINE: [&str; 5] = [
 
 /// Functions that need the interpreter's lock.
 fn needs_python(function: &Function) -> bool {
-    function.result.contains("_object") || function.parameters.iter().any(|p| p.ctype.contains("_object"))
+    function.result.contains("_object")
+        || function.parameters.iter().any(|p| p.ctype.contains("_object"))
 }
 
 pub fn pxd(items: &Items) -> String {
@@ -126,7 +127,12 @@ pub fn pxd(items: &Items) -> String {
         if line.len() <= crate::c::WIDTH {
             writeln!(text, "{line}").unwrap();
         } else {
-            writeln!(text, "{head}\n        {}\n    ) noexcept{nogil}", parameters.join(",\n        ")).unwrap();
+            writeln!(
+                text,
+                "{head}\n        {}\n    ) noexcept{nogil}",
+                parameters.join(",\n        ")
+            )
+            .unwrap();
         }
     }
     for function in INLINE {
@@ -176,7 +182,9 @@ pub fn ctypes(items: &Items) -> String {
             let ctype = match (&member.parameters, member.length.as_str()) {
                 (Some(parameters), _) => callback(&member.ctype, parameters, &names),
                 (None, "") => python_type(&member.ctype, &names),
-                (None, length) => format!("{} * {}", python_type(&member.ctype, &names), items.number(length)),
+                (None, length) => {
+                    format!("{} * {}", python_type(&member.ctype, &names), items.number(length))
+                }
             };
             writeln!(text, "    (\"{}\", {ctype}),", member.name).unwrap();
         }
@@ -198,7 +206,12 @@ pub fn ctypes(items: &Items) -> String {
             writeln!(text, "{line}").unwrap();
         } else {
             let list = parameters.join(", ");
-            writeln!(text, "    \"{}\": (\n        {result},\n        [{list}],\n    ),", function.name).unwrap();
+            writeln!(
+                text,
+                "    \"{}\": (\n        {result},\n        [{list}],\n    ),",
+                function.name
+            )
+            .unwrap();
         }
     }
     text += "}\n\nPYTHON_FUNCTIONS = (\n";
@@ -232,9 +245,10 @@ fn python_type(ctype: &str, structs: &[&str]) -> String {
     let (mut text, stars) = match (base, stars) {
         ("void", 0) => return "None".to_owned(),
         ("char", 1..) => ("c.c_char_p".to_owned(), stars - 1),
-        ("void" | "cai_owner" | "cai_owner_ops" | "DLManagedTensor" | "DLManagedTensorVersioned", 1..) => {
-            ("c.c_void_p".to_owned(), stars - 1)
-        }
+        (
+            "void" | "cai_owner" | "cai_owner_ops" | "DLManagedTensor" | "DLManagedTensorVersioned",
+            1..,
+        ) => ("c.c_void_p".to_owned(), stars - 1),
         ("_object", 1..) => ("c.py_object".to_owned(), stars - 1),
         ("bool" | "char", _) => (format!("c.c_{base}"), stars),
         ("size_t", _) => ("c.c_size_t".to_owned(), stars),

@@ -21,7 +21,8 @@ pub const WIDTH: usize = 100;
 
 /// The headers that users include, in the order in which one needs the other.
 pub const HEADERS: [&str; 9] = [
-    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "driver.h", "dlpack.h", "python.h", "cai.h",
+    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "driver.h", "dlpack.h", "python.h",
+    "cai.h",
 ];
 
 pub struct Headers<'a> {
@@ -39,8 +40,10 @@ impl<'a> Headers<'a> {
     /// The text of one header. Call it for all of `HEADERS`, in that order.
     pub fn render(&self, header: &str) -> String {
         let path = self.root.join("src/abi/headers").join(format!("{header}.in"));
-        let template = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let version = (self.items.number("CAI_ABI_MAJOR") << 16) | self.items.number("CAI_ABI_MINOR");
+        let template =
+            fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let version =
+            (self.items.number("CAI_ABI_MAJOR") << 16) | self.items.number("CAI_ABI_MINOR");
         let template = template.replace("@ABI_VERSION@", &format!("{version:#x}"));
         let mut text = String::new();
         for line in template.lines() {
@@ -60,7 +63,10 @@ impl<'a> Headers<'a> {
             .chain(items.aliases.iter().map(|item| &item.name))
             .chain(items.functions.iter().map(|item| &item.name));
         for name in names {
-            assert!(self.placed.borrow().contains(name), "{name} is in no template of src/abi/headers");
+            assert!(
+                self.placed.borrow().contains(name),
+                "{name} is in no template of src/abi/headers"
+            );
         }
     }
 
@@ -76,7 +82,9 @@ impl<'a> Headers<'a> {
                 for name in rest.split(' ') {
                     let before = chosen.len();
                     if name.ends_with('_') {
-                        chosen.extend(self.items.constants.iter().filter(|c| c.name.starts_with(name)));
+                        chosen.extend(
+                            self.items.constants.iter().filter(|c| c.name.starts_with(name)),
+                        );
                     } else {
                         chosen.push(self.items.constant(name));
                     }
@@ -90,7 +98,10 @@ impl<'a> Headers<'a> {
                     .items
                     .constants
                     .iter()
-                    .filter(|c| c.name.starts_with("CAI_ERR_") && self.items.number(&c.value) / 100 == family)
+                    .filter(|c| {
+                        c.name.starts_with("CAI_ERR_")
+                            && self.items.number(&c.value) / 100 == family
+                    })
                     .filter(|c| !self.placed.borrow().contains(&c.name))
                     .collect();
                 self.constants(&chosen)
@@ -109,8 +120,11 @@ impl<'a> Headers<'a> {
                     .iter()
                     .map(|name| {
                         self.place(name);
-                        let function = self.items.functions.iter().find(|function| function.name == *name);
-                        prototype(function.unwrap_or_else(|| panic!("cbindgen does not know {name}")))
+                        let function =
+                            self.items.functions.iter().find(|function| function.name == *name);
+                        prototype(
+                            function.unwrap_or_else(|| panic!("cbindgen does not know {name}")),
+                        )
                     })
                     .collect();
                 assert!(!texts.is_empty(), "no functions in {rest}");
@@ -122,8 +136,11 @@ impl<'a> Headers<'a> {
 
     /// A constant is one line where the comments of the whole group fit behind it, else two.
     fn constants(&self, constants: &[&Constant]) -> String {
-        let columns = constants.iter().map(|c| 8 + c.name.len() + 1 + c.value.len()).max().unwrap_or(0);
-        let fits = |c: &&Constant| columns + c.doc.line(&c.name).chars().count() + " /**<  */".len() <= WIDTH;
+        let columns =
+            constants.iter().map(|c| 8 + c.name.len() + 1 + c.value.len()).max().unwrap_or(0);
+        let fits = |c: &&Constant| {
+            columns + c.doc.line(&c.name).chars().count() + " /**<  */".len() <= WIDTH
+        };
         let behind = constants.iter().all(fits);
         let mut text = String::new();
         for constant in constants {
@@ -160,7 +177,11 @@ fn exported(path: &Path) -> Vec<String> {
 pub fn ctype(text: &str) -> String {
     let foreign = ["_object", "DLManagedTensor", "DLManagedTensorVersioned"];
     let base = text.trim_start_matches("const ").trim_end_matches(['*', ' ']);
-    if foreign.contains(&base) { text.replace(base, &format!("struct {base}")) } else { text.to_owned() }
+    if foreign.contains(&base) {
+        text.replace(base, &format!("struct {base}"))
+    } else {
+        text.to_owned()
+    }
 }
 
 pub fn declaration(variable: &Variable) -> String {
@@ -170,7 +191,8 @@ pub fn declaration(variable: &Variable) -> String {
         return format!("{ctype} (*{})({})", variable.name, list.join(", "));
     }
     let space = if ctype.ends_with('*') { "" } else { " " };
-    let length = if variable.length.is_empty() { String::new() } else { format!("[{}]", variable.length) };
+    let length =
+        if variable.length.is_empty() { String::new() } else { format!("[{}]", variable.length) };
     format!("{ctype}{space}{}{length}", variable.name)
 }
 
@@ -230,7 +252,9 @@ fn comment(indent: &str, doc: &Doc) -> String {
             continue;
         }
         let hanging = if paragraph.starts_with("- ") { "  " } else { "" };
-        for (index, line) in wrap(paragraph, WIDTH - indent.len() - 3 - hanging.len()).iter().enumerate() {
+        for (index, line) in
+            wrap(paragraph, WIDTH - indent.len() - 3 - hanging.len()).iter().enumerate()
+        {
             let hanging = if index > 0 { hanging } else { "" };
             text += &format!("{indent} * {hanging}{line}\n");
         }

@@ -1,5 +1,5 @@
-//! What cbindgen makes of `src/`, taken apart: constants, structures, aliases and functions with their
-//! comments.
+//! What cbindgen makes of `src/`, taken apart: constants, structures, aliases and functions with
+//! their comments.
 
 use std::path::Path;
 
@@ -151,10 +151,13 @@ impl Doc {
                     names.split(", ").all(|name| {
                         let name = name.trim_matches('`');
                         !name.is_empty()
-                            && name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
+                            && name
+                                .chars()
+                                .all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
                     })
                 });
-            let word = ["Returns ", "Thread safety:", "Source:"].iter().any(|word| line.starts_with(word));
+            let word =
+                ["Returns ", "Thread safety:", "Source:"].iter().any(|word| line.starts_with(word));
             // Inside of a sentence, a name at the start of a line introduces nothing.
             let sentence = paragraphs.last().is_some_and(|last| last.ends_with(['.', ':']));
             let begins = line.starts_with("- ") || (sentence && (parameter || word));

@@ -1,6 +1,6 @@
 //! `include/cai/` is what cbindgen makes of the sources, in the places that the templates of
-//! `src/abi/headers` name. When a file is stale its test fails; with `CAI_BLESS=1` in the environment
-//! (`make header`) it is written instead.
+//! `src/abi/headers` name. When a file is stale its test fails; with `CAI_BLESS=1` in the
+//! environment (`make header`) it is written instead.
 
 mod bindings;
 mod c;

@@ -8,11 +8,11 @@ use crate::python::capi::Object;
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::convert::{integer, none};
 use crate::python::export::cai_dict::{Dictionary, data, row, typestr};
-use crate::python::export::type_object::{array_of, attribute};
+use crate::python::export::object::{array_of, attribute};
 use crate::python::interpreter::{Owned, Py};
 use crate::validate;
 
-pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         const NAME: &str = "__sycl_usm_array_interface__";
         let (array, flags) = array_of(py, object)?;
