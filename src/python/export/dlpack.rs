@@ -15,7 +15,10 @@ use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
 use crate::unwind;
 
-pub unsafe extern "C-unwind" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
+pub unsafe extern "C-unwind" fn dlpack_device_method(
+    object: *mut Object,
+    _: *mut Object,
+) -> *mut Object {
     answer(|py| {
         let (array, _) = array_of(py, object)?;
         let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;

@@ -165,7 +165,11 @@ pub unsafe fn dlpack_to_object(
     })
 }
 
-pub unsafe extern "C-unwind" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn dlpack_current_stream(
+    _: i32,
+    _: i32,
+    out: *mut *mut c_void,
+) -> c_int {
     if out.is_null() {
         return -1;
     }
