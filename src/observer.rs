@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Blocks of bytes, repeated at strides: `cudasim_access` of `cudasim.h`.
 #[repr(C)]
@@ -110,7 +110,6 @@ static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
 /// No driver was asked for a checker yet. At first it counts as one, so that the first event makes
 /// `sync` look for it.
 const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
-static SIMULATED: AtomicBool = AtomicBool::new(false);
 
 /// `cudasim_get_api`
 pub type Get = unsafe extern "C-unwind" fn(u32) -> *mut Api;
@@ -122,18 +121,12 @@ const VERSION: u32 = 3;
 pub fn accept(get: Option<Get>) {
     // SAFETY: the function has the type of cudasim.h and returns NULL or a constant table.
     let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
-    SIMULATED.store(get.is_some(), Ordering::Relaxed);
     // SAFETY: not NULL here, and every table begins with its size.
     if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
         API.store(api, Ordering::Release);
     } else {
         API.store(ptr::null_mut(), Ordering::Release);
     }
-}
-
-/// Returns true if the driver is the simulated one.
-pub fn is_simulated() -> bool {
-    SIMULATED.load(Ordering::Relaxed)
 }
 
 /// Returns true if there is an observer, or none was searched for yet.

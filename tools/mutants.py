@@ -171,7 +171,7 @@ def main(names):
     shutil.rmtree(COPY, ignore_errors=True)
     for part in ("src", "include", "cuda-sim"):
         shutil.copytree(ROOT / part, COPY / part, ignore=shutil.ignore_patterns("target"))
-    for part in ("Cargo.toml", "Cargo.lock", "build.rs", "cbindgen.toml", "README.md"):
+    for part in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md"):
         shutil.copy(ROOT / part, COPY / part)
     good, why = build()
     assert good, why

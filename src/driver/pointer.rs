@@ -124,7 +124,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
             host_accessible: true,
             managed: false,
             mapped: true,
-            reserved: [0; 5],
+            reserved: [0; 61],
         });
     }
     // The range attributes describe the reserved addresses; this call describes the allocation.
@@ -144,7 +144,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
         host_accessible,
         managed: managed != 0,
         mapped: mapped != 0,
-        reserved: [0; 5],
+        reserved: [0; 61],
     })
 }
 

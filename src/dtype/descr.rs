@@ -98,6 +98,7 @@ pub fn element(field: Field) -> Result<cai_dtype> {
         code: abi::CAI_DTYPE_NONE,
         unit: abi::CAI_UNIT_GENERIC,
         unit_count: 1,
+        reserved: [0; 2],
         itemsize: if bits % 8 == 0 { bits / 8 } else { 0 },
         bits,
     })

@@ -91,6 +91,7 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
         code: abi::CAI_DTYPE_NONE,
         unit,
         unit_count,
+        reserved: [0; 2],
         itemsize,
         bits,
     })
@@ -152,11 +153,11 @@ fn number(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((value, rest))
 }
 
-fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i64)> {
+fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i32)> {
     let has_count = inner.first().is_some_and(u8::is_ascii_digit);
     let (count, name) = if has_count {
         match number(inner) {
-            Some((count @ 1..=MAX_UNIT_COUNT, name)) => (count, name),
+            Some((count @ 1..=MAX_UNIT_COUNT, name)) => (count as i32, name),
             _ => return bad_unit(text),
         }
     } else {
@@ -339,6 +340,7 @@ pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
         && a.code == b.code
         && a.unit == b.unit
         && a.unit_count == b.unit_count
+        && a.reserved == b.reserved
         && a.itemsize == b.itemsize
         && a.bits == b.bits
         && effective_order(a) == effective_order(b)

@@ -69,8 +69,8 @@ fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_
         return Ok(None);
     }
     // SAFETY: every version of a table with this capsule name begins with these members.
-    let major = unsafe { (&raw const (*table).abi_major).read() };
-    if major != abi::CAI_ABI_MAJOR {
+    let data_abi = unsafe { (&raw const (*table).data_abi).read() };
+    if data_abi != abi::CAI_DATA_ABI {
         return Ok(None);
     }
     // SAFETY: published under the contract of `cai_exchange_api`.
@@ -83,8 +83,8 @@ fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_
 /// `table` points to a table of the size that it states, which lives as long as the process.
 pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai_exchange_api> {
     // SAFETY: every version begins with these two members.
-    let (size, major) = unsafe {
-        ((&raw const (*table).struct_size).read(), (&raw const (*table).abi_major).read())
+    let (size, data_abi) = unsafe {
+        ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
     };
     if (size as usize) < size_of::<cai_exchange_api>() {
         return fail!(
@@ -94,12 +94,12 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai
             expected = ("at least {}", size_of::<cai_exchange_api>())
         );
     }
-    if major != abi::CAI_ABI_MAJOR {
+    if data_abi != abi::CAI_DATA_ABI {
         return fail!(
             CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.abi_major",
-            found = "{major}",
-            expected = ("{}", abi::CAI_ABI_MAJOR)
+            "__cai_exchange_api__.data_abi",
+            found = "{data_abi}",
+            expected = ("{}", abi::CAI_DATA_ABI)
         );
     }
     // SAFETY: the size, checked above, is at least that of `cai_exchange_api`.

@@ -155,7 +155,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
 /// This library's table for its own objects.
 static EXCHANGE: cai_exchange_api = cai_exchange_api {
     struct_size: size_of::<cai_exchange_api>() as u32,
-    abi_major: abi::CAI_ABI_MAJOR,
+    data_abi: abi::CAI_DATA_ABI,
     from_object: Some(exchange_table::table_from_object),
     to_object: Some(table_to_object),
 };

@@ -41,7 +41,7 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
-    if options.are_none() && size >= size_of::<cai_array>() {
+    if options.are_none() && to.array.mask.is_null() && size >= size_of::<cai_array>() {
         return Ok(());
     }
     check_requirements(to, options, size)

@@ -146,14 +146,13 @@ impl ImportOptions {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
-    /// Returns true if nothing has to be checked after an import.
+    /// Returns true if nothing has to be checked after an import of an array without a mask.
     pub fn are_none(&self) -> bool {
         const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
             | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_NO_MASK
             | abi::CAI_IMPORT_QUERY_DEVICE;
         let options = &self.raw;
         options.flags & LOOKS == 0

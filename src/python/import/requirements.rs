@@ -53,7 +53,7 @@ pub fn check_requirements(
             expected = "a writable one"
         );
     }
-    if options.has(abi::CAI_IMPORT_NO_MASK) && !array.mask.is_null() {
+    if !options.has(abi::CAI_IMPORT_ALLOW_MASK) && !array.mask.is_null() {
         return fail!(
             CAI_ERR_CONVERT_MASK,
             "mask",
