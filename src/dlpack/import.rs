@@ -218,7 +218,7 @@ fn byte_steps(
                     CAI_ERR_SPAN_OVERFLOW,
                     "strides[{index}]",
                     found = "{stride} elements of {itemsize} bytes",
-                    expected = "a step within 2^63 bytes"
+                    expected = "a stride within 2^63 bytes"
                 );
             }
         });

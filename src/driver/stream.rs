@@ -153,7 +153,7 @@ impl Stream {
             "stream",
             found = ("{:#x}, which is now the stream {found}", self.value),
             expected =
-                ("the stream {} as stream_id says: it was destroyed before the array", self.id)
+                ("stream {}, as in stream_id: the stream was destroyed before the array", self.id)
         )
     }
 

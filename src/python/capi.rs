@@ -408,8 +408,8 @@ pub fn not_attached<T>() -> Result<T> {
     fail!(
         CAI_ERR_PYTHON_LOCK,
         "python",
-        found = "a thread without the interpreter's lock",
-        expected = "the lock to be held (ctypes.PyDLL holds it, ctypes.CDLL gives it up)"
+        found = "a thread without the GIL",
+        expected = "the GIL to be held (ctypes.PyDLL holds it, ctypes.CDLL releases it)"
     )
 }
 

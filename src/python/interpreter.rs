@@ -567,6 +567,6 @@ pub fn raised<T>() -> Result<T> {
         CAI_ERR_PYTHON_EXCEPTION,
         "python",
         found = "an exception, which is set",
-        expected = "none"
+        expected = "no exception"
     )
 }

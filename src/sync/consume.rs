@@ -111,7 +111,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
             CAI_ERR_READONLY,
             "flags",
             found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
+            expected = "a writable array, because flags contain CAI_ACCESS_WRITE"
         );
     }
     Ok(())
@@ -150,7 +150,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 "mask",
-                found = "more masks",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             )
             .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
@@ -220,7 +220,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", array.device.r#type),
-            expected = "a CUDA device: the streams of others cannot be ordered"
+            expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
@@ -477,15 +477,15 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                             CAI_ERR_CAPTURE_HOST,
                             "stream",
                             found = "a stream that is being captured",
-                            expected = "one that runs: the host cannot wait for work that is only being captured"
+                            expected = "a stream outside of a capture: the host cannot wait for captured work"
                         );
                     }
                     Capture::Invalidated => {
                         return fail!(
                             CAI_ERR_CAPTURE_INVALIDATED,
                             "stream",
-                            found = "a stream whose capture was broken by an earlier call",
-                            expected = "the capture to be ended first"
+                            found = "a stream whose capture was invalidated by an earlier call",
+                            expected = "a stream without a capture: call cuStreamEndCapture first"
                         );
                     }
                 }

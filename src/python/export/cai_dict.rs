@@ -30,7 +30,7 @@ pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) ->
                     CAI_ERR_CONVERT_DEVICE,
                     "__cuda_array_interface__",
                     found = "an array on a device of type {other}",
-                    expected = "one of CUDA's"
+                    expected = "a CUDA device"
                 )
             }
         }

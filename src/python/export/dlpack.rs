@@ -105,7 +105,7 @@ impl DlpackRequest {
                             CAI_ERR_UNSUPPORTED,
                             "copy",
                             found = "True",
-                            expected = "None or False: nothing is copied here"
+                            expected = "None or False: libcai does not copy"
                         )
                         .map_err(|failure| cannot(py, failure));
                     }
@@ -204,7 +204,7 @@ impl DlpackRequest {
                         return fail!(
                             CAI_ERR_VALUE,
                             "stream",
-                            found = "an integer beyond 63 bits",
+                            found = "an integer of more than 63 bits",
                             expected = "a cudaStream_t"
                         );
                     }

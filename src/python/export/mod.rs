@@ -35,7 +35,7 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
             "options->struct_size",
             found = "{size}",
             expected =
-                ("sizeof(cai_export_options), which is {} here", size_of::<cai_export_options>())
+                ("sizeof(cai_export_options), {} in this version", size_of::<cai_export_options>())
         );
     }
     // SAFETY: the size, checked above, is at least that of `cai_export_options`.

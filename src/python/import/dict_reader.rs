@@ -189,7 +189,7 @@ fn slow_path(
                 CAI_ERR_KEY,
                 ("{}['{}']", protocol.name(), TEXTS[index]),
                 found = "no such key",
-                expected = "one, for it is required"
+                expected = "this key, which is required"
             )
         }
     };
@@ -365,8 +365,8 @@ impl Reader<'_> {
             abi::CAI_ERR_VALUE,
             key,
             index,
-            &"an integer beyond 64 bits",
-            "one of at most 64 bits",
+            &"an integer of more than 64 bits",
+            "at most 64 bits",
         ))
     }
 
@@ -446,7 +446,7 @@ impl Reader<'_> {
                     VERSION,
                     None,
                     &"no such key",
-                    "one, for it is required",
+                    "this key, which is required",
                 ))
             } else {
                 Ok(None)
@@ -504,7 +504,7 @@ impl Reader<'_> {
                 DATA,
                 Some(0),
                 &"0",
-                "an address, for the array has elements",
+                "an address, because the array has elements",
             ));
         }
         let flag = readonly.get();
@@ -573,7 +573,7 @@ impl Reader<'_> {
     fn elements_to_bytes(&self, to: &mut Description, offset: i64) -> Result<()> {
         let itemsize = dtype::of_array(&to.array)?.itemsize;
         let overflow = |key, index, found: i64| {
-            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a reach within 2^63 bytes")
+            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a span within 2^63 bytes")
         };
         if to.has_strides {
             let count = to.array.ndim as usize;
@@ -615,7 +615,7 @@ impl Reader<'_> {
                 abi::CAI_ERR_DESCR_SYNTAX,
                 DESCR,
                 None,
-                &"no text",
+                &"no valid UTF-8",
                 "a list of tuples",
             ));
         };

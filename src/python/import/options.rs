@@ -61,7 +61,7 @@ impl ImportOptions {
                 "options->struct_size",
                 found = "{size}",
                 expected = (
-                    "sizeof(cai_import_options), which is {} here",
+                    "sizeof(cai_import_options), {} in this version",
                     size_of::<cai_import_options>()
                 )
             );
@@ -92,7 +92,7 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
-                expected = "one of them"
+                expected = "at most one of them"
             );
         }
         if let Some(index) =
@@ -107,7 +107,12 @@ impl ImportOptions {
             );
         }
         if options.reserved != [0; 3] {
-            return fail!(CAI_ERR_ARGUMENT, "options->reserved", found = "a value", expected = "0");
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "options->reserved",
+                found = "a non-zero value",
+                expected = "0"
+            );
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)
