@@ -179,8 +179,8 @@ impl Failure {
         Failure::new(
             abi::CAI_ERR_INTERNAL,
             format_args!(""),
-            format_args!("an internal error"),
-            format_args!("none: please report it"),
+            format_args!(""),
+            format_args!("internal error: please report it"),
         )
     }
 

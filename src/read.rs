@@ -46,7 +46,7 @@ pub(crate) const NOTHING: cai_array = cai_array {
 };
 
 /// Returns true if some version of a structure can have this size.
-fn plausible(size: usize, least: usize) -> bool {
+pub fn plausible(size: usize, least: usize) -> bool {
     size >= least && size <= MAX_STRUCT_SIZE && size % 8 == 0
 }
 

@@ -96,7 +96,8 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_TYPE,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, or a dtype_code"
+            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, \
+             or a dtype_code"
         );
     };
     if !dtype::is_native(&dtype) {

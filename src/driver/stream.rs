@@ -145,7 +145,8 @@ impl Stream {
                 CAI_ERR_STREAM_THREAD,
                 "stream",
                 found = ("the per-thread default stream of another thread (stream_id {})", self.id),
-                expected = "that of this thread ({found}); export an event or a stream that every thread can name"
+                expected = "that of this thread ({found}); export an event or a stream that every \
+                 thread can name"
             );
         }
         fail!(

@@ -1,12 +1,14 @@
 //! The consumer's side: orders streams before and after its work on the data.
 //!
-//! May use: `abi`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`, `sync::release_queue`.
+//! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`,
+//! `sync::release_queue`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_owner};
+use crate::device;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::sync::order::{Direction, order, wait_for};
@@ -167,13 +169,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
 /// Returns true if the array's streams are CUDA streams.
 #[inline]
 fn is_cuda(array: &cai_array) -> bool {
-    matches!(
-        array.device.r#type,
-        abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED
-    )
+    device::may_be_cuda(array.device.r#type)
 }
 
 /// The pending work that an array states.
@@ -477,7 +473,8 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                             CAI_ERR_CAPTURE_HOST,
                             "stream",
                             found = "a stream that is being captured",
-                            expected = "a stream outside of a capture: the host cannot wait for captured work"
+                            expected = "a stream outside of a capture: the host cannot wait for \
+                             captured work"
                         );
                     }
                     Capture::Invalidated => {

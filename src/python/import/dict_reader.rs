@@ -1,7 +1,8 @@
 //! Reads any interface dictionary, and reports every error in it.
 //!
 //! May use: `abi`, `dtype`, `dtype::text`, `error`, `python::capi`, `python::import::dict_fast`,
-//! `python::import::dict_keys`, `python::import::options`, `python::interpreter`, `python::owner`.
+//! `python::import::dict_keys`, `python::import::mapping`, `python::import::options`,
+//! `python::interpreter`, `python::owner`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{c_int, c_void};
@@ -19,6 +20,7 @@ use crate::python::import::dict_keys::{
     DATA, DESCR, Extras, KEYS, MASK, OFFSET, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TEXTS,
     TYPESTR, VERSION, Values,
 };
+use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
@@ -37,7 +39,8 @@ pub fn read(
         return with_references(py, &values, protocol, options, to);
     }
     let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
-    look_up(py, dictionary.get(), exact, protocol, options, to)
+    let values = look_up(py, dictionary.get(), exact, protocol, options)?;
+    slow_path(py, values, protocol, options, to)
 }
 
 fn with_references(
@@ -69,95 +72,6 @@ pub fn read_buffer(
     values[DATA] = Some(data);
     values[STRIDES] = strides;
     slow_path(py, values, Protocol::Buffer, options, to).map(drop)
-}
-
-/// Returns the values of a mapping that is no exact dictionary, or that other threads may change.
-fn look_up(
-    py: Py,
-    mapping: *mut Object,
-    exact: bool,
-    protocol: Protocol,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<Extras> {
-    let capi = py.capi();
-    let names = &py.names;
-    let keys = [
-        names.shape,
-        names.typestr,
-        names.data,
-        names.version,
-        names.strides,
-        names.descr,
-        names.mask,
-        names.stream,
-        names.offset,
-        names.syclobj,
-    ];
-    let is_mapping = |object: *mut Object| {
-        // SAFETY: the GIL is held; any object may be passed.
-        let maps = unsafe { (capi.mapping_check)(object) } != 0;
-        let other =
-            [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.list_type, capi.tuple_type];
-        maps && !other.iter().any(|&of| py.is(object, of))
-    };
-    let welcome = py.is(mapping, capi.dict_type) || (!options.strict() && is_mapping(mapping));
-    if !welcome {
-        let found = if mapping == capi.none {
-            Text::new(format_args!("None"))
-        } else {
-            py.type_name(mapping)
-        };
-        return fail!(
-            CAI_ERR_TYPE,
-            ("{}", protocol.name()),
-            found = "{found}",
-            expected = "a dictionary"
-        );
-    }
-    // A dictionary with a default factory would store what it makes, so membership is tested first.
-    let derived = py.is(mapping, capi.dict_type);
-    let mut values: Values = Default::default();
-    for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
-        let wanted = match protocol {
-            Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
-            Protocol::Sycl => !matches!(index, DESCR | MASK | STREAM),
-        };
-        if !wanted {
-            continue;
-        }
-        if let Some(get) = capi.dict_get_ref.filter(|_| exact) {
-            let mut found = ptr::null_mut();
-            // SAFETY: the GIL is held; an exact dictionary.
-            if unsafe { get(mapping, key, &raw mut found) } < 0 {
-                return crate::python::interpreter::raised();
-            }
-            *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
-            continue;
-        }
-        if derived {
-            // SAFETY: the GIL is held; both objects are alive.
-            match unsafe { (capi.contains)(mapping, key) } {
-                0 => continue,
-                1.. => {}
-                _ => return crate::python::interpreter::raised(),
-            }
-        }
-        // SAFETY: the GIL is held; both objects are alive.
-        let found = unsafe { (capi.get_item)(mapping, key) };
-        if found.is_null() {
-            // SAFETY: the GIL is held.
-            unsafe {
-                if (capi.error_matches)(*capi.key_error) == 0 {
-                    return crate::python::interpreter::raised();
-                }
-                (capi.error_clear)();
-            }
-        } else {
-            *value = Some(Owned::new(py, found)?);
-        }
-    }
-    slow_path(py, values, protocol, options, to)
 }
 
 /// Reads values one by one and reports errors in them.
@@ -558,7 +472,8 @@ impl Reader<'_> {
                     STREAM,
                     None,
                     &"0",
-                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t",
+                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a \
+                     cudaStream_t",
                 ));
             }
             value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {

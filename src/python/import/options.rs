@@ -1,6 +1,6 @@
 //! Import options of a caller.
 //!
-//! May use: `abi`, `dtype`, `error`.
+//! May use: `abi`, `dtype`, `error`, `read`.
 //! Unsafe: reads a structure of the caller.
 
 use std::mem::offset_of;
@@ -9,6 +9,7 @@ use std::ptr;
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
 use crate::error::{Result, fail};
+use crate::read;
 
 /// The default order. The last two are for host memory.
 const DEFAULT_ORDER: [u8; 8] = [
@@ -55,7 +56,7 @@ impl ImportOptions {
         // SAFETY: the first field is readable (this function's contract); no reference to the whole
         // is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-        if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
+        if !read::plausible(size, LEAST) {
             return fail!(
                 CAI_ERR_STRUCT_SIZE,
                 "options->struct_size",
