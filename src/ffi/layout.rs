@@ -22,13 +22,13 @@ unsafe fn answer<T>(
     question: impl FnOnce(&Layout) -> Result<T>,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let described = unsafe { validate::describe(&local) }?;
         let value = question(&described.layout)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(value) };
         Ok(())
     })
@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn cai_array_count(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { answer(array, out, error, |layout| layout::count(layout.shape)) }
 }
 
@@ -66,7 +66,7 @@ pub unsafe extern "C-unwind" fn cai_array_nbytes(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { answer(array, out, error, |layout| layout.nbytes()) }
 }
 
@@ -87,13 +87,13 @@ pub unsafe extern "C-unwind" fn cai_array_span(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out_lower, "out_lower")?;
         given(out_upper, "out_upper")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let span = unsafe { validate::describe(&local) }?.layout.span()?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_lower.write(span.lower);
             out_upper.write(span.upper);
@@ -116,7 +116,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_c_contiguous(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { answer(array, out, error, |layout| Ok(layout.is_c_contiguous())) }
 }
 
@@ -134,7 +134,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_f_contiguous(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { answer(array, out, error, |layout| Ok(layout.is_f_contiguous())) }
 }
 
@@ -155,9 +155,9 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let layout = unsafe { validate::describe(&local) }?.layout;
         if capacity < local.ndim {
             return fail!(
@@ -167,7 +167,8 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
                 expected = ("at least ndim, {}", local.ndim)
             );
         }
-        // SAFETY: at least `ndim` steps are writable by contract.
+        // SAFETY: `capacity`, checked above to be at least `ndim`, strides are writable as the
+        // header requires.
         unsafe { write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps)) }
     })
 }
@@ -212,10 +213,10 @@ pub unsafe extern "C-unwind" fn cai_layout_strides(
                 expected = "at least 1"
             );
         }
-        // SAFETY: handed on; no strides are read.
+        // SAFETY: `shape` is readable as the header requires; no strides are read.
         let shape = unsafe { read::shape(ndim, shape) }?;
         layout::check_shape(shape)?;
-        // SAFETY: `ndim` steps are writable by contract.
+        // SAFETY: `ndim` strides are writable as the header requires.
         unsafe { write_strides(out, shape.len(), |steps| fill(shape, itemsize, steps)) }
     })
 }
@@ -236,7 +237,8 @@ unsafe fn write_strides(
     }
     fill(steps)?;
     if count > 0 {
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), with `count` writable strides (this function's
+        // contract).
         unsafe { out.copy_from_nonoverlapping(steps.as_ptr(), count) };
     }
     Ok(())
@@ -261,14 +263,14 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     guard(error, || {
         given(a, "a")?;
         given(b, "b")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let a = unsafe { array(a, "a") }.map_err(|failure| failure.within("a."))?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let b = unsafe { array(b, "b") }.map_err(|failure| failure.within("b."))?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let overlap = unsafe { validate::may_overlap(&a, &b) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(overlap) };
         Ok(())
     })
