@@ -279,20 +279,20 @@ fn run() {
         harmless = harmless || driver.be_relaxed();
         let mut progress = false;
         for kept in kept.drain(..) {
-            if !let_go(driver, kept) {
+            if !release_kept(driver, kept) {
                 return;
             }
         }
         for lane in lanes.iter_mut().filter(|_| harmless) {
             while let Some(first) = lane.front() {
-                match first.ask(driver) {
-                    Answer::Exit => return,
-                    Answer::NotYet => break,
-                    Answer::Done => {}
+                match first.poll(driver) {
+                    Poll::Exit => return,
+                    Poll::Pending => break,
+                    Poll::Done => {}
                 }
                 progress = true;
                 if let Some(done) = lane.pop_front() {
-                    done.let_go();
+                    done.release();
                 }
             }
         }
@@ -321,9 +321,9 @@ fn take(waiting: &mut Vec<Waiting>, kept: &mut Vec<Kept>, idle: bool, pause: Dur
     std::mem::swap(&mut inbox.kept, kept);
 }
 
-enum Answer {
+enum Poll {
     Done,
-    NotYet,
+    Pending,
     Exit,
 }
 
@@ -335,46 +335,46 @@ impl Waiting {
     }
 
     /// Polls the event. Work that can never complete counts as done.
-    fn ask(&self, driver: &Driver) -> Answer {
+    fn poll(&self, driver: &Driver) -> Poll {
         let exiting = lock(&IN_DRIVER);
         if *exiting {
-            return Answer::Exit;
+            return Poll::Exit;
         }
-        self.ask_driver(driver).unwrap_or_else(|call| match call.code {
-            DEINITIALIZED => Answer::Exit,
+        self.poll_driver(driver).unwrap_or_else(|call| match call.code {
+            DEINITIALIZED => Poll::Exit,
             // After these nothing runs any more. With any other error, the work may still be
             // running.
-            _ if call.ends_work() => Answer::Done,
-            _ => Answer::NotYet,
+            _ if call.ends_work() => Poll::Done,
+            _ => Poll::Pending,
         })
     }
 
-    fn ask_driver(&self, driver: &Driver) -> std::result::Result<Answer, Call> {
+    fn poll_driver(&self, driver: &Driver) -> std::result::Result<Poll, Call> {
         if self.context_id != 0 {
             let mut id = 0;
             driver.context_id(self.context, &raw mut id).or_call()?;
             if id != self.context_id {
                 // The context was destroyed, and its work with it.
-                return Ok(Answer::Done);
+                return Ok(Poll::Done);
             }
         }
         let _entered = match driver.try_enter(self.context) {
             // Without ids, a destroyed context shows here.
             Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => {
-                return Ok(Answer::Done);
+                return Ok(Poll::Done);
             }
             entered => entered?,
         };
-        let asked = driver.event_query(self.event.handle());
+        let queried = driver.event_query(self.event.handle());
         // The event was destroyed with its context.
-        if asked.code == INVALID_HANDLE {
-            Ok(Answer::Done)
+        if queried.code == INVALID_HANDLE {
+            Ok(Poll::Done)
         } else {
-            asked.or_call().map(|()| Answer::Done)
+            queried.or_call().map(|()| Poll::Done)
         }
     }
 
-    fn let_go(self) {
+    fn release(self) {
         self.event.keep();
         // SAFETY: `release_after` took this reference.
         unsafe { owner::release(self.owner) };
@@ -382,7 +382,7 @@ impl Waiting {
 }
 
 /// Returns false if the process exits.
-fn let_go(driver: &Driver, kept: Kept) -> bool {
+fn release_kept(driver: &Driver, kept: Kept) -> bool {
     match kept {
         // SAFETY: `release_after` took this reference.
         Kept::Owner(owner) => unsafe { owner::release(owner) },
