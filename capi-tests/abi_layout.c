@@ -52,9 +52,13 @@ AT(cai_field, nested, 32);
 AT(cai_field, shape, 40);
 AT(cai_field, ndim, 48);
 AT(cai_field, dtype_code, 52);
+SIZE(cai_layout, 64);
+AT(cai_layout, nbytes, 8);
+AT(cai_layout, lower, 16);
+AT(cai_layout, upper, 24);
+AT(cai_layout, flags, 32);
 SIZE(cai_driver_info, 256);
 AT(cai_driver_info, devices, 4);
-AT(cai_driver_info, simulated, 8);
 AT(cai_driver_info, path, 16);
 SIZE(cai_pointer_info, 72);
 AT(cai_pointer_info, context, 8);
@@ -108,14 +112,14 @@ int main(void) {
     ASSERT(CAI_IMPORT_REQUIRE_WRITABLE == 4 && CAI_IMPORT_REQUIRE_C_CONTIGUOUS == 8 &&
            CAI_IMPORT_REQUIRE_F_CONTIGUOUS == 16);
     ASSERT(CAI_IMPORT_REQUIRE_NATIVE == 32 && CAI_IMPORT_REQUIRE_NDIM == 64 &&
-           CAI_IMPORT_NO_MASK == 128);
+           CAI_IMPORT_ALLOW_MASK == 128);
     ASSERT(CAI_IMPORT_ALLOW_HOST == 256 && CAI_IMPORT_QUERY_DEVICE == 512 &&
            CAI_IMPORT_NO_EXCEPTION == 1024);
     ASSERT(CAI_EXPORT_VERSION_2 == 1 && CAI_EXPORT_STRIDES == 2 && CAI_EXPORT_HIDE_READONLY == 4);
     ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_ARRAY_READONLY == 1);
     ASSERT(CAI_DEVICE_CUDA == 2 && CAI_DEVICE_CUDA_HOST == 3 && CAI_DEVICE_CUDA_MANAGED == 13);
     ASSERT(CAI_DTYPE_BFLOAT16 == 4 && CAI_DTYPE_FLOAT8_E5M2 == 12 && CAI_DTYPE_FLOAT4_E2M1FN == 17);
-    ASSERT(cai_abi_major() == CAI_ABI_MAJOR && cai_abi_minor() == CAI_ABI_MINOR);
+    ASSERT(cai_abi_version() == ((uint32_t)CAI_ABI_MAJOR << 16 | (uint32_t)CAI_ABI_MINOR));
     ASSERT(strchr(cai_version(), '.') != NULL);
     return 0;
 }

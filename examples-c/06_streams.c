@@ -116,13 +116,13 @@ int main(int count, char **words) {
     CUdeviceptr seen;
     cai_array array;
     cai_error why;
-    cai_driver_info driver;
+    cai_driver_info driver = CAI_DRIVER_INFO_INIT;
     if (cai_driver_info_get(&driver, &why) != CAI_OK) {
         puts(why.message);
         return 1;
     }
-    printf("driver: %s, CUDA %d.%d%s\n", driver.path, driver.version / 1000,
-           driver.version % 1000 / 10, driver.simulated ? ", simulated" : "");
+    printf("driver: %s, CUDA %d.%d\n", driver.path, driver.version / 1000,
+           driver.version % 1000 / 10);
     TRY(cuInit(0));
     TRY(cuDeviceGet(&device, 0));
     TRY(cuDevicePrimaryCtxRetain(&context, device));
