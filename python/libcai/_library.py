@@ -3,11 +3,11 @@
 import ctypes as c
 
 from . import _dlpack, _paths
-from ._protocols import ask, told
+from ._ask import ask, describe
 from ._report import Array, Verdict
 
 # As in cai.h, which tests/python/test_inspect.py compares this with.
-ABI_MAJOR = 0
+ABI_MAJOR = 1
 IMPORT_ALLOW_MASK, IMPORT_ALLOW_HOST, IMPORT_NO_EXCEPTION = 128, 256, 1024
 STREAM_NONE, STREAM_UNKNOWN = (1 << 64) - 1, (1 << 64) - 2
 FLAG_READONLY = 1
@@ -87,7 +87,7 @@ class Library:
         status, raised = ask(self._import, obj, c.byref(options), c.byref(array), c.byref(error))
         if raised is not None:
             # The producer's exception, which the library hands on.
-            return Verdict(self._status(error.code), told(raised))
+            return Verdict(self._status(error.code), describe(raised))
         if status:
             return Verdict(self._status(status), error.message.decode("utf-8", "replace"))
         try:
