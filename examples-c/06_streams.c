@@ -116,7 +116,7 @@ int main(int count, char **words) {
     CUdeviceptr seen;
     cai_array array;
     cai_error why;
-    cai_driver_info driver = CAI_DRIVER_INFO_INIT;
+    cai_driver_info driver;
     if (cai_driver_info_get(&driver, &why) != CAI_OK) {
         puts(why.message);
         return 1;

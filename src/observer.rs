@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Bytes that follow each other, repeated at steps: `cudasim_access` of `cudasim.h`.
 #[repr(C)]
@@ -110,7 +110,6 @@ static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
 /// Nobody has looked for a checker yet: at first it counts as one, so that the first note looks for
 /// it.
 const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
-static SIMULATED: AtomicBool = AtomicBool::new(false);
 
 /// `cudasim_get_api`
 pub type Get = unsafe extern "C" fn(u32) -> *mut Api;
@@ -122,18 +121,12 @@ const VERSION: u32 = 3;
 pub fn accept(get: Option<Get>) {
     // SAFETY: as declared in cudasim.h; it answers NULL or a constant table.
     let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
-    SIMULATED.store(get.is_some(), Ordering::Relaxed);
     // SAFETY: every table begins with its size.
     if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
         API.store(api, Ordering::Release);
     } else {
         API.store(ptr::null_mut(), Ordering::Release);
     }
-}
-
-/// Does the driver belong to this project?
-pub fn is_simulated() -> bool {
-    SIMULATED.load(Ordering::Relaxed)
 }
 
 /// Is anybody interested?

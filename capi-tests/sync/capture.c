@@ -326,7 +326,7 @@ CASE(captures_of_other_threads_survive) {
     ASSERT(pthread_create(&thread, NULL, captures_meanwhile, &other) == 0);
     for (int i = 0; i < 50; ++i) {
         cai_owner *owner;
-        cai_pointer_info info = CAI_POINTER_INFO_INIT;
+        cai_pointer_info info;
         fill(buffer, i, producer);
         read_into(out, &array, consumer);
         OK(cai_array_consume_begin(&legacy, as_value(consumer), CAI_ACCESS_READ, error));

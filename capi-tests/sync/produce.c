@@ -296,7 +296,7 @@ CASE(still_pending_at_exit) {
 
 CASE(pointer_attributes) {
     CUdeviceptr buffer = new_buffer(), pool, managed;
-    cai_pointer_info info = CAI_POINTER_INFO_INIT;
+    cai_pointer_info info;
     void *host;
     int local = 0;
     OK(cai_pointer_info_get((void *)(uintptr_t)(buffer + 8), &info, error));
@@ -338,7 +338,7 @@ CASE(pointer_attributes) {
 CASE(device_pointer_of_registered_memory) {
     static char memory[8192] __attribute__((aligned(4096)));
     CUdeviceptr expected;
-    cai_pointer_info info = CAI_POINTER_INFO_INIT;
+    cai_pointer_info info;
     CU(cuMemHostRegister(memory, sizeof memory, CU_MEMHOSTREGISTER_DEVICEMAP));
     CU(cuMemHostGetDevicePointer(&expected, memory, 0));
     OK(cai_pointer_info_get(memory + 16, &info, error));
@@ -441,7 +441,7 @@ CASE(checks_of_streams) {
 }
 
 CASE(which_driver) {
-    cai_driver_info info = CAI_DRIVER_INFO_INIT;
+    cai_driver_info info;
     OK(cai_driver_info_get(&info, error));
     ASSERT(info.version >= 11000 && info.devices >= 1 && info.path[0] == '/');
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_driver_info_get(NULL, error));

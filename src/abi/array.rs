@@ -167,3 +167,35 @@ const _: () = assert!(offset_of!(cai_array, event) == 96);
 const _: () = assert!(offset_of!(cai_array, device) == 104);
 const _: () = assert!(offset_of!(cai_array, context) == 112);
 const _: () = assert!(offset_of!(cai_array, byte_offset) == 120);
+
+/// The elements lie in C order (last dimension fastest) without gaps.
+pub const CAI_LAYOUT_C_CONTIGUOUS: u32 = 1;
+/// The elements lie in Fortran order (first dimension fastest) without gaps.
+pub const CAI_LAYOUT_F_CONTIGUOUS: u32 = 2;
+
+/// Size and extent of an array, filled by `cai_array_layout`.
+///
+/// The size never changes: later versions use reserved space, which is zero until then.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct cai_layout {
+    /// Number of elements: the product of all extents; 1 if there are no dimensions.
+    pub count: i64,
+    /// Bytes of all elements without gaps, as a dense copy needs. Bit fields are packed and rounded up.
+    pub nbytes: i64,
+    /// First byte that the array touches, relative to `data` (to `data` plus `byte_offset` for a
+    /// handle): 0 or negative.
+    pub lower: i64,
+    /// End of the bytes that the array touches, relative to the same address. 0 if there are no elements.
+    pub upper: i64,
+    /// `CAI_LAYOUT_` bits. Strides of extents below 2 do not matter. An array can be both.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: [u32; 7],
+}
+
+const _: () = assert!(size_of::<cai_layout>() == 64);
+const _: () = assert!(offset_of!(cai_layout, nbytes) == 8);
+const _: () = assert!(offset_of!(cai_layout, lower) == 16);
+const _: () = assert!(offset_of!(cai_layout, upper) == 24);
+const _: () = assert!(offset_of!(cai_layout, flags) == 32);

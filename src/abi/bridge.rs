@@ -22,7 +22,7 @@ pub const CAI_PROTOCOL_DLPACK_EXCHANGE: u8 = 2;
 /// A way in: the dictionary `__cuda_array_interface__`, versions 0 to 3.
 pub const CAI_PROTOCOL_CUDA_ARRAY_INTERFACE: u8 = 3;
 /// A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
-/// before the legacy default stream where that is 0; that stream becomes the array's. After the last release, the tensor
+/// before the legacy default stream where that is `CAI_STREAM_UNKNOWN`; that stream becomes the array's. After the last release, the tensor
 /// goes once the work that was enqueued there is done.
 pub const CAI_PROTOCOL_DLPACK: u8 = 4;
 /// A way in: the dictionary `__sycl_usm_array_interface__`, version 1. A SYCL queue becomes the array's
@@ -56,8 +56,8 @@ pub const CAI_IMPORT_REQUIRE_F_CONTIGUOUS: u32 = 16;
 pub const CAI_IMPORT_REQUIRE_NATIVE: u32 = 32;
 /// Bit of `cai_import_options.flags`: refuses arrays that have not `ndim` of the options for a number of dimensions.
 pub const CAI_IMPORT_REQUIRE_NDIM: u32 = 64;
-/// Bit of `cai_import_options.flags`: refuses arrays with a mask. Without it, whoever imports must look at `mask`.
-pub const CAI_IMPORT_NO_MASK: u32 = 128;
+/// Bit of `cai_import_options.flags`: accepts arrays with a mask, which the caller must not ignore.
+pub const CAI_IMPORT_ALLOW_MASK: u32 = 128;
 /// Bit of `cai_import_options.flags`: also takes arrays in host memory (`CAI_DEVICE_CPU`), and tries NumPy's two
 /// protocols at the end of the default order. Without it they are refused.
 pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
@@ -80,8 +80,9 @@ pub struct cai_import_options {
     /// The ways in that are tried, `CAI_PROTOCOL_` numbers, in this order up to the first 0. All 0: the
     /// default order, which is that of their numbers (but `CAI_PROTOCOL_SYCL_USM` before `CAI_PROTOCOL_DLPACK` for oneAPI).
     pub protocols: [u8; 8],
-    /// The stream that the caller is going to work on, or 0: not known. Needed by `CAI_PROTOCOL_DLPACK` only.
-    /// `CAI_STREAM_NONE`: the producer shall order nothing; the array's stream is then `CAI_STREAM_UNKNOWN`.
+    /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders its work before
+    /// this stream, which becomes the array's. `CAI_STREAM_UNKNOWN`: the legacy default stream instead.
+    /// `CAI_STREAM_NONE`: the producer orders nothing, and the array's stream is `CAI_STREAM_UNKNOWN`. 0 is refused.
     pub stream: cai_stream,
     /// The number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` demands.
     pub ndim: i32,

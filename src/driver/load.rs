@@ -183,7 +183,6 @@ impl Driver {
         let mut info = cai_driver_info {
             version: 0,
             devices: 0,
-            simulated: observer::is_simulated(),
             reserved: [0; 7],
             path: [0; CAI_DRIVER_PATH_SIZE],
         };

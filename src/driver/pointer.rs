@@ -121,7 +121,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
             host_accessible: true,
             managed: false,
             mapped: true,
-            reserved: [0; 5],
+            reserved: [0; 61],
         });
     }
     // The range attributes speak of the reserved addresses; this of the allocation.
@@ -141,7 +141,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
         host_accessible,
         managed: managed != 0,
         mapped: mapped != 0,
-        reserved: [0; 5],
+        reserved: [0; 61],
     })
 }
 

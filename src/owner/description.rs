@@ -1,5 +1,5 @@
-//! An owner that holds a copied description: one block of memory with the count, the owner of the
-//! data, and shape, strides, fields and masks behind them.
+//! An owner that holds a copied description: one block of memory with the count, references to the
+//! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
 //! May use: `abi`, `error`, `raw`. `unsafe`: writes into the block that it allocated.
 //!
@@ -7,11 +7,11 @@
 //! the description in between, which its contract forbids, the writer runs out of room and says so.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::{align_of, size_of};
 use std::ptr;
 
-use super::Header;
+use super::{Destroy, Header};
 use crate::abi::{CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::error::{Failure, Result, fail};
 use crate::read::{self, Descr};
@@ -25,6 +25,9 @@ struct Block {
     /// The owner of the data and those of the masks, one reference each.
     owners: [*mut cai_owner; MAX_OWNERS],
     owner_count: usize,
+    /// Called with `context` after the owners were released.
+    destroy: Option<Destroy>,
+    context: *mut c_void,
 }
 
 /// Memory that is handed out piece by piece; without a base it only measures.
@@ -184,19 +187,22 @@ impl Owners {
     }
 }
 
-/// Copies a description into a block that owns it. The reference in `from.owner` goes to the block;
-/// the owners of masks are retained. On failure nothing has changed hands.
+/// Copies a description into a block that owns it. The block holds a reference of its own to each
+/// owner of the description, and calls `destroy(context)` once, after it released them. On failure
+/// nothing is retained, and `destroy` is not called.
 ///
 /// # Safety
-/// `from` was validated, is unchanged since, and has an owner.
-pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
-    // SAFETY: the owner is there by contract.
-    unsafe { super::check(from.owner) }?;
+/// `from` was validated and is unchanged since; its owner and those of its masks are NULL or alive.
+pub unsafe fn new(
+    from: &cai_array,
+    context: *mut c_void,
+    destroy: Option<Destroy>,
+) -> Result<cai_array> {
     let mut owners = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
     owners.add(from.owner)?;
     let mut measure =
         Arena { base: ptr::null_mut(), used: size_of::<Block>(), size: isize::MAX as usize };
-    // SAFETY: handed on.
+    // SAFETY: `from` was validated, by the caller's contract.
     unsafe { measure.put_description(from, ptr::null_mut(), &mut owners) }?;
 
     let size = measure.used;
@@ -209,27 +215,27 @@ pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
     let fill = || {
         let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
         let mut again = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
-        // SAFETY: handed on.
+        // SAFETY: as for `measure`.
         let array = unsafe { arena.put_description(from, block.cast(), &mut again) }?;
-        for index in 1..owners.count {
-            // SAFETY: the masks' owners are alive by contract.
+        for index in 0..owners.count {
+            // SAFETY: alive by the caller's contract.
             if let Err(failure) = unsafe { super::retain(owners.list[index]) } {
-                for owner in &owners.list[1..index] {
-                    // SAFETY: retained just now.
+                for owner in &owners.list[..index] {
+                    // SAFETY: retained in an earlier round of this loop.
                     unsafe { super::release(*owner) };
                 }
-                return Err(failure.within("mask."));
+                let of_data = index == 0 && !from.owner.is_null();
+                return Err(if of_data { failure } else { failure.within("mask.") });
             }
         }
         Ok(array)
     };
     match fill() {
         Ok(array) => {
-            let header = Header::new(destroy);
-            // SAFETY: the block begins with room for this, which `Arena` left alone.
-            unsafe {
-                block.write(Block { header, size, owners: owners.list, owner_count: owners.count })
-            };
+            let Owners { list: owners, count: owner_count } = owners;
+            let header = Header::new(destroy_block);
+            // SAFETY: the block begins with space for a `Block`, which `Arena` left alone.
+            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
             Ok(array)
         }
         Err(failure) => {
@@ -245,15 +251,20 @@ fn layout(size: usize) -> Layout {
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Block>()) }
 }
 
-unsafe fn destroy(header: *mut Header) {
-    // SAFETY: only `new` installs this function, on a `Block` that it allocated.
-    let Block { size, owners, owner_count, .. } = unsafe { header.cast::<Block>().read() };
+unsafe fn destroy_block(header: *mut Header) {
+    // SAFETY: only `new` and `new_descr` install this function, on a `Block` that they allocated.
+    let Block { size, owners, owner_count, destroy, context, .. } =
+        unsafe { header.cast::<Block>().read() };
     // SAFETY: allocated in `new` with this layout.
     unsafe { dealloc(header.cast(), layout(size)) };
-    // The data goes last: a mask's owner may hang on it.
+    // Masks before the data, on which their owners may depend; what the caller added goes last.
     for owner in owners[..owner_count].iter().rev() {
         // SAFETY: the block held one reference to each.
         unsafe { super::release(*owner) };
+    }
+    if let Some(destroy) = destroy {
+        // SAFETY: the caller of `new` vouched for the pair, which is used here alone.
+        unsafe { destroy(context) };
     }
 }
 
@@ -274,10 +285,11 @@ pub unsafe fn new_descr(from: Descr) -> Result<(*const cai_descr, *mut cai_owner
     let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
     match arena.put_descr(from) {
         Ok(descr) => {
-            let header = Header::new(destroy);
+            let header = Header::new(destroy_block);
             let owners = [ptr::null_mut(); MAX_OWNERS];
-            // SAFETY: the block begins with room for this, which `Arena` left alone.
-            unsafe { block.write(Block { header, size, owners, owner_count: 0 }) };
+            let (owner_count, destroy, context) = (0, None, ptr::null_mut());
+            // SAFETY: the block begins with space for a `Block`, which `Arena` left alone.
+            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
             Ok((descr, block.cast()))
         }
         Err(failure) => {

@@ -24,6 +24,9 @@ pub use count::Count;
 
 type Operation = unsafe extern "C" fn(*mut cai_owner);
 
+/// A caller's function that is called once with its context.
+pub type Destroy = unsafe extern "C" fn(context: *mut c_void);
+
 /// The two operations of an owner.
 ///
 /// # Safety
@@ -155,13 +158,13 @@ struct Callback {
     /// NULL, or an owner that is let go first.
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 }
 
 /// A new owner with one reference; `destroy(context)` runs once, when the last one is gone.
 pub fn new(
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
     callback(null_mut(), context, destroy)
 }
@@ -173,7 +176,7 @@ pub fn new(
 pub unsafe fn both(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
     // SAFETY: handed on.
     unsafe { check(first) }?;
@@ -183,7 +186,7 @@ pub unsafe fn both(
 fn callback(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
     let layout = Layout::new::<Callback>();
     // SAFETY: the layout is not empty.

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::order::{Direction, order, wait_for};
-use super::{names_a_stream, policy, release_queue, view};
+use super::{bad_flags, names_a_stream, policy, release_queue, view};
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
@@ -72,7 +72,7 @@ pub unsafe fn exchange(
     // SAFETY: handed on.
     let local = unsafe { view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, CONSUMER));
+        return Err(bad_flags(flags, "flags", CONSUMER));
     }
     names_a_stream(consumer, "consumer_stream")?;
     writable(local, flags)?;
@@ -82,16 +82,6 @@ pub unsafe fn exchange(
     }
     // SAFETY: handed on.
     unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }
-}
-
-#[cold]
-fn bad_flags(flags: u32, known: u32) -> Failure {
-    Failure::new(
-        abi::CAI_ERR_ARGUMENT,
-        format_args!("flags"),
-        format_args!("{flags:#x}"),
-        format_args!("CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and bits of {known:#x} only"),
-    )
 }
 
 /// Is a read-only array to be written?
@@ -435,7 +425,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     // SAFETY: handed on.
     let local = unsafe { view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, known));
+        return Err(bad_flags(flags, "flags", known));
     }
     writable(local, flags)?;
     synchronize_one(local, flags)?;

@@ -38,12 +38,7 @@ pub fn process() -> Result<u32> {
 /// Sets it, over what the environment says.
 pub fn set(bits: u32) -> Result<()> {
     if bits & !BITS != 0 {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "policy",
-            found = "{bits:#x}",
-            expected = "bits of {BITS:#x} only"
-        );
+        return Err(super::bad_flags(bits, "policy", BITS));
     }
     POLICY.store(bits, Ordering::Relaxed);
     Ok(())

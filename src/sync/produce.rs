@@ -3,7 +3,7 @@
 use std::ptr;
 
 use super::order::{Direction, order};
-use super::{names_a_stream, policy};
+use super::{bad_flags, names_a_stream, policy};
 use crate::abi::{self, cai_array, cai_stream};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
@@ -21,12 +21,7 @@ pub fn produce(
     flags: u32,
 ) -> Result<()> {
     if flags & !PRODUCER != 0 {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "flags",
-            found = "{flags:#x}",
-            expected = "bits of {PRODUCER:#x} only"
-        );
+        return Err(bad_flags(flags, "flags", PRODUCER));
     }
     if array.version < 3 {
         return fail!(
@@ -38,6 +33,9 @@ pub fn produce(
     }
     for (index, &stream) in streams.iter().enumerate() {
         names_a_stream(stream, format_args!("streams[{index}]"))?;
+    }
+    if export == 0 {
+        names_a_stream(export, "export_stream")?;
     }
     if streams.is_empty() || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {
         array.stream = abi::CAI_STREAM_NONE;

@@ -9,6 +9,7 @@ use crate::owner::description;
 use crate::python::capi::Object;
 use crate::python::import::dict_keys::{Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
+use crate::python::import::requirements::refuse_mask;
 use crate::python::import::{dict_fast, dict_reader, find, sycl};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach};
@@ -128,6 +129,9 @@ fn import_general(
     }
     let mut mask = None;
     if let Some(object) = rest.mask.as_ref().and_then(|mask| NonNull::new(mask.get())) {
+        if !options.masks() {
+            return Err(refuse_mask(format_args!("{}['mask']", protocol.name())));
+        }
         if depth >= abi::CAI_MAX_MASKS {
             return fail!(
                 CAI_ERR_MASK_DEPTH,
@@ -141,6 +145,7 @@ fn import_general(
                 flags: options.raw.flags
                     & (abi::CAI_IMPORT_STRICT
                         | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+                        | abi::CAI_IMPORT_ALLOW_MASK
                         | abi::CAI_IMPORT_ALLOW_HOST),
                 ..ImportOptions::NONE.raw
             },
@@ -162,9 +167,10 @@ fn import_general(
     if described.descr.is_null() && described.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: validated above; the reference goes to the block.
-    let array = unsafe { description::new(&cai_array { owner: to.array.owner, ..described }) }?;
-    to.taken();
+    let described = cai_array { owner: to.array.owner, ..described };
+    // SAFETY: validated above; the owner is the one that `attach` made, and `mask` holds those of
+    // the masks.
+    let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
     to.set(array);
     Ok(())
 }

@@ -192,7 +192,7 @@ fn try_protocols(
         };
         let found = match via {
             abi::CAI_PROTOCOL_EXCHANGE => match offers()?.exchange {
-                Some(table) => from_table(py, object, table, to)?,
+                Some(table) => from_table(py, object, table, options, to)?,
                 None => false,
             },
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offers()?.dlpack {

@@ -33,7 +33,7 @@ impl ImportOptions {
             struct_size: size_of::<cai_import_options>() as u32,
             flags: 0,
             protocols: [0; 8],
-            stream: 0,
+            stream: abi::CAI_STREAM_UNKNOWN,
             ndim: 0,
             dtype_code: 0,
             opaque_8bit: 0,
@@ -76,7 +76,7 @@ impl ImportOptions {
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->flags",
                 found = ("{:#x}", options.flags),
                 expected = "bits of {FLAGS:#x} only"
@@ -94,7 +94,7 @@ impl ImportOptions {
             options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_ARRAY_INTERFACE)
         {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
                 expected =
@@ -102,7 +102,20 @@ impl ImportOptions {
             );
         }
         if options.reserved != [0; 3] {
-            return fail!(CAI_ERR_ARGUMENT, "options->reserved", found = "a value", expected = "0");
+            return fail!(
+                CAI_ERR_NEWER_CALLER,
+                "options->reserved",
+                found = "a value",
+                expected = "0"
+            );
+        }
+        if options.stream == 0 {
+            return fail!(
+                CAI_ERR_STREAM_ZERO,
+                "options->stream",
+                found = "0",
+                expected = "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream"
+            );
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)
@@ -130,7 +143,12 @@ impl ImportOptions {
         self.has(abi::CAI_IMPORT_NO_EXCEPTION)
     }
 
-    /// Arrays in host memory are welcome.
+    /// Arrays with a mask are accepted.
+    pub fn masks(&self) -> bool {
+        self.has(abi::CAI_IMPORT_ALLOW_MASK)
+    }
+
+    /// Arrays in host memory are accepted.
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
@@ -142,7 +160,6 @@ impl ImportOptions {
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_NO_MASK
             | abi::CAI_IMPORT_QUERY_DEVICE;
         let options = &self.raw;
         options.flags & LOOKS == 0

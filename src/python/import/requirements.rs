@@ -1,9 +1,10 @@
 //! Requirements of the caller, checked after an import.
 
+use std::fmt;
 use std::mem::offset_of;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::read::Descr;
@@ -51,14 +52,6 @@ pub fn check_requirements(
             "data",
             found = "a read-only array",
             expected = "a writable one"
-        );
-    }
-    if options.has(abi::CAI_IMPORT_NO_MASK) && !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "mask",
-            found = "an array with a mask",
-            expected = "one without"
         );
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
@@ -130,6 +123,17 @@ pub fn check_requirements(
         );
     }
     Ok(())
+}
+
+/// A mask must not be ignored: only a caller that asks for masks gets arrays that have one.
+#[cold]
+pub fn refuse_mask(field: fmt::Arguments) -> Failure {
+    Failure::new(
+        abi::CAI_ERR_CONVERT_MASK,
+        field,
+        format_args!("a mask"),
+        format_args!("none, because CAI_IMPORT_ALLOW_MASK is not set"),
+    )
 }
 
 /// A type for messages.
