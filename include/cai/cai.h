@@ -1984,11 +1984,11 @@ cai_status cai_array_strides(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_layout_strides(char order,
-                             int32_t ndim,
-                             const int64_t *shape,
-                             int64_t itemsize,
-                             int64_t *out,
-                             struct cai_error *error);
+                              int32_t ndim,
+                              const int64_t *shape,
+                              int64_t itemsize,
+                              int64_t *out,
+                              struct cai_error *error);
 
 /**
  * May two arrays share bytes? `false` is certain: the spans do not meet. `true` may be a false alarm:
@@ -2022,9 +2022,9 @@ cai_status cai_array_may_overlap(const struct cai_array *a,
  */
 CAI_API
 cai_status cai_owner_create(void *context,
-                         void (*destroy)(void *context),
-                         struct cai_owner **out,
-                         struct cai_error *error);
+                            void (*destroy)(void *context),
+                            struct cai_owner **out,
+                            struct cai_error *error);
 
 /**
  * Adds a reference to an owner of any library, through its table.
@@ -2110,8 +2110,8 @@ cai_status cai_array_share(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_create(struct cai_array *description,
-                         struct cai_array *out,
-                         struct cai_error *error);
+                            struct cai_array *out,
+                            struct cai_error *error);
 
 /**
  * Finds the CUDA driver, if no function needed it before, and says which one it is: `libcuda.so.1`, or the
@@ -2129,7 +2129,7 @@ cai_status cai_array_create(struct cai_array *description,
  */
 CAI_API
 cai_status cai_driver_info_get(struct cai_driver_info *out,
-                           struct cai_error *error);
+                               struct cai_error *error);
 
 /**
  * What the CUDA driver knows about an address, which may point into the middle of an allocation: kind of
@@ -2147,8 +2147,8 @@ cai_status cai_driver_info_get(struct cai_driver_info *out,
  */
 CAI_API
 cai_status cai_pointer_info_get(const void *pointer,
-                                  struct cai_pointer_info *out,
-                                  struct cai_error *error);
+                                struct cai_pointer_info *out,
+                                struct cai_error *error);
 
 /**
  * The address by which kernels of the calling thread's current context reach memory. It differs from
@@ -2227,9 +2227,9 @@ cai_status cai_array_validate(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_consume_begin(const struct cai_array *array,
-                             cai_stream consumer_stream,
-                             uint32_t flags,
-                             struct cai_error *error);
+                                   cai_stream consumer_stream,
+                                   uint32_t flags,
+                                   struct cai_error *error);
 
 /**
  * After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
@@ -2248,9 +2248,9 @@ cai_status cai_array_consume_begin(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_consume_end(const struct cai_array *array,
-                           cai_stream consumer_stream,
-                           uint32_t flags,
-                           struct cai_error *error);
+                                 cai_stream consumer_stream,
+                                 uint32_t flags,
+                                 struct cai_error *error);
 
 /**
  * Blocks the host until the work that the producer has pending on the array and its masks is done: for
@@ -2267,8 +2267,8 @@ cai_status cai_array_consume_end(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_synchronize(const struct cai_array *array,
-                           uint32_t flags,
-                           struct cai_error *error);
+                                 uint32_t flags,
+                                 struct cai_error *error);
 
 /**
  * Before a producer hands out an array: makes waiting for `export_stream` enough to wait for all work that is
@@ -2298,11 +2298,11 @@ cai_status cai_array_synchronize(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_produce(struct cai_array *array,
-                       const cai_stream *streams,
-                       size_t count,
-                       cai_stream export_stream,
-                       uint32_t flags,
-                       struct cai_error *error);
+                             const cai_stream *streams,
+                             size_t count,
+                             cai_stream export_stream,
+                             uint32_t flags,
+                             struct cai_error *error);
 
 /**
  * Gives up a reference to an owner once the work enqueued on `stream` so far is done, without blocking: for
@@ -2356,7 +2356,7 @@ cai_status cai_array_release_after(struct cai_array *array,
  */
 CAI_API
 cai_status cai_sync_policy_set(uint32_t policy,
-                        struct cai_error *error);
+                               struct cai_error *error);
 
 /**
  * What `cai_sync_policy_set`, or the environment, has set for the process.
@@ -2367,7 +2367,7 @@ cai_status cai_sync_policy_set(uint32_t policy,
  */
 CAI_API
 cai_status cai_sync_policy_get(uint32_t *out,
-                        struct cai_error *error);
+                               struct cai_error *error);
 
 /**
  * Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
@@ -2384,9 +2384,9 @@ cai_status cai_sync_policy_get(uint32_t *out,
  */
 CAI_API
 cai_status cai_array_attach(struct cai_array *array,
-                          void *context,
-                          void (*destroy)(void *context),
-                          struct cai_error *error);
+                            void *context,
+                            void (*destroy)(void *context),
+                            struct cai_error *error);
 
 /**
  * Makes an array of a DLPack tensor, and takes the tensor over: its deleter runs exactly once, when the last
@@ -2414,9 +2414,9 @@ cai_status cai_array_attach(struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
-                           cai_stream stream,
-                           struct cai_array *out,
-                           struct cai_error *error);
+                                 cai_stream stream,
+                                 struct cai_array *out,
+                                 struct cai_error *error);
 
 /**
  * The same for DLPack's older structure, which has no version and cannot say that it is read-only. Nor does it say
@@ -2427,9 +2427,9 @@ cai_status cai_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
  */
 CAI_API
 cai_status cai_array_from_dlpack_unversioned(struct DLManagedTensor *tensor,
-                                       cai_stream stream,
-                                       struct cai_array *out,
-                                       struct cai_error *error);
+                                             cai_stream stream,
+                                             struct cai_array *out,
+                                             struct cai_error *error);
 
 /**
  * Makes a DLPack tensor of an array. The tensor holds a reference of its own; calling its deleter, once, from any
@@ -2455,9 +2455,9 @@ cai_status cai_array_from_dlpack_unversioned(struct DLManagedTensor *tensor,
  */
 CAI_API
 cai_status cai_array_to_dlpack(const struct cai_array *array,
-                         uint32_t flags,
-                         struct DLManagedTensorVersioned **out,
-                         struct cai_error *error);
+                               uint32_t flags,
+                               struct DLManagedTensorVersioned **out,
+                               struct cai_error *error);
 
 /**
  * The same as DLPack's older structure, which cannot say that it is read-only: read-only arrays are refused with
@@ -2467,9 +2467,9 @@ cai_status cai_array_to_dlpack(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_to_dlpack_unversioned(const struct cai_array *array,
-                                     uint32_t flags,
-                                     struct DLManagedTensor **out,
-                                     struct cai_error *error);
+                                           uint32_t flags,
+                                           struct DLManagedTensor **out,
+                                           struct cai_error *error);
 
 /**
  * Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
@@ -2506,9 +2506,9 @@ cai_status cai_array_to_dlpack_unversioned(const struct cai_array *array,
  */
 CAI_API
 cai_status cai_array_from_python(struct _object *object,
-                           const struct cai_import_options *options,
-                           struct cai_array *out,
-                           struct cai_error *error);
+                                 const struct cai_import_options *options,
+                                 struct cai_array *out,
+                                 struct cai_error *error);
 
 /**
  * Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and whoever else takes one: it offers
@@ -2532,8 +2532,8 @@ cai_status cai_array_from_python(struct _object *object,
  */
 CAI_API
 struct _object *cai_array_to_python(const struct cai_array *array,
-                              const struct cai_export_options *options,
-                              struct cai_error *error);
+                                    const struct cai_export_options *options,
+                                    struct cai_error *error);
 
 /**
  * Sets the Python exception that belongs to a failure of any function of this library, in an extension that
