@@ -57,10 +57,10 @@ AT(cai_layout, nbytes, 8);
 AT(cai_layout, lower, 16);
 AT(cai_layout, upper, 24);
 AT(cai_layout, flags, 32);
-SIZE(cai_driver_info, 256);
+SIZE(cai_driver_info, 512);
 AT(cai_driver_info, devices, 4);
-AT(cai_driver_info, path, 16);
-SIZE(cai_pointer_info, 72);
+AT(cai_driver_info, path, 64);
+SIZE(cai_pointer_info, 128);
 AT(cai_pointer_info, context, 8);
 AT(cai_pointer_info, device_pointer, 16);
 AT(cai_pointer_info, host_pointer, 24);
@@ -93,7 +93,7 @@ int main(void) {
     const cai_import_options in = CAI_IMPORT_OPTIONS_INIT;
     const cai_export_options out = CAI_EXPORT_OPTIONS_INIT;
     ASSERT(in.struct_size == sizeof(in) && in.flags == 0 && in.protocols[0] == 0 &&
-           in.typestr[0] == 0);
+           in.typestr[0] == 0 && in.stream == CAI_STREAM_UNKNOWN);
     ASSERT(out.struct_size == sizeof(out) && out.flags == 0);
     ASSERT(empty.struct_size == sizeof(cai_array) && empty.version == 3 && empty.stream == 0);
     ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);

@@ -56,7 +56,7 @@ struct DLManagedTensorVersioned;
 
 /* Options that demand nothing. */
 #define CAI_IMPORT_OPTIONS_INIT                                                                              \
-    { sizeof(cai_import_options), 0, {0}, 0, 0, 0, 0, 0, {0}, {0} }
+    { sizeof(cai_import_options), 0, {0}, CAI_STREAM_UNKNOWN, 0, 0, 0, 0, {0}, {0} }
 #define CAI_EXPORT_OPTIONS_INIT                                                                              \
     { sizeof(cai_export_options), 0 }
 
@@ -364,9 +364,19 @@ struct DLManagedTensorVersioned;
 #define CAI_CHECK_STREAM 8
 
 /**
+ * The elements lie in C order (last dimension fastest) without gaps.
+ */
+#define CAI_LAYOUT_C_CONTIGUOUS 1
+
+/**
+ * The elements lie in Fortran order (first dimension fastest) without gaps.
+ */
+#define CAI_LAYOUT_F_CONTIGUOUS 2
+
+/**
  * Bytes of `cai_driver_info.path`, the terminating NUL included.
  */
-#define CAI_DRIVER_PATH_SIZE 240
+#define CAI_DRIVER_PATH_SIZE 448
 
 /**
  * Bit of the `flags` of `cai_array_consume_begin`, `cai_array_consume_end` and `cai_array_synchronize`: the consumer reads the data.
@@ -438,7 +448,7 @@ struct DLManagedTensorVersioned;
 
 /**
  * A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
- * before the legacy default stream where that is 0; that stream becomes the array's. After the last release, the tensor
+ * before the legacy default stream where that is `CAI_STREAM_UNKNOWN`; that stream becomes the array's. After the last release, the tensor
  * goes once the work that was enqueued there is done.
  */
 #define CAI_PROTOCOL_DLPACK 4
@@ -507,9 +517,9 @@ struct DLManagedTensorVersioned;
 #define CAI_IMPORT_REQUIRE_NDIM 64
 
 /**
- * Bit of `cai_import_options.flags`: refuses arrays with a mask. Without it, whoever imports must look at `mask`.
+ * Bit of `cai_import_options.flags`: accepts arrays with a mask, which the caller must not ignore.
  */
-#define CAI_IMPORT_NO_MASK 128
+#define CAI_IMPORT_ALLOW_MASK 128
 
 /**
  * Bit of `cai_import_options.flags`: also takes arrays in host memory (`CAI_DEVICE_CPU`), and tries NumPy's two
@@ -858,11 +868,46 @@ typedef struct cai_array {
 } cai_array;
 
 /**
- * The CUDA driver that the library found. Its layout never changes.
+ * Size and extent of an array, filled by `cai_array_layout`.
+ *
+ * The size never changes: later versions use reserved space, which is zero until then.
+ */
+typedef struct cai_layout {
+    /**
+     * Number of elements: the product of all extents; 1 if there are no dimensions.
+     */
+    int64_t count;
+    /**
+     * Bytes of all elements without gaps, as a dense copy needs. Bit fields are packed and rounded up.
+     */
+    int64_t nbytes;
+    /**
+     * First byte that the array touches, relative to `data` (to `data` plus `byte_offset` for a
+     * handle): 0 or negative.
+     */
+    int64_t lower;
+    /**
+     * End of the bytes that the array touches, relative to the same address. 0 if there are no elements.
+     */
+    int64_t upper;
+    /**
+     * `CAI_LAYOUT_` bits. Strides of extents below 2 do not matter. An array can be both.
+     */
+    uint32_t flags;
+    /**
+     * Zero.
+     */
+    uint32_t reserved[7];
+} cai_layout;
+
+/**
+ * The CUDA driver that the library found, filled by `cai_driver_info_get`.
+ *
+ * The size never changes: later versions use reserved space, which is zero until then.
  */
 typedef struct cai_driver_info {
     /**
-     * What `cuDriverGetVersion` says: 1000 times the major plus 10 times the minor version of CUDA.
+     * Result of `cuDriverGetVersion`: 1000 times the major plus 10 times the minor version of CUDA.
      */
     int32_t version;
     /**
@@ -870,65 +915,62 @@ typedef struct cai_driver_info {
      */
     int32_t devices;
     /**
-     * Whether it is the simulated driver of this project.
-     */
-    bool simulated;
-    /**
      * Zero.
      */
-    uint8_t reserved[7];
+    uint64_t reserved[7];
     /**
-     * The file, NUL-terminated; empty where the system does not say.
+     * File of the driver, NUL-terminated; empty if the system does not know it.
      */
     char path[CAI_DRIVER_PATH_SIZE];
 } cai_driver_info;
 
 /**
- * What the CUDA driver knows about an address: what "Pointer Attributes" of the specification names, and what
- * goes with it. Its layout never changes.
+ * What the CUDA driver knows about an address, filled by `cai_pointer_info_get`.
  *
- * Memory of another kind than the driver's own (`malloc`, the stack) is a host address: its device is
- * `CAI_DEVICE_CPU` and its allocation is not known.
+ * Memory that the driver does not know (`malloc`, the stack) is reported as host memory: its device is
+ * `CAI_DEVICE_CPU`, and its allocation is not known.
+ *
+ * The size never changes: later versions use reserved space, which is zero until then.
  */
 typedef struct cai_pointer_info {
     /**
-     * The kind of memory: `CAI_DEVICE_CUDA`, `CAI_DEVICE_CUDA_HOST` (page-locked or registered),
-     * `CAI_DEVICE_CUDA_MANAGED` or `CAI_DEVICE_CPU`; and the ordinal of the device that it was allocated for.
+     * Kind of memory (`CAI_DEVICE_CUDA`, `CAI_DEVICE_CUDA_HOST`, `CAI_DEVICE_CUDA_MANAGED` or
+     * `CAI_DEVICE_CPU`), and ordinal of the device that it was allocated for.
      */
     struct cai_device device;
     /**
-     * The `CUcontext` that owns it. NULL where none does: memory from pools and from the virtual memory
-     * functions belongs to a device.
+     * `CUcontext` that owns the memory. NULL for memory that belongs to a device: from pools and from
+     * the virtual memory functions.
      */
     void *context;
     /**
-     * The address for kernels of the current context; NULL where they have none. It differs from the host's
-     * only for some registered memory.
+     * Address for kernels of the calling thread's current context, or NULL if they have none. It
+     * differs from the queried address for some registered host memory.
      */
     void *device_pointer;
     /**
-     * The address for the host; NULL where the host cannot reach it.
+     * Address for the host, or NULL if the host cannot access the memory.
      */
     void *host_pointer;
     /**
-     * Where the allocation begins; NULL where that is not known.
+     * Start of the allocation, or NULL if not known.
      */
     void *base;
     /**
-     * Bytes of the allocation; 0 where that is not known.
+     * Bytes of the allocation, or 0 if not known.
      */
     uint64_t size;
     /**
-     * A number that no other allocation of this process ever has; 0 where there is none. It tells an allocation from a later one at the
-     * same address.
+     * Number that no other allocation of this process ever has, or 0 if there is none. It distinguishes
+     * an allocation from a later one at the same address.
      */
     uint64_t buffer_id;
     /**
-     * The `CUmemoryPool` that it came from, or NULL.
+     * `CUmemoryPool` of the memory, or NULL.
      */
     void *pool;
     /**
-     * Whether the host can reach it.
+     * Whether the host can access the memory.
      */
     bool host_accessible;
     /**
@@ -936,13 +978,13 @@ typedef struct cai_pointer_info {
      */
     bool managed;
     /**
-     * Whether the address is backed by memory (reserved addresses without any are not).
+     * Whether the address is backed by memory. A reserved address range need not be.
      */
     bool mapped;
     /**
      * Zero.
      */
-    uint8_t reserved[5];
+    uint8_t reserved[61];
 } cai_pointer_info;
 
 /**
@@ -964,8 +1006,9 @@ typedef struct cai_import_options {
      */
     uint8_t protocols[8];
     /**
-     * The stream that the caller is going to work on, or 0: not known. Needed by `CAI_PROTOCOL_DLPACK` only.
-     * `CAI_STREAM_NONE`: the producer shall order nothing; the array's stream is then `CAI_STREAM_UNKNOWN`.
+     * Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders its work before
+     * this stream, which becomes the array's. `CAI_STREAM_UNKNOWN`: the legacy default stream instead.
+     * `CAI_STREAM_NONE`: the producer orders nothing, and the array's stream is `CAI_STREAM_UNKNOWN`. 0 is refused.
      */
     cai_stream stream;
     /**
@@ -1065,11 +1108,11 @@ typedef struct cai_exchange_api {
 #define CAI_ERR_BUFFER_SIZE 103
 
 /**
- * `checks` has a bit that this library does not know.
+ * A bit, a mode or the tail of a structure is not known to this library.
  *
- * A caller compiled against a newer header asks for a check that this library cannot make.
+ * The caller was compiled with a newer header and requires something that this library cannot do.
  */
-#define CAI_ERR_CHECKS 104
+#define CAI_ERR_NEWER_CALLER 104
 
 /**
  * What was given is sound, but whoever it was given to does not support it.
@@ -1618,22 +1661,14 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The major version of the binary interface that the loaded library has. Compare it with
- * `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
+ * Returns the version of the binary interface that the loaded library has: the major number times 65536, plus the
+ * minor one. The major number must be `CAI_ABI_MAJOR`; the library serves callers that were compiled against the same or
+ * a lower `CAI_ABI_MINOR`.
  *
  * Cannot fail. Thread safety: any thread, any time.
  */
 CAI_API
-int32_t cai_abi_major(void);
-
-/**
- * The minor version of the binary interface that the loaded library has. It serves callers that were
- * compiled against the same or a lower `CAI_ABI_MINOR`.
- *
- * Cannot fail. Thread safety: any thread, any time.
- */
-CAI_API
-int32_t cai_abi_minor(void);
+uint32_t cai_abi_version(void);
 
 /**
  * The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
@@ -1700,18 +1735,22 @@ cai_status cai_dtype_parse(const char *typestr,
  * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
  * unit, and so is the size of `O`.
  *
- * `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
- * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no multiple.
- * `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+ * `dtype->code` is not part of a typestr and is ignored. All other fields must agree as
+ * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 without a multiple.
+ * `buffer`: `size` characters, gets a NUL-terminated text, which never takes more than `CAI_TYPESTR_SIZE`; or NULL
+ * with a `size` of 0, to ask for the length.
+ * `out_length`: characters without the NUL; may be NULL. Both are written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
- * the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
- * `CAI_ERR_TYPESTR_UNIT`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if no typestr is long
+ * enough, or the status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`,
+ * `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API
 cai_status cai_dtype_format(const struct cai_dtype *dtype,
-                            char *out,
+                            char *buffer,
+                            size_t size,
+                            size_t *out_length,
                             struct cai_error *error);
 
 /**
@@ -1877,81 +1916,17 @@ cai_status cai_descr_format(const struct cai_descr *descr,
                             struct cai_error *error);
 
 /**
- * The number of elements: the product of all extents, 1 for no dimensions, 0 if any extent is 0.
+ * Measures an array: its elements, their bytes, the bytes that it spans, and whether it is contiguous.
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate` says of a
- * malformed type, shape or strides.
- * Thread safety: any thread; allocates nothing.
+ * Returns what `cai_array_validate` with `CAI_CHECK_LAYOUT` returns.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API
-cai_status cai_array_count(const struct cai_array *array,
-                           int64_t *out,
-                           struct cai_error *error);
-
-/**
- * The bytes that all elements take when laid out without gaps: what a buffer for a dense copy needs.
- * Bit fields are packed and rounded up once. The bytes that the array itself reaches are those of
- * `cai_array_span`.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate` says of a
- * malformed type, shape or strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API
-cai_status cai_array_nbytes(const struct cai_array *array,
-                            int64_t *out,
+cai_status cai_array_layout(const struct cai_array *array,
+                            struct cai_layout *out,
                             struct cai_error *error);
-
-/**
- * The bytes that the array can touch, counted from `data` (from `data` plus `byte_offset` for opaque
- * handles): from `*out_lower`, 0 or negative, up to but not including `*out_upper`. Both are 0 for an
- * empty array. Strides of any sign and size are taken for what they are.
- *
- * `out_lower`, `out_upper`: bytes, written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_SIZE_OVERFLOW`, or what
- * `cai_array_validate` says of a malformed type, shape or strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API
-cai_status cai_array_span(const struct cai_array *array,
-                          int64_t *out_lower,
-                          int64_t *out_upper,
-                          struct cai_error *error);
-
-/**
- * Do the elements lie in C order (last dimension fastest) without gaps? Strides of extents of at most
- * one do not matter, nor do any strides of an empty array.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape or
- * strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API
-cai_status cai_array_is_c_contiguous(const struct cai_array *array,
-                                     bool *out,
-                                     struct cai_error *error);
-
-/**
- * Do the elements lie in Fortran order (first dimension fastest) without gaps? Strides of extents of at
- * most one do not matter, nor do any strides of an empty array. An array can be both.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape or
- * strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API
-cai_status cai_array_is_f_contiguous(const struct cai_array *array,
-                                     bool *out,
-                                     struct cai_error *error);
 
 /**
  * The steps in bytes of an array, also where it leaves them out (`strides` NULL). Extents of 0 count as 1.
@@ -1978,8 +1953,8 @@ cai_status cai_array_strides(const struct cai_array *array,
  * `itemsize`: bytes of one element, at least 1.
  * `out`: gets `ndim` steps, on success only; may be NULL if `ndim` is 0.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` (`order` or `itemsize`), `CAI_ERR_NDIM`,
- * `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER` (another `order`), `CAI_ERR_ARGUMENT`
+ * (`itemsize`), `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API
@@ -2093,24 +2068,50 @@ cai_status cai_array_share(const struct cai_array *array,
                            struct cai_error *error);
 
 /**
- * Copies a description into memory of its own: shape, strides, fields and masks go into one block, which
- * becomes the new array's owner and takes over `description->owner`. For producers whose shape and strides
- * live on the stack. The data is not copied.
+ * Creates an array from a description: copies shape, strides, fields and masks into one block, which is the
+ * owner of the new array. For producers whose shape and strides live on the stack. The data is not copied.
  *
- * `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is
- * NULL where slicing left no elements. On success its reference has moved to `out` and `description->owner` is
- * NULL; on failure nothing has changed. So it may be released in either case. Owners of masks get one more
- * reference each, and `out`'s masks hang on the new block: each can be kept by itself.
- * `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets as much
- * as its `struct_size` covers, on success only; release it with `cai_array_release`.
+ * `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is NULL if there are
+ * no elements. It is not changed. If it has an owner, the new array holds a reference of its own to it, and the
+ * caller keeps the one in `description`. The same holds for the owners of masks. Each mask of `out` can be
+ * shared by itself.
+ * `context`, `destroy`: `destroy(context)` is called once, when the last reference to the new array and its
+ * masks was released, after the owners above were released. It may be called on any thread, with or without an
+ * interpreter's lock, and must not throw. `destroy` may be NULL. On failure it is not called: `context` is still
+ * the caller's.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not be
+ * `description`. Gets as much as its `struct_size` covers, on success only; release it with `cai_array_release`.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`,
- * `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if `out` is `description`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
  * Thread safety: any thread; allocates one block.
  */
 CAI_API
-cai_status cai_array_create(struct cai_array *description,
+cai_status cai_array_create(const struct cai_array *description,
+                            void *context,
+                            void (*destroy)(void *context),
                             struct cai_array *out,
+                            struct cai_error *error);
+
+/**
+ * Attaches something to an array that must live as long as the array: the stream that it is exported with, an
+ * event, a pool. Replaces the owner of the array and of its masks by one that first releases the old owners and
+ * then calls `destroy(context)`. So a stream that is attached is still there when the data is freed on it.
+ *
+ * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
+ * If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and `mask` is replaced by a copy: a
+ * mask that is shared by itself keeps what was attached.
+ * `context`, `destroy`: as in `cai_array_create`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
+ * `CAI_ERR_NO_MEMORY` or, if there is a mask, what `cai_array_validate` returns.
+ * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
+ * "Lifetime management", "Streams".
+ */
+CAI_API
+cai_status cai_array_attach(struct cai_array *array,
+                            void *context,
+                            void (*destroy)(void *context),
                             struct cai_error *error);
 
 /**
@@ -2151,22 +2152,6 @@ cai_status cai_pointer_info_get(const void *pointer,
                                 struct cai_error *error);
 
 /**
- * The address by which kernels of the calling thread's current context reach memory. It differs from
- * `pointer` for some host memory that was registered with the driver.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
- * the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
- * driver may answer to any call (`cai_driver_info_get`).
- * Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
- */
-CAI_API
-cai_status cai_device_pointer(const void *pointer,
-                              void **out,
-                              struct cai_error *error);
-
-/**
  * Checks an array and its masks against every rule of the CUDA Array Interface and of this header. A
  * consumer calls it first; it costs nanoseconds.
  *
@@ -2176,7 +2161,7 @@ cai_status cai_device_pointer(const void *pointer,
  * Reads the structure, shape, strides, fields and masks; never the data. Only the last two ask the driver. Every NULL is found; other
  * pointers must be what they are said to be.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, or the status of the first broken rule:
  * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, a `CAI_ERR_TYPESTR_` status,
  * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`, `CAI_ERR_ITEMSIZE`,
  * `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_DEVICE_TYPE`,
@@ -2370,25 +2355,6 @@ cai_status cai_sync_policy_get(uint32_t *out,
                                struct cai_error *error);
 
 /**
- * Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
- * array's owner is replaced by one that first lets the old one go and then calls `destroy(context)`. So the
- * data may still be freed in stream order on a stream that is kept in this way.
- *
- * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
- * `destroy`: as in `cai_owner_create`; not called on failure.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
- * `CAI_ERR_NO_MEMORY`.
- * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
- * "Lifetime management", "Streams".
- */
-CAI_API
-cai_status cai_array_attach(struct cai_array *array,
-                            void *context,
-                            void (*destroy)(void *context),
-                            struct cai_error *error);
-
-/**
  * Makes an array of a DLPack tensor, and takes the tensor over: its deleter runs exactly once, when the last
  * reference to the array is gone, on the thread where that happens.
  *
@@ -2396,8 +2362,8 @@ cai_status cai_array_attach(struct cai_array *array,
  * its deleter, also after `CAI_ERR_DLPACK_VERSION`.
  * `stream`: DLPack does not say which stream work on the data is pending on; the caller does. The stream that
  * it passed to `__dlpack__`, the one that `current_work_stream` of an exchange table answered (0 there is
- * `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. For host memory (`CAI_DEVICE_CPU`) it is not looked
- * at: that has `CAI_STREAM_NONE`.
+ * `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. An array in host memory
+ * (`CAI_DEVICE_CPU`) always has `CAI_STREAM_NONE`. 0 is refused with `CAI_ERR_STREAM_ZERO`, for host memory too.
  * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Strides are in bytes;
  * `byte_offset` of the tensor goes into `data`, except for devices whose data is a handle. `data` is NULL where there
  * are no elements, whatever the tensor says. Read-only if the tensor says so. Release it with `cai_array_release`.
@@ -2523,17 +2489,21 @@ cai_status cai_array_from_python(struct _object *object,
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
  * `options`: NULL: none.
+ * `out`: a new reference. Written on success only.
  *
- * Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and `error` filled:
- * `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
- * `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
- * `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
- * Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+ * On failure a Python exception is set where there is an interpreter.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+ * `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
+ * `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
+ * Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime
+ * management".
  */
 CAI_API
-struct _object *cai_array_to_python(const struct cai_array *array,
-                                    const struct cai_export_options *options,
-                                    struct cai_error *error);
+cai_status cai_array_to_python(const struct cai_array *array,
+                               const struct cai_export_options *options,
+                               struct _object **out,
+                               struct cai_error *error);
 
 /**
  * Sets the Python exception that belongs to a failure of any function of this library, in an extension that
