@@ -84,7 +84,7 @@ AT(cai_import_options, typestr, 40);
 SIZE(cai_export_options, 8);
 AT(cai_export_options, flags, 4);
 SIZE(cai_exchange_api, 24);
-AT(cai_exchange_api, abi_major, 4);
+AT(cai_exchange_api, data_abi, 4);
 AT(cai_exchange_api, from_object, 8);
 AT(cai_exchange_api, to_object, 16);
 

@@ -82,7 +82,7 @@ static void codes(void) {
 }
 
 static void formats(void) {
-    cai_dtype dtype = {'i', '<', 0, 0, 1, 4, 32};
+    cai_dtype dtype = {'i', '<', 0, 0, 1, {0, 0}, 4, 32};
     char text[CAI_TYPESTR_SIZE];
     size_t length = 0;
     cai_error error;
@@ -124,7 +124,7 @@ static void formats(void) {
     dtype.unit = -1;
     ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.unit = INT32_MIN;
-    dtype.unit_count = INT64_MIN;
+    dtype.unit_count = INT32_MIN;
     dtype.itemsize = INT64_MIN;
     dtype.bits = INT64_MIN;
     dtype.kind = 'U';

@@ -1,11 +1,12 @@
 //! What `cai/driver.h` reports about the CUDA driver and about memory.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: `abi::core`.
+//! Unsafe: none.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::cai_device;
+use super::core::cai_device;
 
 /// Bytes of `cai_driver_info.path`, the terminating NUL included.
 pub const CAI_DRIVER_PATH_SIZE: usize = 448;
@@ -16,7 +17,8 @@ pub const CAI_DRIVER_PATH_SIZE: usize = 448;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cai_driver_info {
-    /// Result of `cuDriverGetVersion`: 1000 times the major plus 10 times the minor version of CUDA.
+    /// Result of `cuDriverGetVersion`: 1000 times the major plus 10 times the minor version of
+    /// CUDA.
     pub version: i32,
     /// Number of devices.
     pub devices: i32,
@@ -28,8 +30,8 @@ pub struct cai_driver_info {
 
 /// What the CUDA driver knows about an address, filled by `cai_pointer_info_get`.
 ///
-/// Memory that the driver does not know (`malloc`, the stack) is reported as host memory: its device is
-/// `CAI_DEVICE_CPU`, and its allocation is not known.
+/// Memory that the driver does not know (`malloc`, the stack) is reported as host memory: its
+/// device is `CAI_DEVICE_CPU`, and its allocation is not known.
 ///
 /// The size never changes: later versions use reserved space, which is zero until then.
 #[repr(C)]
@@ -38,8 +40,8 @@ pub struct cai_pointer_info {
     /// Kind of memory (`CAI_DEVICE_CUDA`, `CAI_DEVICE_CUDA_HOST`, `CAI_DEVICE_CUDA_MANAGED` or
     /// `CAI_DEVICE_CPU`), and ordinal of the device that it was allocated for.
     pub device: cai_device,
-    /// `CUcontext` that owns the memory. NULL for memory that belongs to a device: from pools and from
-    /// the virtual memory functions.
+    /// `CUcontext` that owns the memory. NULL for memory that belongs to a device: from pools and
+    /// from the virtual memory functions.
     pub context: *mut c_void,
     /// Address for kernels of the calling thread's current context, or NULL if they have none. It
     /// differs from the queried address for some registered host memory.
@@ -50,8 +52,8 @@ pub struct cai_pointer_info {
     pub base: *mut c_void,
     /// Bytes of the allocation, or 0 if not known.
     pub size: u64,
-    /// Number that no other allocation of this process ever has, or 0 if there is none. It distinguishes
-    /// an allocation from a later one at the same address.
+    /// Number that no other allocation of this process ever has, or 0 if there is none. It
+    /// distinguishes an allocation from a later one at the same address.
     pub buffer_id: u64,
     /// `CUmemoryPool` of the memory, or NULL.
     pub pool: *mut c_void,

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
-use super::guard::guard;
+use super::guard::{guard, unguarded};
 use super::ptr::{array, fits, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
@@ -21,11 +21,11 @@ use crate::validate;
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_retain(
+pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; the rest by contract.
         unsafe { read::array_size(array) }?;
@@ -45,8 +45,8 @@ pub unsafe extern "C" fn cai_array_retain(
 ///
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
-    guard(null_mut(), || {
+pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
+    unguarded(null_mut(), || {
         if array.is_null() {
             return Ok(());
         }
@@ -90,12 +90,12 @@ pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_share(
+pub unsafe extern "C-unwind" fn cai_array_share(
     array: *const cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: handed on.
@@ -136,10 +136,10 @@ pub unsafe extern "C" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_create(
+pub unsafe extern "C-unwind" fn cai_array_create(
     description: *const cai_array,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
@@ -182,10 +182,10 @@ pub unsafe extern "C" fn cai_array_create(
 /// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
 /// "Lifetime management", "Streams".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_attach(
+pub unsafe extern "C-unwind" fn cai_array_attach(
     array: *mut cai_array,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {

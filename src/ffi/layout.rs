@@ -15,7 +15,7 @@ use crate::validate;
 /// Returns what `cai_array_validate` with `CAI_CHECK_LAYOUT` returns.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_layout(
+pub unsafe extern "C-unwind" fn cai_array_layout(
     array: *const cai_array,
     out: *mut cai_layout,
     error: *mut cai_error,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn cai_array_layout(
 /// `cai_array_validate` says of a malformed type, shape or strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_strides(
+pub unsafe extern "C-unwind" fn cai_array_strides(
     array: *const cai_array,
     capacity: i32,
     out: *mut i64,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn cai_array_strides(
 /// (`itemsize`), `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_layout_strides(
+pub unsafe extern "C-unwind" fn cai_layout_strides(
     order: std::ffi::c_char,
     ndim: i32,
     shape: *const i64,
@@ -160,7 +160,7 @@ unsafe fn write_strides(
 /// strides, device or address; the error's `field` begins with `a.` or `b.`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_may_overlap(
+pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     a: *const cai_array,
     b: *const cai_array,
     out: *mut bool,
