@@ -1,4 +1,7 @@
 //! Contexts: queries the current one, and makes another one current for a moment.
+//!
+//! May use: `driver::load`, `driver::result`, `error`.
+//! Unsafe: none.
 
 use std::ptr;
 
@@ -44,7 +47,8 @@ impl Driver {
                 CAI_ERR_NO_CONTEXT,
                 "stream",
                 found = "no current context in this thread",
-                expected = "one that gives a default stream its meaning"
+                expected =
+                    "a context for the default stream: call cuCtxSetCurrent in this thread first"
             );
         }
         Ok(context)

@@ -1,5 +1,8 @@
 //! Loads and starts the CUDA driver.
 //!
+//! May use: `abi`, `driver::result`, `driver::table`, `error`, `observer`.
+//! Unsafe: loads a library and finds symbols in it.
+//!
 //! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
 //! again by the next call. After a fork, every function returns a status in the child. The
 //! simulated driver is just another `libcuda.so.1`.
@@ -78,7 +81,7 @@ fn forked() -> Result<&'static Driver> {
         CAI_ERR_FORKED,
         "driver",
         found = "a child of a process that had started CUDA",
-        expected = "a process of its own: CUDA does not survive fork()"
+        expected = "a process that starts CUDA itself: CUDA does not survive fork()"
     )
 }
 
@@ -107,7 +110,7 @@ fn find() -> Result<&'static Driver> {
                 CAI_ERR_NO_DRIVER,
                 "driver",
                 found = "none: {why}",
-                expected = "a CUDA driver ({FILE}, or what {VARIABLE} names)"
+                expected = "a CUDA driver ({FILE}, or the file that {VARIABLE} names)"
             );
         }
     };
@@ -137,7 +140,7 @@ fn find() -> Result<&'static Driver> {
         None => Err(crate::error::Failure::new(
             crate::abi::CAI_ERR_NO_DRIVER,
             format_args!("driver"),
-            format_args!("{} that does not start: {started}", file.to_string_lossy()),
+            format_args!("{}, which does not start: {started}", file.to_string_lossy()),
             format_args!("a CUDA driver with a device"),
         )
         .driver(started.code)),

@@ -1,4 +1,7 @@
 //! Queries about addresses.
+//!
+//! May use: `abi`, `driver::load`, `driver::result`, `error`.
+//! Unsafe: none.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -230,7 +233,7 @@ pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_
                     CAI_ERR_NOT_ACCESSIBLE,
                     "pointer",
                     found = "{address:p}, {call}",
-                    expected = "memory that the current context can reach"
+                    expected = "memory that the current context can access"
                 )
             } else {
                 fail!(

@@ -1,4 +1,7 @@
 //! Lock-free bounded free list, without allocation and without order. Tested with loom.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::ptr::null_mut;
 
@@ -47,7 +50,9 @@ impl<T, const N: usize> Slots<T, N> {
         self.0.iter().any(|slot| {
             slot.load(Ordering::Relaxed).is_null()
                 // Release: pairs with the Acquire in `take`.
-                && slot.compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed).is_ok()
+                && slot
+                    .compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
         })
     }
 }

@@ -1,4 +1,8 @@
 //! Arrays and their lifetime, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `owner`, `owner::description`, `read`,
+//! `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
@@ -105,7 +109,7 @@ pub unsafe extern "C-unwind" fn cai_array_share(
                 CAI_ERR_FLAGS,
                 "flags",
                 found = ("{:#x}", local.flags),
-                expected = "flags that this library knows"
+                expected = "flags that this version knows"
             );
         }
         fits(&local, size)?;

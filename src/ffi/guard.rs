@@ -1,6 +1,7 @@
 //! Failures and panics at the FFI boundary.
 //!
-//! May use: `abi`, `error`, `unwind`. `unsafe`: writes a caller's error.
+//! May use: `abi`, `error`, `unwind`.
+//! Unsafe: writes a caller's error.
 //!
 //! Every exported function that calls foreign code runs in [`guard`]; threads may end in there. The
 //! functions of this library that call nothing foreign run in [`guard_local`]. The few whose whole
@@ -99,6 +100,6 @@ mod tests {
         assert_eq!([status, silent, local], [abi::CAI_ERR_INTERNAL; 3]);
         assert!(!truth);
         assert_eq!(error.code, abi::CAI_ERR_INTERNAL);
-        assert!(error.message.starts_with(&b"found a contradiction".map(|byte| byte as c_char)));
+        assert!(error.message.starts_with(&b"internal error".map(|byte| byte as c_char)));
     }
 }

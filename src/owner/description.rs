@@ -1,6 +1,9 @@
 //! An owner that holds a copied description: one block of memory with the count, references to the
 //! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
+//! May use: `abi`, `error`, `owner`, `owner::nesting`, `read`.
+//! Unsafe: writes into a block that it allocated.
+//!
 //! The copy runs the same code twice, first to measure and then to write. If the description
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 
@@ -44,7 +47,7 @@ impl Arena {
             return fail!(
                 CAI_ERR_INTERNAL,
                 "description",
-                found = ("more memory needed than {} bytes", self.size),
+                found = ("a description of more than {} bytes", self.size),
                 expected = "a description that does not change while it is copied"
             );
         };
@@ -179,7 +182,7 @@ impl Owners {
                 return fail!(
                     CAI_ERR_MASK_DEPTH,
                     "mask",
-                    found = "more masks",
+                    found = "a longer chain of masks",
                     expected = "at most {CAI_MAX_MASKS}"
                 );
             }

@@ -1,5 +1,8 @@
 //! Deferred release: releases owners once a stream gets there.
 //!
+//! May use: `abi`, `driver`, `error`, `owner`, `sync`.
+//! Unsafe: releases owners, and shares user objects with the driver.
+//!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
 //! completed, the thread releases the owner, outside of every lock and every callback of the
 //! driver. The thread is started at first use. It polls instead of waiting in the driver, because a
@@ -106,8 +109,8 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
             return fail!(
                 CAI_ERR_CAPTURE_INVALIDATED,
                 "stream",
-                found = "a stream whose capture was broken by an earlier call",
-                expected = "the capture to be ended first"
+                found = "a stream whose capture was invalidated by an earlier call",
+                expected = "a stream without a capture: call cuStreamEndCapture first"
             );
         }
     }
@@ -213,7 +216,12 @@ fn start() -> Result<()> {
             Ok(())
         }
         Err(error) => {
-            fail!(CAI_ERR_THREAD, "thread", found = "{error}", expected = "one more thread")
+            fail!(
+                CAI_ERR_THREAD,
+                "thread",
+                found = "{error}",
+                expected = "the background release thread to start"
+            )
         }
     }
 }

@@ -1,4 +1,8 @@
 //! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
+//!
+//! May use: `abi`, `error`, `owner`, `python::capi`, `python::error`, `python::interpreter`,
+//! `read`, `unwind`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -57,7 +61,7 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)
             CAI_ERR_VALUE,
             "self",
             found = "an object without an array",
-            expected = "one that cai_array_to_python made"
+            expected = "an object made by cai_array_to_python"
         );
     }
     Ok((&body.array, body.flags))

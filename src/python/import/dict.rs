@@ -1,4 +1,9 @@
 //! Import from interface dictionaries.
+//!
+//! May use: `abi`, `error`, `owner::description`, `python::capi`, `python::import::dict_fast`,
+//! `python::import::dict_keys`, `python::import::dict_reader`, `python::import::options`,
+//! `python::import::sycl`, `python::interpreter`, `python::owner`, `read`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and reads validated arrays.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
@@ -118,7 +123,7 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
                 CAI_ERR_CONVERT_TYPE,
                 "{name}",
                 found = "a tensor with the {bit} bit: its values are not those in memory",
-                expected = "one without (resolve_conj(), resolve_neg())"
+                expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
             );
         }
     }

@@ -1,4 +1,8 @@
 //! Requirements of the caller, checked after an import.
+//!
+//! May use: `abi`, `driver`, `dtype`, `error`, `python::import::options`, `python::owner`, `read`,
+//! `validate`.
+//! Unsafe: reads validated arrays.
 
 use std::fmt;
 use std::mem::offset_of;
@@ -51,7 +55,7 @@ pub fn check_requirements(
             CAI_ERR_READONLY,
             "data",
             found = "a read-only array",
-            expected = "a writable one"
+            expected = "a writable array"
         );
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
@@ -119,7 +123,7 @@ pub fn check_requirements(
             CAI_ERR_STRUCT_SIZE,
             "out->struct_size",
             found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
+            expected = "at least {covered}, because the array has a byte_offset"
         );
     }
     Ok(())
