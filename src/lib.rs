@@ -9,6 +9,8 @@
 //! | [`abi`] | types and constants that both sides of the border see; no logic |
 //! | `error` | the inner error: status, field, found, expected |
 //! | `unwind` | panics caught without stopping threads that end |
+//! | `environment` | environment variables, read without allocation |
+//! | `library` | shared libraries of the process, opened without allocation |
 //! | `read` | foreign structures, read without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
@@ -41,6 +43,8 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 pub mod abi;
 mod error;
 mod unwind;
+mod environment;
+mod library;
 mod read;
 mod dtype;
 mod layout;

@@ -19,11 +19,12 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         let mut out = ptr::null_mut();
-        if !self.driver.context_pop(&raw mut out).is_ok() {
-            // The caller must find its own context again, and if it costs a place on the stack.
-            // Where that fails as well, the driver is going away.
-            let _ = self.driver.context_set(before);
+        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {
+            return;
         }
+        // The caller must find its own context again, even at the cost of an entry of the stack.
+        // Where that fails as well, the driver is going away.
+        let _ = self.driver.context_set(before);
     }
 }
 
@@ -34,6 +35,13 @@ impl Driver {
         let mut context = ptr::null_mut();
         self.context_current(&raw mut context).ok()?;
         Ok(context)
+    }
+
+    /// Whether this context is the calling thread's current one, as far as the driver can say.
+    #[cold]
+    fn is_current(&self, context: CUcontext) -> bool {
+        let mut current = ptr::null_mut();
+        self.context_current(&raw mut current).is_ok() && current == context
     }
 
     /// The same, for those who need one.
@@ -64,8 +72,17 @@ impl Driver {
         if before == context {
             return Ok(Entered { driver: self, before: None });
         }
-        self.context_push(context).or_call()?;
-        Ok(Entered { driver: self, before: Some(before) })
+        let pushed = self.context_push(context);
+        let entered = Entered { driver: self, before: Some(before) };
+        if let Err(call) = pushed.or_call() {
+            // A call may report the failure of earlier work although it did its own. Then the
+            // context from before is made current again.
+            if !self.is_current(context) {
+                std::mem::forget(entered);
+            }
+            return Err(call);
+        }
+        Ok(entered)
     }
 
     /// The context that a stream's events must be made in. For streams of green contexts that is

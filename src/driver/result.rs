@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
-use libloading::Library;
 
 use crate::abi::{self, cai_status};
+use crate::library::Library;
 use crate::error::{Failure, Result};
 
 /// A call of the driver that has returned.
@@ -141,8 +141,8 @@ static TEXTS: OnceLock<ErrorTexts> = OnceLock::new();
 /// Messages describe codes by the functions of this driver from now on.
 pub fn set_error_texts(driver: &Library) {
     // SAFETY: the type is that of cuda.h for exactly these names.
-    let find = |name: &[u8]| unsafe { driver.get(name) }.ok().map(|symbol| *symbol);
-    let texts = ErrorTexts { name: find(b"cuGetErrorName\0"), text: find(b"cuGetErrorString\0") };
+    let find = |name| unsafe { driver.get(name) };
+    let texts = ErrorTexts { name: find(c"cuGetErrorName"), text: find(c"cuGetErrorString") };
     // A driver is started once; another call would set the same functions.
     let _ = TEXTS.set(texts);
 }

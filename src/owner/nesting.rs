@@ -3,14 +3,15 @@
 //! May use: abi, owner::count.
 //! Unsafe: a variable of each thread, and owners that nobody else refers to.
 //!
-//! An owner may hold another one, which is released when it is destroyed. So a chain of owners would take stack
-//! for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one another; further ones wait in
-//! a list of the thread, from which the outermost destruction takes them in a loop. The last one in is the
-//! first one out: whatever an owner waits for was added after it.
+//! An owner may hold another one, which is released when it is destroyed. So a chain of owners
+//! would take stack for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one
+//! another; further ones wait in a list of the thread, from which the outermost destruction takes
+//! them in a loop. The last one in is the first one out: whatever an owner waits for was added
+//! after it.
 //!
-//! Nothing is allocated. A link of the list lies in the waiting owner itself, and the thread's variable in the
-//! block that each thread has from its start: where memory has run out, the first use of a variable in a block
-//! that is made on demand would end the process.
+//! Nothing is allocated. A link of the list lies in the waiting owner itself, and the thread's
+//! variable in the block that each thread has from its start: where memory has run out, the first
+//! use of a variable in a block that is made on demand would end the process.
 
 use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -70,8 +71,8 @@ mod variable {
     #[inline(always)]
     pub fn address() -> *mut Thread {
         let address;
-        // SAFETY: computes the address of the variable above, as the ABI for thread-local variables has it
-        // ("initial exec"). It is the same for the whole life of a thread.
+        // SAFETY: computes the address of the variable above, as the ABI for thread-local variables
+        // has it ("initial exec"). It is the same for the whole life of a thread.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
@@ -189,7 +190,8 @@ unsafe fn destroy_waiting(thread: *mut Thread) {
         unsafe {
             let first = (*thread).waiting;
             if first.is_null() {
-                // Acquire: what the other thread did with the owners comes before their destruction.
+                // Acquire: what the other thread did with the owners comes before their
+                // destruction.
                 (*thread).waiting = ABANDONED.swap(null_mut(), Ordering::Acquire);
                 if (*thread).waiting.is_null() {
                     return;
@@ -226,8 +228,8 @@ unsafe fn abandon(first: *mut Header) {
     }
 }
 
-/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all owners that
-/// are added after it are gone.
+/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all
+/// owners that are added after it are gone.
 ///
 /// # Safety
 /// Called in the destruction of the owner, which nobody else refers to.
@@ -240,14 +242,15 @@ pub unsafe fn wait(header: *mut Header) {
     }
 }
 
-/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait for them.
+/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait
+/// for them.
 ///
 /// # Safety
 /// The calling thread has called [`wait`] with the owner, in the same destruction.
 pub unsafe fn is_next(header: *mut Header) -> bool {
     let thread = variable::address();
-    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost destruction
-    // takes owners out, and this one runs inside it.
+    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost
+    // destruction takes owners out, and this one runs inside it.
     unsafe {
         if (*thread).waiting != header {
             return false;

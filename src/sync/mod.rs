@@ -10,6 +10,7 @@
 //! streams get there; [`policy`] is what users override.
 
 pub mod consume;
+mod detached_thread;
 pub mod notify;
 mod order;
 pub mod policy;
