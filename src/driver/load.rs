@@ -1,4 +1,8 @@
-//! Finds and starts the CUDA driver.
+//! Loads and starts the CUDA driver.
+//!
+//! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
+//! again by the next call. After a fork, every function returns a status in the child. The
+//! simulated driver is just another `libcuda.so.1`.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -25,7 +29,7 @@ const FILE: &CStr = c"nvcuda.dll";
 #[cfg(not(windows))]
 const FILE: &CStr = c"libcuda.so.1";
 
-/// A driver that was found and started.
+/// A driver that was loaded and started.
 pub struct Driver {
     table: Table,
     path: Path,
@@ -47,13 +51,13 @@ static SEARCHER: AtomicU32 = AtomicU32::new(0);
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The driver, if it was found before. For those who only describe something.
+/// Returns the driver if it was loaded before.
 pub fn loaded() -> Option<&'static Driver> {
     // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
     unsafe { DRIVER.load(Ordering::Acquire).as_ref() }
 }
 
-/// The driver, looked for if need be.
+/// Returns the driver; loads and starts it at first use.
 #[inline]
 pub fn driver() -> Result<&'static Driver> {
     if is_forked() {
@@ -65,7 +69,7 @@ pub fn driver() -> Result<&'static Driver> {
     }
 }
 
-/// Is this the child of a process in which the driver had been started?
+/// Returns true in a child of a process that had started the driver.
 #[inline]
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
@@ -81,6 +85,7 @@ fn forked() -> Result<&'static Driver> {
     )
 }
 
+<<<<<<< HEAD
 /// The file to look for.
 fn file() -> Variable {
     Variable::read(VARIABLE)
@@ -145,6 +150,11 @@ impl Drop for Search {
             pthread_setcancelstate(self.cancellation, ptr::null_mut());
         }
     }
+=======
+/// Returns the name of the file to load.
+fn file() -> OsString {
+    std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE))
+>>>>>>> main
 }
 
 #[cold]
@@ -156,12 +166,24 @@ fn find() -> Result<&'static Driver> {
     }
     observe_forks()?;
     let file = file();
+<<<<<<< HEAD
     // SAFETY: the user vouches for a file that the variable names; the system's driver runs no
     // surprising code when it is loaded.
     let library = match unsafe { Library::open(file.as_c_str()) } {
+=======
+    // SAFETY: the constructors of the system's driver may run here; a user who names another file
+    // is responsible for it.
+    let library = match unsafe { Library::new(&file) } {
+>>>>>>> main
         Ok(library) => library,
         Err(error) if error.is_no_memory => return Err(Failure::no_memory(0)),
         Err(error) => {
+<<<<<<< HEAD
+=======
+            // The loader's message (a missing file, a missing dependency) is in the error's source.
+            let why = std::error::Error::source(&error)
+                .map_or_else(|| error.to_string(), |e| e.to_string());
+>>>>>>> main
             return fail!(
                 CAI_ERR_NO_DRIVER,
                 "driver",
@@ -183,6 +205,7 @@ fn find() -> Result<&'static Driver> {
         // SAFETY: written just now, and never freed.
         return Ok(unsafe { &*driver });
     }
+<<<<<<< HEAD
     // SAFETY: allocated above, and not written.
     unsafe { dealloc(driver.cast(), Layout::new::<Driver>()) };
     if started.is_missing() {
@@ -212,6 +235,29 @@ struct Shown<'a>(&'a CStr);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}", self.0.to_bytes().escape_ascii())
+=======
+    // The driver is never unloaded, not even one that does not start: it may have started threads.
+    std::mem::forget(library);
+    match loaded() {
+        Some(driver) => Ok(driver),
+        None if started.is_missing() => {
+            fail!(
+                CAI_ERR_NO_DRIVER,
+                "driver",
+                found = ("{} without cuInit", file.to_string_lossy()),
+                expected = "a CUDA driver"
+            )
+        }
+        // Other code had started the driver before the fork.
+        None if started.code == result::NOT_INITIALIZED => forked(),
+        None => Err(crate::error::Failure::new(
+            crate::abi::CAI_ERR_NO_DRIVER,
+            format_args!("driver"),
+            format_args!("{} that does not start: {started}", file.to_string_lossy()),
+            format_args!("a CUDA driver with a device"),
+        )
+        .driver(started.code)),
+>>>>>>> main
     }
 }
 
@@ -221,6 +267,7 @@ type Path = [c_char; CAI_DRIVER_PATH_SIZE];
 #[cfg(unix)]
 fn path_of(library: &Library) -> Path {
     use std::mem::MaybeUninit;
+<<<<<<< HEAD
     let mut path = [0; CAI_DRIVER_PATH_SIZE];
     // SAFETY: only the address of the symbol is used.
     let Some(symbol) = (unsafe { library.get::<*const c_void>(c"cuInit") }) else { return path };
@@ -235,6 +282,21 @@ fn path_of(library: &Library) -> Path {
         }
     }
     path
+=======
+    // SAFETY: only the address of the symbol is used.
+    let Ok(symbol) = (unsafe { library.get::<*const ()>(b"cuInit\0") }) else {
+        return String::new();
+    };
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is writable, and all zeros is a value of it.
+    let (found, info) =
+        unsafe { (libc::dladdr((*symbol).cast(), info.as_mut_ptr()), info.assume_init()) };
+    if found == 0 || info.dli_fname.is_null() {
+        return String::new();
+    }
+    // SAFETY: not NULL (checked above); a terminated text of the loader.
+    unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
+>>>>>>> main
 }
 
 #[cfg(not(unix))]
@@ -242,8 +304,12 @@ fn path_of(_: &Library) -> Path {
     [0; CAI_DRIVER_PATH_SIZE]
 }
 
+<<<<<<< HEAD
 /// From now on, a child knows that the driver was started before the fork, or may have been. There,
 /// the driver refuses every call or worse: this library makes none.
+=======
+/// In a child the driver refuses every call, or crashes: this library makes none.
+>>>>>>> main
 #[cfg(unix)]
 fn observe_forks() -> Result<()> {
     static OBSERVED: AtomicBool = AtomicBool::new(false);
@@ -255,6 +321,7 @@ fn observe_forks() -> Result<()> {
             observer::detach();
         }
     }
+<<<<<<< HEAD
     if !OBSERVED.load(Ordering::Relaxed) {
         // SAFETY: the handler uses atomics only, and this library is never unloaded.
         if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } != 0 {
@@ -263,6 +330,11 @@ fn observe_forks() -> Result<()> {
         OBSERVED.store(true, Ordering::Relaxed);
     }
     Ok(())
+=======
+    // If that fails for lack of memory, the driver's own errors still report the fork.
+    // SAFETY: the handler makes only atomic stores, and this library is never unloaded.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+>>>>>>> main
 }
 
 #[cfg(not(unix))]
@@ -280,12 +352,11 @@ impl Driver {
 }
 
 impl Driver {
-    /// What was found.
+    /// Returns what is known about the driver.
     pub fn info(&self) -> Result<cai_driver_info> {
         let mut info = cai_driver_info {
             version: 0,
             devices: 0,
-            simulated: observer::is_simulated(),
             reserved: [0; 7],
             path: self.path,
         };
@@ -294,8 +365,8 @@ impl Driver {
         Ok(info)
     }
 
-    /// Runs `body` as a thread that may make calls which a capture elsewhere would forbid: it
-    /// touches no capture itself. [cuThreadExchangeStreamCaptureMode]
+    /// Runs `body` with a capture mode in which captures of other threads forbid no call. `body`
+    /// must touch no capture itself. [cuThreadExchangeStreamCaptureMode]
     pub fn relaxed<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
@@ -304,10 +375,24 @@ impl Driver {
         if !exchanged.is_missing() {
             exchanged.ok()?;
         }
+<<<<<<< HEAD
         body()
+=======
+        let result = body();
+        // A call may return the error of earlier work, whether or not it took effect. Repeating it
+        // is harmless.
+        for _ in 0..2 {
+            let mut before = mode;
+            if exchanged.is_missing() || self.exchange_capture_mode(&raw mut before).is_ok() {
+                break;
+            }
+        }
+        result
+>>>>>>> main
     }
 
-    /// The same for the rest of this thread's life. `false`: not now.
+    /// Sets that capture mode for the rest of this thread's life. Returns false if it could not be
+    /// set now.
     pub fn be_relaxed(&self) -> bool {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
@@ -342,15 +427,39 @@ const RELAXED: i32 = 2;
 
 /// Asks a driver for its observer.
 fn attach_observer(library: &Library) {
+<<<<<<< HEAD
     // SAFETY: the type is that of cudasim.h.
     observer::accept(unsafe { library.get::<observer::Get>(observer::NAME) });
+=======
+    // SAFETY: the function has the type of cudasim.h.
+    let get = unsafe { library.get::<observer::Get>(observer::NAME.to_bytes_with_nul()) };
+    observer::accept(get.ok().map(|symbol| *symbol));
+>>>>>>> main
 }
 
 /// Looks for an observer in a driver that the program has loaded already. Loads and starts nothing.
 #[cold]
 pub fn find_observer() {
+<<<<<<< HEAD
     match Library::loaded(file().as_c_str()) {
         Some(library) => attach_observer(&library),
         None => observer::accept(None),
     }
+=======
+    let Ok(file) = CString::new(file().as_encoded_bytes()) else { return observer::accept(None) };
+    // SAFETY: `RTLD_NOLOAD` finds only a loaded library, and the symbol has the type of cudasim.h.
+    // The reference to the library is kept, so the function stays valid.
+    let get = unsafe {
+        let loaded = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let name = observer::NAME.as_ptr();
+        let symbol = if loaded.is_null() { ptr::null_mut() } else { libc::dlsym(loaded, name) };
+        std::mem::transmute::<*mut std::ffi::c_void, Option<observer::Get>>(symbol)
+    };
+    observer::accept(get);
+}
+
+#[cfg(not(unix))]
+pub fn find_observer() {
+    observer::accept(None);
+>>>>>>> main
 }
