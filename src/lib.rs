@@ -8,15 +8,10 @@
 //! |---|---|
 //! | [`abi`] | types and constants of the ABI; no logic |
 //! | `error` | the inner error: status, field, found, expected |
-<<<<<<< HEAD
-//! | `unwind` | panics caught without stopping threads that end |
-//! | `environment` | environment variables, read without allocation |
-//! | `library` | shared libraries of the process, opened without allocation |
-//! | `read` | foreign structures, read without trusting their size |
-=======
 //! | `unwind` | catches panics without stopping threads that end |
+//! | `environment` | reads environment variables without allocation |
+//! | `library` | opens shared libraries without allocation |
 //! | `read` | reads foreign structures without trusting their size |
->>>>>>> main
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
 //! | `observer` | one optional observer of exchanges: the race checker |

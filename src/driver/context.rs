@@ -19,15 +19,8 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         let mut out = ptr::null_mut();
-<<<<<<< HEAD
         if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {
             return;
-=======
-        if !self.driver.context_pop(&raw mut out).is_ok() {
-            // The caller's own context must be restored, even at the price of a stack entry. If
-            // that fails as well, the driver is shutting down.
-            let _ = self.driver.context_set(before);
->>>>>>> main
         }
         // The caller must find its own context again, even at the cost of an entry of the stack.
         // Where that fails as well, the driver is going away.
@@ -44,7 +37,6 @@ impl Driver {
         Ok(context)
     }
 
-<<<<<<< HEAD
     /// Whether this context is the calling thread's current one, as far as the driver can say.
     #[cold]
     fn is_current(&self, context: CUcontext) -> bool {
@@ -52,10 +44,7 @@ impl Driver {
         self.context_current(&raw mut current).is_ok() && current == context
     }
 
-    /// The same, for those who need one.
-=======
     /// Returns the calling thread's current context, or fails if there is none.
->>>>>>> main
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
         if context.is_null() {

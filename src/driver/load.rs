@@ -85,7 +85,6 @@ fn forked() -> Result<&'static Driver> {
     )
 }
 
-<<<<<<< HEAD
 /// The file to look for.
 fn file() -> Variable {
     Variable::read(VARIABLE)
@@ -150,11 +149,6 @@ impl Drop for Search {
             pthread_setcancelstate(self.cancellation, ptr::null_mut());
         }
     }
-=======
-/// Returns the name of the file to load.
-fn file() -> OsString {
-    std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE))
->>>>>>> main
 }
 
 #[cold]
@@ -166,24 +160,12 @@ fn find() -> Result<&'static Driver> {
     }
     observe_forks()?;
     let file = file();
-<<<<<<< HEAD
     // SAFETY: the user vouches for a file that the variable names; the system's driver runs no
     // surprising code when it is loaded.
     let library = match unsafe { Library::open(file.as_c_str()) } {
-=======
-    // SAFETY: the constructors of the system's driver may run here; a user who names another file
-    // is responsible for it.
-    let library = match unsafe { Library::new(&file) } {
->>>>>>> main
         Ok(library) => library,
         Err(error) if error.is_no_memory => return Err(Failure::no_memory(0)),
         Err(error) => {
-<<<<<<< HEAD
-=======
-            // The loader's message (a missing file, a missing dependency) is in the error's source.
-            let why = std::error::Error::source(&error)
-                .map_or_else(|| error.to_string(), |e| e.to_string());
->>>>>>> main
             return fail!(
                 CAI_ERR_NO_DRIVER,
                 "driver",
@@ -205,7 +187,6 @@ fn find() -> Result<&'static Driver> {
         // SAFETY: written just now, and never freed.
         return Ok(unsafe { &*driver });
     }
-<<<<<<< HEAD
     // SAFETY: allocated above, and not written.
     unsafe { dealloc(driver.cast(), Layout::new::<Driver>()) };
     if started.is_missing() {
@@ -235,29 +216,6 @@ struct Shown<'a>(&'a CStr);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}", self.0.to_bytes().escape_ascii())
-=======
-    // The driver is never unloaded, not even one that does not start: it may have started threads.
-    std::mem::forget(library);
-    match loaded() {
-        Some(driver) => Ok(driver),
-        None if started.is_missing() => {
-            fail!(
-                CAI_ERR_NO_DRIVER,
-                "driver",
-                found = ("{} without cuInit", file.to_string_lossy()),
-                expected = "a CUDA driver"
-            )
-        }
-        // Other code had started the driver before the fork.
-        None if started.code == result::NOT_INITIALIZED => forked(),
-        None => Err(crate::error::Failure::new(
-            crate::abi::CAI_ERR_NO_DRIVER,
-            format_args!("driver"),
-            format_args!("{} that does not start: {started}", file.to_string_lossy()),
-            format_args!("a CUDA driver with a device"),
-        )
-        .driver(started.code)),
->>>>>>> main
     }
 }
 
@@ -267,7 +225,6 @@ type Path = [c_char; CAI_DRIVER_PATH_SIZE];
 #[cfg(unix)]
 fn path_of(library: &Library) -> Path {
     use std::mem::MaybeUninit;
-<<<<<<< HEAD
     let mut path = [0; CAI_DRIVER_PATH_SIZE];
     // SAFETY: only the address of the symbol is used.
     let Some(symbol) = (unsafe { library.get::<*const c_void>(c"cuInit") }) else { return path };
@@ -282,21 +239,6 @@ fn path_of(library: &Library) -> Path {
         }
     }
     path
-=======
-    // SAFETY: only the address of the symbol is used.
-    let Ok(symbol) = (unsafe { library.get::<*const ()>(b"cuInit\0") }) else {
-        return String::new();
-    };
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `info` is writable, and all zeros is a value of it.
-    let (found, info) =
-        unsafe { (libc::dladdr((*symbol).cast(), info.as_mut_ptr()), info.assume_init()) };
-    if found == 0 || info.dli_fname.is_null() {
-        return String::new();
-    }
-    // SAFETY: not NULL (checked above); a terminated text of the loader.
-    unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
->>>>>>> main
 }
 
 #[cfg(not(unix))]
@@ -304,12 +246,8 @@ fn path_of(_: &Library) -> Path {
     [0; CAI_DRIVER_PATH_SIZE]
 }
 
-<<<<<<< HEAD
 /// From now on, a child knows that the driver was started before the fork, or may have been. There,
 /// the driver refuses every call or worse: this library makes none.
-=======
-/// In a child the driver refuses every call, or crashes: this library makes none.
->>>>>>> main
 #[cfg(unix)]
 fn observe_forks() -> Result<()> {
     static OBSERVED: AtomicBool = AtomicBool::new(false);
@@ -321,7 +259,6 @@ fn observe_forks() -> Result<()> {
             observer::detach();
         }
     }
-<<<<<<< HEAD
     if !OBSERVED.load(Ordering::Relaxed) {
         // SAFETY: the handler uses atomics only, and this library is never unloaded.
         if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } != 0 {
@@ -330,11 +267,6 @@ fn observe_forks() -> Result<()> {
         OBSERVED.store(true, Ordering::Relaxed);
     }
     Ok(())
-=======
-    // If that fails for lack of memory, the driver's own errors still report the fork.
-    // SAFETY: the handler makes only atomic stores, and this library is never unloaded.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
->>>>>>> main
 }
 
 #[cfg(not(unix))]
@@ -375,20 +307,7 @@ impl Driver {
         if !exchanged.is_missing() {
             exchanged.ok()?;
         }
-<<<<<<< HEAD
         body()
-=======
-        let result = body();
-        // A call may return the error of earlier work, whether or not it took effect. Repeating it
-        // is harmless.
-        for _ in 0..2 {
-            let mut before = mode;
-            if exchanged.is_missing() || self.exchange_capture_mode(&raw mut before).is_ok() {
-                break;
-            }
-        }
-        result
->>>>>>> main
     }
 
     /// Sets that capture mode for the rest of this thread's life. Returns false if it could not be
@@ -427,39 +346,15 @@ const RELAXED: i32 = 2;
 
 /// Asks a driver for its observer.
 fn attach_observer(library: &Library) {
-<<<<<<< HEAD
     // SAFETY: the type is that of cudasim.h.
     observer::accept(unsafe { library.get::<observer::Get>(observer::NAME) });
-=======
-    // SAFETY: the function has the type of cudasim.h.
-    let get = unsafe { library.get::<observer::Get>(observer::NAME.to_bytes_with_nul()) };
-    observer::accept(get.ok().map(|symbol| *symbol));
->>>>>>> main
 }
 
 /// Looks for an observer in a driver that the program has loaded already. Loads and starts nothing.
 #[cold]
 pub fn find_observer() {
-<<<<<<< HEAD
     match Library::loaded(file().as_c_str()) {
         Some(library) => attach_observer(&library),
         None => observer::accept(None),
     }
-=======
-    let Ok(file) = CString::new(file().as_encoded_bytes()) else { return observer::accept(None) };
-    // SAFETY: `RTLD_NOLOAD` finds only a loaded library, and the symbol has the type of cudasim.h.
-    // The reference to the library is kept, so the function stays valid.
-    let get = unsafe {
-        let loaded = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        let name = observer::NAME.as_ptr();
-        let symbol = if loaded.is_null() { ptr::null_mut() } else { libc::dlsym(loaded, name) };
-        std::mem::transmute::<*mut std::ffi::c_void, Option<observer::Get>>(symbol)
-    };
-    observer::accept(get);
-}
-
-#[cfg(not(unix))]
-pub fn find_observer() {
-    observer::accept(None);
->>>>>>> main
 }

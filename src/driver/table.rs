@@ -26,7 +26,6 @@ macro_rules! table {
         }
 
         impl Table {
-<<<<<<< HEAD
             /// Fails with the name of the first of these functions that the driver lacks.
             pub fn require(&self, names: &[&str]) -> Result<()> {
                 $(
@@ -37,10 +36,7 @@ macro_rules! table {
                 Ok(())
             }
 
-            /// Looks all of them up.
-=======
             /// Looks up every function.
->>>>>>> main
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.

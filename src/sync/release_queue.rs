@@ -1,17 +1,17 @@
-//! Letting owners go once a stream gets there.
+//! Deferred release: releases owners once a stream gets there.
 //!
-//! An event is recorded on the stream, and a thread of this library asks for it until it has
-//! happened; then it releases the owner, outside of every lock and every callback of the driver.
-//! The thread is started when it is first needed. It asks instead of waiting in the driver because
-//! a thread that waits there cannot be told that the process exits, and one owner must not wait for
-//! the stream of another.
+//! An event is recorded on the stream. A background thread of this library polls it; once it has
+//! completed, the thread releases the owner, outside of every lock and every callback of the
+//! driver. The thread is started at first use. It polls instead of waiting in the driver, because a
+//! thread that waits there cannot be stopped at exit, and because one owner must not wait for the
+//! stream of another.
 //!
-//! Where the stream is being captured, the graph keeps the owner: as a user object, whose
-//! destructor may call neither CUDA nor user code [cuUserObjectCreate], and so just tells the
-//! thread.
+//! If the stream is being captured, the graph holds the owner in a user object. The destructor of a
+//! user object may call neither CUDA nor user code [cuUserObjectCreate], so it only passes the
+//! owner to the thread.
 //!
-//! At exit the thread stops asking, and what is still pending is left alone: its work may be
-//! running. In a forked child there is no thread; nothing is released there.
+//! At exit the thread stops, and pending owners are not released: their work may be running. A
+//! forked child has no thread; nothing is released there.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
@@ -32,8 +32,7 @@ use crate::sync::detached_thread::{self, Program};
 use crate::sync::names_a_stream;
 use crate::unwind;
 
-/// The thread asks again after this long, then after twice as long, and so on, up to the longest
-/// pause.
+/// The first pause between polls. Each pause is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
