@@ -1,6 +1,6 @@
 //! Bounds how deep the destruction of owners nests.
 //!
-//! May use: abi, owner::count.
+//! May use: `abi`, `owner::count`.
 //! Unsafe: a variable of each thread, and owners that nobody else refers to.
 //!
 //! An owner may hold another one, which is released when it is destroyed. So a chain of owners
