@@ -72,8 +72,7 @@ mod frame {
 
     // `cai_private_frame` calls `function(data)` and returns NULL. A panic of the function ends at
     // `cai_private_landing`, and the panic's exception is returned. The names are hidden: they are
-    // not
-    // exported, and copies of the library in one process do not share them.
+    // not exported, and copies of the library in one process do not share them.
     unsafe extern "C-unwind" {
         fn cai_private_frame(function: Function, data: *mut c_void) -> *mut Exception;
     }

@@ -1,6 +1,7 @@
 //! Loads and starts the CUDA driver.
 //!
-//! May use: `abi`, `driver::result`, `driver::table`, `error`, `observer`.
+//! May use: `abi`, `driver::result`, `driver::table`, `environment`, `error`, `library`,
+//! `observer`.
 //! Unsafe: loads a library and finds symbols in it.
 //!
 //! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
@@ -84,7 +85,7 @@ fn forked() -> Result<&'static Driver> {
         CAI_ERR_FORKED,
         "driver",
         found = "a child of a process that had started CUDA",
-        expected = "a process of its own: CUDA does not survive fork()"
+        expected = "a process that starts CUDA itself: CUDA does not survive fork()"
     )
 }
 
@@ -173,7 +174,8 @@ fn find() -> Result<&'static Driver> {
                 CAI_ERR_NO_DRIVER,
                 "driver",
                 found = ("none: {}", error.message),
-                expected = ("a CUDA driver ({}, or what {} names)", Shown(FILE), Shown(VARIABLE))
+                expected =
+                    ("a CUDA driver ({}, or the file that {} names)", Shown(FILE), Shown(VARIABLE))
             );
         }
     };
@@ -207,7 +209,7 @@ fn find() -> Result<&'static Driver> {
     Err(Failure::new(
         CAI_ERR_NO_DRIVER,
         format_args!("driver"),
-        format_args!("{} that does not start: {started}", Shown(file.as_c_str())),
+        format_args!("{}, which does not start: {started}", Shown(file.as_c_str())),
         format_args!("a CUDA driver with a device"),
     )
     .driver(started.code))
@@ -289,12 +291,8 @@ impl Driver {
 impl Driver {
     /// Returns what is known about the driver.
     pub fn info(&self) -> Result<cai_driver_info> {
-        let mut info = cai_driver_info {
-            version: 0,
-            devices: 0,
-            reserved: [0; 7],
-            path: self.path,
-        };
+        let mut info =
+            cai_driver_info { version: 0, devices: 0, reserved: [0; 7], path: self.path };
         self.driver_version(&raw mut info.version).ok()?;
         self.device_count(&raw mut info.devices).ok()?;
         Ok(info)

@@ -1,6 +1,6 @@
 //! Error codes of the driver, as statuses of this library.
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `library`.
 //! Unsafe: calls two functions of the driver and reads their texts.
 
 use std::ffi::{CStr, c_char};
@@ -10,8 +10,8 @@ use std::{fmt, ptr};
 use cudarc::driver::sys::CUresult;
 
 use crate::abi::{self, cai_status};
-use crate::library::Library;
 use crate::error::{Failure, Result};
+use crate::library::Library;
 
 /// A call of the driver that has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -108,7 +108,7 @@ pub unsafe extern "C-unwind" fn cai_array_share(
                 CAI_ERR_FLAGS,
                 "flags",
                 found = ("{:#x}", local.flags),
-                expected = "flags that this library knows"
+                expected = "flags that this version knows"
             );
         }
         fits(&local, size)?;

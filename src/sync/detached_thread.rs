@@ -1,7 +1,7 @@
 //! Starts threads that nobody joins, on Unix without the standard library: its threads cannot be
 //! started where memory has run out, and functions that end them end the process.
 //!
-//! May use: error.
+//! May use: `error`.
 //! Unsafe: calls the thread functions of the C library.
 
 use crate::error::{Result, fail};
@@ -33,7 +33,12 @@ pub fn spawn(program: &'static Program) -> Result<()> {
 }
 
 fn no_thread(error: std::io::Error) -> Result<()> {
-    fail!(CAI_ERR_THREAD, "thread", found = "{error}", expected = "one more thread")
+    fail!(
+        CAI_ERR_THREAD,
+        "thread",
+        found = "{error}",
+        expected = "the background release thread to start"
+    )
 }
 
 #[cfg(unix)]

@@ -39,7 +39,7 @@ unsafe fn view(
             CAI_ERR_FLAGS,
             "flags",
             found = ("{:#x}", array.flags),
-            expected = "flags that this library knows"
+            expected = "flags that this version knows"
         );
     }
     Ok(array)

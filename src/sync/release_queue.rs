@@ -1,6 +1,6 @@
 //! Deferred release: releases owners once a stream gets there.
 //!
-//! May use: `abi`, `driver`, `error`, `owner`, `sync`.
+//! May use: `abi`, `driver`, `error`, `owner`, `sync`, `sync::detached_thread`, `unwind`.
 //! Unsafe: releases owners, and shares user objects with the driver.
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
@@ -196,8 +196,8 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
             return fail!(
                 CAI_ERR_CAPTURE_INVALIDATED,
                 "stream",
-                found = "a stream whose capture was broken by an earlier call",
-                expected = "the capture to be ended first"
+                found = "a stream whose capture was invalidated by an earlier call",
+                expected = "a stream without a capture: call cuStreamEndCapture first"
             );
         }
     }
