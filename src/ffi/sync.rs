@@ -1,7 +1,7 @@
 //! Streams, for C.
 //!
-//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `owner`, `read`,
-//! `sync::consume`, `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`, `sync::consume`,
+//! `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ptr::null_mut;
@@ -346,46 +346,6 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_get(
         let bits = policy::process()?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits) };
-        Ok(())
-    })
-}
-
-/// Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
-/// array's owner is replaced by one that first lets the old one go and then calls `destroy(context)`. So the
-/// data may still be freed in stream order on a stream that is kept in this way.
-///
-/// `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
-/// `destroy`: as in `cai_owner_create`; not called on failure.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
-/// `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
-/// "Lifetime management", "Streams".
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn cai_array_attach(
-    array: *mut cai_array,
-    context: *mut std::ffi::c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(context: *mut std::ffi::c_void)>,
-    error: *mut cai_error,
-) -> cai_status {
-    guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        unsafe { read::array_size(array) }?;
-        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
-        let owner = unsafe { (&raw const (*array).owner).read() };
-        if owner.is_null() {
-            return fail!(
-                CAI_ERR_BORROWED,
-                "owner",
-                found = "NULL, a borrowed array",
-                expected = "an owner that keeps the data alive"
-            );
-        }
-        // SAFETY: not NULL (checked above), and alive as the header requires; its reference moves.
-        let both = unsafe { crate::owner::both(owner, context, destroy) }?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { (&raw mut (*array).owner).write(both) };
         Ok(())
     })
 }
