@@ -41,11 +41,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
 ) -> cai_status {
     guard(error, || {
         given(tensor, "tensor")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; a live tensor by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_versioned(tensor, stream, size) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
     })
@@ -65,11 +65,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
 ) -> cai_status {
     guard(error, || {
         given(tensor, "tensor")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; a live tensor by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_unversioned(tensor, stream, size) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
     })
@@ -103,12 +103,12 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_versioned(&local, flags) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor) };
         Ok(())
     })
@@ -126,12 +126,12 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_unversioned(&local, flags) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor) };
         Ok(())
     })

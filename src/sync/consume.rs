@@ -241,8 +241,8 @@ impl ArrayContext<'_> {
             if !context.is_null() {
                 return found(context);
             }
-            let said = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
-            match device.or(said) {
+            let stated = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
+            match device.or(stated) {
                 Some(device) => Ok(ArrayContext {
                     driver,
                     context: driver.primary(device)?,

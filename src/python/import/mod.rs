@@ -200,9 +200,9 @@ impl Declined {
         let capi = py.capi();
         // SAFETY: the GIL is held.
         unsafe {
-            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+            let is_buffer_error = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
-            if !says_so {
+            if !is_buffer_error {
                 return Err(failure);
             }
             let mut exception = [ptr::null_mut(); 3];
