@@ -1,5 +1,8 @@
 //! The inner error: a status, the path of the field, the value found and the value expected.
 //!
+//! May use: `abi`.
+//! Unsafe: one allocation that may fail.
+//!
 //! A failure is built where the rule is broken. Callers prefix the path on the way out (`shape[2]`,
 //! then `mask.shape[2]`). A failure is one pointer wide, so that functions which succeed return in
 //! a register. The price is an allocation on the failing path. If that allocation fails, the
@@ -134,7 +137,7 @@ impl Failure {
                 None => (
                     "",
                     Text::new(format_args!(
-                        "found no memory, expected some for the description of an error"
+                        "found no memory, expected memory for the error message"
                     )),
                     0,
                 ),
@@ -176,8 +179,8 @@ impl Failure {
         Failure::new(
             abi::CAI_ERR_INTERNAL,
             format_args!(""),
-            format_args!("a contradiction inside the library"),
-            format_args!("none; please report it"),
+            format_args!(""),
+            format_args!("internal error: please report it"),
         )
     }
 

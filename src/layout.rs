@@ -1,8 +1,12 @@
 //! Shapes and strides: counts, sizes, spans, contiguity, overlap.
 //!
+//! May use: `error`.
+//! Unsafe: none.
+//!
 //! Every product and sum is checked: an overflow is a status, at 64 dimensions and at extents near
 //! 2^63. All sums here add numbers of one sign. So a partial result that does not fit proves that
 //! the whole does not fit, and 64-bit arithmetic is exact.
+
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -67,7 +71,7 @@ pub fn count(shape: &[i64]) -> Result<i64> {
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape[{index}]",
                 found = "{extent} after {product} elements",
-                expected = "at most 2^63 - 1 elements in all"
+                expected = "at most 2^63 - 1 elements in total"
             )
         }
     }
@@ -100,7 +104,7 @@ impl Layout<'_> {
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape",
                 found = ("{count} elements of {} bits", self.bits),
-                expected = "at most 2^63 - 1 bytes in all"
+                expected = "at most 2^63 - 1 bytes in total"
             ),
         }
     }
@@ -128,7 +132,7 @@ impl Layout<'_> {
                         CAI_ERR_SPAN_OVERFLOW,
                         "strides[{index}]",
                         found = "{stride} over an extent of {extent}",
-                        expected = "a reach within 2^63 bytes from data"
+                        expected = "a span within 2^63 bytes of data"
                     );
                 }
             }

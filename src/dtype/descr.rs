@@ -1,5 +1,8 @@
 //! Structured types: checks, measures, compares and searches the fields of a `cai_descr`.
 //!
+//! May use: `abi`, `dtype`, `error`, `read`.
+//! Unsafe: none.
+//!
 //! Fields follow each other in the order of the rows: NumPy writes padding as rows of its own, so
 //! offsets are sums. Sizes are counted in bits, because of bit fields.
 
@@ -135,8 +138,8 @@ fn names_are_unique(descr: Descr) -> Result<()> {
         fail!(
             CAI_ERR_DESCR_NAME,
             "[{index}].name",
-            found = "\"{name}\" a second time",
-            expected = "a name of its own"
+            found = "\"{name}\", which another field has",
+            expected = "a unique name"
         )
     };
     let mut set = HashSet::new();

@@ -1,7 +1,11 @@
 //! Element types: the typestr grammar of NumPy's array interface, and structured types.
 //!
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: none.
+//!
 //! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
 //! types; [`text`] reads and writes them as NumPy prints `descr`.
+
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -181,6 +185,15 @@ fn bad_length<T>(text: &[u8]) -> Result<T> {
 
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
+    if let Some(complete) = parse_lenient(text) {
+        let end = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
+        return fail!(
+            CAI_ERR_TYPESTR_ORDER,
+            "typestr",
+            found = ("\"{}\"", text.escape_ascii()),
+            expected = ("a byte order first: did you mean \"{}\"?", complete[..end].escape_ascii())
+        );
+    }
     fail!(
         CAI_ERR_TYPESTR_ORDER,
         "typestr",
@@ -235,7 +248,8 @@ fn bad_unit<T>(text: &[u8]) -> Result<T> {
         CAI_ERR_TYPESTR_UNIT,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m s ms us ns ps fs as"
+        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h \
+         m s ms us ns ps fs as"
     )
 }
 

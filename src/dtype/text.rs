@@ -1,5 +1,8 @@
 //! Structured types as text: the list of tuples that NumPy prints as `dtype.descr`.
 //!
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: none.
+//!
 //! Reads the literals of Python and of JSON: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and `[["x",
 //! "<f4"], ["m", "<i4", [2, 3]]]`. Writes Python.
 
@@ -278,7 +281,7 @@ impl Reader<'_> {
                 CAI_ERR_DESCR_NAME,
                 "text",
                 found = ("a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at),
-                expected = "a name without it"
+                expected = "a name without NUL"
             );
         }
         push(&mut name, 0)?;

@@ -1,4 +1,7 @@
 //! Failures as Python exceptions.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::CStr;
 
@@ -59,7 +62,7 @@ fn nothing_to_raise(py: Py) {
     set(
         py,
         unsafe { *py.capi().system_error },
-        b"a failure of libcai was to be raised, but nothing says which",
+        b"an exception was requested for a call of libcai that did not fail",
     );
 }
 

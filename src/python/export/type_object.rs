@@ -1,4 +1,10 @@
 //! The type `libcai.Array`: its attributes, its methods and its exchange tables.
+//!
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::capi`, `python::capsules`,
+//! `python::export::array_interface`, `python::export::cai_dict`, `python::export::dlpack`,
+//! `python::export::exchange_table`, `python::export::object`, `python::export::sycl`,
+//! `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -83,7 +89,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
             c"__dlpack__",
             dlpack_method as *const c_void,
             METH_VARARGS_KEYWORDS,
-            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
+            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, \
+             copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
         ),
         method(
             c"__dlpack_device__",

@@ -1,4 +1,9 @@
 //! Import from interface dictionaries.
+//!
+//! May use: `abi`, `error`, `owner::description`, `python::capi`, `python::import::dict_fast`,
+//! `python::import::dict_keys`, `python::import::dict_reader`, `python::import::options`,
+//! `python::import::sycl`, `python::interpreter`, `python::owner`, `read`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and reads validated arrays.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
@@ -118,7 +123,7 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
                 CAI_ERR_CONVERT_TYPE,
                 "{name}",
                 found = "a tensor with the {bit} bit: its values are not those in memory",
-                expected = "one without (resolve_conj(), resolve_neg())"
+                expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
             );
         }
     }
@@ -157,9 +162,10 @@ pub fn finish(
     if described.descr.is_null() && described.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: the array was validated above; the block takes over the reference.
-    let array = unsafe { description::new(&cai_array { owner: to.array.owner, ..described }) }?;
-    to.taken();
+    let described = cai_array { owner: to.array.owner, ..described };
+    // SAFETY: validated above; the owner is the one that `attach` made, and `mask` holds those of
+    // the masks.
+    let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
     to.set(array);
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! `syclobj`: the context or the queue that memory of oneAPI is bound to, in all its forms.
 //!
+//! May use: `abi`, `error`, `python::capsules`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
+//!
 //! A queue becomes the array's `stream`, because work may be pending on it; a context becomes its
 //! `context`. The references are those of SYCL's C interface (`DPCTLSyclQueueRef`,
 //! `DPCTLSyclContextRef`). A filter string names the default context of a device, which only SYCL's
@@ -60,6 +63,7 @@ pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<
         CAI_ERR_TYPE,
         "{FIELD}",
         found = ("an object of type {}", py.type_name(syclobj.get())),
-        expected = "a filter string, a context, a queue, a capsule SyclContextRef or SyclQueueRef, or an object with _get_capsule"
+        expected = "a filter string, a context, a queue, a capsule SyclContextRef or \
+         SyclQueueRef, or an object with _get_capsule"
     )
 }
