@@ -91,7 +91,7 @@ MUTANTS = [
     ("identity asked in a capture", PRODUCE, "if state == Capture::None { who() } else { driver.relaxed(who) }?", "who()?"),
     # --- letting go
     ("released at once", QUEUE, "            _ => Poll::Pending,\n        })", "            _ => Poll::Done,\n        })"),
-    ("never released", QUEUE, "        unsafe { owner::release(self.owner) };", "        let _ = self.owner;"),
+    ("never released", QUEUE, "            // `release_after` took this reference.\n            owner::release(owner);", "            let _ = owner;"),
     ("not recorded", QUEUE, "let event = driver.record(&stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
     ("graph does not keep the owner", QUEUE, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
     ("graph's owner never released", QUEUE, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
@@ -102,8 +102,8 @@ MUTANTS = [
     ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
     ("array released twice", FFI, "            unsafe { (&raw mut (*array).owner).write(null_mut()) };", ""),
     # --- contexts, streams, events
-    ("context not pushed", CONTEXT, "        self.context_push(context).or_call()?;\n        Ok(Entered { driver: self, before: Some(before) })", "        Ok(Entered { driver: self, before: None })"),
-    ("context not popped", CONTEXT, "if !self.driver.context_pop", "if false && !self.driver.context_pop"),
+    ("context not pushed", CONTEXT, "        let pushed = self.context_push(context);\n        let entered = Entered { driver: self, before: Some(before) };", "        let pushed = Call { name: \"\", code: 0 };\n        let entered = Entered { driver: self, before: None };"),
+    ("context not popped", CONTEXT, "        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {", "        let _ = &mut out;\n        if before.is_null() || !before.is_null() {"),
     ("green context taken for its primary one", CONTEXT, "            if !green.is_null() {", "            if false {"),
     ("events of one context for all", EVENTS, "let bucket = if id != 0 { bucket(id) } else { None };", "let bucket = bucket(1);"),
     ("events found by handle", EVENTS, "let bucket = if id != 0 { bucket(id) } else { None };", "let bucket = bucket(context as u64);"),
