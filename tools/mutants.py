@@ -26,7 +26,7 @@ STREAM, CONTEXT, EVENTS, POINTER = (f"src/driver/{name}.rs" for name in ("stream
 DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/ffi/sync.rs", "src/sync/policy.rs"
 DRIVER = "src/driver/load.rs"
 
-# Left out, because nothing here can tell: an event that is kept before the wait (another thread would have to take it
+# Left out, because no test can detect it: an event that is kept before the wait (another thread would have to take it
 # in between); what relaxed mode allows outside of captures, beyond queries and synchronization; the id of a context
 # that is gone, which other answers of the driver give away as well; an ordinary allocation that happens to lie behind
 # mapped pieces.
@@ -89,7 +89,7 @@ MUTANTS = [
     ("none not said", PRODUCE, "        array.stream = abi::CAI_STREAM_NONE;\n", ""),
     ("export-none ignored", PRODUCE, " || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {", " {"),
     ("identity asked in a capture", PRODUCE, "if state == Capture::None { who() } else { driver.relaxed(who) }?", "who()?"),
-    # --- letting go
+    # --- release
     ("released at once", QUEUE, "            _ => Poll::Pending,\n        })", "            _ => Poll::Done,\n        })"),
     ("never released", QUEUE, "            // `release_after` took this reference.\n            owner::release(owner);", "            let _ = owner;"),
     ("not recorded", QUEUE, "let event = driver.record(&stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
