@@ -407,7 +407,7 @@ CASE(readers_at_once_then_a_writer) {
     const char *schedule = getenv("CUDASIM_SCHEDULE");
     ASSERT(schedule == NULL || strcmp(schedule, "lazy") != 0 || runs == 0);
 
-    /* The writer waits for both, and whoever reads then waits for it. */
+    /* The writer waits for both readers, and later readers wait for the writer. */
     write_from(&array, 2, writer);
     read_into(second, &array, two);
     ASSERT(holds(first, 1, one));
@@ -556,7 +556,7 @@ CASE(host_waits) {
  * ---------------------------------------------------------------------------------- */
 
 CASE(stale_handle) {
-    /* Handles come back; the number tells. */
+    /* Handles are reused; the id distinguishes the streams. */
     CUstream consumer = new_stream(), producer = new_stream(), again;
     cai_array array = array_of(new_buffer(), 0);
     cai_stream streams[1];

@@ -29,7 +29,7 @@ pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_arra
     unsafe { read::array(array) }
 }
 
-/// The size of an array that a function is going to write. It tells how much the caller's header knows.
+/// The size of an array that a function is going to write. The size states how much the caller's header knows.
 ///
 /// # Safety
 /// `out` is NULL or points to a structure whose `struct_size` is set.
