@@ -98,13 +98,13 @@ gpu-programs: $(VENV)/ready lib sim
 	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
 	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
-	cp target/release/libcai.so build/gpu/libcai.so.0
+	cp target/release/libcai.so build/gpu/libcai.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
 	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
 	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/stress \
 	    bench/streams bench/pingpong; do \
 	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -Icuda-sim/include \
-	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.0 build/gpu/simulated/libcuda.so.1 \
+	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.1 build/gpu/simulated/libcuda.so.1 \
 	        -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
 	done
 
@@ -124,7 +124,7 @@ bench: $(VENV)/ready lib sim
 	mkdir -p build/bench
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
 	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
 	build/bench/exchange
 	gcc -O2 -std=gnu11 -Wall -Wextra -shared -fPIC bench/null_driver.c -o build/bench/null_driver.so
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude bench/streams.c -o build/bench/streams \
@@ -155,11 +155,11 @@ bench-docs: bench-python
 
 build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai/cai.h $(VENV)/ready lib sim
 	mkdir -p build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
 	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
 	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
 	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
-	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.0 -ldl \
+	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.1 -ldl \
 	    -Wl,-rpath,'$$ORIGIN'
 
 # Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
@@ -219,7 +219,7 @@ PLUGIN := gcc -std=c99 -O2 -Wall -Wextra -Wpedantic -Wconversion -fPIC -shared -
 
 demo: $(VENV)/ready lib sim
 	@mkdir -p build/demo
-	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.0
+	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.1
 	@$(PLUGIN) examples-c/demo/producer.c -o build/demo/libdemo_producer.so \
 	    -Ltarget/release -lcai -Wl,-rpath,'$$ORIGIN'
 	@$(PLUGIN) $(addprefix examples-c/demo/,consumer.c statistics.c table.c) -o build/demo/libdemo_consumer.so \

@@ -325,7 +325,7 @@ def masks(P, driver, library):
 
 
 def main(folder):
-    found = pathlib.Path(folder).resolve() / "libcai.so.0"
+    found = pathlib.Path(folder).resolve() / "libcai.so.1"
     os.environ.setdefault("CAI_LIBRARY", str(found))
     sys.path.insert(0, str(ROOT / "tests/python"))
     try:

@@ -108,7 +108,14 @@ fn small_shape() -> impl Strategy<Value = Vec<i64>> {
 }
 
 fn some_item() -> impl Strategy<Value = (&'static str, i64)> {
-    prop::sample::select(vec![("|i1", 1), ("<f2", 2), ("<f4", 4), ("<c16", 16), ("|V12", 12), ("|t24", 3)])
+    prop::sample::select(vec![
+        ("|i1", 1),
+        ("<f2", 2),
+        ("<f4", 4),
+        ("<c16", 16),
+        ("|V12", 12),
+        ("|t24", 3),
+    ])
 }
 
 /// Strides that are often dense and sometimes almost dense, so that contiguity is really put to the test.
@@ -162,8 +169,8 @@ fn large_array() -> impl Strategy<Value = (Vec<i64>, Option<Vec<i64>>, &'static 
         |(shape, (typestr, size), given)| {
             let ndim = shape.len();
             let small = prop_oneof![3 => -64i64..64, 1 => large_number()];
-            let strides =
-                prop::collection::vec(small, ndim).prop_map(move |strides| given.then_some(strides));
+            let strides = prop::collection::vec(small, ndim)
+                .prop_map(move |strides| given.then_some(strides));
             (Just(shape), strides, Just(typestr), Just(size))
         },
     )

@@ -72,15 +72,15 @@ struct DLManagedTensorVersioned;
 
 /**
  * Major version of the binary interface. It is also the number in the shared library's SONAME
- * (`libcai.so.0`). Libraries of one major version load each other's arrays.
+ * (`libcai.so.1`). Libraries of one major version load each other's arrays.
  */
-#define CAI_ABI_MAJOR 0
+#define CAI_ABI_MAJOR 1
 
 /**
  * Minor version of the binary interface: grows with every added function, field or status.
  * A library of a higher minor version serves callers of every lower one.
  */
-#define CAI_ABI_MINOR 3
+#define CAI_ABI_MINOR 0
 
 /**
  * Bytes of `cai_error.field`, the terminating NUL included.
@@ -1636,7 +1636,7 @@ CAI_API
 int32_t cai_abi_minor(void);
 
 /**
- * The version of the loaded library as text: `"0.1.0"`. A constant; do not free it.
+ * The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
  *
  * Cannot fail. Thread safety: any thread, any time.
  */

@@ -7,7 +7,7 @@ from ._protocols import ask, told
 from ._report import Array, Verdict
 
 # As in cai.h, which tests/python/test_inspect.py compares this with.
-ABI_MAJOR = 0
+ABI_MAJOR = 1
 IMPORT_HOST, IMPORT_QUIET = 256, 1024
 STREAM_NONE, STREAM_UNKNOWN = (1 << 64) - 1, (1 << 64) - 2
 FLAG_READONLY = 1

@@ -134,7 +134,11 @@ pub struct cai_exchange_api {
     /// Describes an object of the type, or of a type derived from it, in `out`, which comes initialized
     /// (`CAI_ARRAY_INIT`) and gets a reference of its own. Orders nothing: `out` names the stream.
     pub from_object: Option<
-        unsafe extern "C" fn(object: *mut c_void, out: *mut cai_array, error: *mut cai_error) -> cai_status,
+        unsafe extern "C" fn(
+            object: *mut c_void,
+            out: *mut cai_array,
+            error: *mut cai_error,
+        ) -> cai_status,
     >,
     /// NULL, or makes a new object of the type that holds a reference of its own to the array.
     pub to_object: Option<

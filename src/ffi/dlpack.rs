@@ -2,8 +2,10 @@
 
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
-use crate::abi::{DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream};
-use crate::bridge::dlpack;
+use crate::abi::{
+    DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
+};
+use crate::dlpack;
 
 /// Makes an array of a DLPack tensor, and takes the tensor over: its deleter runs exactly once, when the last
 /// reference to the array is gone, on the thread where that happens.

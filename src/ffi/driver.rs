@@ -20,7 +20,10 @@ use crate::driver;
 /// `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_DRIVER` with its own code in `driver_code`.
 /// Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_driver_find(out: *mut cai_driver_info, error: *mut cai_error) -> cai_status {
+pub unsafe extern "C" fn cai_driver_find(
+    out: *mut cai_driver_info,
+    error: *mut cai_error,
+) -> cai_status {
     guard(error, || {
         given(out, "out")?;
         let info = driver::driver()?.info()?;

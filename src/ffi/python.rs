@@ -6,10 +6,11 @@ use std::ptr::{NonNull, null_mut};
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{
-    self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options, cai_status,
+    self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options,
+    cai_status,
 };
-use crate::bridge::python::{self, Description, Wishes};
 use crate::error::{Failure, Result};
+use crate::python::{self, Description, ImportOptions};
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
 /// `__cuda_array_interface__`, DLPack or one of their relatives. The array keeps the object, and its mask, alive.
@@ -55,17 +56,17 @@ pub unsafe extern "C" fn cai_from_python(
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
         let given;
-        let wishes = if options.is_null() {
-            &Wishes::NONE
+        let import_options = if options.is_null() {
+            &ImportOptions::NONE
         } else {
             // SAFETY: not NULL; a structure of the size it says, by contract.
-            given = unsafe { Wishes::new(options) }?;
+            given = unsafe { ImportOptions::new(options) }?;
             &given
         };
-        *raises = !wishes.quiet();
+        *raises = !import_options.quiet();
         let mut to = Description::new();
         // SAFETY: a live object by contract.
-        unsafe { python::import(object, wishes, size, &mut to) }?;
+        unsafe { python::import(object, import_options, size, &mut to) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &to.array) };
         to.taken();

@@ -6,27 +6,27 @@ use super::guard::guard;
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
-use crate::raw;
-use crate::sync::consume::{self, Half};
-use crate::sync::watch::{self, What};
-use crate::sync::{deferred, policy, produce};
+use crate::read;
+use crate::sync::consume::{self, Phase};
+use crate::sync::notify::{self, Kind};
+use crate::sync::{policy, produce, release_queue};
 
 /// Tells the race checker, if there is one, and hands the result on.
 ///
 /// # Safety
-/// As for [`watch::array`].
+/// As for [`notify::array`].
 #[inline]
 unsafe fn told(
-    what: What,
+    what: Kind,
     array: *const cai_array,
     consumer: cai_stream,
     access: u32,
     result: Result<()>,
 ) -> Result<()> {
-    if watch::is_watched() {
+    if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
         // SAFETY: handed on.
-        unsafe { watch::array(what, array, consumer, access, status) };
+        unsafe { notify::array(what, array, consumer, access, status) };
     }
     result
 }
@@ -40,7 +40,7 @@ const MOST_STREAMS: usize = 1 << 20;
 /// As for [`consume::exchange`]; `error` is NULL or writable.
 #[inline(never)]
 unsafe fn exchange(
-    half: Half,
+    phase: Phase,
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
@@ -49,8 +49,8 @@ unsafe fn exchange(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; handed on.
-        let result = unsafe { consume::exchange(half, array, consumer_stream, flags) };
-        let what = if half == Half::Begin { What::Begin } else { What::End };
+        let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
+        let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         // SAFETY: handed on.
         unsafe { told(what, array, consumer_stream, flags, result) }
     })
@@ -91,11 +91,13 @@ pub unsafe extern "C" fn cai_consume_begin(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: handed on.
-    if unsafe { consume::is_usual(Half::Begin, array, consumer_stream, flags) } && !watch::is_watched() {
+    if unsafe { consume::is_fast_path(Phase::Begin, array, consumer_stream, flags) }
+        && !notify::is_watched()
+    {
         return CAI_OK;
     }
     // SAFETY: handed on.
-    unsafe { exchange(Half::Begin, array, consumer_stream, flags, error) }
+    unsafe { exchange(Phase::Begin, array, consumer_stream, flags, error) }
 }
 
 /// After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
@@ -119,11 +121,13 @@ pub unsafe extern "C" fn cai_consume_end(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: handed on.
-    if unsafe { consume::is_usual(Half::End, array, consumer_stream, flags) } && !watch::is_watched() {
+    if unsafe { consume::is_fast_path(Phase::End, array, consumer_stream, flags) }
+        && !notify::is_watched()
+    {
         return CAI_OK;
     }
     // SAFETY: handed on.
-    unsafe { exchange(Half::End, array, consumer_stream, flags, error) }
+    unsafe { exchange(Phase::End, array, consumer_stream, flags, error) }
 }
 
 /// Blocks the host until the work that the producer has pending on the array and its masks is done: for
@@ -148,7 +152,7 @@ pub unsafe extern "C" fn cai_synchronize(
         // SAFETY: not NULL; handed on.
         let result = unsafe { consume::synchronize(array, flags) };
         // SAFETY: handed on.
-        unsafe { told(What::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
+        unsafe { told(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
     })
 }
 
@@ -191,20 +195,25 @@ pub unsafe extern "C" fn cai_produce(
             given(streams, "streams")?;
         }
         if count > MOST_STREAMS {
-            return fail!(CAI_ERR_ARGUMENT, "count"; found "{count}"; expected "at most {MOST_STREAMS}");
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "count",
+                found = "{count}",
+                expected = "at most {MOST_STREAMS}"
+            );
         }
         // SAFETY: not NULL; handed on.
-        let size = unsafe { raw::array_size(array) }?;
+        let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL where count > 0; readable by contract.
-        let streams = unsafe { raw::values(streams, count) };
+        let streams = unsafe { read::values(streams, count) };
         // SAFETY: not NULL; handed on.
-        let mut local = unsafe { raw::array(array) }?;
+        let mut local = unsafe { read::array(array) }?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
             // SAFETY: `size` bytes are the caller's.
             unsafe { super::ptr::write_array(array, size, &local) };
         }
-        if watch::is_watched() {
+        if notify::is_watched() {
             let access = crate::abi::CAI_ACCESS_READ
                 | if local.flags & crate::abi::CAI_FLAG_READONLY == 0 {
                     crate::abi::CAI_ACCESS_WRITE
@@ -213,7 +222,7 @@ pub unsafe extern "C" fn cai_produce(
                 };
             let status = result.as_ref().map_or_else(Failure::status, |()| 0);
             // SAFETY: handed on.
-            unsafe { watch::array(What::Export, array, local.stream, access, status) };
+            unsafe { notify::array(Kind::Export, array, local.stream, access, status) };
         }
         result
     })
@@ -251,13 +260,17 @@ pub unsafe extern "C" fn cai_owner_release_after(
 }
 
 /// # Safety
-/// As for [`deferred::release_after`].
+/// As for [`release_queue::release_after`].
 unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()> {
     let identity = owner.cast_const().cast();
     // SAFETY: handed on. Afterwards the owner may be gone: only its address is used.
-    let result = unsafe { deferred::release_after(owner, stream) };
-    if watch::is_watched() {
-        watch::release_after(identity, stream, result.as_ref().map_or_else(Failure::status, |()| 0));
+    let result = unsafe { release_queue::release_after(owner, stream) };
+    if notify::is_watched() {
+        notify::release_after(
+            identity,
+            stream,
+            result.as_ref().map_or_else(Failure::status, |()| 0),
+        );
     }
     result
 }
@@ -276,7 +289,7 @@ pub unsafe extern "C" fn cai_array_release_after(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; handed on.
-        unsafe { raw::array_size(array) }?;
+        unsafe { read::array_size(array) }?;
         // SAFETY: the first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         if !owner.is_null() {
@@ -344,11 +357,16 @@ pub unsafe extern "C" fn cai_array_keep(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; handed on.
-        unsafe { raw::array_size(array) }?;
+        unsafe { read::array_size(array) }?;
         // SAFETY: the first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         if owner.is_null() {
-            return fail!(CAI_ERR_BORROWED, "owner"; found "NULL, a borrowed array"; expected "an owner that keeps the data alive");
+            return fail!(
+                CAI_ERR_BORROWED,
+                "owner",
+                found = "NULL, a borrowed array",
+                expected = "an owner that keeps the data alive"
+            );
         }
         // SAFETY: not NULL; a live owner by contract, whose reference moves.
         let both = unsafe { crate::owner::both(owner, context, destroy) }?;

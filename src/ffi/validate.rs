@@ -37,10 +37,17 @@ pub unsafe extern "C" fn cai_array_validate(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        const KNOWN: u32 =
-            abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT | abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM;
+        const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
+            | abi::CAI_CHECK_ALIGNMENT
+            | abi::CAI_CHECK_DEVICE
+            | abi::CAI_CHECK_STREAM;
         if checks & !KNOWN != 0 {
-            return fail!(CAI_ERR_CHECKS, "checks"; found "{checks:#x}"; expected "bits of {KNOWN:#x} only");
+            return fail!(
+                CAI_ERR_CHECKS,
+                "checks",
+                found = "{checks:#x}",
+                expected = "bits of {KNOWN:#x} only"
+            );
         }
         // SAFETY: not NULL; the rest by contract.
         unsafe { validate::array(array, checks) }

@@ -46,7 +46,7 @@ def test_cpp_with_mdspan(tmp_path):
     includes = ["-I", ROOT / "include", "-I", ROOT / "capi-tests"]
     macros = run(*CPP, "-std=c++23", *includes, "-include", "cai/cai.hpp", "-x", "c++", "-E", "-dM", os.devnull)
     assert "__cpp_lib_mdspan" in macros
-    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
         *CPP, "-std=c++23", *STRICT, *includes, ROOT / "capi-tests/cpp_array.cpp", "-o", program,
         ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",

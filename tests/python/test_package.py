@@ -53,7 +53,7 @@ def test_what_is_installed(prefix):
         "include/cai/pybind11.hpp",
         "lib/libcai.a",
         "lib/libcai.so",
-        "lib/libcai.so.0",
+        "lib/libcai.so.1",
         f"lib/libcai.so.{VERSION}",
         "lib/pkgconfig/cai.pc",
         "lib/cmake/cai/caiConfig.cmake",
@@ -66,14 +66,14 @@ def test_what_is_installed(prefix):
         if path.suffix in {".cmake", ".pc"}:
             assert str(ROOT) not in path.read_text() and "was here" not in path.read_text()
     # The links hold wherever they lie.
-    for link in (prefix / "lib/libcai.so", prefix / "lib/libcai.so.0"):
+    for link in (prefix / "lib/libcai.so", prefix / "lib/libcai.so.1"):
         assert os.readlink(link) == f"libcai.so.{VERSION}"
 
 
 def test_the_shared_library(prefix, tmp_path):
     library = prefix / "lib/libcai.so"
     dynamic = run("readelf", "-d", library).stdout
-    assert re.search(r"SONAME.*\[libcai\.so\.0\]", dynamic)
+    assert re.search(r"SONAME.*\[libcai\.so\.1\]", dynamic)
     assert "NODELETE" in dynamic
     loaded = {line.split()[0].split("/")[-1].split(".")[0] for line in run("ldd", library).stdout.splitlines()}
     assert {"libc"} <= loaded <= {"libc", "libgcc_s", "linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64"}
@@ -113,7 +113,7 @@ def build_and_run(folder, *options):
         for program in (f"consumer_{kind}", f"consumer_cpp_{kind}"):
             assert run(folder / program).stdout == f"ok {VERSION}\n"
     needed = run("readelf", "-d", folder / "consumer_cai").stdout
-    assert "[libcai.so.0]" in needed
+    assert "[libcai.so.1]" in needed
     assert "[libcai" not in run("readelf", "-d", folder / "consumer_cai_static").stdout
     check_extension(folder / "extension.so")
     # Nothing is built again when nothing has changed.
@@ -169,8 +169,8 @@ def test_sources_that_change(prefix, tmp_path):
 
     def state_major(name, prefix):
         text = (source / name).read_text()
-        assert f"{prefix}0" in text
-        (source / name).write_text(text.replace(f"{prefix}0", f"{prefix}7"))
+        assert f"{prefix}1" in text
+        (source / name).write_text(text.replace(f"{prefix}1", f"{prefix}7"))
 
     # The new library beside the old header: linked again, and the program finds the difference.
     state_major("src/abi/version.rs", "CAI_ABI_MAJOR: i32 = ")
@@ -183,11 +183,12 @@ def test_sources_that_change(prefix, tmp_path):
 
 
 WANTED = [
-    ("0.1", ""),
-    ("0.1.0", ""),
-    ("0.2", f"version: {VERSION}"),
+    ("0.9", ""),
+    ("0.9.0", ""),
+    ("0.9...<1", ""),
+    ("0.99", f"version: {VERSION}"),
     ("9", f"version: {VERSION}"),
-    ("0.1 COMPONENTS nonsense", "libcai has no components"),
+    ("0.9 COMPONENTS nonsense", "libcai has no components"),
 ]
 
 

@@ -35,7 +35,7 @@ class Built:
         self.folder = folder
         self.driver = driver
         self.shim = folder / "libshim.so"
-        (folder / "libcai.so.0").symlink_to(BUILT / "libcai.so")
+        (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
         run(
             "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", TESTS / "shim.c",
             "-o", self.shim, "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl",
