@@ -1,27 +1,129 @@
-//! Foreign memory, read: the only room besides `owner` and `ffi` that follows a caller's pointers.
+//! Reads the structures of a caller, whatever age of the headers it was compiled with.
 //!
 //! May use: `abi`, `error`. `unsafe`: reads through pointers that the caller vouches for.
 //!
-//! A structure may have been compiled shorter or longer than ours. So its size is read raw, before
-//! any reference to the whole is made, and as many bytes as both sides know are copied into a
-//! local; what the filler did not know is zero. Values inside are still unchecked: that is
-//! `validate`'s work.
+//! A structure states its size. That member is read by itself first; no reference to the whole is
+//! made before. As many bytes as both sides know are then copied into a local, and what the writer
+//! did not know is zero. [`sizes`] are the limits. What a structure contains is still unchecked:
+//! that is the work of `validate`.
 
 use std::ffi::{CStr, c_char};
-use std::mem::{MaybeUninit, offset_of, size_of};
+use std::mem::{MaybeUninit, size_of};
 use std::{ptr, slice};
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_field};
+use crate::abi::{
+    self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_export_options, cai_field,
+    cai_import_options,
+};
 use crate::error::{Failure, Result, fail};
 
-/// The shortest `cai_array` that makes sense: all fields up to `stream`.
-pub(crate) const MIN_ARRAY_SIZE: usize = offset_of!(cai_array, stream_id);
+/// Sizes of the first release. A structure of any age is at least that long, so these numbers never
+/// change; today's headers may know more. They are literals because the size of today's structure
+/// would refuse everything that is older.
+pub(crate) mod sizes {
+    /// What every array begins with: size, flags and owner.
+    pub const PREFIX: usize = 16;
+    pub const ARRAY: usize = 128;
+    pub const OPERATIONS: usize = 24;
+    pub const DESCR: usize = 24;
+    pub const FIELD: usize = 56;
+    pub const EXCHANGE_API: usize = 24;
+    pub const IMPORT_OPTIONS: usize = 56;
+    pub const EXPORT_OPTIONS: usize = 8;
+    /// No age of any structure will be longer: a larger size is garbage.
+    pub const MAX: usize = 512;
+}
 
-/// What every version of `cai_array` begins with, past and future.
-pub(crate) const LEAST_PREFIX: usize = 16;
+/// A structure that may grow at its end.
+///
+/// # Safety
+/// Each member is an integer, a raw pointer or an array of those, so that all bytes zero is a
+/// value. Its size is a multiple of 8.
+pub(crate) unsafe trait Growing: Copy {
+    /// The type's name in the headers.
+    const NAME: &str;
+    /// Size in the first release.
+    const FIRST: usize;
+}
 
-/// No version of any structure will ever be this long: a larger size is garbage.
-pub(crate) const MAX_STRUCT_SIZE: usize = 4096;
+macro_rules! growing {
+    ($($name:ident: $first:expr),+ $(,)?) => {$(
+        // SAFETY: `abi` declares it with such members only, and the size is checked below.
+        unsafe impl Growing for $name {
+            const NAME: &str = stringify!($name);
+            const FIRST: usize = $first;
+        }
+        const _: () = assert!(size_of::<$name>() >= $first && size_of::<$name>() % 8 == 0);
+    )+};
+}
+
+growing! {
+    cai_array: sizes::ARRAY,
+    cai_descr: sizes::DESCR,
+    cai_field: sizes::FIELD,
+    cai_import_options: sizes::IMPORT_OPTIONS,
+    cai_export_options: sizes::EXPORT_OPTIONS,
+}
+
+/// Returns true if some age of a structure can have this size.
+#[inline(always)]
+pub(crate) fn is_legal(size: usize, first: usize) -> bool {
+    size >= first && size <= sizes::MAX && size % 8 == 0
+}
+
+/// Copies what both sides know of a structure of `size` bytes.
+///
+/// # Safety
+/// `size` bytes are readable at `from`.
+#[inline(always)]
+unsafe fn copy<T: Growing>(from: *const T, size: usize) -> T {
+    if size >= size_of::<T>() {
+        // SAFETY: at least as many bytes as today's structure has are readable.
+        return unsafe { from.read() };
+    }
+    let mut to = MaybeUninit::<T>::zeroed();
+    // SAFETY: `size` bytes are readable and fit, as was just compared. All bytes zero is a value
+    // of a `Growing` type, and so is the rest behind the copied members.
+    unsafe {
+        ptr::copy_nonoverlapping(from.cast::<u8>(), to.as_mut_ptr().cast::<u8>(), size);
+        to.assume_init()
+    }
+}
+
+/// The options of a caller. A shorter structure reads as zeros at its end. A longer one may contain
+/// requirements that this library does not know: its tail must be zero.
+///
+/// # Safety
+/// `options` points to a structure of the size that its first member states.
+pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
+    // SAFETY: options begin with their size, an aligned `u32`; the caller vouches for it.
+    let size = unsafe { options.cast::<u32>().read() } as usize;
+    if !is_legal(size, T::FIRST) {
+        return fail!(
+            CAI_ERR_STRUCT_SIZE,
+            "options->struct_size",
+            found = "{size}",
+            expected = ("sizeof({}), which is {} here", T::NAME, size_of::<T>())
+        );
+    }
+    // SAFETY: the structure has `size` bytes.
+    let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
+    let tail = bytes.iter().skip(size_of::<T>());
+    if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "options",
+            found = ("a value at byte {}", size_of::<T>() + position),
+            expected = (
+                "zeros behind the {} bytes of {} that this library knows",
+                size_of::<T>(),
+                T::NAME
+            )
+        );
+    }
+    // SAFETY: the structure has `size` bytes.
+    Ok(unsafe { copy(options, size) })
+}
 
 /// An array before it is filled in.
 pub(crate) const NOTHING: cai_array = cai_array {
@@ -45,20 +147,15 @@ pub(crate) const NOTHING: cai_array = cai_array {
     byte_offset: 0,
 };
 
-/// Is `size` one that some version of a structure can have?
-fn plausible(size: usize, least: usize) -> bool {
-    size >= least && size <= MAX_STRUCT_SIZE && size % 8 == 0
-}
-
-/// The size that a structure says it has.
+/// The size of an array.
 ///
 /// # Safety
 /// `array` points to at least 4 readable bytes, aligned for a `cai_array`.
 #[inline(always)]
 pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
-    // SAFETY: the caller vouches for the first field; no reference to the whole is made.
+    // SAFETY: the caller vouches for the first member; no reference to the whole is made.
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
-    if plausible(size, MIN_ARRAY_SIZE) {
+    if is_legal(size, sizes::ARRAY) {
         Ok(size)
     } else {
         fail!(
@@ -73,55 +170,47 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     }
 }
 
-/// Would a caller's structure of `size` bytes lose something that may not be lost?
-pub fn fits(array: &cai_array, size: usize) -> Result<()> {
-    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
-    if array.byte_offset != 0 && size < covered {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "out->struct_size",
-            found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
-        );
-    }
-    Ok(())
-}
-
-/// A local copy of a caller's array, whatever size it was compiled with.
+/// A local copy of a caller's array.
 ///
 /// # Safety
-/// `array` points to as many readable bytes as its `struct_size` says.
+/// `array` points to a structure of the size that it states.
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
     let mut scratch = MaybeUninit::uninit();
-    // SAFETY: handed on.
+    // SAFETY: the caller vouches for the structure.
     unsafe { view(array, &mut scratch) }.copied()
 }
 
-/// The same without a copy where none is needed: structures of our size or longer are looked at in
-/// place, shorter ones are completed in `room`.
+/// The same without a copy where none is needed: structures of today's size or longer are read in
+/// place, shorter ones are completed in `scratch`. A flag that this library does not know is
+/// refused here, so that no function overlooks it.
 ///
 /// # Safety
-/// `array` points to as many readable bytes as its `struct_size` says, which nobody changes while
-/// the answer is in use.
+/// `array` points to a structure of the size that it states, which does not change while the result
+/// is in use.
 #[inline(always)]
 pub unsafe fn view(
     array: *const cai_array,
     scratch: &mut MaybeUninit<cai_array>,
 ) -> Result<&cai_array> {
-    // SAFETY: handed on.
+    // SAFETY: a structure begins with its size.
     let size = unsafe { array_size(array) }?;
-    if size >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as ours.
-        return Ok(unsafe { &*array });
-    }
-    *scratch = MaybeUninit::zeroed();
-    // SAFETY: `size` bytes are readable by contract and fit, since size < size_of::<cai_array>().
-    unsafe {
-        ptr::copy_nonoverlapping(array.cast::<u8>(), scratch.as_mut_ptr().cast::<u8>(), size)
+    let array = if size >= size_of::<cai_array>() {
+        // SAFETY: the structure is at least as long as today's, and does not change.
+        unsafe { &*array }
+    } else {
+        // SAFETY: the structure has `size` bytes.
+        scratch.write(unsafe { copy(array, size) })
     };
-    // SAFETY: every field is an integer or a raw pointer, for which zero is a value.
-    Ok(unsafe { scratch.assume_init_ref() })
+    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
+        return fail!(
+            CAI_ERR_FLAGS,
+            "flags",
+            found = ("{:#x}", array.flags),
+            expected = "flags that this library knows"
+        );
+    }
+    Ok(array)
 }
 
 /// `length` values, or none where the length is 0 and the pointer may be anything.
@@ -231,7 +320,7 @@ impl<'a> Descr<'a> {
     pub unsafe fn new(descr: *const cai_descr) -> Result<Self> {
         // SAFETY: the first field is readable by contract; no reference to the whole is made.
         let size = unsafe { (&raw const (*descr).struct_size).read() } as usize;
-        if !plausible(size, size_of::<cai_descr>()) {
+        if !is_legal(size, sizes::DESCR) {
             return fail!(
                 CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
@@ -239,10 +328,10 @@ impl<'a> Descr<'a> {
                 expected = ("sizeof(cai_descr), which is {} here", size_of::<cai_descr>())
             );
         }
-        // SAFETY: at least as long as ours.
-        let raw = unsafe { descr.read() };
+        // SAFETY: the structure has `size` bytes.
+        let raw = unsafe { copy(descr, size) };
         let step = raw.field_size as usize;
-        if !plausible(step, size_of::<cai_field>()) {
+        if !is_legal(step, sizes::FIELD) {
             return fail!(
                 CAI_ERR_DESCR_STRUCT,
                 ".field_size",
@@ -276,9 +365,9 @@ impl<'a> Descr<'a> {
 
     /// Row `index`, which must be below `count`.
     pub fn field(&self, index: u64) -> Field<'a> {
-        // SAFETY: `new`'s contract: `count` rows of `step` bytes each lie at `rows`; a row is at
-        // least as long as ours and aligned, because the step is a multiple of 8.
-        unsafe { Field::new(self.row(index)) }
+        // SAFETY: `row` checked the index. By the contract of `new`, `count` rows of `step` bytes
+        // lie at `rows`; they are aligned because the step is a multiple of 8.
+        unsafe { Field::of_size(self.row(index), self.step) }
     }
 
     /// Where row `index`, which must be below `count`, lies in the filler's memory.
@@ -294,12 +383,21 @@ impl<'a> Descr<'a> {
 }
 
 impl<'a> Field<'a> {
+    /// A row by itself. It does not state its size, so only the members of the first release are
+    /// read.
+    ///
     /// # Safety
-    /// `row` points to a row at least as long as ours, and what that points to is unchanged for
-    /// `'a`.
+    /// `row` points to a row of some list, and what that points to is unchanged for `'a`.
     pub unsafe fn new(row: *const cai_field) -> Self {
-        // SAFETY: by contract.
-        Field { raw: unsafe { row.read() }, alive: std::marker::PhantomData }
+        // SAFETY: a row is at least as long as in the first release.
+        unsafe { Field::of_size(row, sizes::FIELD) }
+    }
+
+    /// # Safety
+    /// As for `new`; the row has `size` bytes.
+    unsafe fn of_size(row: *const cai_field, size: usize) -> Self {
+        // SAFETY: `size` bytes are readable by contract.
+        Field { raw: unsafe { copy(row, size) }, alive: std::marker::PhantomData }
     }
 
     /// The name, which must be there and be UTF-8.

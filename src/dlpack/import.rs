@@ -221,19 +221,16 @@ fn byte_steps(
 }
 
 /// Makes a borrowed description one that keeps itself alive: one block holds shape and steps, and
-/// calls `destroy(context)` at its end. `size` is that of the structure that the caller is going to
-/// write. On failure nothing has changed hands.
+/// calls `destroy(context)` at its end. On failure nothing has changed hands.
 ///
 /// # Safety
 /// `array` is what [`describe`] answered; `context` keeps the data alive until it is given to
 /// `destroy`.
 pub unsafe fn own(
     array: cai_array,
-    size: usize,
     context: *mut c_void,
     destroy: Deleter,
 ) -> Result<cai_array> {
-    read::fits(&array, size)?;
     // SAFETY: described just now.
     let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
     let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
@@ -241,14 +238,12 @@ pub unsafe fn own(
 }
 
 /// Makes an array of a tensor and takes the tensor over; on failure nothing has changed hands.
-/// `size` is that of the structure that the caller is going to write.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller may give away.
 pub unsafe fn from_versioned(
     tensor: *mut DLManagedTensorVersioned,
     stream: u64,
-    size: usize,
 ) -> Result<cai_array> {
     // SAFETY: by contract.
     let (inside, flags) = unsafe { inside_versioned(tensor) }?;
@@ -258,7 +253,7 @@ pub unsafe fn from_versioned(
     // SAFETY: handed on.
     unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
     // SAFETY: described just now; the tensor is the caller's to give.
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    unsafe { own(array, tensor.cast(), deleter) }
 }
 
 /// The same for the structure without a version.
@@ -268,7 +263,6 @@ pub unsafe fn from_versioned(
 pub unsafe fn from_unversioned(
     tensor: *mut DLManagedTensor,
     stream: u64,
-    size: usize,
 ) -> Result<cai_array> {
     let managed = tensor.cast::<Unversioned>();
     // SAFETY: by contract.
@@ -277,5 +271,5 @@ pub unsafe fn from_unversioned(
     // SAFETY: handed on.
     unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
     // SAFETY: described just now; the tensor is the caller's to give.
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    unsafe { own(array, tensor.cast(), deleter) }
 }

@@ -4,11 +4,11 @@ use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
 use super::guard::guard;
-use super::ptr::{array, fits, given, output_size, write_array};
+use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
 use crate::owner::{self, description, not_borrowed};
-use crate::read;
+use crate::read::{self, sizes};
 use crate::validate;
 
 /// Adds a reference to the owner of an array: from now on the data, and all that the structure points to,
@@ -55,11 +55,9 @@ pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
         // The structure is cleared first: whatever the owner's callback does, it finds a tombstone.
-        let size = match size as usize {
-            size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
-            // Never initialized or garbage: touch no more than the prefix that every version has.
-            _ => read::LEAST_PREFIX,
-        };
+        // A size that no age has was never set: only the prefix of all ages is touched.
+        let legal = read::is_legal(size as usize, sizes::ARRAY);
+        let size = if legal { size as usize } else { sizes::PREFIX };
         let kept = offset_of!(cai_array, flags);
         // SAFETY: `size` bytes are the caller's.
         let clear =
@@ -99,15 +97,6 @@ pub unsafe extern "C" fn cai_array_share(
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
-        if local.flags & !abi::CAI_FLAG_READONLY != 0 {
-            return fail!(
-                CAI_ERR_FLAGS,
-                "flags",
-                found = ("{:#x}", local.flags),
-                expected = "flags that this library knows"
-            );
-        }
-        fits(&local, size)?;
         not_borrowed(local.owner)?;
         // SAFETY: not NULL; a live owner by contract.
         unsafe { owner::retain(local.owner) }?;
@@ -144,7 +133,6 @@ pub unsafe extern "C" fn cai_array_new(
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: not NULL; handed on.
         unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
-        fits(&local, size)?;
         not_borrowed(local.owner)?;
         // SAFETY: validated just now, and it has an owner.
         let array = unsafe { description::new(&local) }?;
@@ -158,4 +146,4 @@ pub unsafe extern "C" fn cai_array_new(
 }
 
 const _: () =
-    assert!(read::LEAST_PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
+    assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());

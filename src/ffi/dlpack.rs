@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cai_from_dlpack(
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: not NULL; a live tensor by contract.
-        let array = unsafe { dlpack::from_versioned(tensor, stream, size) }?;
+        let array = unsafe { dlpack::from_versioned(tensor, stream) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &array) };
         Ok(())
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn cai_from_dlpack_unversioned(
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: not NULL; a live tensor by contract.
-        let array = unsafe { dlpack::from_unversioned(tensor, stream, size) }?;
+        let array = unsafe { dlpack::from_unversioned(tensor, stream) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &array) };
         Ok(())

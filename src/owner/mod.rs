@@ -20,6 +20,7 @@ use std::ptr::null_mut;
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
 use crate::observer;
+use crate::read::sizes;
 pub use count::Count;
 
 type Operation = unsafe extern "C" fn(*mut cai_owner);
@@ -42,15 +43,15 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
     }
     // SAFETY: a table begins with its size; no reference to the whole is made before that was read.
     let size = unsafe { (&raw const (*ops).struct_size).read() } as usize;
-    if size < size_of::<cai_owner_ops>() {
+    if size < sizes::OPERATIONS {
         return fail!(
             CAI_ERR_OWNER_OPS,
             "owner.ops.struct_size",
             found = "{size}",
-            expected = ("at least {}", size_of::<cai_owner_ops>())
+            expected = ("at least {}", sizes::OPERATIONS)
         );
     }
-    // SAFETY: the table is at least as long as ours.
+    // SAFETY: a table of this size has both, and only they are read.
     match unsafe { ((*ops).retain, (*ops).release) } {
         (Some(retain), Some(release)) => Ok((retain, release)),
         (None, _) => {

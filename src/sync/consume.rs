@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::order::{Direction, order, wait_for};
-use super::{names_a_stream, policy, release_queue, view};
+use super::{names_a_stream, policy, release_queue};
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
@@ -69,7 +69,7 @@ pub unsafe fn exchange(
 ) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: handed on.
-    let local = unsafe { view(array, &mut scratch) }?;
+    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, CONSUMER));
     }
@@ -152,7 +152,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
         }
         let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL; handed on.
-        let mask = unsafe { view(next, &mut scratch) }.map_err(inside)?;
+        let mask = unsafe { read::view(next, &mut scratch) }.map_err(inside)?;
         body(mask).map_err(inside)?;
         next = mask.mask;
     }
@@ -432,7 +432,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     let known = CONSUMER & !CAPTURE;
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: handed on.
-    let local = unsafe { view(array, &mut scratch) }?;
+    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, known));
     }

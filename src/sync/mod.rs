@@ -16,33 +16,8 @@ pub mod policy;
 pub mod produce;
 pub mod release_queue;
 
-use std::mem::MaybeUninit;
-
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::error::{Result, fail};
-use crate::read;
-
-/// What the functions of this room need to know of an array.
-///
-/// # Safety
-/// As for [`read::view`].
-#[inline(always)]
-unsafe fn view(
-    array: *const cai_array,
-    scratch: &mut MaybeUninit<cai_array>,
-) -> Result<&cai_array> {
-    // SAFETY: handed on.
-    let array = unsafe { read::view(array, scratch) }?;
-    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{:#x}", array.flags),
-            expected = "flags that this library knows"
-        );
-    }
-    Ok(array)
-}
 
 /// A value that names a stream of the driver: not 0, and neither of the two that name none.
 #[inline]

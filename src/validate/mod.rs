@@ -194,22 +194,6 @@ fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
 /// # Safety
 /// As for [`array`].
 unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64])> {
-    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{:#x}", array.flags),
-            expected = ("0 or CAI_FLAG_READONLY ({:#x})", abi::CAI_FLAG_READONLY)
-        );
-    }
-    if array.version > abi::CAI_PROTOCOL_VERSION {
-        return fail!(
-            CAI_ERR_VERSION,
-            "version",
-            found = ("{}", array.version),
-            expected = ("0 to {}", abi::CAI_PROTOCOL_VERSION)
-        );
-    }
     // SAFETY: handed on.
     let Described { dtype, layout } = unsafe { describe(array) }?;
     let count = layout::count(layout.shape)?;

@@ -180,7 +180,7 @@ unsafe extern "C" fn dlpack_to_object(
             let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
                 let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
                 let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-                dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
+                dlpack::from_versioned(tensor, stream)
             });
             let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
             out.write(wrap(py, array, 0)?.cast());

@@ -118,15 +118,6 @@ pub fn check_requirements(
             expected = "a {wanted} array"
         );
     }
-    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
-    if array.byte_offset != 0 && size < covered {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "out->struct_size",
-            found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
-        );
-    }
     Ok(())
 }
 
