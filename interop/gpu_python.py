@@ -45,10 +45,10 @@ class Driver:
         to = (number * count)()
         stream = c.c_uint64(self.stream.value)
         error = P.T.Error()
-        assert P.held.cai_consume_begin(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
+        assert P.held.cai_array_consume_begin(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
         size = c.c_size_t(c.sizeof(to))
         self.check(self.cuda.cuMemcpyDtoHAsync_v2(to, c.c_uint64(taken.data), size, self.stream))
-        assert P.held.cai_consume_end(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
+        assert P.held.cai_array_consume_end(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
         self.check(self.cuda.cuStreamSynchronize(self.stream))
         return list(to)
 

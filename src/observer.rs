@@ -62,13 +62,13 @@ pub struct Event {
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `cai_produce`
+    /// `cai_array_produce`
     Export = 1,
-    /// `cai_consume_begin`
+    /// `cai_array_consume_begin`
     Begin = 2,
-    /// `cai_consume_end`
+    /// `cai_array_consume_end`
     End = 3,
-    /// `cai_synchronize`
+    /// `cai_array_synchronize`
     Synchronize = 4,
     /// `cai_owner_release_after`
     ReleaseAfter = 5,

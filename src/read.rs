@@ -1,6 +1,6 @@
-//! Reads the structures of a caller, whatever age of the headers it was compiled with.
+//! Reads and writes the structures of a caller, whatever age of the headers it was compiled with.
 //!
-//! May use: `abi`, `error`. `unsafe`: reads through pointers that the caller vouches for.
+//! May use: `abi`, `error`. `unsafe`: follows pointers that the caller vouches for.
 //!
 //! A structure states its size. That member is read by itself first; no reference to the whole is
 //! made before. As many bytes as both sides know are then copied into a local, and what the writer
@@ -134,7 +134,7 @@ pub(crate) const NOTHING: cai_array = cai_array {
     shape: ptr::null(),
     strides: ptr::null(),
     ndim: 0,
-    version: abi::CAI_PROTOCOL_VERSION,
+    version: abi::CAI_INTERFACE_VERSION,
     dtype_code: 0,
     typestr: [0; CAI_TYPESTR_SIZE],
     descr: ptr::null(),
@@ -202,7 +202,7 @@ pub unsafe fn view(
         // SAFETY: the structure has `size` bytes.
         scratch.write(unsafe { copy(array, size) })
     };
-    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
+    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
@@ -211,6 +211,28 @@ pub unsafe fn view(
         );
     }
     Ok(array)
+}
+
+/// Writes an array into a caller's structure of `size` bytes, which keeps that size: as much as the
+/// caller's header knows, and zeros where that knows more than this library.
+///
+/// # Safety
+/// `size` bytes at `out` are writable, and `size` is legal for an array.
+#[inline(always)]
+pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
+    // SAFETY: `size` bytes are writable, and no more than those are written. The size is the first
+    // member of every structure.
+    unsafe {
+        if size == size_of::<cai_array>() {
+            // Of a size that the compiler knows: a few instructions instead of two calls.
+            out.write(*array);
+        } else {
+            let known = size.min(size_of::<cai_array>());
+            ptr::copy_nonoverlapping(ptr::from_ref(array).cast::<u8>(), out.cast::<u8>(), known);
+            out.cast::<u8>().add(known).write_bytes(0, size - known);
+        }
+        (&raw mut (*out).struct_size).write(size as u32);
+    }
 }
 
 /// `length` values, or none where the length is 0 and the pointer may be anything.

@@ -6,9 +6,9 @@
 use std::ptr;
 
 use cai::abi::*;
-use cai::ffi::array::cai_array_new;
+use cai::ffi::array::cai_array_create;
 use cai::ffi::layout::*;
-use cai::ffi::owner::{cai_owner_new, cai_owner_release};
+use cai::ffi::owner::{cai_owner_create, cai_owner_release};
 use cai::ffi::validate::cai_array_validate;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, ToPrimitive, Zero};
@@ -296,7 +296,7 @@ proptest! {
         let mut out = vec![0; shape.len()];
         let order = if fortran { b'F' } else { b'C' } as std::ffi::c_char;
         // SAFETY: all pointers are valid.
-        let status = unsafe { cai_dense_strides(order, shape.len() as i32, shape.as_ptr(), size, out.as_mut_ptr(), ptr::null_mut()) };
+        let status = unsafe { cai_layout_strides(order, shape.len() as i32, shape.as_ptr(), size, out.as_mut_ptr(), ptr::null_mut()) };
         if status == CAI_OK {
             let a = array(&shape, Some(&out), typestr);
             let function = if fortran { cai_array_is_f_contiguous } else { cai_array_is_c_contiguous };
@@ -315,8 +315,8 @@ proptest! {
         let mut out = a;
         // SAFETY: all pointers are valid; the owner is released.
         unsafe {
-            prop_assert_eq!(cai_owner_new(ptr::null_mut(), None, &mut a.owner, ptr::null_mut()), CAI_OK);
-            prop_assert_eq!(cai_array_new(&mut a, &mut out, ptr::null_mut()), CAI_OK);
+            prop_assert_eq!(cai_owner_create(ptr::null_mut(), None, &mut a.owner, ptr::null_mut()), CAI_OK);
+            prop_assert_eq!(cai_array_create(&mut a, &mut out, ptr::null_mut()), CAI_OK);
             prop_assert_eq!(cai_array_validate(&out, CAI_CHECK_LAYOUT, ptr::null_mut()), CAI_OK);
             prop_assert_eq!(std::slice::from_raw_parts(if shape.is_empty() { ptr::dangling() } else { out.shape }, shape.len()), &shape[..]);
             prop_assert_eq!(span(&out), span(&a));

@@ -225,7 +225,7 @@ class array {
     [[nodiscard]] static array make(cai_array description, owner keeper) {
         array made;
         description.owner = keeper.get();
-        detail::call(cai_array_new, &description, &made.raw_);
+        detail::call(cai_array_create, &description, &made.raw_);
         (void)keeper.release(); // belongs to the array now
         return made;
     }
@@ -247,7 +247,7 @@ class array {
     std::size_t ndim() const noexcept { return static_cast<std::size_t>(raw_.ndim); }
     extents shape() const noexcept { return {raw_.shape, ndim()}; }
     cai::strides strides() const { return cai::strides(raw_); }
-    bool readonly() const noexcept { return (raw_.flags & CAI_FLAG_READONLY) != 0; }
+    bool readonly() const noexcept { return (raw_.flags & CAI_ARRAY_READONLY) != 0; }
     cai_stream stream() const noexcept { return raw_.stream; }
     cai_device device() const noexcept { return raw_.device; }
     const cai_array *mask() const noexcept { return raw_.mask; }
@@ -271,14 +271,14 @@ class array {
     // nothing is pending.
     void produce(std::initializer_list<cai_stream> streams, cai_stream export_stream = 0,
                  std::uint32_t flags = 0) {
-        detail::call(cai_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
+        detail::call(cai_array_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
     }
     // Keeps something else alive as well, until after the data is let go: the stream it is exported with.
     template <class T> void keep(T object) {
         static_assert(std::is_nothrow_destructible_v<T>, "the last release has nobody to throw to");
         auto *kept = new T(std::move(object));
         cai_error why;
-        const cai_status status = cai_array_keep(
+        const cai_status status = cai_array_attach(
             &raw_, kept, [](void *context) noexcept { delete static_cast<T *>(context); }, &why);
         if (status != CAI_OK) {
             delete kept;
@@ -287,7 +287,7 @@ class array {
     }
     // Blocks until the producer's pending work is done.
     void synchronize(std::uint32_t flags = CAI_ACCESS_READ) const {
-        detail::call(cai_synchronize, &raw_, flags);
+        detail::call(cai_array_synchronize, &raw_, flags);
     }
     // Gives up the reference once the work enqueued on `stream` so far is done, without blocking.
     void release_after(cai_stream stream) { detail::call(cai_array_release_after, &raw_, stream); }
@@ -318,7 +318,7 @@ class consumer {
   public:
     explicit consumer(const cai_array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
         : array_(&array), stream_(stream), flags_(flags) {
-        detail::call(cai_consume_begin, array_, stream_, flags_);
+        detail::call(cai_array_consume_begin, array_, stream_, flags_);
     }
     explicit consumer(const cai::array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
         : consumer(array.get(), stream, flags) {}
@@ -330,13 +330,13 @@ class consumer {
     // Cannot throw: where holding back the producer fails here, nobody hears of it. Call end() to hear.
     ~consumer() {
         if (array_ != nullptr) {
-            (void)cai_consume_end(array_, stream_, flags_, nullptr);
+            (void)cai_array_consume_end(array_, stream_, flags_, nullptr);
         }
     }
     // Makes the producer's stream wait for the work. Throws error; then synchronize `stream` before going on.
     void end() {
         if (const cai_array *array = std::exchange(array_, nullptr)) {
-            detail::call(cai_consume_end, array, stream_, flags_);
+            detail::call(cai_array_consume_end, array, stream_, flags_);
         }
     }
 
@@ -548,7 +548,7 @@ template <class T, std::size_t N> class view {
             std::snprintf(expected, sizeof expected, "%zu dimensions", N);
             detail::refuse(CAI_ERR_UNSUPPORTED, "ndim", found, expected);
         }
-        if (!std::is_const_v<T> && (array.flags & CAI_FLAG_READONLY) != 0) {
+        if (!std::is_const_v<T> && (array.flags & CAI_ARRAY_READONLY) != 0) {
             detail::refuse(CAI_ERR_UNSUPPORTED, "flags", "a read-only array",
                            "a writable one, or a view of const elements");
         }

@@ -20,10 +20,10 @@ pub const CAI_ERR_NULL_ARGUMENT: cai_status = 101;
 pub const CAI_ERR_ARGUMENT: cai_status = 102;
 /// The caller's buffer is too small for the answer.
 pub const CAI_ERR_BUFFER_SIZE: cai_status = 103;
-/// `checks` has a bit that this library does not know.
+/// A bit, a mode or the tail of a structure is not known to this library.
 ///
-/// A caller compiled against a newer header asks for a check that this library cannot make.
-pub const CAI_ERR_CHECKS: cai_status = 104;
+/// The caller was compiled with a newer header and requires something that this library cannot do.
+pub const CAI_ERR_NEWER_CALLER: cai_status = 104;
 /// What was given is sound, but whoever it was given to does not support it.
 ///
 /// The library never says this of an array. It is for consumers, to refuse a type, a device or a mask that they

@@ -7,3 +7,6 @@ pub const CAI_ABI_MAJOR: i32 = 1;
 /// Minor version of the binary interface: grows with every added function, field or status.
 /// A library of a higher minor version serves callers of every lower one.
 pub const CAI_ABI_MINOR: i32 = 0;
+
+/// Number of the layout of arrays and owners, which does not change across major versions.
+pub const CAI_DATA_ABI: u32 = 1;

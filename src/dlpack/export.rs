@@ -71,7 +71,12 @@ unsafe fn convert<'a>(
     steps: &mut [i64; DIMENSIONS],
 ) -> Result<Export<'a>> {
     if flags != 0 {
-        return fail!(CAI_ERR_ARGUMENT, "flags", found = "{flags:#x}", expected = "0");
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "flags",
+            found = "{flags:#x}",
+            expected = "0"
+        );
     }
     // SAFETY: handed on.
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
@@ -107,7 +112,7 @@ unsafe fn convert<'a>(
     let is_empty = array.data.is_null();
     element_steps(layout, is_empty, steps)?;
     let (device_type, device_id) = device_of(array)?;
-    let read_only = if array.flags & abi::CAI_FLAG_READONLY != 0 { READ_ONLY } else { 0 };
+    let read_only = if array.flags & abi::CAI_ARRAY_READONLY != 0 { READ_ONLY } else { 0 };
     let is_padded = theirs.is_below_a_byte() && dtype.code != abi::CAI_DTYPE_NONE;
     let padded = if is_padded { PADDED } else { 0 };
     Ok(Export {
@@ -269,7 +274,7 @@ pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLMan
         return fail!(
             CAI_ERR_CONVERT_READONLY,
             "flags",
-            found = "CAI_FLAG_READONLY",
+            found = "CAI_ARRAY_READONLY",
             expected = "a writable array, or a versioned tensor"
         );
     }

@@ -146,13 +146,13 @@ unsafe fn describe_unchecked(
     };
     *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
-        flags: if said & READ_ONLY != 0 { abi::CAI_FLAG_READONLY } else { 0 },
+        flags: if said & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
         owner: ptr::null_mut(),
         data,
         shape: tensor.shape,
         strides,
         ndim: tensor.ndim,
-        version: abi::CAI_PROTOCOL_VERSION,
+        version: abi::CAI_INTERFACE_VERSION,
         dtype_code,
         typestr,
         descr: ptr::null(),

@@ -6,7 +6,6 @@ use std::ptr::null_mut;
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
-use crate::error::fail;
 use crate::owner::{self, description, not_borrowed};
 use crate::read::{self, sizes};
 use crate::validate;
@@ -121,7 +120,7 @@ pub unsafe extern "C" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_new(
+pub unsafe extern "C" fn cai_array_create(
     description: *mut cai_array,
     out: *mut cai_array,
     error: *mut cai_error,

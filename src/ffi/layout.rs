@@ -180,7 +180,7 @@ pub unsafe extern "C" fn cai_array_strides(
 /// `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dense_strides(
+pub unsafe extern "C" fn cai_layout_strides(
     order: std::ffi::c_char,
     ndim: i32,
     shape: *const i64,

@@ -19,7 +19,7 @@ use crate::owner;
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_new(
+pub unsafe extern "C" fn cai_owner_create(
     context: *mut c_void,
     destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
     out: *mut *mut cai_owner,

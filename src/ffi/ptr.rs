@@ -1,11 +1,9 @@
 //! A caller's pointers: NULL becomes a status that names the parameter.
 
-use std::mem::size_of;
-use std::ptr;
-
 use crate::abi::cai_array;
 use crate::error::{Failure, Result};
 use crate::read;
+pub use crate::read::write_array;
 
 /// `Err` if the pointer is NULL.
 #[inline]
@@ -33,26 +31,4 @@ pub unsafe fn output_size(out: *mut cai_array, parameter: &str) -> Result<usize>
     // SAFETY: not NULL; a structure begins with its size.
     unsafe { read::array_size(out) }
         .map_err(|failure| failure.within(format_args!("{parameter}->")))
-}
-
-/// Writes an array into a caller's structure of `size` bytes, which keeps that size: as much as the
-/// caller's header knows, and zeros where that knows more than this library.
-///
-/// # Safety
-/// `size` bytes at `out` are writable, and `size` is legal for an array.
-#[inline]
-pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
-    // SAFETY: `size` bytes are writable, and no more than those are written. The size is the first
-    // member of every structure.
-    unsafe {
-        if size == size_of::<cai_array>() {
-            // Of a size that the compiler knows: a few instructions instead of two calls.
-            out.write(*array);
-        } else {
-            let known = size.min(size_of::<cai_array>());
-            ptr::copy_nonoverlapping(ptr::from_ref(array).cast::<u8>(), out.cast::<u8>(), known);
-            out.cast::<u8>().add(known).write_bytes(0, size - known);
-        }
-        (&raw mut (*out).struct_size).write(size as u32);
-    }
 }

@@ -15,7 +15,7 @@ use crate::validate;
 /// Reads the structure, shape, strides, fields and masks; never the data. Only the last two ask the driver. Every NULL is found; other
 /// pointers must be what they are said to be.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, or the status of the first broken rule:
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, a `CAI_ERR_TYPESTR_` status,
 /// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`, `CAI_ERR_ITEMSIZE`,
 /// `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_DEVICE_TYPE`,
@@ -26,7 +26,7 @@ use crate::validate;
 /// more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
 /// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
 /// `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
-/// what the driver may answer to any call (see `cai_driver_find`). What is wrong inside a mask has a `field` that
+/// what the driver may answer to any call (see `cai_driver_info_get`). What is wrong inside a mask has a `field` that
 /// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cai_array_validate(
             | abi::CAI_CHECK_STREAM;
         if checks & !KNOWN != 0 {
             return fail!(
-                CAI_ERR_CHECKS,
+                CAI_ERR_NEWER_CALLER,
                 "checks",
                 found = "{checks:#x}",
                 expected = "bits of {KNOWN:#x} only"

@@ -9,21 +9,26 @@
 //! stays its own; there is room for some dozens.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::abi::{self, cai_exchange_api};
+use crate::abi::{self, cai_array, cai_error, cai_exchange_api, cai_status};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::interpreter::{Owned, Py};
+use crate::read::sizes;
+
+/// `cai_exchange_api.from_object`.
+pub type FromObject =
+    unsafe extern "C" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
 
 /// What a type offers.
 #[derive(Clone, Copy)]
 pub struct Offer {
-    /// This library's table.
-    pub exchange: Option<&'static cai_exchange_api>,
+    /// The function of this library's table, of any age.
+    pub exchange: Option<FromObject>,
     /// DLPack's.
     pub dlpack: Option<&'static ExchangeTable>,
 }
@@ -123,7 +128,7 @@ impl Types {
             }
         }
         // What looks attributes up may give the object another type: this one is kept meanwhile.
-        let kept = ptr::NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
+        let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
         let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
         if offer.is_nothing() {
             let nothing = &self.nothing[hash % NOTHINGS];
@@ -149,8 +154,8 @@ impl Types {
     }
 }
 
-/// The pointer in a capsule of this name in an attribute of the type. Anything else there is
-/// somebody else's.
+/// The pointer in a capsule of this name in an attribute of the type, which may also hold a tuple of
+/// capsules: a type that serves two data ABIs has one for each. Anything else belongs to others.
 fn capsule(
     py: Py,
     r#type: *mut Object,
@@ -159,66 +164,75 @@ fn capsule(
 ) -> Result<*const c_void> {
     let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
     let capi = py.capi();
-    // SAFETY: the lock is held; any object may be asked.
-    unsafe {
-        if (capi.capsule_is)(value.get(), name.as_ptr()) == 0 {
-            return Ok(ptr::null());
+    let pointer = |object: *mut Object| {
+        // SAFETY: the lock is held; any object may be asked.
+        unsafe {
+            match (capi.capsule_is)(object, name.as_ptr()) {
+                0 => ptr::null_mut(),
+                _ => (capi.capsule_pointer)(object, name.as_ptr()),
+            }
         }
-        Ok((capi.capsule_pointer)(value.get(), name.as_ptr()))
+    };
+    if !py.is(value.get(), capi.tuple_type) {
+        return Ok(pointer(value.get()));
     }
+    // SAFETY: the lock is held; a tuple, and positions inside it.
+    let mut capsules = unsafe {
+        (0..(capi.tuple_size)(value.get())).map(|index| (capi.tuple_get)(value.get(), index))
+    };
+    Ok(capsules.find_map(|object| NonNull::new(pointer(object))).map_or(ptr::null(), |found| found.as_ptr()))
 }
 
-fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_api>> {
+fn exchange(py: Py, r#type: *mut Object) -> Result<Option<FromObject>> {
     let table =
         capsule(py, r#type, py.names.exchange, EXCHANGE_CAPSULE)?.cast::<cai_exchange_api>();
     if table.is_null() {
         return Ok(None);
     }
-    // SAFETY: a table under this name begins like this in every version.
-    let major = unsafe { (&raw const (*table).abi_major).read() };
-    if major != abi::CAI_ABI_MAJOR {
+    // SAFETY: tables of every age begin with their size and their data ABI.
+    let data_abi = unsafe { (&raw const (*table).data_abi).read() };
+    if data_abi != abi::CAI_DATA_ABI {
         return Ok(None);
     }
     // SAFETY: published under the contract of `cai_exchange_api`.
     unsafe { check_table(table) }.map(Some)
 }
 
-/// A table as its contract has it, or why not.
+/// Checks a table of any age and returns the one function of it that is called.
 ///
 /// # Safety
-/// `table` points to a table of the size that it says, which lives as long as the process.
-pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai_exchange_api> {
-    // SAFETY: every version begins with these two.
-    let (size, major) = unsafe {
-        ((&raw const (*table).struct_size).read(), (&raw const (*table).abi_major).read())
+/// `table` points to a table of the size that it states, which lives as long as the process.
+pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> {
+    // SAFETY: tables of every age begin with these two.
+    let (size, data_abi) = unsafe {
+        ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
     };
-    if (size as usize) < size_of::<cai_exchange_api>() {
+    if (size as usize) < sizes::EXCHANGE_API {
         return fail!(
             CAI_ERR_EXCHANGE_TABLE,
             "__cai_exchange_api__.struct_size",
             found = "{size}",
-            expected = ("at least {}", size_of::<cai_exchange_api>())
+            expected = ("at least {}", sizes::EXCHANGE_API)
         );
     }
-    if major != abi::CAI_ABI_MAJOR {
+    if data_abi != abi::CAI_DATA_ABI {
         return fail!(
             CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.abi_major",
-            found = "{major}",
-            expected = ("{}", abi::CAI_ABI_MAJOR)
+            "__cai_exchange_api__.data_abi",
+            found = "{data_abi}",
+            expected = ("{}", abi::CAI_DATA_ABI)
         );
     }
-    // SAFETY: at least as long as ours.
-    let table = unsafe { &*table };
-    if table.from_object.is_none() {
-        return fail!(
+    // SAFETY: a table of that size has this member; no reference to the whole is made.
+    match unsafe { (&raw const (*table).from_object).read() } {
+        Some(from_object) => Ok(from_object),
+        None => fail!(
             CAI_ERR_EXCHANGE_TABLE,
             "__cai_exchange_api__.from_object",
             found = "NULL",
             expected = "a function"
-        );
+        ),
     }
-    Ok(table)
 }
 
 fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {

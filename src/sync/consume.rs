@@ -8,6 +8,7 @@ use super::{names_a_stream, policy, release_queue};
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
+use crate::read;
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -31,7 +32,6 @@ pub enum Phase {
 /// As for [`exchange`], or NULL.
 #[inline(always)]
 pub unsafe fn is_fast_path(
-    phase: Phase,
     array: *const cai_array,
     consumer: u64,
     flags: u32,
@@ -47,13 +47,14 @@ pub unsafe fn is_fast_path(
     // SAFETY: it is as long as ours.
     let local = unsafe { &*array };
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
-    let flags_fit =
-        flags & !CONSUMER == 0 && flags & ACCESS != 0 && local.flags & !abi::CAI_FLAG_READONLY == 0;
+    let flags_fit = flags & !CONSUMER == 0
+        && flags & ACCESS != 0
+        && local.flags & !abi::CAI_ARRAY_READONLY == 0;
     names_a_stream
         && flags_fit
         && !breaks_read_only(local, flags)
         && local.mask.is_null()
-        && is_settled(phase, local, consumer, flags)
+        && is_settled(local, consumer)
 }
 
 /// Orders a consumer's stream and that of an array and its masks.
@@ -85,8 +86,10 @@ pub unsafe fn exchange(
 
 #[cold]
 fn bad_flags(flags: u32, known: u32) -> Failure {
+    let status =
+        if flags & !known != 0 { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT };
     Failure::new(
-        abi::CAI_ERR_ARGUMENT,
+        status,
         format_args!("flags"),
         format_args!("{flags:#x}"),
         format_args!("CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and bits of {known:#x} only"),
@@ -96,7 +99,7 @@ fn bad_flags(flags: u32, known: u32) -> Failure {
 /// Is a read-only array to be written?
 #[inline]
 fn breaks_read_only(array: &cai_array, flags: u32) -> bool {
-    array.flags & abi::CAI_FLAG_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
+    array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
 }
 
 fn writable(array: &cai_array, flags: u32) -> Result<()> {
@@ -104,7 +107,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
         return fail!(
             CAI_ERR_READONLY,
             "flags",
-            found = "CAI_FLAG_READONLY",
+            found = "CAI_ARRAY_READONLY",
             expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
         );
     }
@@ -113,19 +116,15 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
 
 /// Is there nothing to do, whatever the driver would say?
 #[inline]
-fn is_settled(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> bool {
+fn is_settled(array: &cai_array, consumer: u64) -> bool {
     if array.stream == abi::CAI_STREAM_NONE {
         return true;
     }
-    // On one stream everything is in order anyway. The event has to follow what was written,
-    // though.
-    let event_follows =
-        phase == Phase::End && !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE != 0;
+    // Work on one stream is in order.
     array.stream == consumer
         && consumer > abi::CAI_STREAM_PER_THREAD
         && array.version >= 3
         && is_cuda(array)
-        && !event_follows
 }
 
 /// Calls `body` for each mask of an array.
@@ -283,7 +282,7 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
 /// Orders the stream of one array.
 #[inline(never)]
 fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    if is_settled(phase, array, consumer, flags) {
+    if is_settled(array, consumer) {
         return Ok(());
     }
     match pending(array, flags)? {
@@ -294,7 +293,7 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
             let consumer = Stream::from_current_context(driver, consumer)?;
             with_stream(driver, array, |producer| match phase {
                 Phase::Begin => begin(driver, array, &producer, &consumer, flags),
-                Phase::End => end(driver, array, &producer, &consumer, flags),
+                Phase::End => end(driver, &producer, &consumer, flags),
             })
         }
     }
@@ -324,8 +323,7 @@ fn begin(
     if producer.is(consumer) {
         return thread(driver, producer);
     }
-    // Readers need to wait for the last writer only, and not for each other.
-    if !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0 {
+    if event_suffices(array, flags) {
         let state = producer.capture(driver)?;
         // What is recorded in a capture says nothing about the event outside of it.
         if state == Capture::None {
@@ -337,24 +335,23 @@ fn begin(
 
 fn end(
     driver: &Driver,
-    array: &cai_array,
     producer: &Stream,
     consumer: &Stream,
     flags: u32,
 ) -> Result<()> {
     if producer.is(consumer) {
-        thread(driver, producer)?;
-    } else {
-        order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)?;
+        return thread(driver, producer);
     }
-    // Later readers wait for the event: it has to follow what was written.
-    if !array.event.is_null()
-        && flags & abi::CAI_ACCESS_WRITE != 0
-        && producer.capture(driver)? == Capture::None
-    {
-        producer.record(driver, array.event.cast())?;
-    }
-    Ok(())
+    order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)
+}
+
+/// Returns true if waiting for the array's event is enough, so that readers do not wait for each
+/// other. Only a read-only array is written by nobody but its producer, who records the event: a
+/// consumer that writes and knows the stream alone leaves the event as it was.
+fn event_suffices(array: &cai_array, flags: u32) -> bool {
+    !array.event.is_null()
+        && array.flags & abi::CAI_ARRAY_READONLY != 0
+        && flags & abi::CAI_ACCESS_WRITE == 0
 }
 
 /// A default stream that this thread calls by the same name in the same context is the same one,
@@ -366,29 +363,27 @@ fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// A stream that nobody knows: an event orders readers; else the whole context has to wait.
+/// A stream that is not known: readers and writers wait for the event, which is all that is known,
+/// and with `CAI_SYNC_CONSERVATIVE` for the whole context.
 fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     let driver = driver::driver()?;
     let consumer = Stream::from_current_context(driver, consumer)?;
-    let reads = flags & abi::CAI_ACCESS_WRITE == 0;
-    if phase == Phase::Begin && reads && !array.event.is_null() {
-        return wait_for(driver, array.event.cast(), Capture::None, &consumer, flags);
-    }
-    if policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
-        // Only an event is known, and a writer must wait for more than that says: at least for
-        // that.
-        return match phase {
-            Phase::Begin => wait_for(driver, array.event.cast(), Capture::None, &consumer, flags),
-            Phase::End => Ok(()),
-        };
-    }
-    if consumer.capture(driver)? != Capture::None {
+    let begins = phase == Phase::Begin;
+    let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0
+        && !(begins && event_suffices(array, flags));
+    if conservative && consumer.capture(driver)? != Capture::None {
         return fail!(
             CAI_ERR_CAPTURE_CONSUMER,
             "stream",
             found = "a capture of the consumer's stream, and a producer whose stream is not known",
             expected = "no capture: call this around the launch of the graph"
         );
+    }
+    if begins && !array.event.is_null() {
+        wait_for(driver, array.event.cast(), Capture::None, &consumer, flags)?;
+    }
+    if !conservative {
+        return Ok(());
     }
     let context = ArrayContext::of(driver, array)?;
     // Asks whether a blocking stream of the context is being captured: the one thing that can be
@@ -443,7 +438,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
 }
 
 fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
-    let by_event = !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0;
+    let by_event = event_suffices(array, flags);
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {

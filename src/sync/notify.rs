@@ -51,7 +51,7 @@ pub unsafe fn array(
         notify(&Event {
             owner: local.owner.cast::<c_void>().cast_const(),
             bytes,
-            flags: local.flags & abi::CAI_FLAG_READONLY,
+            flags: local.flags & abi::CAI_ARRAY_READONLY,
             status,
             stream: local.stream,
             stream_id: local.stream_id,

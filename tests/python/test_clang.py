@@ -34,7 +34,7 @@ def test_the_header_alone_and_twice(tmp_path, compiler, standard):
     source = tmp_path / f"alone.{language}"
     source.write_text(
         "#include <cai/cai.h>\n#include <cai/cai.h>\n"
-        "int main(void) { cai_array a = CAI_ARRAY_INIT; a.stream = CAI_STREAM_NONE; a.flags |= CAI_FLAG_READONLY;\n"
+        "int main(void) { cai_array a = CAI_ARRAY_INIT; a.stream = CAI_STREAM_NONE; a.flags |= CAI_ARRAY_READONLY;\n"
         "a.device.type = CAI_DEVICE_CUDA; cai_inline_release(&a); return a.stream == 0 ? 0 : 1; }\n"
     )
     strict = [*STRICT, "-Wold-style-cast"] if language == "cpp" else [*STRICT, "-Wcast-qual", "-Wcast-align"]

@@ -87,7 +87,7 @@ def test_the_example_that_forgets(tmp_path):
     program = build_on_a_device("06_streams.c", tmp_path)
     done = run(ROOT / "target/release/cai-race", "--", program, "forget", check=False)
     assert done.returncode == 66
-    assert "rule R3" in done.stderr and "cai_consume_begin(array, " in done.stderr and "read_all" in done.stderr
+    assert "rule R3" in done.stderr and "cai_array_consume_begin(array, " in done.stderr and "read_all" in done.stderr
 
 
 @pytest.mark.parametrize("name", OUTPUT)

@@ -72,7 +72,7 @@ pub fn typestr(py: Py, array: &cai_array) -> Result<Owned> {
 pub fn data(py: Py, array: &cai_array, flags: u32) -> Result<Owned> {
     let capi = py.capi();
     let readonly =
-        array.flags & abi::CAI_FLAG_READONLY != 0 && flags & abi::CAI_EXPORT_HIDE_READONLY == 0;
+        array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_EXPORT_HIDE_READONLY == 0;
     // SAFETY: the lock is held; what is put into a tuple is given away.
     unsafe {
         let tuple = Owned::new(py, (capi.tuple_new)(2))?;

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn dlpack_method(
         asked.check_device(py, device).map_err(|failure| cannot(py, failure))?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
-            array.flags &= !abi::CAI_FLAG_READONLY;
+            array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         // First whether it can be done at all, so that nothing is ordered for nothing.
         let capsule = if versioned {
@@ -212,7 +212,7 @@ impl DlpackRequest {
                 }
             },
         };
-        let access = if array.flags & abi::CAI_FLAG_READONLY == 0 {
+        let access = if array.flags & abi::CAI_ARRAY_READONLY == 0 {
             abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
         } else {
             abi::CAI_ACCESS_READ

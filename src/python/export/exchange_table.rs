@@ -18,7 +18,7 @@ use crate::{dlpack, owner, read};
 /// This library's table for its own objects.
 pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
     struct_size: size_of::<cai_exchange_api>() as u32,
-    abi_major: abi::CAI_ABI_MAJOR,
+    data_abi: abi::CAI_DATA_ABI,
     from_object: Some(table_from_object),
     to_object: Some(table_to_object),
 };
@@ -56,26 +56,37 @@ unsafe extern "C" fn table_from_object(
     if !is_ours(capi, object.cast()) {
         return status(error, |py| not_ours(py, object.cast()));
     }
-    // SAFETY: an object of our type; `out` has the size that it says.
-    unsafe {
-        let array = &(*body(capi, object.cast())).array;
-        let size = (&raw const (*out).struct_size).read() as usize;
-        if size != size_of::<cai_array>() || array.owner.is_null() {
-            return status(error, |_| {
-                fail!(
-                    CAI_ERR_STRUCT_SIZE,
-                    "out->struct_size",
-                    found = "{size}",
-                    expected = ("{}, and an object with an array", size_of::<cai_array>())
-                )
-            });
-        }
-        if let Err(failure) = owner::retain(array.owner) {
-            return status(error, |_| Err(failure));
-        }
-        out.write(*array);
+    // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
+    // caller's by the contract of the table.
+    match unsafe { share(&(*body(capi, object.cast())).array, out) } {
+        Ok(()) => abi::CAI_OK,
+        Err(failure) => status(error, |_| Err(failure)),
     }
-    abi::CAI_OK
+}
+
+/// Writes the array of an object, with a reference of its own, into `out` of any age.
+///
+/// # Safety
+/// `out` points to a structure of the size that it states.
+#[inline(always)]
+unsafe fn share(array: &cai_array, out: *mut cai_array) -> Result<()> {
+    // SAFETY: a structure begins with its size.
+    let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
+    if array.owner.is_null() {
+        return fail!(
+            CAI_ERR_VALUE,
+            "object",
+            found = "an object without an array",
+            expected = "one that cai_array_to_python made"
+        );
+    }
+    // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
+    // caller vouches for as many bytes.
+    unsafe {
+        owner::retain(array.owner)?;
+        read::write_array(out, size, array);
+    }
+    Ok(())
 }
 
 unsafe extern "C" fn table_to_object(
@@ -152,7 +163,7 @@ unsafe extern "C" fn dlpack_from_object(
         let (array, flags) = array_of(py, object.cast())?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
-            array.flags &= !abi::CAI_FLAG_READONLY;
+            array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
         // SAFETY: validated when the object was made.

@@ -15,34 +15,23 @@ use crate::error::{Result, fail};
 use crate::python::capi::{Object, TP_ALLOC};
 use crate::python::export::type_object::{Body, body, export_type};
 use crate::python::interpreter::{Owned, Py};
-use crate::{owner, validate};
+use crate::{owner, read, validate};
 
 /// A caller's options: their flags.
 ///
 /// # Safety
-/// `options` is NULL or points to a structure of the size that it says.
+/// `options` is NULL or points to a structure of the size that it states.
 pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     if options.is_null() {
         return Ok(0);
     }
-    // SAFETY: the first field is there by contract.
-    let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-    if !(size_of::<cai_export_options>()..=4096).contains(&size) || size % 8 != 0 {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "options->struct_size",
-            found = "{size}",
-            expected =
-                ("sizeof(cai_export_options), which is {} here", size_of::<cai_export_options>())
-        );
-    }
-    // SAFETY: as long as ours.
-    let flags = unsafe { (&raw const (*options).flags).read() };
+    // SAFETY: not NULL; the caller vouches for the structure.
+    let flags = unsafe { read::options(options) }?.flags;
     const KNOWN: u32 =
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {
         return fail!(
-            CAI_ERR_ARGUMENT,
+            CAI_ERR_NEWER_CALLER,
             "options->flags",
             found = "{flags:#x}",
             expected = "bits of {KNOWN:#x} only"

@@ -73,7 +73,7 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)
             CAI_ERR_VALUE,
             "self",
             found = "an object without an array",
-            expected = "one that cai_to_python made"
+            expected = "one that cai_array_to_python made"
         );
     }
     Ok((&body.array, body.flags))
@@ -325,7 +325,7 @@ fn shown(array: &cai_array) -> Text<400> {
             abi::CAI_STREAM_UNKNOWN => write!(text, " stream=unknown")?,
             stream => write!(text, " stream={stream:#x}")?,
         }
-        if array.flags & abi::CAI_FLAG_READONLY != 0 {
+        if array.flags & abi::CAI_ARRAY_READONLY != 0 {
             write!(text, " read-only")?;
         }
         if !array.mask.is_null() {

@@ -99,7 +99,7 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<b
     let text: Text<16> =
         Text::new(format_args!("{order}{}{}", char::from(kind), interface.itemsize));
     to.set_typestr(text.as_str().as_bytes());
-    to.array.flags = if interface.flags & WRITEABLE == 0 { abi::CAI_FLAG_READONLY } else { 0 };
+    to.array.flags = if interface.flags & WRITEABLE == 0 { abi::CAI_ARRAY_READONLY } else { 0 };
     to.array.data = if to.is_empty() { ptr::null_mut() } else { interface.data };
     to.array.device = cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 };
     // SAFETY: described just now.

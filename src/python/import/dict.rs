@@ -139,7 +139,9 @@ fn import_general(
         let plain = ImportOptions {
             raw: cai_import_options {
                 flags: options.raw.flags
-                    & (abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_LENIENT | abi::CAI_IMPORT_HOST),
+                    & (abi::CAI_IMPORT_STRICT
+                        | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+                        | abi::CAI_IMPORT_ALLOW_HOST),
                 ..ImportOptions::NONE.raw
             },
         };

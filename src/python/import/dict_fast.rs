@@ -141,7 +141,7 @@ fn read_values(
     let address = small(py, address).filter(|&address| address > 0)?;
     to.array.data = address as *mut c_void;
     to.array.flags = if readonly == capi.r#true {
-        abi::CAI_FLAG_READONLY
+        abi::CAI_ARRAY_READONLY
     } else if readonly == capi.r#false {
         0
     } else {
@@ -157,7 +157,7 @@ fn read_values(
         } else {
             small(py, stream).filter(|&stream| stream > 0)? as u64
         };
-        to.array.version = abi::CAI_PROTOCOL_VERSION;
+        to.array.version = abi::CAI_INTERFACE_VERSION;
     }
     Some(())
 }

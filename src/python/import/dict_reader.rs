@@ -222,7 +222,7 @@ fn slow_path(
     let empty = to.is_empty();
     let (address, readonly) = reader.data(data, empty)?;
     to.array.data = if empty { ptr::null_mut() } else { address as *mut c_void };
-    to.array.flags = if readonly { abi::CAI_FLAG_READONLY } else { 0 };
+    to.array.flags = if readonly { abi::CAI_ARRAY_READONLY } else { 0 };
 
     let mut rest = Extras::NONE;
     match protocol {
@@ -541,7 +541,7 @@ impl Reader<'_> {
                 if to.array.version < 3 { abi::CAI_STREAM_UNKNOWN } else { abi::CAI_STREAM_NONE };
             return Ok(());
         };
-        to.array.version = abi::CAI_PROTOCOL_VERSION;
+        to.array.version = abi::CAI_INTERFACE_VERSION;
         if object == self.py.capi().none {
             to.array.stream = abi::CAI_STREAM_NONE;
             return Ok(());

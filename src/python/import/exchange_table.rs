@@ -4,23 +4,31 @@ use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::abi::{self, cai_error, cai_exchange_api};
+use crate::abi::{self, cai_error};
 use crate::error::{Failure, Result, fail};
+use crate::python::cache::FromObject;
 use crate::python::capi::Object;
 use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
 
-/// Through a table of this library's.
+/// What a table did with an object.
+pub enum Answer {
+    /// Described it.
+    Array,
+    /// Refused it. Another protocol may offer it.
+    Refused(Failure),
+}
+
+/// Through an exchange table of this library, of any age.
 #[inline]
 pub fn from_table(
     py: Py,
     object: NonNull<Object>,
-    table: &cai_exchange_api,
+    from_object: FromObject,
     to: &mut Description,
-) -> Result<bool> {
+) -> Result<Answer> {
     const NAME: &str = "__cai_exchange_api__";
-    let Some(from_object) = table.from_object else { return raised() };
     // As `CAI_ARRAY_INIT` leaves it: a table that forgets the stream is told so.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
@@ -38,7 +46,7 @@ pub fn from_table(
         // Whatever it wrote, it says that it gave no reference.
         to.taken();
         // SAFETY: filled where the function failed, by the same contract.
-        return Err(unsafe { foreign(py, status, error.as_ptr()) });
+        return Ok(Answer::Refused(unsafe { foreign(py, status, error.as_ptr()) }));
     }
     // SAFETY: as it says, filled in by the table's function.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
@@ -51,7 +59,7 @@ pub fn from_table(
             expected = "an owner that keeps the data alive"
         );
     }
-    Ok(true)
+    Ok(Answer::Array)
 }
 
 /// A failure in another library's words.

@@ -14,14 +14,14 @@ pub mod sycl;
 
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::dict::from_dictionary;
 use crate::python::import::dict_keys::Protocol;
 use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
-use crate::python::import::exchange_table::from_table;
+use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::check_requirements;
 use crate::python::interpreter::{Py, raised};
@@ -35,15 +35,14 @@ use crate::python::owner::Description;
 pub unsafe fn import(
     object: NonNull<Object>,
     options: &ImportOptions,
-    size: usize,
     to: &mut Description,
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
-    if options.are_none() && size >= size_of::<cai_array>() {
+    if options.are_none() {
         return Ok(());
     }
-    check_requirements(to, options, size)
+    check_requirements(to, options)
 }
 
 /// Tries the ways in. `depth`: how many masks hang above.
@@ -130,32 +129,46 @@ fn try_all(
     not_found(py, object, options, host_only)
 }
 
-/// A BufferError that a producer raised instead of a tensor.
+/// The refusal of a producer that may offer another protocol: a BufferError, or a status.
 struct Declined {
     py: Py,
     exception: [*mut Object; 3],
+    failure: Option<Failure>,
 }
 
 impl Declined {
-    /// What is set, if it is one. Everything else is passed on.
-    fn of(py: Py, failure: Failure) -> Result<Self> {
+    /// The BufferError that is set. Every other failure is passed on.
+    fn buffer_error(py: Py, failure: Failure) -> Result<Self> {
         let capi = py.capi();
         // SAFETY: the lock is held.
         unsafe {
-            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+            let declines = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
-            if !says_so {
+            if !declines {
                 return Err(failure);
             }
             let mut exception = [ptr::null_mut(); 3];
             let [kind, value, trace] = &mut exception;
             (capi.error_fetch)(kind, value, trace);
-            Ok(Declined { py, exception })
+            Ok(Declined { py, exception, failure: None })
         }
     }
 
-    /// Raises it again.
+    /// The same, or a status without an exception. Missing memory and internal errors are passed
+    /// on: another protocol would not do better.
+    fn status(py: Py, failure: Failure) -> Result<Self> {
+        match failure.status() {
+            abi::CAI_ERR_PYTHON_EXCEPTION => Self::buffer_error(py, failure),
+            abi::CAI_ERR_NO_MEMORY | abi::CAI_ERR_INTERNAL => Err(failure),
+            _ => Ok(Declined { py, exception: [ptr::null_mut(); 3], failure: Some(failure) }),
+        }
+    }
+
+    /// Fails with it after all.
     fn again(mut self) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
         // SAFETY: the lock is held; the references were ours.
         unsafe { (self.py.capi().error_restore)(kind, value, trace) };
@@ -191,16 +204,23 @@ fn try_protocols(
             }
         };
         let found = match via {
-            abi::CAI_VIA_EXCHANGE => match offers()?.exchange {
-                Some(table) => from_table(py, object, table, to)?,
+            abi::CAI_PROTOCOL_EXCHANGE => match offers()?.exchange {
+                Some(table) => match from_table(py, object, table, to)? {
+                    Answer::Array => true,
+                    Answer::Refused(failure) => {
+                        to.reset();
+                        *declined = Some(Declined::status(py, failure)?);
+                        false
+                    }
+                },
                 None => false,
             },
-            abi::CAI_VIA_DLPACK_EXCHANGE => match offers()?.dlpack {
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offers()?.dlpack {
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },
-            abi::CAI_VIA_CUDA_ARRAY_INTERFACE if tried => false,
-            abi::CAI_VIA_CUDA_ARRAY_INTERFACE => from_dictionary(
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => from_dictionary(
                 py,
                 object,
                 Protocol::Cuda,
@@ -209,16 +229,17 @@ fn try_protocols(
                 depth,
                 to,
             )?,
-            abi::CAI_VIA_DLPACK => match from_dlpack(py, object, options, host_only, to) {
+            abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
                 Ok(found) => found,
-                // DLPack's Python side: what it cannot say. Another protocol may.
                 Err(failure) => {
                     to.reset();
-                    *declined = Some(Declined::of(py, failure)?);
+                    // The first refusal is reported.
+                    let refusal = Declined::buffer_error(py, failure)?;
+                    declined.get_or_insert(refusal);
                     false
                 }
             },
-            abi::CAI_VIA_SYCL_USM => from_dictionary(
+            abi::CAI_PROTOCOL_SYCL_USM => from_dictionary(
                 py,
                 object,
                 Protocol::Sycl,
@@ -227,8 +248,8 @@ fn try_protocols(
                 depth,
                 to,
             )?,
-            abi::CAI_VIA_BUFFER => buffer::import(py, object, options, to)?,
-            abi::CAI_VIA_ARRAY_STRUCT => array_struct::import(py, object, to)?,
+            abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => array_struct::import(py, object, to)?,
             _ => from_dictionary(
                 py,
                 object,
@@ -271,13 +292,13 @@ fn not_found(
     for (index, via) in options.protocols().iter().enumerate() {
         use std::fmt::Write;
         let name = match *via {
-            abi::CAI_VIA_EXCHANGE => "__cai_exchange_api__",
-            abi::CAI_VIA_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
-            abi::CAI_VIA_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
-            abi::CAI_VIA_DLPACK => "__dlpack__",
-            abi::CAI_VIA_SYCL_USM => "__sycl_usm_array_interface__",
-            abi::CAI_VIA_BUFFER => "buffer",
-            abi::CAI_VIA_ARRAY_STRUCT => "__array_struct__",
+            abi::CAI_PROTOCOL_EXCHANGE => "__cai_exchange_api__",
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
+            abi::CAI_PROTOCOL_DLPACK => "__dlpack__",
+            abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
+            abi::CAI_PROTOCOL_BUFFER => "buffer",
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             _ => "__array_interface__",
         };
         // A text that is full says so by itself.

@@ -1,22 +1,20 @@
 //! Import options of a caller.
 
-use std::mem::offset_of;
-use std::ptr;
-
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
 use crate::error::{Result, fail};
+use crate::read;
 
 /// The default order. The last two are for host memory.
 const DEFAULT_ORDER: [u8; 8] = [
-    abi::CAI_VIA_EXCHANGE,
-    abi::CAI_VIA_DLPACK_EXCHANGE,
-    abi::CAI_VIA_CUDA_ARRAY_INTERFACE,
-    abi::CAI_VIA_DLPACK,
-    abi::CAI_VIA_SYCL_USM,
-    abi::CAI_VIA_BUFFER,
-    abi::CAI_VIA_ARRAY_STRUCT,
-    abi::CAI_VIA_ARRAY_INTERFACE,
+    abi::CAI_PROTOCOL_EXCHANGE,
+    abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
+    abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
+    abi::CAI_PROTOCOL_DLPACK,
+    abi::CAI_PROTOCOL_SYCL_USM,
+    abi::CAI_PROTOCOL_BUFFER,
+    abi::CAI_PROTOCOL_ARRAY_STRUCT,
+    abi::CAI_PROTOCOL_ARRAY_INTERFACE,
 ];
 
 const HOST_PROTOCOLS: usize = 2;
@@ -36,8 +34,8 @@ impl ImportOptions {
             stream: 0,
             ndim: 0,
             dtype_code: 0,
-            opaque1: 0,
-            opaque2: 0,
+            opaque_8bit: 0,
+            opaque_16bit: 0,
             reserved: [0; 3],
             typestr: [0; abi::CAI_TYPESTR_SIZE],
         },
@@ -46,37 +44,15 @@ impl ImportOptions {
     /// A caller's options.
     ///
     /// # Safety
-    /// `options` points to a structure of the size that it says.
+    /// `options` points to a structure of the size that it states.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        const LEAST: usize = offset_of!(cai_import_options, stream);
-        // SAFETY: the first field is there by contract; no reference to the whole is made.
-        let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-        if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
-            return fail!(
-                CAI_ERR_STRUCT_SIZE,
-                "options->struct_size",
-                found = "{size}",
-                expected = (
-                    "sizeof(cai_import_options), which is {} here",
-                    size_of::<cai_import_options>()
-                )
-            );
-        }
-        let mut parsed = Self::NONE;
-        let known = size.min(size_of::<cai_import_options>());
-        // SAFETY: as many bytes are there on both sides.
-        unsafe {
-            ptr::copy_nonoverlapping(
-                options.cast::<u8>(),
-                (&raw mut parsed.raw).cast::<u8>(),
-                known,
-            );
-        }
+        // SAFETY: the caller vouches for the structure.
+        let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_QUIET - 1;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->flags",
                 found = ("{:#x}", options.flags),
                 expected = "bits of {FLAGS:#x} only"
@@ -86,22 +62,28 @@ impl ImportOptions {
             return fail!(
                 CAI_ERR_ARGUMENT,
                 "options->flags",
-                found = "CAI_IMPORT_STRICT and CAI_IMPORT_LENIENT",
+                found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
                 expected = "one of them"
             );
         }
         if let Some(index) =
-            options.protocols.iter().position(|&via| via > abi::CAI_VIA_ARRAY_INTERFACE)
+            options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_ARRAY_INTERFACE)
         {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
-                expected = ("0 or a CAI_VIA_ number, 1 to {}", abi::CAI_VIA_ARRAY_INTERFACE)
+                expected =
+                    ("0 or a CAI_PROTOCOL_ number, 1 to {}", abi::CAI_PROTOCOL_ARRAY_INTERFACE)
             );
         }
         if options.reserved != [0; 3] {
-            return fail!(CAI_ERR_ARGUMENT, "options->reserved", found = "a value", expected = "0");
+            return fail!(
+                CAI_ERR_NEWER_CALLER,
+                "options->reserved",
+                found = "a value",
+                expected = "0"
+            );
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)
@@ -121,32 +103,32 @@ impl ImportOptions {
 
     /// Also what it forbids.
     pub fn lenient(&self) -> bool {
-        self.has(abi::CAI_IMPORT_LENIENT)
+        self.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO)
     }
 
     /// No exceptions of this library's.
     pub fn quiet(&self) -> bool {
-        self.has(abi::CAI_IMPORT_QUIET)
+        self.has(abi::CAI_IMPORT_NO_EXCEPTION)
     }
 
     /// Arrays in host memory are welcome.
     pub fn host(&self) -> bool {
-        self.has(abi::CAI_IMPORT_HOST)
+        self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
     /// Is there nothing to look at after an import?
     pub fn are_none(&self) -> bool {
-        const LOOKS: u32 = abi::CAI_IMPORT_WRITABLE
-            | abi::CAI_IMPORT_C_CONTIGUOUS
-            | abi::CAI_IMPORT_F_CONTIGUOUS
-            | abi::CAI_IMPORT_NATIVE
-            | abi::CAI_IMPORT_NDIM
+        const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
+            | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
+            | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
+            | abi::CAI_IMPORT_REQUIRE_NATIVE
+            | abi::CAI_IMPORT_REQUIRE_NDIM
             | abi::CAI_IMPORT_NO_MASK
-            | abi::CAI_IMPORT_DEVICE;
+            | abi::CAI_IMPORT_QUERY_DEVICE;
         let options = &self.raw;
         options.flags & LOOKS == 0
             && options.typestr[0] == 0
-            && options.dtype_code | options.opaque1 | options.opaque2 == 0
+            && options.dtype_code | options.opaque_8bit | options.opaque_16bit == 0
     }
 
     pub fn protocols(&self) -> &[u8] {

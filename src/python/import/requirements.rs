@@ -1,7 +1,5 @@
 //! Requirements of the caller, checked after an import.
 
-use std::mem::offset_of;
-
 use crate::abi::{self, cai_array};
 use crate::error::{Result, Text, fail};
 use crate::python::import::options::ImportOptions;
@@ -12,11 +10,7 @@ use crate::{driver, dtype, validate};
 /// What the caller demands.
 #[cold]
 #[inline(never)]
-pub fn check_requirements(
-    to: &mut Description,
-    options: &ImportOptions,
-    size: usize,
-) -> Result<()> {
+pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<()> {
     let raw = &options.raw;
     let array = &mut to.array;
     if array.dtype_code == 0
@@ -24,14 +18,14 @@ pub fn check_requirements(
         && array.descr.is_null()
     {
         let meant = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3]) {
-            (_, b'1', 0) => raw.opaque1,
-            (b'V', b'2', 0) => raw.opaque2,
+            (_, b'1', 0) => raw.opaque_8bit,
+            (b'V', b'2', 0) => raw.opaque_16bit,
             _ => 0,
         };
         dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
         array.dtype_code = meant;
     }
-    if options.has(abi::CAI_IMPORT_DEVICE)
+    if options.has(abi::CAI_IMPORT_QUERY_DEVICE)
         && array.device.r#type == abi::CAI_DEVICE_UNKNOWN
         && !array.data.is_null()
     {
@@ -45,7 +39,7 @@ pub fn check_requirements(
             );
         }
     }
-    if options.has(abi::CAI_IMPORT_WRITABLE) && array.flags & abi::CAI_FLAG_READONLY != 0 {
+    if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
         return fail!(
             CAI_ERR_READONLY,
             "data",
@@ -61,7 +55,7 @@ pub fn check_requirements(
             expected = "one without"
         );
     }
-    if options.has(abi::CAI_IMPORT_NDIM) && array.ndim != raw.ndim {
+    if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
         return fail!(
             CAI_ERR_CONVERT_NDIM,
             "shape",
@@ -78,7 +72,7 @@ pub fn check_requirements(
         // SAFETY: as above.
         dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
     };
-    if options.has(abi::CAI_IMPORT_NATIVE) && !native()? {
+    if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
         return fail!(
             CAI_ERR_CONVERT_BYTE_ORDER,
             "typestr",
@@ -98,8 +92,10 @@ pub fn check_requirements(
             );
         }
     }
-    let (c, f) =
-        (options.has(abi::CAI_IMPORT_C_CONTIGUOUS), options.has(abi::CAI_IMPORT_F_CONTIGUOUS));
+    let (c, f) = (
+        options.has(abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS),
+        options.has(abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS),
+    );
     let layout = &described.layout;
     if (c || f) && !(c && layout.is_c_contiguous()) && !(f && layout.is_f_contiguous()) {
         let strides: Text<80> = match layout.strides {
