@@ -171,6 +171,17 @@ impl Failure {
         self
     }
 
+    /// A defect of this library.
+    #[cold]
+    pub fn internal() -> Self {
+        Failure::new(
+            abi::CAI_ERR_INTERNAL,
+            format_args!(""),
+            format_args!("a contradiction inside the library"),
+            format_args!("none; please report it"),
+        )
+    }
+
     /// A required pointer parameter is NULL.
     #[cold]
     pub fn null(parameter: &str) -> Self {

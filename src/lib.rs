@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`abi`] | types and constants that both sides of the border see; no logic |
 //! | `error` | the inner error: status, field, found, expected |
+//! | `unwind` | panics caught without stopping threads that end |
 //! | `read` | foreign structures, read without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
@@ -39,6 +40,7 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 
 pub mod abi;
 mod error;
+mod unwind;
 mod read;
 mod dtype;
 mod layout;

@@ -102,7 +102,7 @@ pub struct Api {
     struct_size: u32,
     version: u32,
     others: [*const c_void; 14],
-    cai: Option<unsafe extern "C" fn(*const Event)>,
+    cai: Option<unsafe extern "C-unwind" fn(*const Event)>,
 }
 
 /// The checker's table, NULL, or [`NOT_LOOKED`].
@@ -113,7 +113,7 @@ const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
 static SIMULATED: AtomicBool = AtomicBool::new(false);
 
 /// `cudasim_get_api`
-pub type Get = unsafe extern "C" fn(u32) -> *mut Api;
+pub type Get = unsafe extern "C-unwind" fn(u32) -> *mut Api;
 /// The name of the function that answers the table.
 pub(crate) const NAME: &CStr = c"cudasim_get_api";
 const VERSION: u32 = 3;

@@ -137,7 +137,7 @@ pub struct cai_exchange_api {
     /// Describes an object of the type, or of a type derived from it, in `out`, which comes initialized
     /// (`CAI_ARRAY_INIT`) and gets a reference of its own. Orders nothing: `out` names the stream.
     pub from_object: Option<
-        unsafe extern "C" fn(
+        unsafe extern "C-unwind" fn(
             object: *mut c_void,
             out: *mut cai_array,
             error: *mut cai_error,
@@ -145,7 +145,7 @@ pub struct cai_exchange_api {
     >,
     /// NULL, or makes a new object of the type that holds a reference of its own to the array.
     pub to_object: Option<
-        unsafe extern "C" fn(
+        unsafe extern "C-unwind" fn(
             array: *const cai_array,
             out: *mut *mut c_void,
             error: *mut cai_error,

@@ -33,10 +33,10 @@ pub struct cai_owner_ops {
     /// Zero.
     pub reserved: u32,
     /// Adds one reference.
-    pub retain: Option<unsafe extern "C" fn(owner: *mut cai_owner)>,
+    pub retain: Option<unsafe extern "C-unwind" fn(owner: *mut cai_owner)>,
     /// Takes one reference away; the last one destroys the owner. Must not block on other threads'
     /// work and must not make CUDA calls that could synchronize.
-    pub release: Option<unsafe extern "C" fn(owner: *mut cai_owner)>,
+    pub release: Option<unsafe extern "C-unwind" fn(owner: *mut cai_owner)>,
 }
 
 // SAFETY: a table is never written after it was made, and the functions in it are callable from any

@@ -41,7 +41,7 @@ pub struct Version {
 }
 
 /// A deleter, which takes the managed tensor itself, and any function like it.
-pub type Deleter = Option<unsafe extern "C" fn(*mut c_void)>;
+pub type Deleter = Option<unsafe extern "C-unwind" fn(*mut c_void)>;
 
 /// `DLManagedTensorVersioned`.
 #[repr(C)]

@@ -226,7 +226,7 @@ unsafe fn place<T>(
 
 /// The deleter of our tensors: gives the owner's reference up. From any thread; of NULL it does
 /// nothing.
-unsafe extern "C" fn delete<T>(managed: *mut c_void) {
+unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
     if managed.is_null() {
         return;
     }

@@ -21,7 +21,7 @@ macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
         /// What the driver has of the functions that this library uses.
         pub struct Table {
-            $($field: Option<unsafe extern "system" fn($($type),*) -> i32>,)*
+            $($field: Option<unsafe extern "system-unwind" fn($($type),*) -> i32>,)*
         }
 
         impl Table {

@@ -1,6 +1,6 @@
 //! The rules of the array, for C.
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::error::fail;
@@ -30,12 +30,12 @@ use crate::validate;
 /// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_validate(
+pub unsafe extern "C-unwind" fn cai_array_validate(
     array: *const cai_array,
     checks: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    let body = || {
         given(array, "array")?;
         const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
             | abi::CAI_CHECK_ALIGNMENT
@@ -51,5 +51,11 @@ pub unsafe extern "C" fn cai_array_validate(
         }
         // SAFETY: not NULL; the rest by contract.
         unsafe { validate::array(array, checks) }
-    })
+    };
+    // Only these two call the driver.
+    if checks & (abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM) != 0 {
+        guard(error, body)
+    } else {
+        guard_local(error, body)
+    }
 }

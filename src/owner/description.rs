@@ -11,7 +11,7 @@ use std::ffi::c_char;
 use std::mem::{align_of, size_of};
 use std::ptr;
 
-use super::Header;
+use super::{Header, nesting};
 use crate::abi::{CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::error::{Failure, Result, fail};
 use crate::read::{self, Descr};
@@ -246,14 +246,32 @@ fn layout(size: usize) -> Layout {
 }
 
 unsafe fn destroy(header: *mut Header) {
-    // SAFETY: only `new` installs this function, on a `Block` that it allocated.
-    let Block { size, owners, owner_count, .. } = unsafe { header.cast::<Block>().read() };
-    // SAFETY: allocated in `new` with this layout.
-    unsafe { dealloc(header.cast(), layout(size)) };
-    // The data goes last: a mask's owner may hang on it.
-    for owner in owners[..owner_count].iter().rev() {
-        // SAFETY: the block held one reference to each.
-        unsafe { super::release(*owner) };
+    let block = header.cast::<Block>();
+    loop {
+        // SAFETY: only `new` and `new_descr` install this function, on a `Block` that they
+        // allocated, and nobody else refers to it any more.
+        let Block { size, owners, owner_count, .. } = unsafe { &mut *block };
+        // The data's owner, the first one, is released last: a mask's owner may need it.
+        let last = owner_count.checked_sub(1).and_then(|index| Some((index, *owners.get(index)?)));
+        let Some((index, owner)) = last.filter(|(index, _)| *index > 0) else {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(header.cast(), layout(*size)) };
+            if let Some((_, owner)) = last {
+                // SAFETY: the block held one reference to it.
+                unsafe { super::release(owner) };
+            }
+            return;
+        };
+        *owner_count = index;
+        // SAFETY: in the destruction of this block, which held one reference to the owner. The
+        // other owners wait until this one is gone with all that it holds.
+        unsafe {
+            nesting::wait(header);
+            super::release(owner);
+            if !nesting::is_next(header) {
+                return;
+            }
+        }
     }
 }
 

@@ -10,20 +10,22 @@ mod atomics;
 
 mod count;
 pub mod description;
+mod nesting;
 pub mod shape;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::mem::size_of;
-use std::ptr::null_mut;
+use std::ptr::{self, null_mut};
 
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
 use crate::observer;
 use crate::read::sizes;
 pub use count::Count;
+pub use nesting::Header;
 
-type Operation = unsafe extern "C" fn(*mut cai_owner);
+type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 
 /// The two operations of an owner.
 ///
@@ -111,15 +113,6 @@ pub unsafe fn release(owner: *mut cai_owner) {
     }
 }
 
-/// What all of the library's own owners begin with.
-#[repr(C)]
-pub struct Header {
-    base: cai_owner,
-    count: Count,
-    /// Runs when the last reference is gone; frees the memory.
-    destroy: unsafe fn(*mut Header),
-}
-
 static OPS: cai_owner_ops = cai_owner_ops {
     struct_size: size_of::<cai_owner_ops>() as u32,
     reserved: 0,
@@ -134,18 +127,18 @@ impl Header {
     }
 }
 
-unsafe extern "C" fn retain_own(owner: *mut cai_owner) {
+unsafe extern "C-unwind" fn retain_own(owner: *mut cai_owner) {
     // SAFETY: only owners that begin with a `Header` carry `OPS`, and the caller holds a reference.
     unsafe { (*owner.cast::<Header>()).count.retain() };
 }
 
-unsafe extern "C" fn release_own(owner: *mut cai_owner) {
+unsafe extern "C-unwind" fn release_own(owner: *mut cai_owner) {
     let header = owner.cast::<Header>();
     // SAFETY: as above.
     if unsafe { (*header).count.release() } {
         observer::notify_destroy(owner.cast());
-        // SAFETY: that was the last reference, so nobody else looks at the object any more.
-        unsafe { ((*header).destroy)(header) };
+        // SAFETY: that was the last reference, so nobody else refers to the object any more.
+        unsafe { nesting::destroy(header) };
     }
 }
 
@@ -156,13 +149,13 @@ struct Callback {
     /// NULL, or an owner that is let go first.
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 }
 
 /// A new owner with one reference; `destroy(context)` runs once, when the last one is gone.
 pub fn new(
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 ) -> Result<*mut cai_owner> {
     callback(null_mut(), context, destroy)
 }
@@ -174,7 +167,7 @@ pub fn new(
 pub unsafe fn both(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 ) -> Result<*mut cai_owner> {
     // SAFETY: handed on.
     unsafe { check(first) }?;
@@ -184,7 +177,7 @@ pub unsafe fn both(
 fn callback(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 ) -> Result<*mut cai_owner> {
     let layout = Layout::new::<Callback>();
     // SAFETY: the layout is not empty.
@@ -200,17 +193,30 @@ fn callback(
 }
 
 unsafe fn destroy_callback(header: *mut Header) {
-    // SAFETY: only `new` installs this function, on a `Callback` that it allocated.
-    let Callback { first, context, destroy, .. } = unsafe { header.cast::<Callback>().read() };
-    // Freed first, so that nothing of ours is lost if the callback never returns (a thread that
-    // ends). SAFETY: allocated in `new` with this layout.
-    unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
+    let callback = header.cast::<Callback>();
+    // SAFETY: only `new` installs this function, on a `Callback` that it allocated, and nobody else
+    // refers to it any more.
+    let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };
     if !first.is_null() {
-        // SAFETY: this owner held a reference to it.
-        unsafe { release(first) };
+        // `destroy` may only run when `first` is gone with all that it holds, and that may take
+        // until the end of the outermost destruction. If the thread ends in there, the rest of
+        // this owner still waits in the list.
+        // SAFETY: in the destruction of this owner, which held a reference to `first`.
+        unsafe {
+            nesting::wait(header);
+            release(first);
+            if !nesting::is_next(header) {
+                return;
+            }
+        }
     }
+    // SAFETY: as above.
+    let Callback { context, destroy, .. } = unsafe { callback.read() };
+    // Freed first, so that nothing of this library is lost if the callback ends the thread.
+    // SAFETY: allocated in `callback` with this layout.
+    unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
     if let Some(destroy) = destroy {
-        // SAFETY: `new`'s caller vouched for the pair.
+        // SAFETY: the caller of `new` or `both` passed the function together with its context.
         unsafe { destroy(context) };
     }
 }

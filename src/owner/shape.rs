@@ -18,7 +18,7 @@ struct Lists {
     header: Header,
     size: usize,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 }
 
 const _: () = assert!(size_of::<Lists>() % align_of::<i64>() == 0);
@@ -37,7 +37,7 @@ pub struct Made {
 /// reference is gone.
 pub fn new(
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
     shape: &[i64],
     strides: Option<&[i64]>,
 ) -> Result<Made> {

@@ -19,7 +19,7 @@ use crate::error::{Result, fail};
 pub type Object = _object;
 
 /// What `PyCapsule_New` and others call back.
-pub type CapsuleDestructor = unsafe extern "C" fn(*mut Object);
+pub type CapsuleDestructor = unsafe extern "C-unwind" fn(*mut Object);
 
 /// `PyType_Slot`
 #[repr(C)]
@@ -51,7 +51,7 @@ pub struct MethodDef {
 #[repr(C)]
 pub struct GetSetDef {
     pub name: *const c_char,
-    pub get: Option<unsafe extern "C" fn(*mut Object, *mut c_void) -> *mut Object>,
+    pub get: Option<unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object>,
     pub set: *const c_void,
     pub doc: *const c_char,
     pub closure: *mut c_void,
@@ -93,8 +93,8 @@ macro_rules! table {
         /// CPython's functions and objects.
         #[allow(missing_docs)]
         pub struct Capi {
-            $(pub $field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
-            $(pub $opt: Option<unsafe extern "C" fn($($optarg),*) $(-> $optret)?>,)*
+            $(pub $field: unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?,)*
+            $(pub $opt: Option<unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?>,)*
             $(pub $object: *mut Object,)*
             /// Exceptions: where CPython keeps them, for they are made when it starts.
             $(pub $exception: *const *mut Object,)*
@@ -103,8 +103,8 @@ macro_rules! table {
 
         impl Capi {
             fn find(library: &Library) -> Result<Self> {
-                $(let $field = required::<unsafe extern "C" fn($($arg),*) $(-> $ret)?>(library, $name)?;)*
-                $(let $opt = optional::<unsafe extern "C" fn($($optarg),*) $(-> $optret)?>(library, $optname);)*
+                $(let $field = required::<unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?>(library, $name)?;)*
+                $(let $opt = optional::<unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?>(library, $optname);)*
                 $(let $object = required::<*mut Object>(library, $objname)?;)*
                 $(let $exception = required::<*const *mut Object>(library, $excname)?;)*
                 Ok(Capi { $($field,)* $($opt,)* $($object,)* $($exception,)* facts: Facts::default() })
@@ -119,8 +119,8 @@ table! {
         get_version = "Py_GetVersion" () -> *const c_char;
         incref = "Py_IncRef" (*mut Object);
         decref = "Py_DecRef" (*mut Object);
-        at_exit = "Py_AtExit" (unsafe extern "C" fn()) -> c_int;
-        add_pending_call = "Py_AddPendingCall" (unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+        at_exit = "Py_AtExit" (unsafe extern "C-unwind" fn()) -> c_int;
+        add_pending_call = "Py_AddPendingCall" (unsafe extern "C-unwind" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
         this_thread_state = "PyGILState_GetThisThreadState" () -> *mut c_void;
         interpreter = "PyInterpreterState_Get" () -> *mut c_void;
         interpreter_id = "PyInterpreterState_GetID" (*mut c_void) -> i64;
@@ -287,7 +287,7 @@ fn find() -> Result<&'static Capi> {
     };
     let Some(library) = library() else { return nowhere() };
     let Some(is_initialized) =
-        optional::<unsafe extern "C" fn() -> c_int>(&library, "Py_IsInitialized")
+        optional::<unsafe extern "C-unwind" fn() -> c_int>(&library, "Py_IsInitialized")
     else {
         return nowhere();
     };

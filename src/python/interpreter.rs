@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Failure, Result, fail};
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, Object};
+use crate::unwind;
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
@@ -114,7 +115,7 @@ pub struct Held {
     /// One reference each, or NULL.
     pub objects: [*mut Object; 2],
     /// NULL, or what is called with `context`: the deleter of a tensor, which may run Python code.
-    pub finish: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub finish: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
     /// See `finish`.
     pub context: *mut c_void,
 }
@@ -379,7 +380,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
 }
 
 /// The runtime has ended: all that is remembered of it is dead.
-unsafe extern "C" fn forget_all() {
+unsafe extern "C-unwind" fn forget_all() {
     INTERPRETERS.store(ptr::null_mut(), Ordering::Release);
 }
 
@@ -488,7 +489,7 @@ unsafe fn queue_release(interpreter: &'static Interpreter, waiting: *mut Waiting
 }
 
 /// Runs on the main thread, with the lock.
-unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn called_back(interpreter: *mut c_void) -> c_int {
     let interpreter = interpreter.cast::<Interpreter>().cast_const();
     // SAFETY: `release_from_anywhere` passed it; leaked.
     let interpreter: &'static Interpreter = unsafe { &*interpreter };
@@ -498,7 +499,7 @@ unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
     let here = unsafe { current(interpreter.capi) };
     if here.is_some_and(|here| ptr::eq(here, interpreter)) {
         let run = || Py { interpreter, thread: PhantomData }.release_waiting();
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let _ = unwind::catch(run);
     }
     0
 }

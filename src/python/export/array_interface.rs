@@ -8,7 +8,7 @@ use crate::python::capi::Object;
 use crate::python::export::cai_dict::{Dictionary, common, mask_of};
 use crate::python::export::object::{array_of, attribute};
 
-pub unsafe extern "C" fn get_host(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_host(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, flags) = array_of(py, object)?;
         if array.device.r#type != abi::CAI_DEVICE_CPU {

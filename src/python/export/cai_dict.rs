@@ -12,7 +12,7 @@ use crate::python::interpreter::{Owned, Py, raised};
 use crate::read::{self, Descr};
 use crate::{owner, validate};
 
-pub unsafe extern "C" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, flags) = array_of(py, object)?;
         match array.device.r#type {

@@ -1,7 +1,6 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
 
 use std::ffi::{CStr, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
@@ -14,8 +13,9 @@ use crate::python::error::raise_as;
 use crate::python::export::object::{answer, array_of};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
+use crate::unwind;
 
-pub unsafe extern "C" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
+pub unsafe extern "C-unwind" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
     answer(|py| {
         let (array, _) = array_of(py, object)?;
         let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
@@ -34,7 +34,7 @@ pub fn cannot(py: Py, failure: Failure) -> Failure {
     raise_as(py, unsafe { *py.capi().buffer_error }, &failure)
 }
 
-pub unsafe extern "C" fn dlpack_method(
+pub unsafe extern "C-unwind" fn dlpack_method(
     object: *mut Object,
     arguments: *mut Object,
     keywords: *mut Object,
@@ -297,8 +297,8 @@ impl Capsule {
 }
 
 /// A capsule that nobody took: whoever does renames it.
-unsafe extern "C" fn capsule_ends(capsule: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
+    let _ = unwind::catch(|| {
         let Ok(py) = Py::here() else { return };
         let capi = py.capi();
         // SAFETY: the lock is held; what is in a capsule of such a name is a tensor that was not
@@ -314,5 +314,5 @@ unsafe extern "C" fn capsule_ends(capsule: *mut Object) {
                 );
             }
         }
-    }));
+    });
 }

@@ -1,29 +1,20 @@
 //! The exchange tables of the type: this library's and DLPack's.
 
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::SetError;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
 use crate::python::export::object::{answer, array_of, body, export, is_ours, not_ours, wrap};
 use crate::python::interpreter::Py;
-use crate::{dlpack, owner, read};
+use crate::{dlpack, owner, read, unwind};
 
 /// The body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
-    let result = catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body)));
-    let failure = match result {
-        Ok(Ok(())) => return abi::CAI_OK,
-        Ok(Err(failure)) => failure,
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            Failure::no_memory(0)
-        }
-    };
+    let Err(failure) = unwind::guarded(|| Py::here().and_then(body)) else { return abi::CAI_OK };
     if !error.is_null() {
         // SAFETY: not NULL; the caller's.
         unsafe { error.write(failure.to_error()) };
@@ -31,7 +22,7 @@ fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_sta
     failure.status()
 }
 
-pub unsafe extern "C" fn table_from_object(
+pub unsafe extern "C-unwind" fn table_from_object(
     object: *mut c_void,
     out: *mut cai_array,
     error: *mut cai_error,
@@ -102,7 +93,7 @@ pub unsafe fn to_object(
     })
 }
 
-pub unsafe extern "C" fn dlpack_allocate(
+pub unsafe extern "C-unwind" fn dlpack_allocate(
     _: *mut c_void,
     _: *mut *mut c_void,
     context: *mut c_void,
@@ -132,7 +123,7 @@ fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     if done { 0 } else { -1 }
 }
 
-pub unsafe extern "C" fn dlpack_from_object(
+pub unsafe extern "C-unwind" fn dlpack_from_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
@@ -185,7 +176,7 @@ pub unsafe fn dlpack_to_object(
     })
 }
 
-pub unsafe extern "C" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
     if out.is_null() {
         return -1;
     }

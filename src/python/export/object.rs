@@ -2,15 +2,14 @@
 
 use std::ffi::c_void;
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Result, Text, fail};
 use crate::python::capi::{Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
 use crate::python::interpreter::{Owned, Py};
-use crate::{owner, read, validate};
+use crate::{owner, read, unwind, validate};
 
 /// What lies behind the head of an object.
 #[repr(C)]
@@ -66,23 +65,10 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)
 
 /// The body of a function that CPython calls: failures and panics become exceptions.
 pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    match catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body))) {
-        Ok(Ok(object)) => object,
-        Ok(Err(failure)) => {
-            error::raise_failure(&failure);
-            ptr::null_mut()
-        }
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            error::raise_failure(&Failure::new(
-                abi::CAI_ERR_INTERNAL,
-                format_args!(""),
-                format_args!("a contradiction inside the library"),
-                format_args!("none; please report it"),
-            ));
-            ptr::null_mut()
-        }
-    }
+    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
+        error::raise_failure(&failure);
+        ptr::null_mut()
+    })
 }
 
 /// The same, where every failure means that there is no such attribute.
@@ -102,32 +88,31 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     })
 }
 
-pub unsafe extern "C" fn dealloc(object: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        let Ok(py) = Py::here() else { return };
-        let capi = py.capi();
-        // SAFETY: the lock is held; the last reference to an object of our type is gone.
-        unsafe {
-            let r#type = py.type_of(object);
-            let body = body(capi, object);
-            // Without a lock, another thread may be making one, and CPython has to look.
-            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
-                (capi.clear_weakrefs)(object);
-            }
-            let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
-            if !owner.is_null() {
-                owner::release(owner);
-            }
-            let free: unsafe extern "C" fn(*mut c_void) =
-                std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
-            free(object.cast());
-            // Objects of types that were made at run time hold a reference to them.
-            (capi.decref)(r#type);
+/// Unguarded, because nothing in it can panic.
+pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
+    let Ok(py) = Py::here() else { return };
+    let capi = py.capi();
+    // SAFETY: the lock is held; the last reference to an object of our type is gone.
+    unsafe {
+        let r#type = py.type_of(object);
+        let body = body(capi, object);
+        // Without a lock, another thread may be making one, and CPython has to look.
+        if !(*body).weak_references.is_null() || capi.facts.free_threaded {
+            (capi.clear_weakrefs)(object);
         }
-    }));
+        let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
+        if !owner.is_null() {
+            owner::release(owner);
+        }
+        let free: unsafe extern "C-unwind" fn(*mut c_void) =
+            std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
+        free(object.cast());
+        // Objects of types that were made at run time hold a reference to them.
+        (capi.decref)(r#type);
+    }
 }
 
-pub unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
+pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
     answer(|py| {
         let Ok((array, _)) = array_of(py, object) else {
             return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
@@ -209,7 +194,7 @@ pub unsafe fn wrap(
     let made = r#type.and_then(|r#type| {
         // SAFETY: the lock is held; the slot was read from this type.
         unsafe {
-            let alloc: unsafe extern "C" fn(*mut Object, isize) -> *mut Object =
+            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
                 std::mem::transmute((py.capi().type_slot)(r#type, TP_ALLOC));
             Owned::new(py, alloc(r#type, 0))
         }

@@ -12,7 +12,7 @@ use crate::python::export::object::{array_of, attribute};
 use crate::python::interpreter::{Owned, Py};
 use crate::validate;
 
-pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         const NAME: &str = "__sycl_usm_array_interface__";
         let (array, flags) = array_of(py, object)?;

@@ -175,7 +175,7 @@ static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
     current_stream: Some(exchange_table::dlpack_current_stream),
 };
 
-unsafe extern "C" fn table_to_object(
+unsafe extern "C-unwind" fn table_to_object(
     array: *const cai_array,
     out: *mut *mut c_void,
     error: *mut cai_error,
@@ -184,7 +184,7 @@ unsafe extern "C" fn table_to_object(
     unsafe { exchange_table::to_object(array, out, error, export_type) }
 }
 
-unsafe extern "C" fn dlpack_to_object(
+unsafe extern "C-unwind" fn dlpack_to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {

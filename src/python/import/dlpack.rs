@@ -2,7 +2,6 @@
 
 use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
@@ -15,7 +14,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
 use crate::sync::consume;
-use crate::{dlpack, owner};
+use crate::{dlpack, owner, unwind};
 
 /// Fields of arrays and tensors, as those see them who offered them.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -282,14 +281,14 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
     Ok(())
 }
 
-unsafe extern "C" fn release_deferred(later: *mut c_void) {
+unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `later` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
     // Without elements there is no work; where the stream cannot be asked, there is nothing to wait
     // for. SAFETY: the reference is ours.
     let run =
         || !array.data.is_null() && unsafe { consume::release_after_own(tensor, &array) }.is_ok();
-    if !catch_unwind(AssertUnwindSafe(run)).unwrap_or(false) {
+    if !unwind::catch(run).unwrap_or(false) {
         // SAFETY: it was not given up.
         unsafe { owner::release(tensor) };
     }
