@@ -15,7 +15,7 @@ use crate::python::capi::Object;
 
 /// `cai_exchange_api.from_object`.
 pub type FromObject =
-    unsafe extern "C" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
+    unsafe extern "C-unwind" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
 
 /// What a type offers.
 #[derive(Clone, Copy)]
