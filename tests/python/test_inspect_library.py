@@ -158,13 +158,13 @@ def test_the_library_is_asked(library_path):
     found = look(numpy.zeros((3, 4), "<f4"), library_path)
     assert found.library == library_path
     for protocol in found.protocols:
-        verdict = protocol.library
-        assert verdict.status.startswith("CAI_")
-        if verdict.status == "CAI_OK":
-            assert (verdict.array.shape, verdict.array.typestr) == ((3, 4), "<f4")
-            assert verdict.array.pointer == protocol.array.pointer
+        result = protocol.library
+        assert result.status.startswith("CAI_")
+        if result.status == "CAI_OK":
+            assert (result.array.shape, result.array.typestr) == ((3, 4), "<f4")
+            assert result.array.pointer == protocol.array.pointer
         else:
-            assert verdict.message
+            assert result.message
     # A producer's exception stays in the table.
     look(Raises(RuntimeError("no")), library_path)
     for obj in HOSTILE:
