@@ -86,10 +86,8 @@ pub unsafe fn exchange(
 
 #[cold]
 fn bad_flags(flags: u32, known: u32) -> Failure {
-    let status =
-        if flags & !known != 0 { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT };
     Failure::new(
-        status,
+        abi::CAI_ERR_ARGUMENT,
         format_args!("flags"),
         format_args!("{flags:#x}"),
         format_args!("CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and bits of {known:#x} only"),

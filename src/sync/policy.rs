@@ -39,7 +39,7 @@ pub fn process() -> Result<u32> {
 pub fn set(bits: u32) -> Result<()> {
     if bits & !BITS != 0 {
         return fail!(
-            CAI_ERR_NEWER_CALLER,
+            CAI_ERR_ARGUMENT,
             "policy",
             found = "{bits:#x}",
             expected = "bits of {BITS:#x} only"

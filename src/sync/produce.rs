@@ -22,7 +22,7 @@ pub fn produce(
 ) -> Result<()> {
     if flags & !PRODUCER != 0 {
         return fail!(
-            CAI_ERR_NEWER_CALLER,
+            CAI_ERR_ARGUMENT,
             "flags",
             found = "{flags:#x}",
             expected = "bits of {PRODUCER:#x} only"
