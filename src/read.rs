@@ -1,6 +1,7 @@
 //! Reads and writes the structures of a caller, whatever age of the headers it was compiled with.
 //!
-//! May use: `abi`, `error`. `unsafe`: follows pointers that the caller vouches for.
+//! May use: `abi`, `error`.
+//! Unsafe: follows a caller's pointers, whose contract each function states.
 //!
 //! A structure states its size. That member is read by itself first; no reference to the whole is
 //! made before. As many bytes as both sides know are then copied into a local, and what the writer
@@ -90,13 +91,13 @@ unsafe fn copy<T: Growing>(from: *const T, size: usize) -> T {
     }
 }
 
-/// The options of a caller. A shorter structure reads as zeros at its end. A longer one may contain
-/// requirements that this library does not know: its tail must be zero.
+/// Copies the options of a caller. A shorter structure reads as zeros at its end. A longer one may
+/// contain requirements that this library does not know: its tail must be zero.
 ///
 /// # Safety
 /// `options` points to a structure of the size that its first member states.
 pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
-    // SAFETY: options begin with their size, an aligned `u32`; the caller vouches for it.
+    // SAFETY: options begin with their size, an aligned `u32` (this function's contract).
     let size = unsafe { options.cast::<u32>().read() } as usize;
     if !is_legal(size, T::FIRST) {
         return fail!(
@@ -106,7 +107,7 @@ pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
             expected = ("sizeof({}), which is {} here", T::NAME, size_of::<T>())
         );
     }
-    // SAFETY: the structure has `size` bytes.
+    // SAFETY: `size` bytes are readable (this function's contract).
     let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
     let tail = bytes.iter().skip(size_of::<T>());
     if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
@@ -121,7 +122,7 @@ pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
             )
         );
     }
-    // SAFETY: the structure has `size` bytes.
+    // SAFETY: `size` bytes are readable (this function's contract).
     Ok(unsafe { copy(options, size) })
 }
 
@@ -147,13 +148,14 @@ pub(crate) const NOTHING: cai_array = cai_array {
     byte_offset: 0,
 };
 
-/// The size of an array.
+/// Returns the size that an array states. Fails for sizes that no age has.
 ///
 /// # Safety
 /// `array` points to at least 4 readable bytes, aligned for a `cai_array`.
 #[inline(always)]
 pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
-    // SAFETY: the caller vouches for the first member; no reference to the whole is made.
+    // SAFETY: the first four bytes are readable (this function's contract); no reference to the
+    // whole is made.
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
     if is_legal(size, sizes::ARRAY) {
         Ok(size)
@@ -170,20 +172,20 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     }
 }
 
-/// A local copy of a caller's array.
+/// Copies a caller's array, whatever size it was compiled with.
 ///
 /// # Safety
 /// `array` points to a structure of the size that it states.
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
     let mut scratch = MaybeUninit::uninit();
-    // SAFETY: the caller vouches for the structure.
+    // SAFETY: this function has the contract of `view`.
     unsafe { view(array, &mut scratch) }.copied()
 }
 
-/// The same without a copy where none is needed: structures of today's size or longer are read in
-/// place, shorter ones are completed in `scratch`. A flag that this library does not know is
-/// refused here, so that no function overlooks it.
+/// Returns a caller's array without a copy if possible: a structure of this library's size or
+/// longer is used in place, a shorter one is completed in `scratch`. Fails for a flag that this
+/// library does not know, so that no function overlooks it.
 ///
 /// # Safety
 /// `array` points to a structure of the size that it states, which does not change while the result
@@ -193,13 +195,14 @@ pub unsafe fn view(
     array: *const cai_array,
     scratch: &mut MaybeUninit<cai_array>,
 ) -> Result<&cai_array> {
-    // SAFETY: a structure begins with its size.
+    // SAFETY: `struct_size` is readable (this function's contract).
     let size = unsafe { array_size(array) }?;
     let array = if size >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as today's, and does not change.
+        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and does
+        // not change (this function's contract).
         unsafe { &*array }
     } else {
-        // SAFETY: the structure has `size` bytes.
+        // SAFETY: `size` bytes are readable (this function's contract).
         scratch.write(unsafe { copy(array, size) })
     };
     if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
@@ -235,7 +238,7 @@ pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
     }
 }
 
-/// `length` values, or none where the length is 0 and the pointer may be anything.
+/// Returns `length` values, or none if the length is 0; then the pointer may be anything.
 ///
 /// # Safety
 /// If `length` is not 0, `pointer` points to that many readable, aligned values that stay unchanged
@@ -245,12 +248,13 @@ pub unsafe fn values<'a, T>(pointer: *const T, length: usize) -> &'a [T] {
     if length == 0 {
         &[]
     } else {
-        // SAFETY: by contract.
+        // SAFETY: `length` is not 0 here, so `pointer` refers to that many values (this function's
+        // contract).
         unsafe { slice::from_raw_parts(pointer, length) }
     }
 }
 
-/// A shape: the number of dimensions is checked, the extents are not.
+/// Returns a shape. The number of dimensions is checked, the extents are not.
 ///
 /// # Safety
 /// `shape` is NULL or points to `ndim` extents that stay unchanged for `'a`.
@@ -267,50 +271,52 @@ pub unsafe fn shape<'a>(ndim: i32, shape: *const i64) -> Result<&'a [i64]> {
     if ndim > 0 && shape.is_null() {
         return fail!(CAI_ERR_SHAPE_NULL, "shape", found = "NULL", expected = "{ndim} extents");
     }
-    // SAFETY: not NULL where ndim > 0; the rest by contract.
+    // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above, so it refers to `ndim`
+    // extents (this function's contract).
     Ok(unsafe { values(shape, ndim as usize) })
 }
 
-/// Shape and strides of an array: the number of dimensions is checked, the values are not.
+/// Returns shape and strides of an array. The number of dimensions is checked, the values are not.
 ///
 /// # Safety
-/// `shape`, and `strides` where not NULL, point to `ndim` values that stay unchanged for `'a`.
+/// `shape`, and `strides` unless NULL, point to `ndim` values that stay unchanged for `'a`.
 #[inline]
 pub unsafe fn shape_and_strides<'a>(array: &cai_array) -> Result<(&'a [i64], Option<&'a [i64]>)> {
-    // SAFETY: handed on.
+    // SAFETY: `array.shape` refers to `array.ndim` extents (this function's contract).
     let shape = unsafe { self::shape(array.ndim, array.shape) }?;
     if array.strides.is_null() {
         return Ok((shape, None));
     }
-    // SAFETY: not NULL; the rest by contract.
+    // SAFETY: the pointer is not NULL, so it refers to `ndim` values (this function's contract).
     let strides = unsafe { values(array.strides, shape.len()) };
     Ok((shape, Some(strides)))
 }
 
-/// An inline typestr as bytes.
+/// Returns an inline typestr as bytes.
 pub fn typestr_bytes(field: &[c_char; CAI_TYPESTR_SIZE]) -> &[u8; CAI_TYPESTR_SIZE] {
-    // SAFETY: `c_char` and `u8` have one layout and no invalid values.
+    // SAFETY: `c_char` and `u8` have the same layout and no invalid values.
     unsafe { &*ptr::from_ref(field).cast() }
 }
 
-/// The characters of an inline typestr before its NUL; `None` if it has none.
+/// Returns the characters of an inline typestr before its NUL, or `None` if it has no NUL.
 pub fn typestr(field: &[c_char; CAI_TYPESTR_SIZE]) -> Option<&[u8]> {
     let bytes = typestr_bytes(field);
     let length = bytes.iter().position(|&b| b == 0)?;
     Some(&bytes[..length])
 }
 
-/// The characters of a typestr that a caller passes by pointer; `None` if it is not terminated
-/// within the size of a typestr.
+/// Returns the characters of a typestr that a caller passes by pointer, or `None` if it is not
+/// terminated within the size of a typestr.
 ///
 /// # Safety
-/// `text` points to characters that are readable up to the first NUL, or `CAI_TYPESTR_SIZE` of
+/// `text` points to characters that are readable up to the first NUL, or to `CAI_TYPESTR_SIZE` of
 /// them.
 pub unsafe fn typestr_argument<'a>(text: *const c_char) -> Option<&'a [u8]> {
     for length in 0..CAI_TYPESTR_SIZE {
-        // SAFETY: no NUL came before, so this character is readable.
+        // SAFETY: no NUL came before `length`, so this character is readable (this function's
+        // contract).
         if unsafe { *text.add(length) } == 0 {
-            // SAFETY: just read.
+            // SAFETY: the loop has read these `length` characters.
             return Some(unsafe { slice::from_raw_parts(text.cast::<u8>(), length) });
         }
     }
@@ -327,7 +333,7 @@ pub struct Descr<'a> {
     alive: std::marker::PhantomData<&'a cai_field>,
 }
 
-/// One row of a list of fields; names and shape still as pointers.
+/// One row of a list of fields. Names and shape are still pointers.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
     /// The row.
@@ -336,11 +342,14 @@ pub struct Field<'a> {
 }
 
 impl<'a> Descr<'a> {
+    /// Checks the sizes of a list of fields.
+    ///
     /// # Safety
-    /// `descr` points to a structure of the size it says, and to the rows it counts, all unchanged
-    /// for `'a`.
+    /// `descr` points to a structure of the size that it states, and to the rows that it counts,
+    /// all unchanged for `'a`.
     pub unsafe fn new(descr: *const cai_descr) -> Result<Self> {
-        // SAFETY: the first field is readable by contract; no reference to the whole is made.
+        // SAFETY: the first field is readable (this function's contract); no reference to the whole
+        // is made.
         let size = unsafe { (&raw const (*descr).struct_size).read() } as usize;
         if !is_legal(size, sizes::DESCR) {
             return fail!(
@@ -350,7 +359,7 @@ impl<'a> Descr<'a> {
                 expected = ("sizeof(cai_descr), which is {} here", size_of::<cai_descr>())
             );
         }
-        // SAFETY: the structure has `size` bytes.
+        // SAFETY: `size` bytes are readable (this function's contract).
         let raw = unsafe { copy(descr, size) };
         let step = raw.field_size as usize;
         if !is_legal(step, sizes::FIELD) {
@@ -385,27 +394,27 @@ impl<'a> Descr<'a> {
         })
     }
 
-    /// Row `index`, which must be below `count`.
+    /// Returns row `index`, which must be below `count`.
     pub fn field(&self, index: u64) -> Field<'a> {
         // SAFETY: `row` checked the index. By the contract of `new`, `count` rows of `step` bytes
         // lie at `rows`; they are aligned because the step is a multiple of 8.
         unsafe { Field::of_size(self.row(index), self.step) }
     }
 
-    /// Where row `index`, which must be below `count`, lies in the filler's memory.
+    /// Returns the address of row `index`, which must be below `count`.
     pub fn row(&self, index: u64) -> *const cai_field {
         assert!(index < self.count);
         self.rows.wrapping_add(index as usize * self.step).cast()
     }
 
-    /// All rows.
+    /// Iterates over all rows.
     pub fn fields(self) -> impl Iterator<Item = Field<'a>> {
         (0..self.count).map(move |index| self.field(index))
     }
 }
 
 impl<'a> Field<'a> {
-    /// A row by itself. It does not state its size, so only the members of the first release are
+    /// Copies one row. A row does not state its size, so only the members of the first release are
     /// read.
     ///
     /// # Safety
@@ -415,14 +424,16 @@ impl<'a> Field<'a> {
         unsafe { Field::of_size(row, sizes::FIELD) }
     }
 
+    /// Copies one row of `size` bytes.
+    ///
     /// # Safety
-    /// As for `new`; the row has `size` bytes.
+    /// As for [`new`](Self::new), and `size` bytes are readable.
     unsafe fn of_size(row: *const cai_field, size: usize) -> Self {
-        // SAFETY: `size` bytes are readable by contract.
+        // SAFETY: `size` bytes are readable (this function's contract).
         Field { raw: unsafe { copy(row, size) }, alive: std::marker::PhantomData }
     }
 
-    /// The name, which must be there and be UTF-8.
+    /// Returns the name, which is required and must be UTF-8.
     pub fn name(&self) -> Result<&'a str> {
         if self.raw.name.is_null() {
             return fail!(
@@ -435,7 +446,7 @@ impl<'a> Field<'a> {
         text(self.raw.name, ".name")
     }
 
-    /// The title, if any, which must be UTF-8.
+    /// Returns the title, if any, which must be UTF-8.
     pub fn title(&self) -> Result<Option<&'a str>> {
         if self.raw.title.is_null() {
             return Ok(None);
@@ -443,7 +454,7 @@ impl<'a> Field<'a> {
         text(self.raw.title, ".title").map(Some)
     }
 
-    /// The extents of the sub-array; their number and sign are checked.
+    /// Returns the extents of the sub-array. Their number and sign are checked.
     pub fn shape(&self) -> Result<&'a [i64]> {
         let ndim = self.raw.ndim;
         if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) {
@@ -462,7 +473,8 @@ impl<'a> Field<'a> {
                 expected = "{ndim} extents"
             );
         }
-        // SAFETY: not NULL where ndim > 0; `Descr::new`'s contract covers what the rows point to.
+        // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above. The contract of
+        // `Descr::new` covers what the rows point to.
         let shape = unsafe { values(self.raw.shape, ndim as usize) };
         for (index, &extent) in shape.iter().enumerate() {
             if extent < 0 {
@@ -477,13 +489,14 @@ impl<'a> Field<'a> {
         Ok(shape)
     }
 
-    /// The fields that this field is made of, or `None` where it has a typestr. Exactly one must be
-    /// there.
+    /// Returns the fields that this field consists of, or `None` if it has a typestr. Exactly one
+    /// of the two is required.
     pub fn nested(&self) -> Result<Option<Descr<'a>>> {
         let has_typestr = self.raw.typestr[0] != 0;
         match (has_typestr, self.raw.nested.is_null()) {
             (true, true) => Ok(None),
-            // SAFETY: not NULL; `Descr::new`'s contract covers what the rows point to.
+            // SAFETY: not NULL in this branch. The contract of `Descr::new` covers what the rows
+            // point to.
             (false, false) => unsafe { Descr::new(self.raw.nested) }.map(Some),
             (true, false) => {
                 fail!(
@@ -505,10 +518,10 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A NUL-terminated name. Called only on pointers inside rows, for which `Descr::new`'s contract
-/// stands.
+/// Returns a NUL-terminated name. Callers pass only pointers inside rows, which the contract of
+/// `Descr::new` covers.
 fn text<'a>(pointer: *const c_char, field: &str) -> Result<&'a str> {
-    // SAFETY: see above.
+    // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Descr::new`.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| {
         Failure::new(

@@ -223,7 +223,7 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
 template <class T, std::size_t N> cai_import_options view_options() noexcept {
     using value_type = std::remove_cv_t<T>;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-    options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_NO_MASK;
+    options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_NATIVE;
     if constexpr (!std::is_const_v<T>) {
         options.flags |= CAI_IMPORT_REQUIRE_WRITABLE;
     }

@@ -1,4 +1,8 @@
 //! Streams, for C.
+//!
+//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `owner`, `read`,
+//! `sync::consume`, `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ptr::null_mut;
 
@@ -91,9 +95,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: handed on.
-    if unsafe { consume::is_fast_path(array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
     // SAFETY: handed on.
@@ -121,9 +123,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: handed on.
-    if unsafe { consume::is_fast_path(array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
     // SAFETY: handed on.

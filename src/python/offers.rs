@@ -1,4 +1,8 @@
 //! The exchange tables that types publish in their attributes.
+//!
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
+//! `python::capsules`, `python::interpreter`.
+//! Unsafe: reads tables that types publish.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
@@ -12,7 +16,7 @@ use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::interpreter::{Owned, Py};
 use crate::read::sizes;
 
-/// What an object's type offers.
+/// Returns what an object's type offers.
 #[inline]
 pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
     let r#type = py.type_of(object);
@@ -22,7 +26,7 @@ pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
     }
 }
 
-/// What an object's type offers. A type that is not known to offer a table is asked again.
+/// Returns what an object's type offers. A type that is not known to offer a table is asked again.
 pub fn offer_anew(py: Py, object: *mut Object) -> Result<Offer> {
     ask(py, py.type_of(object))
 }
@@ -33,18 +37,20 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     if let Some(offer) = py.types.find(r#type) {
         return Ok(offer);
     }
-    // Code that looks up an attribute may give the object another type: this one is kept meanwhile.
+    // Code that looks up an attribute may give the object another type, so a reference to this one
+    // is held meanwhile.
     let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
     let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
     if py.types.add(r#type, offer) {
-        // The reference is never given up.
+        // The reference is never released.
         std::mem::forget(kept);
     }
     Ok(offer)
 }
 
-/// The pointer in a capsule of this name in an attribute of the type, which may also hold a tuple of
-/// capsules: a type that serves two data ABIs has one for each. Anything else belongs to others.
+/// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may also
+/// hold a tuple of capsules: a type that serves two data ABIs has one for each. Other values are
+/// ignored.
 fn capsule(
     py: Py,
     r#type: *mut Object,
@@ -54,7 +60,7 @@ fn capsule(
     let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
     let capi = py.capi();
     let pointer = |object: *mut Object| {
-        // SAFETY: the lock is held; any object may be asked.
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
         unsafe {
             match (capi.capsule_is)(object, name.as_ptr()) {
                 0 => ptr::null_mut(),
@@ -65,11 +71,13 @@ fn capsule(
     if !py.is(value.get(), capi.tuple_type) {
         return Ok(pointer(value.get()));
     }
-    // SAFETY: the lock is held; a tuple, and positions inside it.
+    // SAFETY: the GIL is held; a tuple, and positions below its size.
     let mut capsules = unsafe {
         (0..(capi.tuple_size)(value.get())).map(|index| (capi.tuple_get)(value.get(), index))
     };
-    Ok(capsules.find_map(|object| NonNull::new(pointer(object))).map_or(ptr::null(), |found| found.as_ptr()))
+    Ok(capsules
+        .find_map(|object| NonNull::new(pointer(object)))
+        .map_or(ptr::null(), |found| found.as_ptr()))
 }
 
 fn exchange(py: Py, r#type: *mut Object) -> Result<Option<FromObject>> {
@@ -127,17 +135,17 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> 
 fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {
     let mut table =
         capsule(py, r#type, py.names.dlpack_exchange, DLPACK_CAPSULE)?.cast::<ExchangeTable>();
-    // Newer ones name their predecessors.
+    // Newer tables refer to their predecessors.
     for _ in 0..8 {
-        // SAFETY: DLPack: a table lives as long as the process, and every version begins with
-        // number and predecessor.
+        // SAFETY: DLPack requires that a table lives as long as the process and that every version
+        // begins with number and predecessor.
         let Some((major, previous)) =
             (!table.is_null()).then(|| unsafe { ((*table).major, (*table).previous) })
         else {
             break;
         };
         if major == MAJOR {
-            // SAFETY: of the version that is described above.
+            // SAFETY: the major version, checked above, has these members.
             let table = unsafe { &*table };
             return Ok(table.from_object.is_some().then_some(table));
         }

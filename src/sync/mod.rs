@@ -1,13 +1,13 @@
-//! Ordering producers and consumers on their streams, and lifetime on streams.
+//! Orders producers and consumers on their streams; deferred release.
 //!
-//! May use: `abi`, `error`, `raw`, `layout`, `owner`, `driver`, `validate`. `unsafe`: follows the
-//! pointers of an array that the caller vouches for.
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: follows the pointers of an array.
 //!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
-//! specification. [`order`] is the one step that everything is made of: what was enqueued on one
-//! stream comes before what will be enqueued on another, by an event, without blocking the host.
-//! [`consume`] and [`produce`] say between which streams; [`release_queue`] lets owners go when
-//! streams get there; [`policy`] is what users override.
+//! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
+//! without blocking the host. [`consume`] and [`produce`] determine the streams. [`release_queue`]
+//! releases owners when streams get there, [`policy`] holds what users override, and [`notify`]
+//! reports exchanges to the observer.
 
 pub mod consume;
 pub mod notify;
@@ -19,7 +19,7 @@ pub mod release_queue;
 use crate::abi;
 use crate::error::{Result, fail};
 
-/// A value that names a stream of the driver: not 0, and neither of the two that name none.
+/// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
 fn names_a_stream(value: u64, field: impl std::fmt::Display) -> Result<()> {
     match value {

@@ -1,5 +1,9 @@
 //! Exports arrays as Python objects: a type whose objects hold an array and offer it in every
-//! protocol.
+//! protocol that can represent it.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::export::object`,
+//! `python::export::type_object`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 pub mod array_interface;
 pub mod cai_dict;
@@ -16,7 +20,7 @@ use crate::python::export::type_object::export_type;
 use crate::python::interpreter::Py;
 use crate::read;
 
-/// A caller's options: their flags.
+/// Returns the flags of a caller's export options.
 ///
 /// # Safety
 /// `options` is NULL or points to a structure of the size that it states.
@@ -24,7 +28,7 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     if options.is_null() {
         return Ok(0);
     }
-    // SAFETY: not NULL; the caller vouches for the structure.
+    // SAFETY: not NULL, and a structure of the size that it states (this function's contract).
     let flags = unsafe { read::options(options) }?.flags;
     const KNOWN: u32 =
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
@@ -39,12 +43,12 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     Ok(flags)
 }
 
-/// A new object that holds a reference of its own to the array.
+/// Makes an object that holds a reference of its own to the array.
 ///
 /// # Safety
-/// `array` points to what a caller's array may point to.
+/// `array` is readable as [`validate::array`] requires.
 pub unsafe fn export(array: &cai_array, flags: u32) -> Result<*mut Object> {
     let py = Py::here()?;
-    // SAFETY: the caller's array, by this function's own contract.
+    // SAFETY: the array is readable (this function's contract).
     unsafe { object::export(py, export_type(py), array, flags) }
 }

@@ -1,4 +1,7 @@
 //! Import through this library's exchange table.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::interpreter`, `python::owner`, `validate`.
+//! Unsafe: calls functions of a foreign table.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
@@ -20,7 +23,7 @@ pub enum Answer {
     Refused(Failure),
 }
 
-/// Through an exchange table of this library, of any age.
+/// Imports through a table of this library, of any age.
 #[inline]
 pub fn from_table(
     py: Py,
@@ -29,11 +32,11 @@ pub fn from_table(
     to: &mut Description,
 ) -> Result<Answer> {
     const NAME: &str = "__cai_exchange_api__";
-    // As `CAI_ARRAY_INIT` leaves it: a table that forgets the stream is told so.
+    // As `CAI_ARRAY_INIT` leaves it: a table that does not set the stream causes a failure.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
-    // A table that fails without a word has said nothing.
-    // SAFETY: inside the structure.
+    // A table may fail without a message. Its error must be terminated then.
+    // SAFETY: both fields are inside the structure.
     unsafe {
         (&raw mut (*error.as_mut_ptr()).field).cast::<c_char>().write(0);
         (&raw mut (*error.as_mut_ptr()).message).cast::<c_char>().write(0);
@@ -43,12 +46,12 @@ pub fn from_table(
     let status =
         unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };
     if status != abi::CAI_OK {
-        // Whatever it wrote, it says that it gave no reference.
+        // A function that fails gives no reference, whatever it wrote.
         to.taken();
-        // SAFETY: filled where the function failed, by the same contract.
+        // SAFETY: terminated above, or filled by the function, by the same contract.
         return Ok(Answer::Refused(unsafe { foreign(py, status, error.as_ptr()) }));
     }
-    // SAFETY: as it says, filled in by the table's function.
+    // SAFETY: the function filled the array by the contract of the table.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     if to.array.owner.is_null() {
@@ -62,7 +65,7 @@ pub fn from_table(
     Ok(Answer::Array)
 }
 
-/// A failure in another library's words.
+/// Returns a failure with the message of another library.
 ///
 /// # Safety
 /// `error` was filled in.
@@ -91,7 +94,7 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
             format_args!("an array"),
         );
     }
-    // SAFETY: by contract, with terminated texts.
+    // SAFETY: filled in, with terminated texts (this function's contract).
     let (field, message) = unsafe {
         (
             CStr::from_ptr((&raw const (*error).field).cast()),

@@ -1,4 +1,7 @@
 //! Import options of a caller.
+//!
+//! May use: `abi`, `dtype`, `error`.
+//! Unsafe: reads a structure of the caller.
 
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
@@ -25,7 +28,7 @@ pub struct ImportOptions {
 }
 
 impl ImportOptions {
-    /// Nothing in particular.
+    /// The defaults.
     pub const NONE: ImportOptions = ImportOptions {
         raw: cai_import_options {
             struct_size: size_of::<cai_import_options>() as u32,
@@ -41,12 +44,12 @@ impl ImportOptions {
         },
     };
 
-    /// A caller's options.
+    /// Checks a caller's options.
     ///
     /// # Safety
     /// `options` points to a structure of the size that it states.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        // SAFETY: the caller vouches for the structure.
+        // SAFETY: a structure of the size that it states (this function's contract).
         let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
@@ -105,34 +108,33 @@ impl ImportOptions {
         self.raw.flags & flag != 0
     }
 
-    /// Only what the specification says.
+    /// Accepts only what the specification allows.
     pub fn strict(&self) -> bool {
         self.has(abi::CAI_IMPORT_STRICT)
     }
 
-    /// Also what it forbids.
+    /// Accepts also what the specification forbids.
     pub fn lenient(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO)
     }
 
-    /// No exceptions of this library's.
+    /// Sets no exceptions of this library.
     pub fn quiet(&self) -> bool {
         self.has(abi::CAI_IMPORT_NO_EXCEPTION)
     }
 
-    /// Arrays in host memory are welcome.
+    /// Accepts arrays in host memory.
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
-    /// Is there nothing to look at after an import?
+    /// Returns true if nothing has to be checked after an import of an array without a mask.
     pub fn are_none(&self) -> bool {
         const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
             | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_NO_MASK
             | abi::CAI_IMPORT_QUERY_DEVICE;
         let options = &self.raw;
         options.flags & LOOKS == 0
