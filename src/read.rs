@@ -23,16 +23,16 @@ use crate::error::{Failure, Result, fail};
 /// would refuse everything that is older.
 pub(crate) mod sizes {
     /// What every array begins with: size, flags and owner.
-    pub const PREFIX: usize = 16;
-    pub const ARRAY: usize = 128;
-    pub const OPERATIONS: usize = 24;
-    pub const DESCR: usize = 24;
-    pub const FIELD: usize = 56;
-    pub const EXCHANGE_API: usize = 24;
-    pub const IMPORT_OPTIONS: usize = 56;
-    pub const EXPORT_OPTIONS: usize = 8;
+    pub(crate) const PREFIX: usize = 16;
+    pub(crate) const ARRAY: usize = 128;
+    pub(crate) const OPERATIONS: usize = 24;
+    pub(crate) const DESCR: usize = 24;
+    pub(crate) const FIELD: usize = 56;
+    pub(crate) const EXCHANGE_API: usize = 24;
+    pub(crate) const IMPORT_OPTIONS: usize = 56;
+    pub(crate) const EXPORT_OPTIONS: usize = 8;
     /// No age of any structure will be longer: a larger size is garbage.
-    pub const MAX: usize = 512;
+    pub(crate) const MAX: usize = 512;
 }
 
 /// A structure that may grow at its end.

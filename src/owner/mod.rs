@@ -1,6 +1,6 @@
 //! Owners: the library's own, and those of other libraries through their table of operations.
 //!
-//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`.
+//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`, `read`.
 //! Unsafe: allocates, and calls functions of foreign tables.
 //!
 //! [`retain`] and [`release`] use only the table, so they serve owners of any library and of any

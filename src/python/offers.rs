@@ -1,7 +1,7 @@
 //! The exchange tables that types publish in their attributes.
 //!
 //! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
-//! `python::capsules`, `python::interpreter`.
+//! `python::capsules`, `python::interpreter`, `read`.
 //! Unsafe: reads tables that types publish.
 
 use std::ffi::{CStr, c_void};

@@ -2,7 +2,7 @@
 //! protocol that can represent it.
 //!
 //! May use: `abi`, `error`, `python::capi`, `python::export::object`,
-//! `python::export::type_object`, `python::interpreter`.
+//! `python::export::type_object`, `python::interpreter`, `read`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_interface;
