@@ -12,6 +12,7 @@
 //! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
+//! | `device` | what a device type implies: CUDA streams, an address or a handle |
 //! | `observer` | one optional observer of exchanges: the race checker |
 //! | `owner` | reference counts, and blocks that hold a copied description |
 //! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
@@ -44,6 +45,7 @@ mod unwind;
 mod read;
 mod dtype;
 mod layout;
+mod device;
 mod observer;
 mod owner;
 mod driver;

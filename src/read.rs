@@ -104,7 +104,7 @@ pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
             CAI_ERR_STRUCT_SIZE,
             "options->struct_size",
             found = "{size}",
-            expected = ("sizeof({}), which is {} here", T::NAME, size_of::<T>())
+            expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
         );
     }
     // SAFETY: `size` bytes are readable (this function's contract).
@@ -165,7 +165,7 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
             "struct_size",
             found = "{size}",
             expected = (
-                "sizeof(cai_array), which is {} here: start from CAI_ARRAY_INIT",
+                "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
                 size_of::<cai_array>()
             )
         )
@@ -210,7 +210,7 @@ pub unsafe fn view(
             CAI_ERR_FLAGS,
             "flags",
             found = ("{:#x}", array.flags),
-            expected = "flags that this library knows"
+            expected = "flags that this version knows"
         );
     }
     Ok(array)
@@ -356,7 +356,7 @@ impl<'a> Descr<'a> {
                 CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
                 found = "{size}",
-                expected = ("sizeof(cai_descr), which is {} here", size_of::<cai_descr>())
+                expected = ("sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
             );
         }
         // SAFETY: `size` bytes are readable (this function's contract).
@@ -367,7 +367,7 @@ impl<'a> Descr<'a> {
                 CAI_ERR_DESCR_STRUCT,
                 ".field_size",
                 found = "{step}",
-                expected = ("sizeof(cai_field), which is {} here", size_of::<cai_field>())
+                expected = ("sizeof(cai_field), {} in this version", size_of::<cai_field>())
             );
         }
         if raw.count > 0 && raw.fields.is_null() {
@@ -440,7 +440,7 @@ impl<'a> Field<'a> {
                 CAI_ERR_DESCR_NAME,
                 ".name",
                 found = "NULL",
-                expected = "a text, empty for padding"
+                expected = "a string, empty for padding"
             );
         }
         text(self.raw.name, ".name")
@@ -503,7 +503,7 @@ impl<'a> Field<'a> {
                     CAI_ERR_DESCR_FIELD,
                     ".nested",
                     found = "both a typestr and nested fields",
-                    expected = "one of them"
+                    expected = "exactly one of them"
                 )
             }
             (false, true) => {
@@ -511,7 +511,7 @@ impl<'a> Field<'a> {
                     CAI_ERR_DESCR_FIELD,
                     ".typestr",
                     found = "neither a typestr nor nested fields",
-                    expected = "one of them"
+                    expected = "exactly one of them"
                 )
             }
         }

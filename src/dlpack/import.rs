@@ -1,7 +1,7 @@
 //! Arrays from DLPack tensors.
 //!
-//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`, `read`,
-//! `validate`.
+//! May use: `abi`, `device`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`,
+//! `read`, `validate`.
 //! Unsafe: follows the pointers of a tensor.
 
 use std::ffi::c_void;
@@ -9,6 +9,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device};
+use crate::device::is_opaque;
 use crate::dlpack::abi::{
     DIMENSIONS, DataType, Deleter, IS_COPIED, PADDED, READ_ONLY, Tensor, Unversioned, VERSION,
     Versioned, inside_versioned,
@@ -39,14 +40,6 @@ pub unsafe fn describe(
     unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
     // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
     unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
-}
-
-/// Returns true if work on data of this device type is enqueued on CUDA streams.
-pub fn has_streams(device_type: i32) -> bool {
-    matches!(
-        device_type,
-        abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED
-    )
 }
 
 /// Renames the array's fields in a failure to those of the tensor.
@@ -131,7 +124,7 @@ unsafe fn describe_unchecked(
         }
         None => ptr::null(),
     };
-    let is_handle = validate::is_opaque(tensor.device_type);
+    let is_handle = is_opaque(tensor.device_type);
     let (data, byte_offset) = if is_empty {
         (ptr::null_mut(), 0)
     } else if is_handle || tensor.data.is_null() {
@@ -218,7 +211,7 @@ fn byte_steps(
                     CAI_ERR_SPAN_OVERFLOW,
                     "strides[{index}]",
                     found = "{stride} elements of {itemsize} bytes",
-                    expected = "a step within 2^63 bytes"
+                    expected = "a stride within 2^63 bytes"
                 );
             }
         });

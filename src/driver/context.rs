@@ -47,7 +47,8 @@ impl Driver {
                 CAI_ERR_NO_CONTEXT,
                 "stream",
                 found = "no current context in this thread",
-                expected = "one that gives a default stream its meaning"
+                expected =
+                    "a context for the default stream: call cuCtxSetCurrent in this thread first"
             );
         }
         Ok(context)

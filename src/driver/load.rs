@@ -81,7 +81,7 @@ fn forked() -> Result<&'static Driver> {
         CAI_ERR_FORKED,
         "driver",
         found = "a child of a process that had started CUDA",
-        expected = "a process of its own: CUDA does not survive fork()"
+        expected = "a process that starts CUDA itself: CUDA does not survive fork()"
     )
 }
 
@@ -110,7 +110,7 @@ fn find() -> Result<&'static Driver> {
                 CAI_ERR_NO_DRIVER,
                 "driver",
                 found = "none: {why}",
-                expected = "a CUDA driver ({FILE}, or what {VARIABLE} names)"
+                expected = "a CUDA driver ({FILE}, or the file that {VARIABLE} names)"
             );
         }
     };
@@ -140,7 +140,7 @@ fn find() -> Result<&'static Driver> {
         None => Err(crate::error::Failure::new(
             crate::abi::CAI_ERR_NO_DRIVER,
             format_args!("driver"),
-            format_args!("{} that does not start: {started}", file.to_string_lossy()),
+            format_args!("{}, which does not start: {started}", file.to_string_lossy()),
             format_args!("a CUDA driver with a device"),
         )
         .driver(started.code)),

@@ -233,7 +233,7 @@ pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_
                     CAI_ERR_NOT_ACCESSIBLE,
                     "pointer",
                     found = "{address:p}, {call}",
-                    expected = "memory that the current context can reach"
+                    expected = "memory that the current context can access"
                 )
             } else {
                 fail!(

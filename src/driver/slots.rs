@@ -50,7 +50,9 @@ impl<T, const N: usize> Slots<T, N> {
         self.0.iter().any(|slot| {
             slot.load(Ordering::Relaxed).is_null()
                 // Release: pairs with the Acquire in `take`.
-                && slot.compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed).is_ok()
+                && slot
+                    .compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
         })
     }
 }

@@ -100,6 +100,6 @@ mod tests {
         assert_eq!([status, silent, local], [abi::CAI_ERR_INTERNAL; 3]);
         assert!(!truth);
         assert_eq!(error.code, abi::CAI_ERR_INTERNAL);
-        assert!(error.message.starts_with(&b"found a contradiction".map(|byte| byte as c_char)));
+        assert!(error.message.starts_with(&b"internal error".map(|byte| byte as c_char)));
     }
 }

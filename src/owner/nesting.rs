@@ -71,8 +71,8 @@ mod variable {
     #[inline(always)]
     pub fn address() -> *mut Thread {
         let address;
-        // SAFETY: computes the address of the variable above, as the ABI for thread-local variables has it
-        // ("initial exec"). It is the same for the whole life of a thread.
+        // SAFETY: computes the address of the variable above, as the ABI for thread-local variables
+        // has it ("initial exec"). It is the same for the whole life of a thread.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
@@ -190,7 +190,8 @@ unsafe fn destroy_waiting(thread: *mut Thread) {
         unsafe {
             let first = (*thread).waiting;
             if first.is_null() {
-                // Acquire: what the other thread did with the owners comes before their destruction.
+                // Acquire: what the other thread did with the owners comes before their
+                // destruction.
                 (*thread).waiting = ABANDONED.swap(null_mut(), Ordering::Acquire);
                 if (*thread).waiting.is_null() {
                     return;
@@ -227,8 +228,8 @@ unsafe fn abandon(first: *mut Header) {
     }
 }
 
-/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all owners that
-/// are added after it are gone.
+/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all
+/// owners that are added after it are gone.
 ///
 /// # Safety
 /// Called in the destruction of the owner, which nobody else refers to.
@@ -241,14 +242,15 @@ pub unsafe fn wait(header: *mut Header) {
     }
 }
 
-/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait for them.
+/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait
+/// for them.
 ///
 /// # Safety
 /// The calling thread has called [`wait`] with the owner, in the same destruction.
 pub unsafe fn is_next(header: *mut Header) -> bool {
     let thread = variable::address();
-    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost destruction
-    // takes owners out, and this one runs inside it.
+    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost
+    // destruction takes owners out, and this one runs inside it.
     unsafe {
         if (*thread).waiting != header {
             return false;

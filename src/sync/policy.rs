@@ -70,7 +70,8 @@ fn read() -> Result<u32> {
                     CAI_ERR_ENVIRONMENT,
                     "{VARIABLE}",
                     found = "\"{word}\"",
-                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas between them"
+                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
+                     between them"
                 );
             }
         };

@@ -109,8 +109,8 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
             return fail!(
                 CAI_ERR_CAPTURE_INVALIDATED,
                 "stream",
-                found = "a stream whose capture was broken by an earlier call",
-                expected = "the capture to be ended first"
+                found = "a stream whose capture was invalidated by an earlier call",
+                expected = "a stream without a capture: call cuStreamEndCapture first"
             );
         }
     }
@@ -216,7 +216,12 @@ fn start() -> Result<()> {
             Ok(())
         }
         Err(error) => {
-            fail!(CAI_ERR_THREAD, "thread", found = "{error}", expected = "one more thread")
+            fail!(
+                CAI_ERR_THREAD,
+                "thread",
+                found = "{error}",
+                expected = "the background release thread to start"
+            )
         }
     }
 }

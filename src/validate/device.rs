@@ -1,24 +1,17 @@
 //! Checks of the memory and the stream of an array that need the driver.
 //!
-//! May use: `abi`, `driver`, `error`, `layout`.
+//! May use: `abi`, `device`, `driver`, `error`, `layout`.
 //! Unsafe: none.
 
 use crate::abi::{self, cai_array};
+use crate::device::may_be_cuda;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
 
 /// Checks `CAI_CHECK_DEVICE` for an array whose layout is sound.
 pub fn memory(array: &cai_array, span: Span) -> Result<()> {
-    let said = array.device;
-    let asked = matches!(
-        said.r#type,
-        abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED
-    );
-    if !asked || array.data.is_null() {
+    if !may_be_cuda(array.device.r#type) || array.data.is_null() {
         return Ok(());
     }
     let driver = driver::driver()?;

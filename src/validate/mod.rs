@@ -1,6 +1,7 @@
 //! The rules of the array, one status each.
 //!
-//! May use: `abi`, `dtype`, `error`, `layout`, `read`, `validate::device`, `validate::fast_path`.
+//! May use: `abi`, `device`, `dtype`, `error`, `layout`, `read`, `validate::device`,
+//! `validate::fast_path`.
 //! Unsafe: follows the pointers of an array.
 //!
 //! Reads the structure, shape, strides, fields and masks. Never reads the data, and allocates
@@ -14,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
+use crate::device::is_opaque;
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout, Span};
@@ -219,14 +221,6 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
     Ok((dtype, layout.shape))
 }
 
-/// Returns true if the data of this device type is behind a handle instead of at an address.
-pub fn is_opaque(device_type: i32) -> bool {
-    const VULKAN: i32 = 7;
-    const METAL: i32 = 8;
-    const WEBGPU: i32 = 15;
-    matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
-}
-
 /// Checks device, address and offset against the bytes that the array spans.
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     const LAST_DEVICE_TYPE: i32 = 18;
@@ -309,7 +303,8 @@ fn stream(array: &cai_array) -> Result<()> {
             CAI_ERR_STREAM_ZERO,
             "stream",
             found = "0",
-            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 (per-thread default) or a CUstream"
+            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 \
+             (per-thread default) or a CUstream"
         );
     }
     if array.version < 3 && !nothing {

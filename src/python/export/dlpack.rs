@@ -1,13 +1,15 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
 //!
-//! May use: `abi`, `dlpack`, `error`, `python::capi`, `python::capsules`, `python::convert`,
-//! `python::error`, `python::export::object`, `python::interpreter`, `sync::consume`, `unwind`.
+//! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
+//! `python::convert`, `python::error`, `python::export::object`, `python::interpreter`,
+//! `sync::consume`, `unwind`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
+use crate::device;
 use crate::dlpack;
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
@@ -105,7 +107,7 @@ impl DlpackRequest {
                             CAI_ERR_UNSUPPORTED,
                             "copy",
                             found = "True",
-                            expected = "None or False: nothing is copied here"
+                            expected = "None or False: libcai does not copy"
                         )
                         .map_err(|failure| cannot(py, failure));
                     }
@@ -180,7 +182,7 @@ impl DlpackRequest {
     /// Makes the consumer's stream wait for the array's work.
     pub fn order(&self, py: Py, array: &cai_array, device_type: i32) -> Result<()> {
         let capi = py.capi();
-        if !dlpack::has_streams(device_type) {
+        if !device::is_cuda(device_type) {
             return Ok(());
         }
         let stream = match &self.stream {
@@ -197,14 +199,15 @@ impl DlpackRequest {
                             CAI_ERR_STREAM_ZERO,
                             "stream",
                             found = "0",
-                            expected = "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t"
+                            expected = "None or 1 (legacy default stream), 2 (per-thread default \
+                             stream), -1 (no order) or a cudaStream_t"
                         );
                     }
                     _ if overflow != 0 => {
                         return fail!(
                             CAI_ERR_VALUE,
                             "stream",
-                            found = "an integer beyond 63 bits",
+                            found = "an integer of more than 63 bits",
                             expected = "a cudaStream_t"
                         );
                     }

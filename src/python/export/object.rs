@@ -61,7 +61,7 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)
             CAI_ERR_VALUE,
             "self",
             found = "an object without an array",
-            expected = "one that cai_array_to_python made"
+            expected = "an object made by cai_array_to_python"
         );
     }
     Ok((&body.array, body.flags))

@@ -82,8 +82,8 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             abi::CAI_ERR_EXCHANGE_TABLE,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure that says that an exception is set, and none is"),
-            format_args!("one"),
+            format_args!("CAI_ERR_PYTHON_EXCEPTION without an exception"),
+            format_args!("an exception"),
         );
     }
     // SAFETY: `from_table` terminated it before the function was called.
@@ -91,7 +91,7 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             status,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure without a word"),
+            format_args!("a failure without a message"),
             format_args!("an array"),
         );
     }

@@ -66,7 +66,7 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
-                expected = "one of them"
+                expected = "at most one of them"
             );
         }
         if let Some(index) =
@@ -84,7 +84,7 @@ impl ImportOptions {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->reserved",
-                found = "a value",
+                found = "a non-zero value",
                 expected = "0"
             );
         }

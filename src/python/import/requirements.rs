@@ -48,7 +48,7 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             CAI_ERR_READONLY,
             "data",
             found = "a read-only array",
-            expected = "a writable one"
+            expected = "a writable array"
         );
     }
     if !options.has(abi::CAI_IMPORT_ALLOW_MASK) && !array.mask.is_null() {
@@ -56,7 +56,7 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             CAI_ERR_CONVERT_MASK,
             "mask",
             found = "an array with a mask",
-            expected = "one without"
+            expected = "an array without a mask"
         );
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
