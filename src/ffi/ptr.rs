@@ -1,4 +1,4 @@
-//! A caller's pointers: NULL becomes a status that names the parameter.
+//! Pointers of a caller: NULL becomes a status that names the parameter.
 //!
 //! May use: `abi`, `error`, `read`.
 //! Unsafe: reads and writes through a caller's pointers.
@@ -21,7 +21,8 @@ pub fn given<T>(pointer: *const T, parameter: &str) -> Result<()> {
 #[inline]
 pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_array> {
     given(array, parameter)?;
-    // SAFETY: not NULL; the caller vouches for the structure.
+    // SAFETY: not NULL (checked above), with as many readable bytes as it states (this function's
+    // contract).
     unsafe { read::array(array) }
 }
 
@@ -31,7 +32,7 @@ pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_arra
 /// `out` is NULL or points to a structure whose `struct_size` is set.
 pub unsafe fn output_size(out: *mut cai_array, parameter: &str) -> Result<usize> {
     given(out, parameter)?;
-    // SAFETY: not NULL; a structure begins with its size.
+    // SAFETY: not NULL (checked above), and `struct_size` is readable (this function's contract).
     unsafe { read::array_size(out) }
         .map_err(|failure| failure.within(format_args!("{parameter}->")))
 }
