@@ -36,7 +36,7 @@ enum { INT, UINT, FLOAT, HANDLE, BFLOAT, COMPLEX, BOOL };
 
 static int deleted;
 
-/* The tensor's memory goes with it: whoever looks at it later, or deletes it again, is caught. */
+/* The tensor's memory is freed with it, so a later access or a second deletion is detected. */
 static void delete_versioned(versioned *self) {
     ++deleted;
     free(self->dl_tensor.shape);
@@ -746,9 +746,8 @@ static void out_refused(void) {
     array = good;
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack(&array, 1, &out, &error));
     ASSERT_TEXT("flags", error.field);
-    ASSERT_STATUS(
-        CAI_ERR_NEWER_CALLER,
-        cai_array_to_dlpack_unversioned(&array, 0x80000000u, (unversioned **)&out, &error));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack_unversioned(
+                                            &array, 0x80000000u, (unversioned **)&out, &error));
     ASSERT(out == NULL);
 
     array.owner = NULL;

@@ -125,7 +125,7 @@ static void types(void) {
     refused(CAI_ERR_BIT_STRIDES, "strides", "1 bits");
     set_typestr(&a, "|t1");
     passes();
-    set_typestr(&a, ">f8"); /* foreign order is legal; cai_array_is_native tells */
+    set_typestr(&a, ">f8"); /* foreign order is legal; cai_array_is_native detects it */
     passes();
 }
 

@@ -559,7 +559,7 @@ CASE(host_waits) {
  * ---------------------------------------------------------------------------------- */
 
 CASE(stale_handle) {
-    /* Handles come back; the number tells. */
+    /* Handles are reused; the id distinguishes the streams. */
     CUstream consumer = new_stream(), producer = new_stream(), again;
     cai_array array = array_of(new_buffer(), 0);
     cai_stream streams[1];

@@ -26,7 +26,8 @@ pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_arra
     unsafe { read::array(array) }
 }
 
-/// The size of an array that a function is going to write: how much the caller's header knows.
+/// Returns the size of an array that a function is going to write: how much the caller's header
+/// knows.
 ///
 /// # Safety
 /// `out` is NULL or points to a structure whose `struct_size` is set.

@@ -15,12 +15,12 @@ use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 use crate::sync::{policy, produce, release_queue};
 
-/// Tells the race checker, if there is one, and hands the result on.
+/// Notifies the race checker, if there is one, and returns the result.
 ///
 /// # Safety
 /// As for [`notify::array`].
 #[inline]
-unsafe fn told(
+unsafe fn notify_result(
     what: Kind,
     array: *const cai_array,
     consumer: cai_stream,
@@ -38,7 +38,7 @@ unsafe fn told(
 /// More streams than any program has: a larger count is garbage.
 const MOST_STREAMS: usize = 1 << 20;
 
-/// The long way of begin and end.
+/// Slow path of begin and end.
 ///
 /// # Safety
 /// As for [`consume::exchange`]; `error` is NULL or writable.
@@ -56,7 +56,7 @@ unsafe fn exchange(
         let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
         let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         // SAFETY: the header requires of the caller what this function requires.
-        unsafe { told(what, array, consumer_stream, flags, result) }
+        unsafe { notify_result(what, array, consumer_stream, flags, result) }
     })
 }
 
@@ -152,7 +152,9 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let result = unsafe { consume::synchronize(array, flags) };
         // SAFETY: the header requires of the caller what this function requires.
-        unsafe { told(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
+        unsafe {
+            notify_result(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result)
+        }
     })
 }
 

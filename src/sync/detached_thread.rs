@@ -1,4 +1,4 @@
-//! Starts threads that nobody joins, on Unix without the standard library: its threads cannot be
+//! Starts threads that are never joined, on Unix without the standard library: its threads cannot be
 //! started where memory has run out, and functions that end them end the process.
 //!
 //! May use: `error`.

@@ -422,7 +422,7 @@ fn take(pause: Duration) -> bool {
 /// # Safety
 /// All are the calling thread's; `one` is in no list.
 unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
-    // SAFETY: the first one of each lane knows the last one, by contract of the lists.
+    // SAFETY: the first one of each lane knows the last one, which is an invariant of the lists.
     unsafe {
         let mut first = *lanes;
         while !first.is_null() {

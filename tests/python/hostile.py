@@ -853,7 +853,7 @@ def interface(**changes):
 
 
 def try_all(obj, after=1, act=None):
-    """The usual way in, while garbage is collected after so many allocations."""
+    """The default import, while garbage is collected after so many allocations."""
     out, error = T.new_array(), T.Error()
     gc.collect()
     gc.disable()
@@ -904,22 +904,22 @@ def types_without_text():
 def types_that_vanish():
     """A metaclass that gives the object another class while the first one is being asked."""
     for name in ("__cai_exchange_api__", "__dlpack_c_exchange_api__", "__name__", "__module__"):
-        for way in ("__getattr__", "__getattribute__"):
+        for hook in ("__getattr__", "__getattribute__"):
             for _ in range(3):
                 objects = []
 
-                def look(cls, asked, name=name, way=way, objects=objects):
+                def look(cls, asked, name=name, hook=hook, objects=objects):
                     if asked == name and objects:
                         objects.pop().__class__ = type("Other", (), {})
                         del cls
                         gc.collect()
                         raise AttributeError(asked)
-                    if way == "__getattribute__":
+                    if hook == "__getattribute__":
                         return type.__getattribute__(cls, asked)
                     raise AttributeError(asked)
 
-                def make(look=look, way=way):
-                    meta = type("Meta", (type,), {way: look})
+                def make(look=look, hook=hook):
+                    meta = type("Meta", (type,), {hook: look})
                     return meta("Class", (), {})()
 
                 obj = make()
@@ -978,7 +978,7 @@ def words_that_change():
                 return False
 
             def __del__(self, done=done):
-                done.append(1)  # no event: its lock may be held by whoever is interrupted
+                done.append(1)  # no event: the interrupted code may hold its lock
 
         words.update({"copy": Evil(), "\ud800": [Last()], "stream": [1]})
         Bomb(change)

@@ -91,7 +91,7 @@ def table_type(tensors, view=None, stream=0, **others):
 
 
 def test_a_capsule_is_taken_once():
-    """DLPack: whoever takes a tensor renames its capsule, so that nobody else does."""
+    """DLPack: the consumer of a tensor renames its capsule, so that it is consumed once."""
     base = np.arange(6, dtype="f4")
     producer = Producer(base.__dlpack__(max_version=(1, 0)))
     with take(producer, host=True, protocols=[P.DLPACK]):
@@ -126,7 +126,7 @@ def test_the_deleter_runs_with_the_lock(way):
     thread = threading.Thread(target=taken.release, args=[P.free])
     thread.start()
     thread.join()
-    take(Exporter(interface())).release()  # whoever comes next looks after those that wait
+    take(Exporter(interface())).release()  # the next call releases those that wait
     assert soon(lambda: tensors.deleted == 1) and tensors.threads == [threading.get_ident()]
 
 
@@ -381,7 +381,7 @@ def on_a_device(script, schedules=("lazy", "eager", "threads")):
 
 
 def test_a_tensor_goes_after_the_work_on_it():
-    """Of `__dlpack__`: nothing tells the producer when its receiver is done, so its memory must not be freed before."""
+    """`__dlpack__` does not notify the producer when the receiver is done: memory must not be freed before."""
     on_a_device("""
 kept, freed = [], []
 def delete(managed):

@@ -1,4 +1,4 @@
-"""cai_array_from_python: what real libraries' dictionaries demand of whoever reads them."""
+"""cai_array_from_python: real libraries' dictionaries, and every rule of the import."""
 
 import collections
 import ctypes as c
@@ -1509,7 +1509,7 @@ def test_what_only_offers_numpys_dictionary():
     refused(Plain(array), TypeError, status="NO_PROTOCOL")
 
 
-# --- demands, and the rest of the border ----------------------------------------------------------------------------
+# --- requirements, and the rest of the ABI boundary
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def kinds(leaks):
     return [
         ("usual", plain(), 0, 0, 0, 1),
         ("strides", plain(strides=(12, 4), stream=1), 0, 0, 0, 1),
-        ("the long way", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
+        ("the slow path", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
         ("a mapping", Whole(dict_of(interface())), 0, 0, 0, 1),
         ("fields", plain(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]), 0, 0, 0, 4),
         ("mask", plain(mask=mask), 0, MASK, 0, 2),
