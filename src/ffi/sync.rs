@@ -95,9 +95,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the header requires of the caller what this function requires.
-    if unsafe { consume::is_fast_path(Phase::Begin, array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
     // SAFETY: the header requires of the caller what this function requires.
@@ -125,9 +123,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the header requires of the caller what this function requires.
-    if unsafe { consume::is_fast_path(Phase::End, array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
     // SAFETY: the header requires of the caller what this function requires.
@@ -208,8 +204,6 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                 expected = "at most {MOST_STREAMS}"
             );
         }
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL if `count > 0` (checked above), with `count` readable values as the
         // header requires.
         let streams = unsafe { read::values(streams, count) };
@@ -217,8 +211,14 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         let mut local = unsafe { read::array(array) }?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-            unsafe { super::ptr::write_array(array, size, &local) };
+            // SAFETY: the structure is the caller's, and every age has these four members. The
+            // others, also those that this library does not know, stay as they are.
+            unsafe {
+                (&raw mut (*array).stream).write(local.stream);
+                (&raw mut (*array).stream_id).write(local.stream_id);
+                (&raw mut (*array).event).write(local.event);
+                (&raw mut (*array).context).write(local.context);
+            }
         }
         if notify::is_watched() {
             let access = crate::abi::CAI_ACCESS_READ
