@@ -1,6 +1,25 @@
 /*
  * cai/array.h: validation, lifetime and layout of arrays, and owners.
  *
+ *     #include <cai/cai.h>
+ *
+ *     int main(void) {
+ *         static float data[12];
+ *         const int64_t shape[2] = {3, 4}; // copied by cai_array_create
+ *         cai_array description = CAI_ARRAY_INIT, array = CAI_ARRAY_INIT;
+ *         cai_layout layout;
+ *         description.data = data;
+ *         description.shape = shape;
+ *         description.ndim = 2;
+ *         memcpy(description.typestr, "<f4", sizeof("<f4"));
+ *         description.stream = CAI_STREAM_NONE;
+ *         description.device.type = CAI_DEVICE_CPU;
+ *         if (cai_array_create(&description, NULL, NULL, &array, NULL) != CAI_OK) return 1;
+ *         if (cai_array_layout(&array, &layout, NULL) != CAI_OK) return 1;
+ *         cai_array_release(&array);
+ *         return layout.nbytes == 48 ? 0 : 1;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */

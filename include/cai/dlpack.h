@@ -2,6 +2,22 @@
  * cai/dlpack.h: DLPack tensors to arrays and back. The structures are those of dlpack.h, which may
  * be included before or after this file, or not at all.
  *
+ *     #include <cai/cai.h>
+ *
+ *     static cai_status there_and_back(const cai_array *array, cai_array *out, cai_error *error) {
+ *         struct DLManagedTensorVersioned *tensor;
+ *         cai_status status = cai_array_to_dlpack(array, 0, &tensor, error);
+ *         if (status != CAI_OK) return status;
+ *         return cai_array_from_dlpack(tensor, array->stream, out, error); // takes the tensor over
+ *     }
+ *
+ *     int main(void) {
+ *         cai_array array = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
+ *         memcpy(array.typestr, "<f4", sizeof("<f4"));
+ *         array.stream = CAI_STREAM_NONE;
+ *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1; // it has no owner
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */

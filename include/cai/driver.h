@@ -1,6 +1,20 @@
 /*
  * cai/driver.h: what the CUDA driver knows about itself and about memory.
  *
+ *     #include <cai/cai.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void) {
+ *         cai_driver_info driver;
+ *         cai_error error;
+ *         if (cai_driver_info_get(&driver, &error) == CAI_OK) {
+ *             printf("CUDA %d, %d devices\n", driver.version / 1000, driver.devices);
+ *         } else {
+ *             puts(error.message); // without a driver, everything that needs none still works
+ *         }
+ *         return 0;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */

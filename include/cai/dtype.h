@@ -1,6 +1,15 @@
 /*
  * cai/dtype.h: element types: typestr and fields.
  *
+ *     #include <cai/cai.h>
+ *
+ *     int main(void) {
+ *         cai_dtype dtype;
+ *         cai_error error;
+ *         if (cai_dtype_parse("<f4", &dtype, &error) != CAI_OK) return 1;
+ *         return dtype.kind == 'f' && dtype.itemsize == 4 ? 0 : 1;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */

@@ -2,6 +2,26 @@
  * cai/python.h: Python objects to arrays and back. CPython's headers are not needed: a PyObject *
  * is a struct _object *. The functions need a running interpreter and its lock.
  *
+ *     #include <cai/cai.h>
+ *
+ *     static cai_status rows(struct _object *object, int64_t *out, cai_error *error) {
+ *         cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         cai_status status;
+ *         options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
+ *         options.ndim = 2;
+ *         status = cai_array_from_python(object, &options, &array, error);
+ *         if (status != CAI_OK) return status; // a Python exception is set
+ *         *out = array.shape[0];
+ *         cai_array_release(&array);
+ *         return CAI_OK;
+ *     }
+ *
+ *     int main(void) {
+ *         int64_t count;
+ *         return rows(NULL, &count, NULL) == CAI_ERR_NULL_ARGUMENT ? 0 : 1;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */

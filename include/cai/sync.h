@@ -1,6 +1,23 @@
 /*
  * cai/sync.h: ordering of producers and consumers on their CUDA streams.
  *
+ * A consumer calls begin, enqueues its work on its own stream, and calls end:
+ *
+ *     #include <cai/cai.h>
+ *
+ *     static cai_status read(const cai_array *array, cai_stream stream, cai_error *error) {
+ *         cai_status status = cai_array_consume_begin(array, stream, CAI_ACCESS_READ, error);
+ *         if (status != CAI_OK) return status;
+ *         // ... launch kernels on `stream` ...
+ *         return cai_array_consume_end(array, stream, CAI_ACCESS_READ, error);
+ *     }
+ *
+ *     int main(void) {
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         array.stream = CAI_STREAM_NONE; // nothing is pending: begin and end do nothing
+ *         return read(&array, CAI_STREAM_LEGACY, NULL) == CAI_OK ? 0 : 1;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */
