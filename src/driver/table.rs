@@ -1,10 +1,13 @@
 //! The functions of the driver that this library uses, each of them optional.
 //!
-//! The exported name says which version of a function is meant: `cuCtxPushCurrent_v2`, and the
-//! names without `_ptsz`, in which stream 0 would be the legacy default stream (0 is never passed).
-//! So no version has to be negotiated.
+//! May use: `driver::result`.
+//! Unsafe: calls the driver's functions.
 //!
-//! Results are plain integers: a driver may answer codes that no header knows yet, and an enum with
+//! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
+//! without `_ptsz`, for which stream 0 would be the legacy default stream (0 is never passed). So
+//! no version has to be negotiated.
+//!
+//! Results are plain integers: a driver may return codes that no header knows yet, and an enum with
 //! such a value would be undefined behaviour.
 
 use std::ffi::c_void;
@@ -19,13 +22,13 @@ use crate::driver::result::{Call, MISSING};
 
 macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
-        /// What the driver has of the functions that this library uses.
+        /// The functions that the driver has.
         pub struct Table {
             $($field: Option<unsafe extern "system-unwind" fn($($type),*) -> i32>,)*
         }
 
         impl Table {
-            /// Looks all of them up.
+            /// Looks up every function.
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.
@@ -38,8 +41,8 @@ macro_rules! table {
                 #[inline]
                 pub fn $field(&self, $($argument: $type),*) -> Call {
                     let code = match self.$field {
-                        // SAFETY: handles are ones that the driver gave out, by the contract of
-                        // whoever passed them in; everything else points to locals of the caller.
+                        // SAFETY: the driver made the handles (the C API requires that of its
+                        // callers); all other pointers refer to locals of the caller.
                         Some(function) => unsafe { function($($argument),*) },
                         None => MISSING,
                     };

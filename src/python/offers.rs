@@ -1,4 +1,8 @@
 //! The exchange tables that types publish in their attributes.
+//!
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
+//! `python::capsules`, `python::interpreter`.
+//! Unsafe: reads tables that types publish.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
@@ -11,7 +15,7 @@ use crate::python::capi::Object;
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::interpreter::{Owned, Py};
 
-/// What an object's type offers.
+/// Returns what an object's type offers.
 #[inline]
 pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
     let r#type = py.type_of(object);
@@ -21,7 +25,7 @@ pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
     }
 }
 
-/// What an object's type offers. A type that is not known to offer a table is asked again.
+/// Returns what an object's type offers. A type that is not known to offer a table is asked again.
 pub fn offer_anew(py: Py, object: *mut Object) -> Result<Offer> {
     ask(py, py.type_of(object))
 }
@@ -32,18 +36,19 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     if let Some(offer) = py.types.find(r#type) {
         return Ok(offer);
     }
-    // Code that looks up an attribute may give the object another type: this one is kept meanwhile.
+    // Code that looks up an attribute may give the object another type, so a reference to this one
+    // is held meanwhile.
     let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
     let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
     if py.types.add(r#type, offer) {
-        // The reference is never given up.
+        // The reference is never released.
         std::mem::forget(kept);
     }
     Ok(offer)
 }
 
-/// The pointer in a capsule of this name in an attribute of the type. Anything else there is
-/// somebody else's.
+/// Returns the pointer in a capsule of this name in an attribute of the type. Other values of the
+/// attribute are ignored.
 fn capsule(
     py: Py,
     r#type: *mut Object,
@@ -52,7 +57,7 @@ fn capsule(
 ) -> Result<*const c_void> {
     let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
     let capi = py.capi();
-    // SAFETY: the lock is held; any object may be asked.
+    // SAFETY: the GIL is held; `capsule_is` accepts any object.
     unsafe {
         if (capi.capsule_is)(value.get(), name.as_ptr()) == 0 {
             return Ok(ptr::null());
@@ -67,7 +72,7 @@ fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_
     if table.is_null() {
         return Ok(None);
     }
-    // SAFETY: a table under this name begins like this in every version.
+    // SAFETY: every version of a table with this capsule name begins with these members.
     let data_abi = unsafe { (&raw const (*table).data_abi).read() };
     if data_abi != abi::CAI_DATA_ABI {
         return Ok(None);
@@ -76,12 +81,12 @@ fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_
     unsafe { check_table(table) }.map(Some)
 }
 
-/// A table as its contract has it, or why not.
+/// Checks a table against its contract.
 ///
 /// # Safety
-/// `table` points to a table of the size that it says, which lives as long as the process.
+/// `table` points to a table of the size that it states, which lives as long as the process.
 pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai_exchange_api> {
-    // SAFETY: every version begins with these two.
+    // SAFETY: every version begins with these two members.
     let (size, data_abi) = unsafe {
         ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
     };
@@ -101,7 +106,7 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai
             expected = ("{}", abi::CAI_DATA_ABI)
         );
     }
-    // SAFETY: at least as long as ours.
+    // SAFETY: the size, checked above, is at least that of `cai_exchange_api`.
     let table = unsafe { &*table };
     if table.from_object.is_none() {
         return fail!(
@@ -117,17 +122,17 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai
 fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {
     let mut table =
         capsule(py, r#type, py.names.dlpack_exchange, DLPACK_CAPSULE)?.cast::<ExchangeTable>();
-    // Newer ones name their predecessors.
+    // Newer tables refer to their predecessors.
     for _ in 0..8 {
-        // SAFETY: DLPack: a table lives as long as the process, and every version begins with
-        // number and predecessor.
+        // SAFETY: DLPack requires that a table lives as long as the process and that every version
+        // begins with number and predecessor.
         let Some((major, previous)) =
             (!table.is_null()).then(|| unsafe { ((*table).major, (*table).previous) })
         else {
             break;
         };
         if major == MAJOR {
-            // SAFETY: of the version that is described above.
+            // SAFETY: the major version, checked above, has these members.
             let table = unsafe { &*table };
             return Ok(table.from_object.is_some().then_some(table));
         }

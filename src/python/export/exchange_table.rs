@@ -1,4 +1,8 @@
-//! The exchange tables of the type: this library's and DLPack's.
+//! Functions of the exchange tables of the type: this library's and DLPack's.
+//!
+//! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
+//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`, `unwind`.
+//! Unsafe: follows the pointers that a table's contract describes.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -12,11 +16,11 @@ use crate::python::export::object::{answer, array_of, body, export, is_ours, not
 use crate::python::interpreter::Py;
 use crate::{dlpack, owner, read, unwind};
 
-/// The body of a function in a table: failures become exceptions and a status.
+/// Runs the body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
     let Err(failure) = unwind::guarded(|| Py::here().and_then(body)) else { return abi::CAI_OK };
     if !error.is_null() {
-        // SAFETY: not NULL; the caller's.
+        // SAFETY: not NULL, and writable by the contract of the table.
         unsafe { error.write(failure.to_error()) };
     }
     failure.status()
@@ -37,7 +41,7 @@ pub unsafe extern "C-unwind" fn table_from_object(
     if !is_ours(capi, object.cast()) {
         return status(error, |py| not_ours(py, object.cast()));
     }
-    // SAFETY: an object of our type; `out` has the size that it says.
+    // SAFETY: an object of this type (checked above); `out` states its size.
     unsafe {
         let array = &(*body(capi, object.cast())).array;
         let size = (&raw const (*out).struct_size).read() as usize;
@@ -73,7 +77,7 @@ pub unsafe fn to_object(
         if array.is_null() || out.is_null() {
             return fail!(CAI_ERR_NULL_ARGUMENT, "array", found = "NULL", expected = "a pointer");
         }
-        // SAFETY: not NULL; by contract of the table.
+        // SAFETY: not NULL, and readable or writable by the contract of the table.
         unsafe {
             let array = read::array(array)?;
             out.write(export(py, export_type(py), &array, 0)?.cast());
@@ -89,7 +93,7 @@ pub unsafe extern "C-unwind" fn dlpack_allocate(
     set_error: Option<SetError>,
 ) -> c_int {
     if let Some(set_error) = set_error {
-        // SAFETY: the caller's function, with its own context.
+        // SAFETY: the consumer's function is called with its own context.
         unsafe {
             set_error(
                 context,
@@ -101,7 +105,7 @@ pub unsafe extern "C-unwind" fn dlpack_allocate(
     -1
 }
 
-/// 0, or -1 with an exception.
+/// Runs the body of a function in DLPack's table: returns 0, or -1 with an exception.
 fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     let mut done = false;
     answer(|py| {
@@ -126,14 +130,14 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
-        // SAFETY: validated when the object was made.
+        // SAFETY: the array was validated when the object was made.
         let tensor =
             unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
         let tensor = Capsule::Versioned(tensor);
         DlpackRequest { stream: None, max_version: None, device: None }
             .order(py, &array, device.0)?;
         if let Capsule::Versioned(tensor) = tensor {
-            // SAFETY: the caller's.
+            // SAFETY: `out` is writable by the contract of the table.
             unsafe { out.write(tensor) };
         }
         std::mem::forget(tensor);
@@ -151,7 +155,7 @@ pub unsafe fn dlpack_to_object(
     export_type: fn(Py) -> Result<*mut Object>,
 ) -> c_int {
     code(|py| {
-        // SAFETY: a tensor that the caller gives away, whatever becomes of it.
+        // SAFETY: the caller gives the tensor away, also on failure, by the contract of the table.
         unsafe {
             let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
                 let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
@@ -173,7 +177,7 @@ pub unsafe extern "C-unwind" fn dlpack_current_stream(
     if out.is_null() {
         return -1;
     }
-    // SAFETY: the caller's.
+    // SAFETY: not NULL, and writable by the contract of the table.
     unsafe { out.write(ptr::null_mut()) };
     0
 }

@@ -1,4 +1,8 @@
 //! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
+//!
+//! May use: `abi`, `error`, `owner`, `python::capi`, `python::error`, `python::interpreter`,
+//! `read`, `unwind`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -11,7 +15,7 @@ use crate::python::error::{self, raise_as};
 use crate::python::interpreter::{Owned, Py};
 use crate::{owner, read, unwind, validate};
 
-/// What lies behind the head of an object.
+/// The contents of an object behind its head.
 #[repr(C)]
 pub struct Body {
     pub array: cai_array,
@@ -20,18 +24,18 @@ pub struct Body {
     pub weak_references: *mut Object,
 }
 
-/// Where an object keeps its array.
+/// Returns the address of an object's contents.
 pub fn body(capi: &Capi, object: *mut Object) -> *mut Body {
     object.cast::<u8>().wrapping_add(capi.facts.head).cast()
 }
 
-/// Is it an object of the type that is made below, in whichever interpreter? Anybody can show the
-/// tables on another type.
+/// Returns true for an object of the type `libcai.Array` of any interpreter. Other types may
+/// publish the same tables.
 pub fn is_ours(capi: &Capi, object: *mut Object) -> bool {
-    // SAFETY: the lock is held; the object is alive. The type has no types derived from it.
+    // SAFETY: the GIL is held; the object is alive. The type cannot be derived from.
     unsafe {
         let slot = (capi.type_slot)(capi.type_of(object), TP_DEALLOC);
-        // Before 3.10, types that were not made at run time have an exception for an answer.
+        // Before 3.10, static types set an exception here.
         if slot.is_null() {
             (capi.error_clear)();
         }
@@ -48,9 +52,9 @@ pub fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
     )
 }
 
-/// The array of an object, and its flags.
+/// Returns the array of an object, and its flags.
 pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)> {
-    // SAFETY: called for objects of the type only, which are alive during the call.
+    // SAFETY: callers pass objects of this type, which are alive during the call.
     let body = unsafe { &*body(py.capi(), object) };
     if body.array.owner.is_null() {
         return fail!(
@@ -63,7 +67,7 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)
     Ok((&body.array, body.flags))
 }
 
-/// The body of a function that CPython calls: failures and panics become exceptions.
+/// Runs the body of a function that CPython calls: failures and panics become exceptions.
 pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
         error::raise_failure(&failure);
@@ -71,11 +75,11 @@ pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     })
 }
 
-/// The same, where every failure means that there is no such attribute.
+/// Runs the body of a getter: a failure means that the object has no such attribute.
 pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     answer(|py| {
         body(py).map_err(|failure| {
-            // SAFETY: a place that CPython keeps it in.
+            // SAFETY: a variable that CPython keeps an exception in.
             let attribute_error = unsafe { *py.capi().attribute_error };
             if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 || failure.status() == abi::CAI_ERR_NO_MEMORY
@@ -121,12 +125,12 @@ pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
     })
 }
 
-/// One line about an array.
+/// Formats one line about an array.
 fn shown(array: &cai_array) -> Text<400> {
     let mut text: Text<400> = Text::new(format_args!("<libcai.Array shape=("));
-    // SAFETY: validated when the object was made.
+    // SAFETY: the array was validated when the object was made.
     let (shape, strides) = unsafe { read::shape_and_strides(array) }.unwrap_or_default();
-    // A text that is full says so by itself; nothing else can fail.
+    // A full text ends in a mark; nothing else can fail.
     let _ = (|| {
         for (index, extent) in shape.iter().enumerate() {
             write!(text, "{}{extent}", if index == 0 { "" } else { ", " })?;
@@ -181,10 +185,10 @@ fn shown(array: &cai_array) -> Text<400> {
     text
 }
 
-/// A new object around an array, whose reference it takes over, also on failure.
+/// Makes an object around an array. Takes over the reference to the array's owner, also on failure.
 ///
 /// # Safety
-/// The array is sound and has an owner.
+/// The array was validated and has an owner.
 pub unsafe fn wrap(
     py: Py,
     r#type: Result<*mut Object>,
@@ -192,7 +196,7 @@ pub unsafe fn wrap(
     flags: u32,
 ) -> Result<*mut Object> {
     let made = r#type.and_then(|r#type| {
-        // SAFETY: the lock is held; the slot was read from this type.
+        // SAFETY: the GIL is held; the slot was read from this type.
         unsafe {
             let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
                 std::mem::transmute((py.capi().type_slot)(r#type, TP_ALLOC));
@@ -202,9 +206,9 @@ pub unsafe fn wrap(
     match made {
         Ok(object) => {
             let object = object.into_raw();
-            // Whatever size it came with, all fields are there now.
+            // Every field is present now, whatever size the array came with.
             let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
-            // SAFETY: the type's objects have a body, which is all zeros still.
+            // SAFETY: objects of this type have space for a body, which is all zeros.
             unsafe {
                 body(py.capi(), object).write(Body {
                     array,
@@ -215,24 +219,24 @@ pub unsafe fn wrap(
             Ok(object)
         }
         Err(failure) => {
-            // SAFETY: the reference was ours.
+            // SAFETY: the reference was taken over (this function's contract).
             unsafe { owner::release(array.owner) };
             Err(failure)
         }
     }
 }
 
-/// A new object of a type, with a reference of its own to the array.
+/// Makes an object of a type, with a reference of its own to the array.
 ///
 /// # Safety
-/// `array` points to what a caller's array may point to.
+/// `array` is readable as [`validate::array`] requires.
 pub unsafe fn export(
     py: Py,
     r#type: Result<*mut Object>,
     array: &cai_array,
     flags: u32,
 ) -> Result<*mut Object> {
-    // SAFETY: handed on.
+    // SAFETY: the array is readable (this function's contract), and has an owner as checked below.
     unsafe {
         validate::array(array, abi::CAI_CHECK_LAYOUT)?;
         if array.owner.is_null() {

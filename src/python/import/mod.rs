@@ -1,4 +1,10 @@
 //! Imports Python objects: tries the protocols in order and checks the requirements of the caller.
+//!
+//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::array_struct`,
+//! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
+//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::options`,
+//! `python::import::requirements`, `python::interpreter`, `python::offers`, `python::owner`.
+//! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
 pub mod buffer;
@@ -94,7 +100,7 @@ fn from_parts(
     dict::finish(py, object, protocol, options, extras, mask, to)
 }
 
-/// Tries the ways in. `depth`: how many masks hang above.
+/// Tries the protocols. `depth` is the number of arrays that the object is a mask of.
 #[inline]
 pub fn find(
     py: Py,
@@ -108,7 +114,7 @@ pub fn find(
     if default_order {
         let offered = offers::offer(py, object.as_ptr())?;
         if offered.is_nothing() {
-            // What nearly everybody has.
+            // The most common case.
             let found = from_dictionary(
                 py,
                 object,
@@ -136,7 +142,7 @@ fn try_all(
     mut offer: Option<Offer>,
     to: &mut Description,
 ) -> Result<()> {
-    // Where the type offers nothing, the dictionary was tried already, and is not read twice.
+    // If the type offers no table, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
     let mut declined = None;
@@ -153,7 +159,7 @@ fn try_all(
     )? {
         return Ok(());
     }
-    // What was remembered of the type may be of another one, that had its address before.
+    // The cache may describe an earlier type with the same address.
     if offer.is_some_and(|offer| offer.is_nothing()) {
         let mut anew = Some(offers::offer_anew(py, object.as_ptr())?);
         if anew.is_some_and(|anew| !anew.is_nothing())
@@ -185,10 +191,10 @@ struct Declined {
 }
 
 impl Declined {
-    /// What is set, if it is one. Everything else is passed on.
+    /// Takes the exception that is set, if it is a BufferError. Other failures are returned.
     fn of(py: Py, failure: Failure) -> Result<Self> {
         let capi = py.capi();
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe {
             let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
@@ -202,10 +208,10 @@ impl Declined {
         }
     }
 
-    /// Raises it again.
+    /// Raises the exception again.
     fn again(mut self) -> Result<()> {
         let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
-        // SAFETY: the lock is held; the references were ours.
+        // SAFETY: the GIL is held; `error_restore` takes over the references.
         unsafe { (self.py.capi().error_restore)(kind, value, trace) };
         raised()
     }
@@ -259,7 +265,7 @@ fn try_protocols(
             )?,
             abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
                 Ok(found) => found,
-                // DLPack's Python side: what it cannot say. Another protocol may.
+                // A BufferError of DLPack: it cannot express the array. Another protocol may.
                 Err(failure) => {
                     to.reset();
                     *declined = Some(Declined::of(py, failure)?);
@@ -328,7 +334,7 @@ fn not_found(
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             _ => "__array_interface__",
         };
-        // A text that is full says so by itself.
+        // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
     fail!(
