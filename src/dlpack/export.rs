@@ -75,7 +75,7 @@ unsafe fn convert<'a>(
     steps: &mut [i64; DIMENSIONS],
 ) -> Result<Export<'a>> {
     if flags != 0 {
-        return fail!(CAI_ERR_ARGUMENT, "flags", found = "{flags:#x}", expected = "0");
+        return fail!(CAI_ERR_NEWER_CALLER, "flags", found = "{flags:#x}", expected = "0");
     }
     // SAFETY: the array is readable (this function's contract).
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;

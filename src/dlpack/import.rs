@@ -35,6 +35,15 @@ pub unsafe fn describe(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
+    // For every device, also for host memory, where the stream is not used: 0 is never a stream.
+    if stream == 0 {
+        return fail!(
+            CAI_ERR_STREAM_ZERO,
+            "stream",
+            found = "0",
+            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
+        );
+    }
     // SAFETY: the tensor is live (this function's contract).
     unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
     // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.

@@ -64,29 +64,3 @@ pub unsafe extern "C-unwind" fn cai_pointer_info_get(
         Ok(())
     })
 }
-
-/// The address by which kernels of the calling thread's current context reach memory. It differs from
-/// `pointer` for some host memory that was registered with the driver.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
-/// the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
-/// driver may answer to any call (`cai_driver_info_get`).
-/// Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn cai_device_pointer(
-    pointer: *const c_void,
-    out: *mut *mut c_void,
-    error: *mut cai_error,
-) -> cai_status {
-    guard(error, || {
-        given(pointer, "pointer")?;
-        given(out, "out")?;
-        let driver = driver::driver()?;
-        let address = driver.relaxed(|| driver::device_pointer(driver, pointer))?;
-        // SAFETY: not NULL; writable by contract.
-        unsafe { out.write(address) };
-        Ok(())
-    })
-}

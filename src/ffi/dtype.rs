@@ -5,7 +5,7 @@
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ptr::null_mut;
 
 use super::guard::{guard_bool, guard_local};
@@ -59,28 +59,37 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
 /// Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
 /// unit, and so is the size of `O`.
 ///
-/// `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
-/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no multiple.
-/// `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+/// `dtype->code` is not part of a typestr and is ignored. All other fields must agree as
+/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 without a multiple.
+/// `buffer`: `size` characters, gets a NUL-terminated text, which never takes more than `CAI_TYPESTR_SIZE`; or NULL
+/// with a `size` of 0, to ask for the length.
+/// `out_length`: characters without the NUL; may be NULL. Both are written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
-/// the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
-/// `CAI_ERR_TYPESTR_UNIT`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if no typestr is long
+/// enough, or the status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`,
+/// `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_dtype_format(
     dtype: *const cai_dtype,
-    out: *mut c_char,
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
     guard_local(error, || {
         given(dtype, "dtype")?;
-        given(out, "out")?;
-        // SAFETY: not NULL; readable by contract.
+        // SAFETY: `given` found that it is not NULL; readable by the caller's contract.
         let text = dtype::format(&unsafe { dtype.read() })?;
-        // SAFETY: not NULL; CAI_TYPESTR_SIZE characters are writable by contract.
-        unsafe { out.cast::<[u8; abi::CAI_TYPESTR_SIZE]>().write_unaligned(text) };
-        Ok(())
+        let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe {
+            write_text(buffer, size, out_length, length, |to| {
+                let _ = to.write_str(std::str::from_utf8(&text[..length]).unwrap_or_default());
+                Ok(())
+            })
+        }
     })
 }
 
@@ -403,34 +412,51 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
 ) -> cai_status {
     guard_local(error, || {
         given(descr, "descr")?;
-        if size > 0 {
-            given(buffer, "buffer")?;
-        }
         // SAFETY: not NULL; handed on.
         let fields = unsafe { checked(descr, "descr") }?;
-        // Measured first, so that nothing is written unless all of it fits.
         let mut measure = Buffer { to: null_mut(), used: 0 };
         text::format(fields, &mut measure)?;
-        let length = measure.used;
-        if !buffer.is_null() {
-            if size <= length {
-                return fail!(
-                    CAI_ERR_BUFFER_SIZE,
-                    "size",
-                    found = "{size}",
-                    expected = ("at least {}", length + 1)
-                );
-            }
-            text::format(fields, &mut Buffer { to: buffer.cast(), used: 0 })?;
-            // SAFETY: `size` characters are writable by contract, and `length` is below that.
-            unsafe { buffer.add(length).write(0) };
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe {
+            write_text(buffer, size, out_length, measure.used, |to| text::format(fields, to))
         }
-        if !out_length.is_null() {
-            // SAFETY: not NULL; writable by contract.
-            unsafe { out_length.write(length) };
-        }
-        Ok(())
     })
+}
+
+/// Writes a text of `length` characters and its NUL, or none of it, and its length.
+///
+/// # Safety
+/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable; `write` writes
+/// `length` characters.
+unsafe fn write_text(
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
+    length: usize,
+    write: impl FnOnce(&mut Buffer) -> Result<()>,
+) -> Result<()> {
+    if size > 0 {
+        given(buffer, "buffer")?;
+    }
+    if !buffer.is_null() {
+        if size <= length {
+            return fail!(
+                CAI_ERR_BUFFER_SIZE,
+                "size",
+                found = "{size}",
+                expected = ("at least {}", length + 1)
+            );
+        }
+        write(&mut Buffer { to: buffer.cast(), used: 0 })?;
+        // SAFETY: `size` characters are writable, and `length` is below that.
+        unsafe { buffer.add(length).write(0) };
+    }
+    if !out_length.is_null() {
+        // SAFETY: not NULL; writable by the contract above.
+        unsafe { out_length.write(length) };
+    }
+    Ok(())
 }
 
 /// A caller's buffer that is known to be large enough, or none, to measure.
@@ -442,7 +468,7 @@ struct Buffer {
 impl fmt::Write for Buffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if !self.to.is_null() {
-            // SAFETY: only `cai_descr_format` makes these; it has measured that everything fits.
+            // SAFETY: only `write_text` makes one with a buffer, in which the whole text fits.
             unsafe { self.to.add(self.used).copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         }
         self.used += text.len();

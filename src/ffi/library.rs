@@ -26,22 +26,14 @@ const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// The major version of the binary interface that the loaded library has. Compare it with
-/// `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
+/// Returns the version of the binary interface that the loaded library has: the major number times 65536, plus the
+/// minor one. The major number must be `CAI_ABI_MAJOR`; the library serves callers that were compiled against the same or
+/// a lower `CAI_ABI_MINOR`.
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn cai_abi_major() -> i32 {
-    abi::CAI_ABI_MAJOR
-}
-
-/// The minor version of the binary interface that the loaded library has. It serves callers that were
-/// compiled against the same or a lower `CAI_ABI_MINOR`.
-///
-/// Cannot fail. Thread safety: any thread, any time.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn cai_abi_minor() -> i32 {
-    abi::CAI_ABI_MINOR
+pub extern "C-unwind" fn cai_abi_version() -> u32 {
+    (abi::CAI_ABI_MAJOR as u32) << 16 | abi::CAI_ABI_MINOR as u32
 }
 
 /// The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.

@@ -89,29 +89,34 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
 /// `options`: NULL: none.
+/// `out`: a new reference. Written on success only.
 ///
-/// Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and `error` filled:
-/// `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
-/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
-/// `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
-/// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+/// On failure a Python exception is set where there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
+/// `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
+/// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime
+/// management".
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_to_python(
     array: *const cai_array,
     options: *const cai_export_options,
+    out: *mut *mut _object,
     error: *mut cai_error,
-) -> *mut _object {
-    let mut object = null_mut();
+) -> cai_status {
     with_exception(error, &mut true, |_| {
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: NULL, or a structure of the size it says, by contract.
+        given(out, "out")?;
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
-        // SAFETY: handed on.
-        object = unsafe { python::export(&local, flags) }?;
+        // SAFETY: what the array points to is readable by the caller's contract.
+        let object = unsafe { python::export(&local, flags) }?;
+        // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
+        unsafe { out.write(object) };
         Ok(())
-    });
-    object
+    })
 }
 
 /// Sets the Python exception that belongs to a failure of any function of this library, in an extension that

@@ -249,7 +249,7 @@ def test_long_chains():
     obj = Exporter(interface())
     for _ in range(200_000):
         taken = take_quick(obj)
-        obj = P.held.cai_array_to_python(c.byref(taken), None, None)
+        obj = give(taken)
         P.held.cai_array_release(c.byref(taken))
     del obj
     gc.collect()
@@ -268,7 +268,7 @@ def test_chains_after_finalizers_that_give_the_lock_up():
     def chain(obj, length):
         for _ in range(length):
             taken = take_quick(obj)
-            obj = P.held.cai_array_to_python(c.byref(taken), None, None)
+            obj = give(taken)
             P.held.cai_array_release(c.byref(taken))
         return obj
 

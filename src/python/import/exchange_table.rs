@@ -10,6 +10,8 @@ use std::ptr::NonNull;
 use crate::abi::{self, cai_error, cai_exchange_api};
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
+use crate::python::import::options::ImportOptions;
+use crate::python::import::requirements::refuse_mask;
 use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
@@ -20,6 +22,7 @@ pub fn from_table(
     py: Py,
     object: NonNull<Object>,
     table: &cai_exchange_api,
+    options: &ImportOptions,
     to: &mut Description,
 ) -> Result<bool> {
     const NAME: &str = "__cai_exchange_api__";
@@ -53,6 +56,9 @@ pub fn from_table(
             found = "NULL",
             expected = "an owner that keeps the data alive"
         );
+    }
+    if !to.array.mask.is_null() && !options.masks() {
+        return Err(refuse_mask(format_args!("{NAME}.mask")));
     }
     Ok(true)
 }
