@@ -418,9 +418,7 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
         text::format(fields, &mut measure)?;
         // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
         // by the caller's contract.
-        unsafe {
-            write_text(buffer, size, out_length, measure.used, |to| text::format(fields, to))
-        }
+        unsafe { write_text(buffer, size, out_length, measure.used, |to| text::format(fields, to)) }
     })
 }
 

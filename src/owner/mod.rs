@@ -158,10 +158,7 @@ struct Callback {
 
 /// Makes an owner with one reference. `destroy(context)` runs once, when the last reference is
 /// released.
-pub fn new(
-    context: *mut c_void,
-    destroy: Option<Destroy>,
-) -> Result<*mut cai_owner> {
+pub fn new(context: *mut c_void, destroy: Option<Destroy>) -> Result<*mut cai_owner> {
     callback(null_mut(), context, destroy)
 }
 
