@@ -33,12 +33,13 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
 ) -> cai_status {
     unguarded(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same; no reference to the whole is made.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same; no
+        // reference to the whole is made.
         let owner = unsafe { (&raw const (*array).owner).read() };
         not_borrowed(owner)?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(owner) }
     })
 }
@@ -57,29 +58,31 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
         if array.is_null() {
             return Ok(());
         }
-        // SAFETY: not NULL; the first 16 bytes of every version are the same, and readable even where
-        // struct_size was never set.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same, and
+        // readable even if `struct_size` was never set.
         let (size, owner) = unsafe {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
-        // The structure is cleared first: whatever the owner's callback does, it finds a tombstone.
+        // The structure is cleared first, so that the owner's callback finds a cleared structure,
+        // whatever it does.
         let size = match size as usize {
             size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
-            // Never initialized or garbage: touch no more than the prefix that every version has.
+            // Never initialized, or garbage: clears no more than the prefix that every version has.
             _ => read::LEAST_PREFIX,
         };
         let kept = offset_of!(cai_array, flags);
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         let clear =
             |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
-        // Of a size that the compiler knows, that is eight instructions instead of a call.
+        // For a size that the compiler knows, that is eight instructions instead of a call.
         if size == size_of::<cai_array>() {
             clear(size_of::<cai_array>())
         } else {
             clear(size)
         }
         if !owner.is_null() {
-            // SAFETY: a live owner by contract, of which the structure held a reference.
+            // SAFETY: the structure held a reference to this owner, which is alive as the header
+            // requires.
             unsafe { owner::release(owner) };
         }
         Ok(())
@@ -104,23 +107,23 @@ pub unsafe extern "C-unwind" fn cai_array_share(
     error: *mut cai_error,
 ) -> cai_status {
     unguarded(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
             return fail!(
                 CAI_ERR_FLAGS,
                 "flags",
                 found = ("{:#x}", local.flags),
-                expected = "flags that this library knows"
+                expected = "flags that this version knows"
             );
         }
         fits(&local, size)?;
         not_borrowed(local.owner)?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &local) };
         Ok(())
     })

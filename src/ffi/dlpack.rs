@@ -43,11 +43,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
 ) -> cai_status {
     guard(error, || {
         given(tensor, "tensor")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; a live tensor by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_versioned(tensor, stream, size) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
     })
@@ -68,11 +68,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
 ) -> cai_status {
     guard(error, || {
         given(tensor, "tensor")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; a live tensor by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_unversioned(tensor, stream, size) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
     })
@@ -107,12 +107,12 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_versioned(&local, flags) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor) };
         Ok(())
     })
@@ -131,12 +131,12 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_unversioned(&local, flags) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor) };
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! The CUDA driver and what it knows about memory, for C.
+//! The CUDA driver, and queries about memory, for C.
 //!
 //! May use: `abi`, `driver`, `ffi::guard`, `ffi::ptr`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn cai_driver_info_get(
     guard(error, || {
         given(out, "out")?;
         let info = driver::driver()?.info()?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(info) };
         Ok(())
     })
@@ -61,7 +61,7 @@ pub unsafe extern "C-unwind" fn cai_pointer_info_get(
         given(out, "out")?;
         let driver = driver::driver()?;
         let info = driver.relaxed(|| driver::attributes(driver, pointer))?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(info) };
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Types of elements, for C.
+//! Element types, for C.
 //!
 //! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
 //! `owner::description`, `read`.
@@ -39,7 +39,8 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
     guard_local(error, || {
         given(typestr, "typestr")?;
         given(out, "out")?;
-        // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
+        // SAFETY: not NULL (checked above), and readable up to its NUL or to 16 characters, as the
+        // header requires.
         let Some(text) = (unsafe { read::typestr_argument(typestr) }) else {
             return fail!(
                 CAI_ERR_TYPESTR_LENGTH,
@@ -49,7 +50,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
             );
         };
         let dtype = dtype::parse(text)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
@@ -105,7 +106,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
         if a.is_null() || b.is_null() {
             return false;
         }
-        // SAFETY: not NULL; readable by contract.
+        // SAFETY: not NULL (checked above), and readable as the header requires.
         unsafe { dtype::equal(&a.read(), &b.read()) }
     })
 }
@@ -116,7 +117,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
 /// Returns false for NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
-    // SAFETY: read only if not NULL; readable by contract.
+    // SAFETY: read only if not NULL, and readable as the header requires.
     guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
 }
 
@@ -134,11 +135,11 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
     error: *mut cai_error,
 ) -> cai_status {
     guard_local(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         let dtype = dtype::of_array(&local)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
@@ -160,16 +161,16 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
     error: *mut cai_error,
 ) -> cai_status {
     guard_local(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         let dtype = dtype::of_array(&local)?;
         let mut native = dtype::is_native(&dtype);
         if !local.descr.is_null() {
-            // SAFETY: not NULL; handed on.
+            // SAFETY: not NULL (checked above); the header requires the rest of the caller.
             native = native && descr::is_native(unsafe { checked(local.descr, "descr") }?)?;
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(native) };
         Ok(())
     })
@@ -181,7 +182,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
 /// `descr` is not NULL and points to a list of the sizes it says.
 unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
     let inside = |failure: Failure| failure.within(parameter);
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     let fields = unsafe { Descr::new(descr) }.map_err(inside)?;
     descr::bits(fields).map_err(inside)?;
     Ok(fields)
@@ -206,7 +207,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
         given(descr, "descr")?;
         given(out, "out")?;
         let inside = |failure: Failure| failure.within("descr");
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
         if bits % 8 != 0 {
             return fail!(
@@ -216,7 +217,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits / 8) };
         Ok(())
     })
@@ -241,9 +242,9 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
         given(a, "a")?;
         given(b, "b")?;
         given(out, "out")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let equal = unsafe { descr::equal(checked(a, "a")?, checked(b, "b")?) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(equal) };
         Ok(())
     })
@@ -272,9 +273,9 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
         given(name, "name")?;
         given(out_field, "out_field")?;
         given(out_offset, "out_offset")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
-        // SAFETY: not NULL; NUL-terminated by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
         let name = unsafe { CStr::from_ptr(name) };
         let Ok(name) = name.to_str() else {
             return fail!(
@@ -285,7 +286,7 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
             );
         };
         let (index, offset) = descr::find(fields, name)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_field.write(fields.row(index));
             out_offset.write(offset);
@@ -312,10 +313,10 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
     guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
-        // SAFETY: not NULL; a row by contract.
+        // SAFETY: not NULL (checked above), and a row as the header requires.
         let dtype = descr::element(unsafe { Field::new(field) })
             .map_err(|failure| failure.within("field"))?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
@@ -339,7 +340,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
     guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
-        // SAFETY: not NULL; a row by contract.
+        // SAFETY: not NULL (checked above), and a row as the header requires.
         let bits = descr::field_bits(unsafe { Field::new(field) })
             .map_err(|failure| failure.within("field"))?;
         if bits % 8 != 0 {
@@ -350,7 +351,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits / 8) };
         Ok(())
     })
@@ -379,7 +380,7 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
         given(text, "text")?;
         given(out_descr, "out_descr")?;
         given(out_owner, "out_owner")?;
-        // SAFETY: not NULL; NUL-terminated by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
         let text = unsafe { CStr::from_ptr(text) };
         let Ok(text) = text.to_str() else {
             return fail!(
@@ -392,9 +393,9 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
         let fields = text::parse(text)?;
         // SAFETY: `fields` is alive until the end of this function.
         let list = unsafe { checked(fields.as_ptr(), "descr") }?;
-        // SAFETY: just checked.
+        // SAFETY: checked above, and unchanged since.
         let (descr, owner) = unsafe { description::new_descr(list) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_descr.write(descr);
             out_owner.write(owner);
@@ -423,7 +424,7 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
 ) -> cai_status {
     guard_local(error, || {
         given(descr, "descr")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
         let mut measure = Buffer { to: null_mut(), used: 0 };
         text::format(fields, &mut measure)?;

@@ -69,9 +69,9 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let layout = unsafe { validate::describe(&local) }?.layout;
         if capacity < local.ndim {
             return fail!(
@@ -81,7 +81,8 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
                 expected = ("at least ndim, {}", local.ndim)
             );
         }
-        // SAFETY: at least `ndim` steps are writable by contract.
+        // SAFETY: `capacity`, checked above to be at least `ndim`, strides are writable as the
+        // header requires.
         unsafe { write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps)) }
     })
 }
@@ -128,10 +129,10 @@ pub unsafe extern "C-unwind" fn cai_layout_strides(
                 expected = "at least 1"
             );
         }
-        // SAFETY: handed on; no strides are read.
+        // SAFETY: `shape` is readable as the header requires; no strides are read.
         let shape = unsafe { read::shape(ndim, shape) }?;
         layout::check_shape(shape)?;
-        // SAFETY: `ndim` steps are writable by contract.
+        // SAFETY: `ndim` strides are writable as the header requires.
         unsafe { write_strides(out, shape.len(), |steps| fill(shape, itemsize, steps)) }
     })
 }
@@ -152,7 +153,7 @@ unsafe fn write_strides(
     }
     fill(steps)?;
     if count > 0 {
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.copy_from_nonoverlapping(steps.as_ptr(), count) };
     }
     Ok(())
@@ -178,14 +179,15 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     guard(error, || {
         given(a, "a")?;
         given(b, "b")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let a = unsafe { array(a, "a") }.map_err(|failure| failure.within("a."))?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let b = unsafe { array(b, "b") }.map_err(|failure| failure.within("b."))?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let overlap = unsafe { validate::may_overlap(&a, &b) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), with `count` writable strides (this function's
+        // contract).
         unsafe { out.write(overlap) };
         Ok(())
     })

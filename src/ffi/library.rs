@@ -85,13 +85,13 @@ pub unsafe extern "C-unwind" fn cai_error_set(
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: NULL or NUL-terminated by contract.
+        // SAFETY: NULL or NUL-terminated, as the header requires.
         let (field, message) = unsafe { (Lossy::new(field), Lossy::new(message)) };
         let colon = if field.0.is_empty() { "" } else { ": " };
         let line: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
             Text::new(format_args!("{field}{colon}{message}"));
         let field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(format_args!("{field}"));
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { guard::write(error, code, 0, field.as_str(), line.as_str()) };
         Ok(())
     });
@@ -108,7 +108,7 @@ impl Lossy<'_> {
         if text.is_null() {
             return Lossy(b"");
         }
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated (this function's contract).
         Lossy(unsafe { CStr::from_ptr(text) }.to_bytes())
     }
 }

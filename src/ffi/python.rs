@@ -1,4 +1,4 @@
-//! Python objects in and out, for C.
+//! Import and export of Python objects, for C.
 //!
 //! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
@@ -65,21 +65,22 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         let given;
         let import_options = if options.is_null() {
             &ImportOptions::NONE
         } else {
-            // SAFETY: not NULL; a structure of the size it says, by contract.
+            // SAFETY: not NULL (checked above), with as many readable bytes as it states, as the
+            // header requires.
             given = unsafe { ImportOptions::new(options) }?;
             &given
         };
         *raises = !import_options.quiet();
         let mut to = Description::new();
-        // SAFETY: a live object by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { python::import(object, import_options, size, &mut to) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &to.array) };
         to.taken();
         Ok(())
@@ -144,7 +145,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
     guard(null_mut(), || {
-        // SAFETY: NULL, or filled by contract.
+        // SAFETY: NULL, or filled in as the header requires.
         match unsafe { error.as_ref() } {
             Some(error) => python::raise(error),
             None => python::raise_nothing(),
@@ -177,7 +178,8 @@ pub unsafe extern "C-unwind" fn cai_python_publish(
     with_exception(error, &mut true, |_| {
         given(r#type, "type")?;
         given(table, "table")?;
-        // SAFETY: not NULL; a live type and a constant table by contract.
+        // SAFETY: neither is NULL (checked above). The header requires a live type and a constant
+        // table.
         unsafe { python::publish(r#type, table) }
     })
 }

@@ -47,7 +47,7 @@ impl Arena {
             return fail!(
                 CAI_ERR_INTERNAL,
                 "description",
-                found = ("more memory needed than {} bytes", self.size),
+                found = ("a description of more than {} bytes", self.size),
                 expected = "a description that does not change while it is copied"
             );
         };
@@ -182,7 +182,7 @@ impl Owners {
                 return fail!(
                     CAI_ERR_MASK_DEPTH,
                     "mask",
-                    found = "more masks",
+                    found = "a longer chain of masks",
                     expected = "at most {CAI_MAX_MASKS}"
                 );
             }

@@ -1,12 +1,14 @@
 //! The consumer's side: orders streams before and after its work on the data.
 //!
-//! May use: `abi`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`, `sync::release_queue`.
+//! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`,
+//! `sync::release_queue`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_owner};
+use crate::device;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::sync::order::{Direction, order, wait_for};
@@ -101,7 +103,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
             CAI_ERR_READONLY,
             "flags",
             found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
+            expected = "a writable array, because flags contain CAI_ACCESS_WRITE"
         );
     }
     Ok(())
@@ -140,7 +142,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 "mask",
-                found = "more masks",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             )
             .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
@@ -157,13 +159,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
 /// Returns true if the array's streams are CUDA streams.
 #[inline]
 fn is_cuda(array: &cai_array) -> bool {
-    matches!(
-        array.device.r#type,
-        abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED
-    )
+    device::may_be_cuda(array.device.r#type)
 }
 
 /// The pending work that an array states.
@@ -210,7 +206,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", array.device.r#type),
-            expected = "a CUDA device: the streams of others cannot be ordered"
+            expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
@@ -245,8 +241,8 @@ impl ArrayContext<'_> {
             if !context.is_null() {
                 return found(context);
             }
-            let said = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
-            match device.or(said) {
+            let stated = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
+            match device.or(stated) {
                 Some(device) => Ok(ArrayContext {
                     driver,
                     context: driver.primary(device)?,
@@ -467,15 +463,16 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                             CAI_ERR_CAPTURE_HOST,
                             "stream",
                             found = "a stream that is being captured",
-                            expected = "one that runs: the host cannot wait for work that is only being captured"
+                            expected = "a stream outside of a capture: the host cannot wait for \
+                             captured work"
                         );
                     }
                     Capture::Invalidated => {
                         return fail!(
                             CAI_ERR_CAPTURE_INVALIDATED,
                             "stream",
-                            found = "a stream whose capture was broken by an earlier call",
-                            expected = "the capture to be ended first"
+                            found = "a stream whose capture was invalidated by an earlier call",
+                            expected = "a stream without a capture: call cuStreamEndCapture first"
                         );
                     }
                 }

@@ -10,6 +10,7 @@
 //! reports exchanges to the observer.
 
 pub mod consume;
+mod detached_thread;
 pub mod notify;
 mod order;
 pub mod policy;
@@ -38,7 +39,7 @@ unsafe fn view(
             CAI_ERR_FLAGS,
             "flags",
             found = ("{:#x}", array.flags),
-            expected = "flags that this library knows"
+            expected = "flags that this version knows"
         );
     }
     Ok(array)

@@ -2,7 +2,7 @@
 //! environment. Nothing is overridden by default, as the specification requires ("Design
 //! Motivations" 3, "Interface Requirements").
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `sync`.
 //! Unsafe: none.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +65,8 @@ fn read() -> Result<u32> {
                     CAI_ERR_ENVIRONMENT,
                     "{VARIABLE}",
                     found = "\"{word}\"",
-                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas between them"
+                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
+                     between them"
                 );
             }
         };

@@ -1615,7 +1615,7 @@ class Table(c.Structure):
 KEPT = []
 
 
-def publish(kind, function, size=None, major=0, to=None):
+def publish(kind, function, size=None, major=1, to=None):
     table = Table(size or c.sizeof(Table), major, FROM(function), to or TO())
     KEPT.append(table)
     error = T.Error()
@@ -1668,7 +1668,7 @@ def test_exchange_tables_that_fail():
     assert take.error.code == 105
 
 
-@pytest.mark.parametrize("size, major", [(8, 0), (0, 0), (None, 1), (None, -1)])
+@pytest.mark.parametrize("size, major", [(8, 1), (0, 1), (None, 0), (None, 2), (None, -1)])
 def test_exchange_tables_of_others(size, major):
     class Native:
         pass

@@ -539,7 +539,7 @@ def test_our_table():
     array = make((3, 4), "<V2", ADDRESS, stream=STREAM, dtype_code=P.BFLOAT16, mask=make((3, 4), "|t1"), readonly=True)
     obj = give(array)
     table = our_table(obj)
-    assert table.struct_size >= c.sizeof(Table) and table.abi_major == 0
+    assert table.struct_size >= c.sizeof(Table) and table.abi_major == 1
     out, error = T.new_array(), T.Error()
     assert table.from_object(obj, c.byref(out), c.byref(error)) == 0
     taken = P.Taken(out)

@@ -123,7 +123,7 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
                 CAI_ERR_CONVERT_TYPE,
                 "{name}",
                 found = "a tensor with the {bit} bit: its values are not those in memory",
-                expected = "one without (resolve_conj(), resolve_neg())"
+                expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
             );
         }
     }

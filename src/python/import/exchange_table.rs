@@ -1,6 +1,7 @@
 //! Import through this library's exchange table.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::interpreter`, `python::owner`, `validate`.
+//! May use: `abi`, `error`, `python::capi`, `python::import::options`,
+//! `python::import::requirements`, `python::interpreter`, `python::owner`, `validate`.
 //! Unsafe: calls functions of a foreign table.
 
 use std::ffi::{CStr, c_char};
@@ -79,8 +80,8 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             abi::CAI_ERR_EXCHANGE_TABLE,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure that says that an exception is set, and none is"),
-            format_args!("one"),
+            format_args!("CAI_ERR_PYTHON_EXCEPTION without an exception"),
+            format_args!("an exception"),
         );
     }
     // SAFETY: `from_table` terminated it before the function was called.
@@ -88,7 +89,7 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             status,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure without a word"),
+            format_args!("a failure without a message"),
             format_args!("an array"),
         );
     }

@@ -14,6 +14,7 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod mapping;
 pub mod options;
 pub mod requirements;
 pub mod sycl;
@@ -92,7 +93,7 @@ fn from_parts(
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 ("{}['mask']", protocol.name()),
-                found = "more masks on one another",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             );
         }
@@ -199,9 +200,9 @@ impl Declined {
         let capi = py.capi();
         // SAFETY: the GIL is held.
         unsafe {
-            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+            let is_buffer_error = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
-            if !says_so {
+            if !is_buffer_error {
                 return Err(failure);
             }
             let mut exception = [ptr::null_mut(); 3];
@@ -321,7 +322,7 @@ fn not_found(
             CAI_ERR_HOST_MEMORY,
             "object",
             found = "an array in host memory, of type {name}",
-            expected = "one in device memory"
+            expected = "an array in device memory, or CAI_IMPORT_ALLOW_HOST"
         );
     }
     let mut list: Text<200> = Text::new(format_args!(""));
@@ -343,7 +344,7 @@ fn not_found(
     fail!(
         CAI_ERR_NO_PROTOCOL,
         "object",
-        found = "an object of type {name}, which offers none",
+        found = "an object of type {name}, which has none of them",
         expected = "one of {list}"
     )
 }

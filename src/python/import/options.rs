@@ -1,6 +1,6 @@
 //! Import options of a caller.
 //!
-//! May use: `abi`, `dtype`, `error`.
+//! May use: `abi`, `dtype`, `error`, `read`.
 //! Unsafe: reads a structure of the caller.
 
 use std::mem::offset_of;
@@ -9,6 +9,7 @@ use std::ptr;
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
 use crate::error::{Result, fail};
+use crate::read;
 
 /// The default order. The last two are for host memory.
 const DEFAULT_ORDER: [u8; 8] = [
@@ -55,13 +56,13 @@ impl ImportOptions {
         // SAFETY: the first field is readable (this function's contract); no reference to the whole
         // is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-        if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
+        if !read::plausible(size, LEAST) {
             return fail!(
                 CAI_ERR_STRUCT_SIZE,
                 "options->struct_size",
                 found = "{size}",
                 expected = (
-                    "sizeof(cai_import_options), which is {} here",
+                    "sizeof(cai_import_options), {} in this version",
                     size_of::<cai_import_options>()
                 )
             );
@@ -92,7 +93,7 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
-                expected = "one of them"
+                expected = "at most one of them"
             );
         }
         if let Some(index) =
@@ -110,7 +111,7 @@ impl ImportOptions {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->reserved",
-                found = "a value",
+                found = "a non-zero value",
                 expected = "0"
             );
         }
