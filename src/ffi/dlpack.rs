@@ -17,8 +17,8 @@ use crate::dlpack;
 /// caller must still call the deleter, also after `CAI_ERR_DLPACK_VERSION`.
 /// `stream`: the stream on which work on the data may be pending, which a tensor does not contain:
 /// the stream that was passed to `__dlpack__`, the result of `current_work_stream` of an exchange
-/// table (whose 0 is `CAI_STREAM_LEGACY` here), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. An array
-/// in host memory (`CAI_DEVICE_CPU`) always gets `CAI_STREAM_NONE`.
+/// table (whose 0 is `CAI_STREAM_LEGACY` here), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. 0 is
+/// refused. An array in host memory (`CAI_DEVICE_CPU`) always gets `CAI_STREAM_NONE`.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost.
 /// Strides are in bytes. `byte_offset` of the tensor is added to `data`, unless `data` is a handle.
 /// `data` is NULL if there are no elements. It is read-only if the tensor is. Written on success

@@ -151,15 +151,13 @@ def test_the_per_thread_default_stream(tmp_path):
 def shown(header):
     """The program in the comment at the top of a header."""
     banner = (INCLUDE / "cai" / header).read_text().partition("*/")[0]
-    return "".join(line + "\n" for line in re.findall(r"^ \*     (.*)$", banner, re.M) if not line.startswith("|"))
+    lines = re.findall(r"^ \*(?:     (.*))?$", banner, re.M)
+    return "\n".join(lines[lines.index("#include <cai/abi.h>" if header == "abi.h" else "#include <cai/cai.h>") :]) + "\n"
 
 
-@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("header", HEADERS[:-1])
 def test_the_program_that_the_header_shows(tmp_path, header, library_path):
     text = shown(header)
-    if not text:
-        assert header == "cai.h", "every header but the umbrella shows a program"
-        return
     for standard in ("c99", "c++11"):
         program = tmp_path / "program"
         (source,) = sources(tmp_path, standard, {"shown": text})
