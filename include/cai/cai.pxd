@@ -357,7 +357,6 @@ cdef extern from "cai/cai.h":
         cai_status (*from_object)(void *object, cai_array *out, cai_error *error) noexcept
         cai_status (*to_object)(const cai_array *array, void **out, cai_error *error) noexcept
 
-    extern int pthread_setcancelstate(int state, int *before) noexcept nogil
     uint32_t cai_abi_version() noexcept nogil
     const char *cai_version() noexcept nogil
     const char *cai_status_name(cai_status status) noexcept nogil

@@ -12,7 +12,10 @@
  *     }
  *
  *     int main(void) {
+ *         float number = 1;
  *         cai_array array = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
+ *         array.data = &number;
+ *         array.device.type = CAI_DEVICE_CPU;
  *         memcpy(array.typestr, "<f4", sizeof("<f4"));
  *         array.stream = CAI_STREAM_NONE;
  *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1; // it has no owner
@@ -44,8 +47,8 @@ extern "C" {
  * caller must still call the deleter, also after `CAI_ERR_DLPACK_VERSION`.
  * `stream`: the stream on which work on the data may be pending, which a tensor does not contain:
  * the stream that was passed to `__dlpack__`, the result of `current_work_stream` of an exchange
- * table (whose 0 is `CAI_STREAM_LEGACY` here), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. An array
- * in host memory (`CAI_DEVICE_CPU`) always gets `CAI_STREAM_NONE`.
+ * table (whose 0 is `CAI_STREAM_LEGACY` here), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. 0 is
+ * refused. An array in host memory (`CAI_DEVICE_CPU`) always gets `CAI_STREAM_NONE`.
  * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Strides
  * are in bytes. `byte_offset` of the tensor is added to `data`, unless `data` is a handle. `data`
  * is NULL if there are no elements. It is read-only if the tensor is. Written on success only;
