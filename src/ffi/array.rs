@@ -9,11 +9,11 @@ use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
 use super::guard::{guard, unguarded};
-use super::ptr::{array, fits, given, output_size, write_array};
+use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
 use crate::owner::{self, description, not_borrowed};
-use crate::read;
+use crate::read::{self, sizes};
 use crate::validate;
 
 /// Adds a reference to the owner of an array. The data, and everything that the structure points
@@ -64,12 +64,10 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
         // The structure is cleared first, so that the owner's callback finds a cleared structure,
-        // whatever it does.
-        let size = match size as usize {
-            size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
-            // Never initialized, or garbage: clears no more than the prefix that every version has.
-            _ => read::LEAST_PREFIX,
-        };
+        // whatever it does. A size that no age has was never set: then only the prefix of all ages
+        // is touched.
+        let legal = read::is_legal(size as usize, sizes::ARRAY);
+        let size = if legal { size as usize } else { sizes::PREFIX };
         let kept = offset_of!(cai_array, flags);
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         let clear =
@@ -111,15 +109,6 @@ pub unsafe extern "C-unwind" fn cai_array_share(
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
-            return fail!(
-                CAI_ERR_FLAGS,
-                "flags",
-                found = ("{:#x}", local.flags),
-                expected = "flags that this version knows"
-            );
-        }
-        fits(&local, size)?;
         not_borrowed(local.owner)?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;
@@ -173,7 +162,6 @@ pub unsafe extern "C-unwind" fn cai_array_create(
         // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
         // caller's contract.
         unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
-        fits(&local, size)?;
         // SAFETY: `local` was validated above; owners are alive by the caller's contract.
         let array = unsafe { description::new(&local, context, destroy) }?;
         // SAFETY: `output_size` read `size` from `out`, which has as many bytes.
@@ -230,5 +218,4 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
     })
 }
 
-const _: () =
-    assert!(read::LEAST_PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
+const _: () = assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());

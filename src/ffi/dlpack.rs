@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
-        let array = unsafe { dlpack::from_versioned(tensor, stream, size) }?;
+        let array = unsafe { dlpack::from_versioned(tensor, stream) }?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
@@ -71,7 +71,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
-        let array = unsafe { dlpack::from_unversioned(tensor, stream, size) }?;
+        let array = unsafe { dlpack::from_unversioned(tensor, stream) }?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())

@@ -79,7 +79,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
         *raises = !import_options.quiet();
         let mut to = Description::new();
         // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { python::import(object, import_options, size, &mut to) }?;
+        unsafe { python::import(object, import_options, &mut to) }?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &to.array) };
         to.taken();

@@ -15,12 +15,12 @@ use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 use crate::sync::{policy, produce, release_queue};
 
-/// Tells the race checker, if there is one, and hands the result on.
+/// Notifies the race checker, if there is one, and returns the result.
 ///
 /// # Safety
 /// As for [`notify::array`].
 #[inline]
-unsafe fn told(
+unsafe fn notify_result(
     what: Kind,
     array: *const cai_array,
     consumer: cai_stream,
@@ -38,7 +38,7 @@ unsafe fn told(
 /// More streams than any program has: a larger count is garbage.
 const MOST_STREAMS: usize = 1 << 20;
 
-/// The long way of begin and end.
+/// Slow path of begin and end.
 ///
 /// # Safety
 /// As for [`consume::exchange`]; `error` is NULL or writable.
@@ -56,7 +56,7 @@ unsafe fn exchange(
         let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
         let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         // SAFETY: the header requires of the caller what this function requires.
-        unsafe { told(what, array, consumer_stream, flags, result) }
+        unsafe { notify_result(what, array, consumer_stream, flags, result) }
     })
 }
 
@@ -104,9 +104,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the header requires of the caller what this function requires.
-    if unsafe { consume::is_fast_path(Phase::Begin, array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
     // SAFETY: the header requires of the caller what this function requires.
@@ -136,9 +134,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the header requires of the caller what this function requires.
-    if unsafe { consume::is_fast_path(Phase::End, array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
     // SAFETY: the header requires of the caller what this function requires.
@@ -167,7 +163,9 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let result = unsafe { consume::synchronize(array, flags) };
         // SAFETY: the header requires of the caller what this function requires.
-        unsafe { told(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
+        unsafe {
+            notify_result(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result)
+        }
     })
 }
 
@@ -222,8 +220,6 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                 expected = "at most {MOST_STREAMS}"
             );
         }
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL if `count > 0` (checked above), with `count` readable values as the
         // header requires.
         let streams = unsafe { read::values(streams, count) };
@@ -231,8 +227,14 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         let mut local = unsafe { read::array(array) }?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-            unsafe { super::ptr::write_array(array, size, &local) };
+            // SAFETY: the structure is the caller's, and every age has these four members. The
+            // others, also those that this library does not know, stay as they are.
+            unsafe {
+                (&raw mut (*array).stream).write(local.stream);
+                (&raw mut (*array).stream_id).write(local.stream_id);
+                (&raw mut (*array).event).write(local.event);
+                (&raw mut (*array).context).write(local.context);
+            }
         }
         if notify::is_watched() {
             let access = crate::abi::CAI_ACCESS_READ
