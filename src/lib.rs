@@ -9,6 +9,8 @@
 //! | [`abi`] | types and constants of the ABI; no logic |
 //! | `error` | the inner error: status, field, found, expected |
 //! | `unwind` | catches panics without stopping threads that end |
+//! | `environment` | reads environment variables without allocation |
+//! | `library` | opens shared libraries without allocation |
 //! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
@@ -42,6 +44,8 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 pub mod abi;
 mod error;
 mod unwind;
+mod environment;
+mod library;
 mod read;
 mod dtype;
 mod layout;

@@ -1,6 +1,6 @@
 //! The functions of the driver that this library uses, each of them optional.
 //!
-//! May use: `driver::result`.
+//! May use: `driver::result`, `error`, `library`.
 //! Unsafe: calls the driver's functions.
 //!
 //! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
@@ -16,9 +16,10 @@ use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn,
     CUstream, CUuserObject,
 };
-use libloading::Library;
 
 use crate::driver::result::{Call, MISSING};
+use crate::error::Result;
+use crate::library::{self, Library};
 
 macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
@@ -28,13 +29,21 @@ macro_rules! table {
         }
 
         impl Table {
+            /// Fails with the name of the first of these functions that the driver lacks.
+            pub fn require(&self, names: &[&str]) -> Result<()> {
+                $(
+                    if self.$field.is_none() && names.contains(&$symbol) {
+                        return Call { name: $symbol, code: MISSING }.ok();
+                    }
+                )*
+                Ok(())
+            }
+
             /// Looks up every function.
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.
-                    $($field: unsafe { library.get(concat!($symbol, "\0").as_bytes()) }
-                        .ok()
-                        .map(|symbol| *symbol),)*
+                    $($field: unsafe { library.get(library::name(concat!($symbol, "\0"))) },)*
                 }
             }
 

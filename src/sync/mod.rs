@@ -10,6 +10,7 @@
 //! reports exchanges to the observer.
 
 pub mod consume;
+mod detached_thread;
 pub mod notify;
 mod order;
 pub mod policy;
