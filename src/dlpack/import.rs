@@ -75,12 +75,12 @@ unsafe fn describe_unchecked(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
-    let said = flags.unwrap_or_default();
-    if said & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
+    let tensor_flags = flags.unwrap_or_default();
+    if tensor_flags & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
-            found = "{said:#x}",
+            found = "{tensor_flags:#x}",
             expected = ("bits of DLPack {}.{} only", VERSION.major, VERSION.minor)
         );
     }
@@ -93,7 +93,7 @@ unsafe fn describe_unchecked(
         );
     }
     let dtype = tensor.dtype;
-    let converted = from_dlpack(dtype, said & PADDED != 0);
+    let converted = from_dlpack(dtype, tensor_flags & PADDED != 0);
     // The structure without a version does not specify whether such elements are packed or padded,
     // and both were in use.
     let Some((typestr, dtype_code)) =
@@ -154,7 +154,7 @@ unsafe fn describe_unchecked(
     };
     *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
-        flags: if said & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
+        flags: if tensor_flags & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
         owner: ptr::null_mut(),
         data,
         shape: tensor.shape,
@@ -184,11 +184,12 @@ unsafe fn describe_unchecked(
 fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     let DataType { code, bits, lanes } = dtype;
     if dtype.is_below_a_byte() {
-        let lie = if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
+        let padding =
+            if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
         return fail!(
             CAI_ERR_CONVERT_TYPE,
             "dtype",
-            found = "code {code}, bits {bits}, lanes {lanes}, {lie}",
+            found = "code {code}, bits {bits}, lanes {lanes}, {padding}",
             expected =
                 "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
         );
@@ -229,19 +230,12 @@ fn byte_steps(
 }
 
 /// Gives a borrowed description an owner. One block holds shape and strides, and calls
-/// `destroy(context)` when it is destroyed. `size` is that of the structure that the caller writes
-/// to. On failure the caller keeps `context`.
+/// `destroy(context)` when it is destroyed. On failure the caller keeps `context`.
 ///
 /// # Safety
 /// `array` was written by [`describe`]; `context` keeps the data alive until it is passed to
 /// `destroy`.
-pub unsafe fn own(
-    array: cai_array,
-    size: usize,
-    context: *mut c_void,
-    destroy: Deleter,
-) -> Result<cai_array> {
-    read::fits(&array, size)?;
+pub unsafe fn own(array: cai_array, context: *mut c_void, destroy: Deleter) -> Result<cai_array> {
     // SAFETY: `describe` validated the array (this function's contract).
     let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
     let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
@@ -249,14 +243,13 @@ pub unsafe fn own(
 }
 
 /// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps the
-/// tensor. `size` is that of the structure that the caller writes to.
+/// tensor.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller owns.
 pub unsafe fn from_versioned(
     tensor: *mut DLManagedTensorVersioned,
     stream: u64,
-    size: usize,
 ) -> Result<cai_array> {
     // SAFETY: the tensor is live (this function's contract).
     let (inside, flags) = unsafe { inside_versioned(tensor) }?;
@@ -267,18 +260,14 @@ pub unsafe fn from_versioned(
     unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
     // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
     // contract).
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    unsafe { own(array, tensor.cast(), deleter) }
 }
 
 /// Makes an array of a tensor without a version.
 ///
 /// # Safety
 /// As for [`from_versioned`].
-pub unsafe fn from_unversioned(
-    tensor: *mut DLManagedTensor,
-    stream: u64,
-    size: usize,
-) -> Result<cai_array> {
+pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<cai_array> {
     let managed = tensor.cast::<Unversioned>();
     // SAFETY: the tensor is live (this function's contract).
     let deleter = unsafe { (&raw const (*managed).deleter).read() };
@@ -287,5 +276,5 @@ pub unsafe fn from_unversioned(
     unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
     // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
     // contract).
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    unsafe { own(array, tensor.cast(), deleter) }
 }

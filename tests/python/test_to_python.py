@@ -524,14 +524,14 @@ def test_dlpacks_table_refuses():
 class Table(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
-        ("abi_major", c.c_int32),
+        ("data_abi", c.c_uint32),
         ("from_object", c.PYFUNCTYPE(c.c_int32, c.py_object, c.POINTER(T.Array), c.POINTER(T.Error))),
         ("to_object", c.PYFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p), c.POINTER(T.Error))),
     ]
 
 
 def our_table(obj):
-    pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__cai_exchange_api__, b"cai_exchange_api")
+    pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__cai_exchange_api__, b"cai_exchange_api_1")
     return c.cast(pointer, c.POINTER(Table)).contents
 
 
@@ -539,7 +539,7 @@ def test_our_table():
     array = make((3, 4), "<V2", ADDRESS, stream=STREAM, dtype_code=P.BFLOAT16, mask=make((3, 4), "|t1"), readonly=True)
     obj = give(array)
     table = our_table(obj)
-    assert table.struct_size >= c.sizeof(Table) and table.abi_major == 1
+    assert table.struct_size >= c.sizeof(Table) and table.data_abi == 1
     out, error = T.new_array(), T.Error()
     assert table.from_object(obj, c.byref(out), c.byref(error)) == 0
     taken = P.Taken(out)
