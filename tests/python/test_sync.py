@@ -16,7 +16,7 @@ TESTS = ROOT / "capi-tests/sync"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
-PROGRAMS = ["exchange", "produce", "capture"]
+PROGRAMS = ["exchange", "produce", "capture", "events"]
 
 
 def run(*command, check=True, timeout=120, **more):
@@ -173,6 +173,13 @@ NEEDED = {
     "capture": [
         "both_in_one_capture", "joining_a_capture", "waiting_from_inside_a_capture", "around_a_launch",
         "producers_in_a_capture",
+    ],
+    "events": [
+        "reader_after_a_writer_on_the_stream_alone", "host_after_a_writer_on_the_stream_alone",
+        "mask_after_a_writer_on_the_stream_alone", "readers_of_a_read_only_array_at_once",
+        "readers_and_writers_of_an_unknown_stream", "host_reads_from_an_unknown_stream",
+        "conservative_reader_of_an_unknown_stream", "graph_of_a_reader_after_a_writer_on_the_stream_alone",
+        "graph_of_a_reader_of_a_read_only_array",
     ],
 }  # fmt: skip
 
