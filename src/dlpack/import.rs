@@ -36,6 +36,15 @@ pub unsafe fn describe(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
+    // For every device, also for host memory, where the stream is not used: 0 is never a stream.
+    if stream == 0 {
+        return fail!(
+            CAI_ERR_STREAM_ZERO,
+            "stream",
+            found = "0",
+            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
+        );
+    }
     // SAFETY: the tensor is live (this function's contract).
     unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
     // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
@@ -66,12 +75,12 @@ unsafe fn describe_unchecked(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
-    let said = flags.unwrap_or_default();
-    if said & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
+    let tensor_flags = flags.unwrap_or_default();
+    if tensor_flags & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
-            found = "{said:#x}",
+            found = "{tensor_flags:#x}",
             expected = ("bits of DLPack {}.{} only", VERSION.major, VERSION.minor)
         );
     }
@@ -84,7 +93,7 @@ unsafe fn describe_unchecked(
         );
     }
     let dtype = tensor.dtype;
-    let converted = from_dlpack(dtype, said & PADDED != 0);
+    let converted = from_dlpack(dtype, tensor_flags & PADDED != 0);
     // The structure without a version does not specify whether such elements are packed or padded,
     // and both were in use.
     let Some((typestr, dtype_code)) =
@@ -145,7 +154,7 @@ unsafe fn describe_unchecked(
     };
     *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
-        flags: if said & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
+        flags: if tensor_flags & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
         owner: ptr::null_mut(),
         data,
         shape: tensor.shape,
@@ -175,11 +184,12 @@ unsafe fn describe_unchecked(
 fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     let DataType { code, bits, lanes } = dtype;
     if dtype.is_below_a_byte() {
-        let lie = if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
+        let padding =
+            if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
         return fail!(
             CAI_ERR_CONVERT_TYPE,
             "dtype",
-            found = "code {code}, bits {bits}, lanes {lanes}, {lie}",
+            found = "code {code}, bits {bits}, lanes {lanes}, {padding}",
             expected =
                 "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
         );

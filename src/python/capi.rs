@@ -368,9 +368,9 @@ fn find() -> Result<&'static Capi> {
 /// Returns a library that contains CPython: the global symbols, or a libpython that was loaded with
 /// local symbols.
 fn library() -> Option<Library> {
-    let everybody = Library::program();
-    if optional::<*const c_void>(&everybody, c"Py_IsInitialized").is_some() {
-        return Some(everybody);
+    let global = Library::program();
+    if optional::<*const c_void>(&global, c"Py_IsInitialized").is_some() {
+        return Some(global);
     }
     loaded_libpython()
 }

@@ -12,7 +12,7 @@ use crate::device;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::sync::order::{Direction, order, wait_for};
-use crate::sync::{names_a_stream, policy, release_queue, view};
+use crate::sync::{bad_flags, names_a_stream, policy, release_queue, view};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -79,7 +79,7 @@ pub unsafe fn exchange(
     // SAFETY: the array is readable (this function's contract).
     let local = unsafe { view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, CONSUMER));
+        return Err(bad_flags(flags, "flags", CONSUMER));
     }
     names_a_stream(consumer, "consumer_stream")?;
     writable(local, flags)?;
@@ -89,16 +89,6 @@ pub unsafe fn exchange(
     }
     // SAFETY: the masks are readable (this function's contract).
     unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }
-}
-
-#[cold]
-fn bad_flags(flags: u32, known: u32) -> Failure {
-    Failure::new(
-        abi::CAI_ERR_ARGUMENT,
-        format_args!("flags"),
-        format_args!("{flags:#x}"),
-        format_args!("CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and bits of {known:#x} only"),
-    )
 }
 
 /// Returns true if the flags request a write to a read-only array.
@@ -251,8 +241,8 @@ impl ArrayContext<'_> {
             if !context.is_null() {
                 return found(context);
             }
-            let said = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
-            match device.or(said) {
+            let stated = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
+            match device.or(stated) {
                 Some(device) => Ok(ArrayContext {
                     driver,
                     context: driver.primary(device)?,
@@ -438,7 +428,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     // SAFETY: the array is readable (this function's contract).
     let local = unsafe { view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, known));
+        return Err(bad_flags(flags, "flags", known));
     }
     writable(local, flags)?;
     synchronize_one(local, flags)?;

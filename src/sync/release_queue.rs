@@ -1,6 +1,7 @@
 //! Deferred release: releases owners once a stream gets there.
 //!
-//! May use: `abi`, `driver`, `error`, `owner`, `sync`, `sync::detached_thread`, `unwind`.
+//! May use: `abi`, `driver`, `error`, `library`, `owner`, `sync`, `sync::detached_thread`,
+//! `unwind`.
 //! Unsafe: releases owners, and shares user objects with the driver.
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
@@ -18,7 +19,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ use crate::driver::{
     INVALID_CONTEXT, INVALID_HANDLE, Stream,
 };
 use crate::error::{Failure, Result, fail};
+use crate::library::Library;
 use crate::owner;
 use crate::sync::detached_thread::{self, Program};
 use crate::sync::names_a_stream;
@@ -44,9 +46,9 @@ struct Waiting {
     owner: *mut cai_owner,
     event: Event<'static>,
     context: CUcontext,
-    /// 0 where the driver has no ids.
+    /// 0 if the driver has no ids.
     context_id: u64,
-    /// Work on one stream ends in order: it is enough to ask for the first one in its lane.
+    /// Work on one stream completes in order, so only the first owner of a lane is polled.
     stream: Stream,
     /// The next one in the inbox or in the lane.
     next: *mut Waiting,
@@ -61,17 +63,17 @@ struct Unused {
     next: *mut Unused,
 }
 
-/// What a graph kept until now.
+/// What a graph has held until now.
 enum Kept {
     Owner(*mut cai_owner),
     Event(CUevent),
 }
 
-/// What others hand to the thread. Nothing in it grows: all that waits is linked together.
+/// What other threads pass to the background thread. It does not grow: waiting elements are linked.
 struct Inbox {
     /// The latest first.
     waiting: *mut Waiting,
-    /// What graphs kept until now, the latest first.
+    /// What graphs have held until now, the latest first.
     kept: *mut Tag,
     unused: *mut Unused,
     thread: Thread,
@@ -90,7 +92,7 @@ enum Thread {
     Exited,
 }
 
-// SAFETY: owners may be released from every thread, and events used from every thread.
+// SAFETY: owners may be released by every thread, and events used by every thread.
 unsafe impl Send for Inbox {}
 
 static INBOX: Mutex<Inbox> = Mutex::new(Inbox {
@@ -103,7 +105,7 @@ static INBOX: Mutex<Inbox> = Mutex::new(Inbox {
 });
 
 /// What the thread works on. Not on its stack, because a function that it calls may end the thread,
-/// and then the next one goes on with the rest.
+/// and the next thread continues with the rest.
 struct Work {
     /// The first one of the first lane.
     lanes: UnsafeCell<*mut Waiting>,
@@ -119,7 +121,7 @@ static THREAD: Program = Program { run: run_guarded, ended };
 
 static WAKE: Condvar = Condvar::new();
 
-/// Held while the thread is in the driver. `true`: the process exits.
+/// Locked while the thread is in the driver. `true`: the process exits.
 static IN_DRIVER: Mutex<bool> = Mutex::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -130,12 +132,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Node(*mut Waiting);
 
 impl Node {
-    /// Memory that was used before, or new memory.
+    /// Takes memory that was used before, or allocates.
     fn new() -> Result<Self> {
         let mut inbox = lock(&INBOX);
         let unused = inbox.unused;
         if !unused.is_null() {
-            // SAFETY: `drop` put it there, and nobody else refers to it.
+            // SAFETY: `drop` put it there, and nothing else refers to it.
             inbox.unused = unsafe { (*unused).next };
             return Ok(Node(unused.cast()));
         }
@@ -145,11 +147,11 @@ impl Node {
         if memory.is_null() { Err(Failure::no_memory(layout.size())) } else { Ok(Node(memory)) }
     }
 
-    /// Gives the memory to a list.
+    /// Passes the memory to a list.
     fn fill(self, waiting: Waiting) -> *mut Waiting {
         let memory = self.0;
         std::mem::forget(self);
-        // SAFETY: of the right layout, and nobody else's.
+        // SAFETY: of the right layout, and not used elsewhere.
         unsafe { memory.write(waiting) };
         memory
     }
@@ -159,28 +161,29 @@ impl Drop for Node {
     fn drop(&mut self) {
         let unused = self.0.cast::<Unused>();
         let mut inbox = lock(&INBOX);
-        // SAFETY: large enough and aligned for a pointer, and nobody else's.
+        // SAFETY: large enough and aligned for a pointer, and not used elsewhere.
         unsafe { unused.write(Unused { next: inbox.unused }) };
         inbox.unused = unused;
     }
 }
 
-/// Gives up a reference once the work enqueued on `stream` so far is done. On failure it is still
-/// the caller's.
+/// Releases an owner once the work enqueued on `stream` so far is done. On failure the caller keeps
+/// the reference.
 ///
 /// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference, on success.
+/// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::check(owner) }?;
     if stream == abi::CAI_STREAM_NONE {
-        // SAFETY: by contract.
+        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
+        // contract).
         unsafe { owner::release(owner) };
         return Ok(());
     }
     names_a_stream(stream, "stream")?;
     let driver = driver::driver()?;
-    // What the thread cannot do without.
+    // The thread needs these functions.
     driver.require(&["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"])?;
     start()?;
     let stream = Stream::from_current_context(driver, stream)?;
@@ -223,28 +226,28 @@ fn wake(inbox: &mut Inbox) {
     }
 }
 
-/// What the driver is handed for a user object.
+/// What a user object holds.
 struct Tag {
     kept: Kept,
-    /// Unset where the graph did not take it after all.
+    /// False if the graph did not take the user object.
     armed: AtomicBool,
     /// The next one in the inbox.
     next: *mut Tag,
 }
 
 /// # Safety
-/// `keep_in` made the tag, and nobody refers to it any more.
+/// `keep_in` made the tag, and nothing refers to it any more.
 unsafe fn free_tag(tag: *mut Tag) {
     // SAFETY: `keep_in` allocated it with this layout; it has nothing to drop.
     unsafe { dealloc(tag.cast(), Layout::new::<Tag>()) };
 }
 
-/// Gives something to a graph, which keeps it until it and everything made from it is destroyed.
+/// Gives something to a graph, which holds it until it and everything made from it is destroyed.
 fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
     let layout = Layout::new::<Tag>();
-    // SAFETY: the layout is not empty.
+    // SAFETY: `Tag` is not zero-sized.
     let tag = unsafe { alloc(layout) }.cast::<Tag>();
     if tag.is_null() {
         return Err(Failure::no_memory(layout.size()));
@@ -260,16 +263,15 @@ fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
         NO_DESTRUCTOR_SYNC,
     );
     if let Err(failure) = created.ok() {
-        // SAFETY: the driver did not take it.
+        // SAFETY: the driver did not take the tag, so this is its only owner.
         unsafe { free_tag(tag) };
         return Err(failure);
     }
     let taken = driver.graph_retain_user_object(graph, object, 1, MOVE);
     if let Err(failure) = taken.ok() {
-        // SAFETY: the object, and with it the tag, lives until its only reference is released
-        // below.
+        // SAFETY: the tag lives until the object's only reference is released below.
         unsafe { (*tag).armed.store(false, Ordering::Release) };
-        // Where this fails, some bytes are lost and nothing else.
+        // If that fails, the tag leaks.
         let _ = driver.user_object_release(object, 1);
         return Err(failure);
     }
@@ -284,7 +286,7 @@ pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CU
     Ok(event.give())
 }
 
-/// Runs on a thread of the driver, where neither CUDA nor anything of a user's may be called.
+/// Runs on a thread of the driver, where neither CUDA nor user code may be called.
 /// Allocates nothing.
 unsafe extern "C" fn destructor(tag: *mut c_void) {
     let tag = tag.cast::<Tag>();
@@ -301,7 +303,7 @@ unsafe extern "C" fn destructor(tag: *mut c_void) {
     }
 }
 
-/// Starts the thread, if it does not run.
+/// Starts the thread unless it is running.
 fn start() -> Result<()> {
     let mut inbox = lock(&INBOX);
     if inbox.thread != Thread::None {
@@ -321,8 +323,8 @@ fn start() -> Result<()> {
     Ok(())
 }
 
-/// A function that the thread called has ended it. What is left is another one's, which is started
-/// at once; where that fails, by the next call that needs it.
+/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It is
+/// started at once, or, if that fails, by the next call that needs it.
 fn ended() {
     let is_idle = {
         let mut inbox = lock(&INBOX);
@@ -331,12 +333,26 @@ fn ended() {
         let done = unsafe { (*WORK.lanes.get()).is_null() && (*WORK.kept.get()).is_null() };
         done && inbox.waiting.is_null() && inbox.kept.is_null()
     };
-    if !is_idle && !*lock(&IN_DRIVER) {
+    if !is_idle && !*lock(&IN_DRIVER) && !python_is_ending() {
         let _ = start();
     }
 }
 
-/// Waits until the thread is out of the driver, and keeps it out: the driver is about to go away.
+/// Returns true if the process contains a CPython that ends or has ended. Then the remaining owners
+/// are left alone, as at the exit of the process: a function that needs the interpreter ends the
+/// thread while the interpreter ends, and crashes afterwards.
+fn python_is_ending() -> bool {
+    type Query = unsafe extern "C" fn() -> c_int;
+    let program = Library::program();
+    // SAFETY: the functions have this type in every version of CPython.
+    let find = |name: &CStr| unsafe { program.get::<Query>(name) };
+    let Some(is_initialized) = find(c"Py_IsInitialized") else { return false };
+    let is_finalizing = find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing"));
+    // SAFETY: both may be called by any thread at any time.
+    unsafe { is_initialized() == 0 || is_finalizing.is_some_and(|query| query() != 0) }
+}
+
+/// Waits until the thread has left the driver, and keeps it out: the driver is about to shut down.
 #[cfg(unix)]
 extern "C" fn at_exit() {
     if !driver::is_forked() {
@@ -344,7 +360,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// What the thread does.
+/// The thread's loop.
 fn run_guarded() {
     // A panic is a defect. The thread ends then, and the next call that needs one starts another.
     let exits = unwind::catch(run).is_ok();
@@ -355,8 +371,8 @@ fn run_guarded() {
 fn run() {
     let Ok(driver) = driver::driver() else { return };
     let mut pause = FIRST_PAUSE;
-    // Asking for an event would break captures of other threads, unless this one says that it means
-    // no harm. [cuThreadExchangeStreamCaptureMode]
+    // Polling an event would invalidate captures of other threads, unless this thread sets the
+    // relaxed mode. [cuThreadExchangeStreamCaptureMode]
     let mut harmless = false;
     loop {
         if take(pause) {
@@ -372,8 +388,8 @@ fn run() {
     }
 }
 
-/// Gets what others have handed in; sleeps before that, where there is nothing. Whether there was
-/// a new owner.
+/// Takes what other threads have passed on; sleeps first if there is nothing. Returns true if there
+/// was a new owner.
 fn take(pause: Duration) -> bool {
     // SAFETY: this is the thread.
     let (lanes, kept) = unsafe { (&mut *WORK.lanes.get(), &mut *WORK.kept.get()) };
@@ -439,8 +455,8 @@ unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
     }
 }
 
-/// Asks for the first of each lane, and releases those whose work is done. Whether there were any;
-/// `None`: the process exits.
+/// Polls the first owner of each lane, and releases those whose work is done. Returns true if there
+/// were any, or `None` if the process exits.
 ///
 /// A release may end the thread: what is released is in no list any more, and all lists are whole.
 fn release_done(driver: &Driver) -> Option<bool> {
@@ -451,13 +467,13 @@ fn release_done(driver: &Driver) -> Option<bool> {
     unsafe {
         while !(*place).is_null() {
             let first = *place;
-            match (*first).ask(driver) {
-                Answer::Exit => return None,
-                Answer::NotYet => {
+            match (*first).poll(driver) {
+                Poll::Exit => return None,
+                Poll::Pending => {
                     place = &raw mut (*first).next_lane;
                     continue;
                 }
-                Answer::Done => {}
+                Poll::Done => {}
             }
             progress = true;
             let Waiting { owner, event, next, last, next_lane, .. } = first.read();
@@ -470,14 +486,14 @@ fn release_done(driver: &Driver) -> Option<bool> {
             }
             drop(Node(first));
             event.keep();
-            // `release_after` was given this reference.
+            // `release_after` took this reference.
             owner::release(owner);
         }
     }
     Some(progress)
 }
 
-/// Gives up what graphs kept until now. `false`: the process exits.
+/// Releases what graphs have held until now. Returns false if the process exits.
 fn release_kept(driver: &Driver) -> bool {
     loop {
         // SAFETY: this is the thread. A tag is taken off the list before anything is released.
@@ -492,23 +508,23 @@ fn release_kept(driver: &Driver) -> bool {
             kept
         };
         match kept {
-            // SAFETY: `release_after` was given this reference.
+            // SAFETY: `release_after` took this reference.
             Kept::Owner(owner) => unsafe { owner::release(owner) },
             Kept::Event(event) => {
                 let exiting = lock(&IN_DRIVER);
                 if *exiting {
                     return false;
                 }
-                // Where it fails, its context is gone and the event with it.
+                // If that fails, the context was destroyed and the event with it.
                 let _ = driver.event_destroy(event);
             }
         }
     }
 }
 
-enum Answer {
+enum Poll {
     Done,
-    NotYet,
+    Pending,
     Exit,
 }
 
@@ -519,43 +535,43 @@ impl Waiting {
             && self.context_id == other.context_id
     }
 
-    /// Has the work been done, or will it never be?
-    fn ask(&self, driver: &Driver) -> Answer {
+    /// Polls the event. Work that can never complete counts as done.
+    fn poll(&self, driver: &Driver) -> Poll {
         let exiting = lock(&IN_DRIVER);
         if *exiting {
-            return Answer::Exit;
+            return Poll::Exit;
         }
-        self.ask_driver(driver).unwrap_or_else(|call| match call.code {
-            DEINITIALIZED => Answer::Exit,
-            // After these nothing runs any more. Whatever else the driver says, the work may still
-            // be running.
-            _ if call.ends_work() => Answer::Done,
-            _ => Answer::NotYet,
+        self.poll_driver(driver).unwrap_or_else(|call| match call.code {
+            DEINITIALIZED => Poll::Exit,
+            // After these nothing runs any more. With any other error, the work may still be
+            // running.
+            _ if call.ends_work() => Poll::Done,
+            _ => Poll::Pending,
         })
     }
 
-    fn ask_driver(&self, driver: &Driver) -> std::result::Result<Answer, Call> {
+    fn poll_driver(&self, driver: &Driver) -> std::result::Result<Poll, Call> {
         if self.context_id != 0 {
             let mut id = 0;
             driver.context_id(self.context, &raw mut id).or_call()?;
             if id != self.context_id {
-                // The context is gone, and its work with it.
-                return Ok(Answer::Done);
+                // The context was destroyed, and its work with it.
+                return Ok(Poll::Done);
             }
         }
         let _entered = match driver.try_enter(self.context) {
-            // Where contexts have no ids this is how one that is gone shows.
+            // Without ids, a destroyed context shows here.
             Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => {
-                return Ok(Answer::Done);
+                return Ok(Poll::Done);
             }
             entered => entered?,
         };
-        let asked = driver.event_query(self.event.handle());
-        // An event that is not there went with its context.
-        if asked.code == INVALID_HANDLE {
-            Ok(Answer::Done)
+        let queried = driver.event_query(self.event.handle());
+        // The event was destroyed with its context.
+        if queried.code == INVALID_HANDLE {
+            Ok(Poll::Done)
         } else {
-            asked.or_call().map(|()| Answer::Done)
+            queried.or_call().map(|()| Poll::Done)
         }
     }
 }

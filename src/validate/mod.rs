@@ -154,8 +154,8 @@ unsafe fn masks(
 }
 
 fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
-    let says_true_or_not = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
-    if says_true_or_not && dtype.code == abi::CAI_DTYPE_NONE {
+    let is_mask_kind = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
+    if is_mask_kind && dtype.code == abi::CAI_DTYPE_NONE {
         return Ok(());
     }
     let text = read::typestr(&mask.typestr).unwrap_or_default();
@@ -368,14 +368,14 @@ unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
             "descr",
             found = ("fields of {} bytes in all", bits / 8),
             expected =
-                ("{} bytes as typestr \"{text}\" says; padding has rows of its own", expected / 8)
+                ("{} bytes as in typestr \"{text}\"; padding needs rows of its own", expected / 8)
         )
     } else {
         fail!(
             CAI_ERR_DESCR_SIZE,
             "descr",
             found = "fields of {bits} bits in all",
-            expected = ("{} bits as typestr \"{text}\" says", expected)
+            expected = ("{} bits as in typestr \"{text}\"", expected)
         )
     }
 }

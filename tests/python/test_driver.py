@@ -87,7 +87,7 @@ def test_no_driver(tmp_path):
             a = array(0x1000)
             assert cai.cai_array_validate(c.byref(a), 1, c.byref(error)) == 0
             assert cai.cai_array_validate(c.byref(a), 4, c.byref(error)) == 301
-            assert cai.cai_array_produce(c.byref(a), None, 0, 0, 0, c.byref(error)) == 0 and a.stream == NONE
+            assert cai.cai_array_produce(c.byref(a), None, 0, NONE, 0, c.byref(error)) == 0 and a.stream == NONE
             assert threads() == 0
             """,
             CAI_CUDA_DRIVER=path,

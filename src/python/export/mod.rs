@@ -45,7 +45,7 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {
         return fail!(
-            CAI_ERR_ARGUMENT,
+            CAI_ERR_NEWER_CALLER,
             "options->flags",
             found = "{flags:#x}",
             expected = "bits of {KNOWN:#x} only"

@@ -429,16 +429,16 @@ impl Reader<'_> {
         } else {
             // A string or None is not accepted as a boolean; the booleans of other libraries
             // (NumPy's) are.
-            let says_nothing = flag == capi.none
+            let is_no_boolean = flag == capi.none
                 || [capi.str_type, capi.bytes_type, capi.float_type, capi.tuple_type]
                     .iter()
                     .any(|&of| py.is(flag, of));
-            if self.options.strict() || says_nothing {
+            if self.options.strict() || is_no_boolean {
                 return Err(self.wrong_type(DATA, Some(1), flag, "True or False"));
             }
             // SAFETY: the GIL is held.
             match unsafe { (capi.is_true)(flag) } {
-                truth @ 0.. => truth != 0,
+                value @ 0.. => value != 0,
                 _ => return crate::python::interpreter::raised(),
             }
         };

@@ -184,10 +184,10 @@ pub fn from_dlpack(
             (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
         }
         // HIP's default stream is 0 there, and 1 and 2 are no streams.
-        ROCM if wished == 0 => (Some(0), abi::CAI_STREAM_LEGACY),
+        ROCM if wished == abi::CAI_STREAM_UNKNOWN => (Some(0), abi::CAI_STREAM_LEGACY),
         _ => match wished {
-            0 => (Some(1), abi::CAI_STREAM_LEGACY),
-            abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => (Some(-1), abi::CAI_STREAM_UNKNOWN),
+            abi::CAI_STREAM_UNKNOWN => (Some(1), abi::CAI_STREAM_LEGACY),
+            abi::CAI_STREAM_NONE => (Some(-1), abi::CAI_STREAM_UNKNOWN),
             stream => (Some(stream as i64), stream),
         },
     };

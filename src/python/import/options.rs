@@ -37,7 +37,7 @@ impl ImportOptions {
             struct_size: size_of::<cai_import_options>() as u32,
             flags: 0,
             protocols: [0; 8],
-            stream: 0,
+            stream: abi::CAI_STREAM_UNKNOWN,
             ndim: 0,
             dtype_code: 0,
             opaque_8bit: 0,
@@ -82,7 +82,7 @@ impl ImportOptions {
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->flags",
                 found = ("{:#x}", options.flags),
                 expected = "bits of {FLAGS:#x} only"
@@ -100,7 +100,7 @@ impl ImportOptions {
             options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_ARRAY_INTERFACE)
         {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
                 expected =
@@ -109,10 +109,18 @@ impl ImportOptions {
         }
         if options.reserved != [0; 3] {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->reserved",
                 found = "a non-zero value",
                 expected = "0"
+            );
+        }
+        if options.stream == 0 {
+            return fail!(
+                CAI_ERR_STREAM_ZERO,
+                "options->stream",
+                found = "0",
+                expected = "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream"
             );
         }
         if options.typestr[0] != 0 {
@@ -124,8 +132,10 @@ impl ImportOptions {
 
     /// The options for a mask: the same strictness, without requirements.
     pub fn of_mask(&self) -> ImportOptions {
-        const KEPT: u32 =
-            abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_ALLOW_HOST;
+        const KEPT: u32 = abi::CAI_IMPORT_STRICT
+            | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+            | abi::CAI_IMPORT_ALLOW_MASK
+            | abi::CAI_IMPORT_ALLOW_HOST;
         ImportOptions {
             raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
         }
@@ -148,6 +158,11 @@ impl ImportOptions {
     /// Sets no exceptions of this library.
     pub fn quiet(&self) -> bool {
         self.has(abi::CAI_IMPORT_NO_EXCEPTION)
+    }
+
+    /// Accepts arrays with a mask.
+    pub fn masks(&self) -> bool {
+        self.has(abi::CAI_IMPORT_ALLOW_MASK)
     }
 
     /// Accepts arrays in host memory.
