@@ -409,7 +409,15 @@ fn loaded_libpython() -> Option<Library> {
     Library::loaded(CStr::from_bytes_until_nul(&found).ok().filter(|name| !name.is_empty())?)
 }
 
-#[cfg(not(target_os = "linux"))]
+/// On Windows each minor version has a library of its own name; `t` marks free-threaded builds.
+#[cfg(windows)]
+fn loaded_libpython() -> Option<Library> {
+    (9..40).flat_map(|minor| [(minor, ""), (minor, "t")]).find_map(|(minor, kind)| {
+        Library::open_already_loaded(format!("python3{minor}{kind}.dll")).ok()
+    })
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 fn loaded_libpython() -> Option<Library> {
     None
 }

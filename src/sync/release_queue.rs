@@ -80,6 +80,7 @@ struct Inbox {
     /// The thread sleeps until it is woken.
     asleep: bool,
     /// [`at_exit`] was registered.
+    #[cfg(unix)]
     has_exit_handler: bool,
 }
 
@@ -101,6 +102,7 @@ static INBOX: Mutex<Inbox> = Mutex::new(Inbox {
     unused: null_mut(),
     thread: Thread::None,
     asleep: false,
+    #[cfg(unix)]
     has_exit_handler: false,
 });
 
@@ -323,8 +325,8 @@ fn start() -> Result<()> {
     Ok(())
 }
 
-/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It is
-/// started at once, or, if that fails, by the next call that needs it.
+/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It
+/// is started at once, or, if that fails, by the next call that needs it.
 fn ended() {
     let is_idle = {
         let mut inbox = lock(&INBOX);
@@ -438,7 +440,7 @@ fn take(pause: Duration) -> bool {
 /// # Safety
 /// All are the calling thread's; `one` is in no list.
 unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
-    // SAFETY: the first one of each lane knows the last one, by contract of the lists.
+    // SAFETY: the first one of each lane knows the last one, which is an invariant of the lists.
     unsafe {
         let mut first = *lanes;
         while !first.is_null() {
