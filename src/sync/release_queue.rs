@@ -321,8 +321,8 @@ fn start() -> Result<()> {
     Ok(())
 }
 
-/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It is
-/// started at once, or, if that fails, by the next call that needs it.
+/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It
+/// is started at once, or, if that fails, by the next call that needs it.
 fn ended() {
     let is_idle = {
         let mut inbox = lock(&INBOX);
