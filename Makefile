@@ -3,6 +3,8 @@
 # A fresh machine has cargo, gcc, make and Python 3 with pip; everything else comes from pip and cargo.
 
 CARGO  ?= cargo
+# All commands and tests find cargo's results here, also where the user has another folder in the environment.
+export CARGO_TARGET_DIR := $(CURDIR)/target
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -31,11 +33,16 @@ $(VENV)/ready: tools/requirements.txt
 	$(PY) -m pip install -q --disable-pip-version-check -r tools/requirements.txt
 	touch $@
 
-# Cargo knows best whether the library is fresh. One crate type at a time, so that link-time optimization
-# works (it does not beside an rlib).
+# Cargo knows best whether the library is fresh. The static library alone, because beside an rlib there is no
+# link-time optimization; the shared one is linked from it, which gives it symbol versions. They are of ELF: on
+# macOS, cargo links the shared library.
 lib: FORCE
-	$(CARGO) rustc -q --release --lib --crate-type cdylib
 	$(CARGO) rustc -q --release --lib --crate-type staticlib
+ifeq ($(shell uname),Darwin)
+	$(CARGO) rustc -q --release --lib --crate-type cdylib
+else
+	abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
+endif
 
 # The simulated driver, the checker for real ones, its preloaded library, and the stand-ins for the runtime library.
 sim: FORCE
@@ -85,26 +92,28 @@ interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim
 	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 300 $(INTEROP_HOST)/bin/python -m pytest -q \
 	    -p no:cacheprovider --confcutdir=interop/host interop/host
 
-# The rules of the driver on the real one and on the simulated one, side by side. Where there is cargo, the
-# programs are built first; a machine with a GPU needs only build/gpu and Python. Without a GPU: only here.
+# Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
+# first; a machine with a GPU needs build/gpu, the sources and Python.
 gpu-test:
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
-	@$(PYTHON) cuda-sim/conformance/gpu_test.py build/gpu
-	@$(PYTHON) capi-tests/sync/gpu_test.py build/gpu
-	@$(PYTHON) interop/gpu_python.py build/gpu
+	@$(PYTHON) tools/gpu_test.py --programs build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
 	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
 	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
-	cp target/release/libcai.so build/gpu/libcai.so.0
+	rm -f build/gpu/libcai.so.*
+	cp target/release/libcai.so build/gpu/libcai.so.1
+	cp target/release/cuda-sim target/release/libcudasim_shadow.so target/release/libcudasim_threads.so build/gpu/
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" cuda-sim/shadow/tests/race.c \
+	    -o build/gpu/race build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
 	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
 	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/stress \
 	    bench/streams bench/pingpong; do \
 	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -Icuda-sim/include \
-	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.0 build/gpu/simulated/libcuda.so.1 \
+	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.1 build/gpu/simulated/libcuda.so.1 \
 	        -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
 	done
 
@@ -124,7 +133,7 @@ bench: $(VENV)/ready lib sim
 	mkdir -p build/bench
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
 	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
 	build/bench/exchange
 	gcc -O2 -std=gnu11 -Wall -Wextra -shared -fPIC bench/null_driver.c -o build/bench/null_driver.so
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude bench/streams.c -o build/bench/streams \
@@ -155,11 +164,11 @@ bench-docs: bench-python
 
 build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai/cai.h $(VENV)/ready lib sim
 	mkdir -p build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.0
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
 	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
 	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
 	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
-	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.0 -ldl \
+	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.1 -ldl \
 	    -Wl,-rpath,'$$ORIGIN'
 
 # Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
@@ -219,7 +228,7 @@ PLUGIN := gcc -std=c99 -O2 -Wall -Wextra -Wpedantic -Wconversion -fPIC -shared -
 
 demo: $(VENV)/ready lib sim
 	@mkdir -p build/demo
-	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.0
+	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.1
 	@$(PLUGIN) examples-c/demo/producer.c -o build/demo/libdemo_producer.so \
 	    -Ltarget/release -lcai -Wl,-rpath,'$$ORIGIN'
 	@$(PLUGIN) $(addprefix examples-c/demo/,consumer.c statistics.c table.c) -o build/demo/libdemo_consumer.so \

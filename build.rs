@@ -16,7 +16,9 @@ fn main() {
 fn link_arguments() {
     let major = abi_major();
     match env::var("CARGO_CFG_TARGET_OS").unwrap().as_str() {
-        "macos" => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libcai.{major}.dylib"),
+        "macos" => {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libcai.{major}.dylib")
+        }
         "windows" => {}
         _ => {
             println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcai.so.{major}");
@@ -51,7 +53,9 @@ fn status_table() {
             let name = rest.split(':').next().unwrap();
             let message = text.join(" ");
             assert!(!message.is_empty(), "{name} has no text");
-            rows += &format!("Status {{ code: abi::{name}, name: c\"{name}\", message: c{message:?} }},\n");
+            rows += &format!(
+                "Status {{ code: abi::{name}, name: c\"{name}\", message: c{message:?} }},\n"
+            );
             text.clear();
             first_paragraph = true;
         } else {

@@ -1,5 +1,5 @@
-/* The other side of the comparison, in a file of its own, as a library would be: nothing is inlined into
- * the loop that measures. */
+/* The other side of the comparison, in a file of its own, as a library would be: nothing is inlined
+ * into the loop that measures. */
 #include "exchange.h"
 
 static int hand_dtype(const char *t, int64_t *itemsize) {
@@ -64,7 +64,8 @@ int hand_validate(const cai_array *a) {
             if (__builtin_mul_overflow(a->shape[i] - 1, a->strides[i], &reach)) {
                 return -1;
             }
-            if (__builtin_add_overflow(reach < 0 ? lower : upper, reach, reach < 0 ? &lower : &upper)) {
+            if (__builtin_add_overflow(reach < 0 ? lower : upper, reach,
+                                       reach < 0 ? &lower : &upper)) {
                 return -1;
             }
         }

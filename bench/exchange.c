@@ -2,8 +2,8 @@
  * What one exchange of a 4-dimensional array costs, side by side in one run: the producer fills a
  * description, the consumer checks it, keeps it, lets it go.
  *
- * Every variant runs in every round, in turn, on one core; the figure is the median of the rounds. Only the
- * ratios carry over to another machine. Allocations are counted by standing in for malloc.
+ * Every variant runs in every round, in turn, on one core; the figure is the median of the rounds.
+ * Only the ratios carry over to another machine. Allocations are counted by standing in for malloc.
  */
 #define _GNU_SOURCE
 #include "exchange.h"
@@ -128,7 +128,7 @@ static void copy_into_block(void) {
     cai_array a, out = CAI_ARRAY_INIT;
     hand_retain(&t);
     fill(&a, &t.owner);
-    failed += cai_array_new(&a, &out, NULL) != CAI_OK;
+    failed += cai_array_create(&a, &out, NULL) != CAI_OK;
     cai_array_release(&out);
 }
 
@@ -142,7 +142,7 @@ static const struct {
     {"libcai: fill, validate, share, release", with_library_and_share},
     {"DLPack: managed tensor made, read, deleted", with_dlpack},
     {"header only: fill, retain, release", with_header_only},
-    {"libcai: copy into a block (cai_array_new), release", copy_into_block},
+    {"libcai: copy into a block (cai_array_create), release", copy_into_block},
     {"  part: fill", only_fill},
     {"  part: validate", only_validate},
     {"  part: the same checks by hand", only_validate_by_hand},
@@ -178,8 +178,8 @@ int main(void) {
     for (i = 0; i < NDIM; i++) {
         t.shape[i] = 8 + i;
     }
-    if (cai_dense_strides('C', NDIM, t.shape, 4, t.strides, NULL) != CAI_OK ||
-        cai_owner_new(&t, NULL, &library_owner, NULL) != CAI_OK) {
+    if (cai_layout_strides('C', NDIM, t.shape, 4, t.strides, NULL) != CAI_OK ||
+        cai_owner_create(&t, NULL, &library_owner, NULL) != CAI_OK) {
         return 1;
     }
     for (round = 0; round < ROUNDS; round++) {
@@ -202,11 +202,11 @@ int main(void) {
         qsort(times[v], ROUNDS, sizeof(double), ascending);
     }
     base = times[0][ROUNDS / 2];
-    printf("%-52s %9s %9s %8s %12s\n", "one exchange of a 4-dimensional array", "median ns", "least ns",
-           "ratio", "allocations");
+    printf("%-52s %9s %9s %8s %12s\n", "one exchange of a 4-dimensional array", "median ns",
+           "least ns", "ratio", "allocations");
     for (v = 0; v < VARIANTS; v++) {
-        printf("%-52s %9.1f %9.1f %7.2fx %12lu\n", variants[v].name, times[v][ROUNDS / 2], times[v][0],
-               times[v][ROUNDS / 2] / base, allocated[v]);
+        printf("%-52s %9.1f %9.1f %7.2fx %12lu\n", variants[v].name, times[v][ROUNDS / 2],
+               times[v][0], times[v][ROUNDS / 2] / base, allocated[v]);
     }
     cai_owner_release(library_owner);
     return 0;

@@ -1,6 +1,7 @@
 /*
- * A libcuda.so.1 that does nothing and says that all is well: what is left is the library's own share. It has
- * the functions that ordering two streams takes; a handle is whatever it was asked for.
+ * A libcuda.so.1 that does nothing and says that all is well: what is left is the library's own
+ * share. It has the functions that ordering two streams takes; a handle is whatever it was asked
+ * for.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 /*
- * Two libraries that work on one buffer by turns, each on a stream of its own: the first fills it, the second
- * copies it out. How many rounds a second, with the host waiting at every hand-over (what a consumer does
- * that knows only cuStreamSynchronize), with events by hand, and with the library. For a GPU.
+ * Two libraries that work on one buffer by turns, each on a stream of its own: the first fills it,
+ * the second copies it out. How many rounds a second, with the host waiting at every hand-over
+ * (what a consumer does that knows only cuStreamSynchronize), with events by hand, and with the
+ * library. For a GPU.
  *
  *     pingpong [bytes [rounds]]
  */
@@ -55,9 +56,9 @@ static void by_hand(int i) {
 
 static void with_library(int i) {
     fill(i);
-    OK(cai_consume_begin(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
+    OK(cai_array_consume_begin(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
     take();
-    OK(cai_consume_end(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
+    OK(cai_array_consume_end(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
 }
 
 static double now(void) {

@@ -1,7 +1,8 @@
 /*
- * Exchange with Python objects: a module whose function runs one way of it many times over. python_bench.py
- * says which ways, with which objects, and prints what they cost. Peers that are Python functions are called
- * from here as well, so that no interpreter loop is counted on any side.
+ * Exchange with Python objects: a module whose function runs one way of it many times over.
+ * python_bench.py says which ways, with which objects, and prints what they cost. Peers that are
+ * Python functions are called from here as well, so that no interpreter loop is counted on any
+ * side.
  */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
@@ -76,17 +77,18 @@ static int by_hand(way *w) {
 }
 
 /* --- libcai
- * --------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static int with_library(way *w) {
     cai_array a = CAI_ARRAY_INIT;
-    if (cai_from_python(w->object, NULL, &a, NULL) != CAI_OK) return -1;
+    if (cai_array_from_python(w->object, NULL, &a, NULL) != CAI_OK) return -1;
     KEEP(&a);
     cai_array_release(&a);
     return 0;
 }
 
-/* `with`: CAI_IMPORT_ bits, and a CAI_VIA_ number from bit 32 on. */
+/* `with`: CAI_IMPORT_ bits, and a CAI_PROTOCOL_ number from bit 32 on. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
     const uint64_t wishes = PyLong_AsUnsignedLongLong(w->with);
@@ -98,7 +100,7 @@ static int prepare_options(way *w) {
 
 static int with_library_and_options(way *w) {
     cai_array a = CAI_ARRAY_INIT;
-    if (cai_from_python(w->object, &w->options, &a, NULL) != CAI_OK) return -1;
+    if (cai_array_from_python(w->object, &w->options, &a, NULL) != CAI_OK) return -1;
     KEEP(&a);
     cai_array_release(&a);
     return 0;
@@ -116,7 +118,8 @@ static int attribute(way *w) {
 /* --- a Python function
  * ---------------------------------------------------------------------------------------- */
 
-/* `with`: positional arguments; keywords, or None; attributes of the answer that are read, or None. */
+/* `with`: positional arguments; keywords, or None; attributes of the answer that are read, or None.
+ */
 static int prepare_call(way *w) {
     PyObject *positional = PyTuple_GetItem(w->with, 0), *keywords = PyTuple_GetItem(w->with, 1);
     PyObject *key, *value;
@@ -138,8 +141,8 @@ static int prepare_call(way *w) {
 
 static int call(way *w) {
     PyObject *attributes = PyTuple_GET_ITEM(w->with, 2);
-    PyObject *answer =
-        PyObject_Vectorcall(w->object, w->arguments + 1, w->count | PY_VECTORCALL_ARGUMENTS_OFFSET, w->names);
+    PyObject *answer = PyObject_Vectorcall(w->object, w->arguments + 1,
+                                           w->count | PY_VECTORCALL_ARGUMENTS_OFFSET, w->names);
     if (answer == NULL) return -1;
     if (attributes != Py_None) {
         Py_ssize_t i;
@@ -293,37 +296,41 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *arguments, PyObject *k
 }
 
 static PyType_Slot tensor_slots[] = {{Py_tp_new, tensor_new}, {0, NULL}};
-static PyType_Spec tensor_spec = {"python_ways.Tensor", sizeof(tensor_object), 0, Py_TPFLAGS_DEFAULT,
-                                  tensor_slots};
+static PyType_Spec tensor_spec = {"python_ways.Tensor", sizeof(tensor_object), 0,
+                                  Py_TPFLAGS_DEFAULT, tensor_slots};
 
 static int add_tensor_type(PyObject *module, const char *name, dl_exchange *table) {
     PyObject *type = PyType_FromSpec(&tensor_spec), *capsule;
     if (type == NULL) return -1;
     capsule = PyCapsule_New(table, "dlpack_exchange_api", NULL);
-    if (capsule == NULL || PyObject_SetAttrString(type, "__dlpack_c_exchange_api__", capsule) < 0) return -1;
+    if (capsule == NULL || PyObject_SetAttrString(type, "__dlpack_c_exchange_api__", capsule) < 0)
+        return -1;
     Py_DECREF(capsule);
     return PyModule_AddObject(module, name, type);
 }
 
 /* --- out
- * ------------------------------------------------------------------------------------------------------ */
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static int prepare_array(way *w) {
     const cai_array init = CAI_ARRAY_INIT;
     w->array = init;
-    return prepare_options(w) == 0 && cai_from_python(w->object, &w->options, &w->array, NULL) == CAI_OK ? 0
-                                                                                                         : -1;
+    return prepare_options(w) == 0 &&
+                   cai_array_from_python(w->object, &w->options, &w->array, NULL) == CAI_OK
+               ? 0
+               : -1;
 }
 
 static int out(way *w) {
-    PyObject *object = cai_to_python(&w->array, NULL, NULL);
+    PyObject *object = cai_array_to_python(&w->array, NULL, NULL);
     if (object == NULL) return -1;
     Py_DECREF(object);
     return 0;
 }
 
 static int out_and_read(way *w) {
-    PyObject *object = cai_to_python(&w->array, NULL, NULL), *value;
+    PyObject *object = cai_array_to_python(&w->array, NULL, NULL), *value;
     if (object == NULL) return -1;
     value = PyObject_GetAttr(object, n_interface);
     Py_DECREF(object);
@@ -334,10 +341,10 @@ static int out_and_read(way *w) {
 
 static int out_and_in(way *w) {
     cai_array a = CAI_ARRAY_INIT;
-    PyObject *object = cai_to_python(&w->array, NULL, NULL);
+    PyObject *object = cai_array_to_python(&w->array, NULL, NULL);
     cai_status status;
     if (object == NULL) return -1;
-    status = cai_from_python(object, &w->options, &a, NULL);
+    status = cai_array_from_python(object, &w->options, &a, NULL);
     Py_DECREF(object);
     cai_array_release(&a);
     return status == CAI_OK ? 0 : -1;
@@ -357,7 +364,7 @@ static int dictionary_by_hand(way *w) {
     PyDict_SetItem(d, n_typestr, value);
     Py_DECREF(value);
     PyTuple_SET_ITEM(data, 0, PyLong_FromVoidPtr(a->data));
-    PyTuple_SET_ITEM(data, 1, PyBool_FromLong((a->flags & CAI_FLAG_READONLY) != 0));
+    PyTuple_SET_ITEM(data, 1, PyBool_FromLong((a->flags & CAI_ARRAY_READONLY) != 0));
     PyDict_SetItem(d, n_data, data);
     Py_DECREF(data);
     value = PyLong_FromLong(3);
@@ -399,10 +406,10 @@ static double release_elsewhere(way *w, long times, int afterwards) {
         for (i = 0; i < BATCH; i++) {
             const cai_array init = CAI_ARRAY_INIT;
             b.arrays[i] = init;
-            if (cai_from_python(w->object, NULL, &b.arrays[i], NULL) != CAI_OK) return -1;
+            if (cai_array_from_python(w->object, NULL, &b.arrays[i], NULL) != CAI_OK) return -1;
         }
-        Py_BEGIN_ALLOW_THREADS failed =
-            pthread_create(&thread, NULL, release_batch, &b) != 0 || pthread_join(thread, NULL) != 0;
+        Py_BEGIN_ALLOW_THREADS failed = pthread_create(&thread, NULL, release_batch, &b) != 0 ||
+                                        pthread_join(thread, NULL) != 0;
         Py_END_ALLOW_THREADS if (failed) return -1;
         start = now();
         if (with_library(w) != 0) return -1;
@@ -412,7 +419,8 @@ static double release_elsewhere(way *w, long times, int afterwards) {
 }
 
 /* --- the driver
- * ----------------------------------------------------------------------------------------------- */
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static int (*get_attributes)(unsigned count, int *attributes, void **data, uint64_t pointer);
 
@@ -435,7 +443,8 @@ static int ask_driver(way *w) {
 }
 
 /* --- the module
- * ----------------------------------------------------------------------------------------------- */
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static const struct kind {
     const char *name;
@@ -499,7 +508,7 @@ static PyObject *to_python(PyObject *self, PyObject *arguments) {
     PyObject *object = NULL;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "OO", &w.object, &w.with)) return NULL;
-    if (prepare_array(&w) == 0) object = cai_to_python(&w.array, NULL, NULL);
+    if (prepare_array(&w) == 0) object = cai_array_to_python(&w.array, NULL, NULL);
     cai_array_release(&w.array);
     return object;
 }
@@ -523,7 +532,8 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "python_ways", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_python_ways(void) {
-    static dl_exchange table = {1, 3, NULL, NULL, tensor_from_object, NULL, tensor_view, tensor_stream};
+    static dl_exchange table = {1,    3,           NULL,         NULL, tensor_from_object,
+                                NULL, tensor_view, tensor_stream};
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
     n_interface = PyUnicode_InternFromString("__cuda_array_interface__");

@@ -19,7 +19,7 @@ import textwrap
 from html import escape
 
 PROCESSES, ROUNDS, ROUND_NS = 5, 9, 2e6
-HOST, DEVICE, DLPACK = 256, 512, 4 << 32  # CAI_IMPORT_HOST, CAI_IMPORT_DEVICE, CAI_VIA_DLPACK
+HOST, DEVICE, DLPACK = 256, 512, 4 << 32  # CAI_IMPORT_ALLOW_HOST, CAI_IMPORT_QUERY_DEVICE, CAI_PROTOCOL_DLPACK
 
 
 class Object:
@@ -202,7 +202,7 @@ def groups(ways):
     if driver:
         theirs = ways.to_python(stored, DEVICE)
         rows = [
-            ("libcai: import with CAI_IMPORT_DEVICE, release", "ours", ("libcai_options", stored, DEVICE)),
+            ("libcai: import with CAI_IMPORT_QUERY_DEVICE, release", "ours", ("libcai_options", stored, DEVICE)),
             ("libcai: __dlpack__, the capsule let go", "ours",
              call(theirs.__dlpack__, keywords={"stream": -1, "max_version": (1, 3)})),
             ("libcai: __dlpack__ of its object, in and released", "ours", ("libcai_options", theirs, DLPACK)),

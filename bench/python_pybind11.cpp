@@ -1,5 +1,5 @@
-// The dictionary as extensions read it that are written with pybind11: the same five keys, with pybind11's
-// checks of types, and a reference to the object.
+// The dictionary as extensions read it that are written with pybind11: the same five keys, with
+// pybind11's checks of types, and a reference to the object.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -1,5 +1,6 @@
-// What the simulated driver costs: for each operation enqueued, and how that grows with streams and with the
-// number of ranges that the checker remembers. Run once with CUDASIM_RACES=off and once with it on.
+// What the simulated driver costs: for each operation enqueued, and how that grows with streams and
+// with the number of ranges that the checker remembers. Run once with CUDASIM_RACES=off and once
+// with it on.
 #include <cuda.h>
 #include <cudasim.h>
 
@@ -103,10 +104,12 @@ int main(int argc, char **argv) {
     printf("  a kernel enqueued                     %6.0f ns\n", measure(enqueue, 1000, 0));
     printf("  a fill enqueued                       %6.0f ns\n", measure(fill, 1000, 0));
     for (long n = 10; n <= MOST; n *= 10) {
-        printf("  record, wait, kernel, %4ld streams    %6.0f ns each\n", n, measure(relay, 3000, n));
+        printf("  record, wait, kernel, %4ld streams    %6.0f ns each\n", n,
+               measure(relay, 3000, n));
     }
     for (long n = 100; n <= 1000000; n *= 100) {
-        printf("  a kernel on one of %7ld ranges     %6.0f ns\n", n, measure(ranges, n < 1000 ? 1000 : n, n));
+        printf("  a kernel on one of %7ld ranges     %6.0f ns\n", n,
+               measure(ranges, n < 1000 ? 1000 : n, n));
     }
     return 0;
 }

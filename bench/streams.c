@@ -1,8 +1,8 @@
 /*
- * What begin and end cost. Run with a driver that does nothing, it shows the library's own share beside a
- * program that makes the same calls by hand; run with a real or simulated one, what the whole exchange costs.
- * Every variant runs in every round, in turn, on one core; the figure is the median of the rounds.
- * Allocations are counted by standing in for malloc.
+ * What begin and end cost. Run with a driver that does nothing, it shows the library's own share
+ * beside a program that makes the same calls by hand; run with a real or simulated one, what the
+ * whole exchange costs. Every variant runs in every round, in turn, on one core; the figure is the
+ * median of the rounds. Allocations are counted by standing in for malloc.
  */
 #define _GNU_SOURCE
 #include <cai/cai.h>
@@ -48,13 +48,14 @@ static cai_array array, none, read_only;
 static void *producer, *consumer, *event;
 
 static void nothing_to_order_one_stream(void) {
-    failed += cai_consume_begin(&array, array.stream, CAI_ACCESS_READ, NULL);
-    failed += cai_consume_end(&array, array.stream, CAI_ACCESS_READ, NULL);
+    failed += cai_array_consume_begin(&array, array.stream, CAI_ACCESS_READ, NULL);
+    failed += cai_array_consume_end(&array, array.stream, CAI_ACCESS_READ, NULL);
 }
 
 static void nothing_to_order_none(void) {
-    failed += cai_consume_begin(&none, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
-    failed += cai_consume_end(&none, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
+    failed +=
+        cai_array_consume_begin(&none, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
+    failed += cai_array_consume_end(&none, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
 }
 
 static void order_by_hand(void *from, void *to) {
@@ -77,8 +78,9 @@ static void same_calls_by_hand(void) {
 }
 
 static void with_library(void) {
-    failed += cai_consume_begin(&array, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
-    failed += cai_consume_end(&array, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
+    failed +=
+        cai_array_consume_begin(&array, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
+    failed += cai_array_consume_end(&array, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
 }
 
 static void least_calls_by_hand(void) {
@@ -89,8 +91,10 @@ static void least_calls_by_hand(void) {
 }
 
 static void by_the_arrays_event(void) {
-    failed += cai_consume_begin(&read_only, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
-    failed += cai_consume_end(&read_only, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
+    failed +=
+        cai_array_consume_begin(&read_only, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
+    failed +=
+        cai_array_consume_end(&read_only, (cai_stream)(uintptr_t)consumer, CAI_ACCESS_READ, NULL);
 }
 
 static void join_three(void) {
@@ -99,7 +103,7 @@ static void join_three(void) {
     streams[0] = (cai_stream)(uintptr_t)producer;
     streams[1] = (cai_stream)(uintptr_t)consumer;
     streams[2] = (cai_stream)(uintptr_t)producer;
-    failed += cai_produce(&out, streams, 3, streams[0], 0, NULL);
+    failed += cai_array_produce(&out, streams, 3, streams[0], 0, NULL);
 }
 
 static const struct {

@@ -1,8 +1,10 @@
-/* Sizes, offsets and constants of the header, as C sees them. The Rust side asserts the same numbers. */
+/* Sizes, offsets and constants of the header, as C sees them. The Rust side asserts the same
+ * numbers. */
 #include "cai_test.h"
 
 #define SIZE(type, size) typedef char size_of_##type[sizeof(type) == (size) ? 1 : -1]
-#define AT(type, field, offset) typedef char at_##type##_##field[offsetof(type, field) == (offset) ? 1 : -1]
+#define AT(type, field, offset) \
+    typedef char at_##type##_##field[offsetof(type, field) == (offset) ? 1 : -1]
 
 SIZE(cai_array, 128);
 AT(cai_array, struct_size, 0);
@@ -71,8 +73,8 @@ AT(cai_import_options, protocols, 8);
 AT(cai_import_options, stream, 16);
 AT(cai_import_options, ndim, 24);
 AT(cai_import_options, dtype_code, 28);
-AT(cai_import_options, opaque1, 30);
-AT(cai_import_options, opaque2, 32);
+AT(cai_import_options, opaque_8bit, 30);
+AT(cai_import_options, opaque_16bit, 32);
 AT(cai_import_options, reserved, 34);
 AT(cai_import_options, typestr, 40);
 SIZE(cai_export_options, 8);
@@ -86,7 +88,8 @@ int main(void) {
     const cai_array empty = CAI_ARRAY_INIT;
     const cai_import_options in = CAI_IMPORT_OPTIONS_INIT;
     const cai_export_options out = CAI_EXPORT_OPTIONS_INIT;
-    ASSERT(in.struct_size == sizeof(in) && in.flags == 0 && in.protocols[0] == 0 && in.typestr[0] == 0);
+    ASSERT(in.struct_size == sizeof(in) && in.flags == 0 && in.protocols[0] == 0 &&
+           in.typestr[0] == 0);
     ASSERT(out.struct_size == sizeof(out) && out.flags == 0);
     ASSERT(empty.struct_size == sizeof(cai_array) && empty.version == 3 && empty.stream == 0);
     ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);
@@ -96,14 +99,20 @@ int main(void) {
            CAI_SYNC_EXPORT_NONE == 32);
     ASSERT(CAI_SYNC_CONSERVATIVE == 64 && CAI_SYNC_THIS_CALL == 128 && CAI_CAPTURE_JOIN == 256);
     ASSERT(CAI_CAPTURE_EXTERNAL == 512 && CAI_CHECK_DEVICE == 4 && CAI_CHECK_STREAM == 8);
-    ASSERT(CAI_VIA_EXCHANGE == 1 && CAI_VIA_DLPACK_EXCHANGE == 2 && CAI_VIA_CUDA_ARRAY_INTERFACE == 3);
-    ASSERT(CAI_VIA_DLPACK == 4 && CAI_VIA_SYCL_USM == 5 && CAI_VIA_BUFFER == 6 && CAI_VIA_ARRAY_STRUCT == 7);
-    ASSERT(CAI_VIA_ARRAY_INTERFACE == 8 && CAI_IMPORT_STRICT == 1 && CAI_IMPORT_LENIENT == 2);
-    ASSERT(CAI_IMPORT_WRITABLE == 4 && CAI_IMPORT_C_CONTIGUOUS == 8 && CAI_IMPORT_F_CONTIGUOUS == 16);
-    ASSERT(CAI_IMPORT_NATIVE == 32 && CAI_IMPORT_NDIM == 64 && CAI_IMPORT_NO_MASK == 128);
-    ASSERT(CAI_IMPORT_HOST == 256 && CAI_IMPORT_DEVICE == 512 && CAI_IMPORT_QUIET == 1024);
+    ASSERT(CAI_PROTOCOL_EXCHANGE == 1 && CAI_PROTOCOL_DLPACK_EXCHANGE == 2 &&
+           CAI_PROTOCOL_CUDA_ARRAY_INTERFACE == 3);
+    ASSERT(CAI_PROTOCOL_DLPACK == 4 && CAI_PROTOCOL_SYCL_USM == 5 && CAI_PROTOCOL_BUFFER == 6 &&
+           CAI_PROTOCOL_ARRAY_STRUCT == 7);
+    ASSERT(CAI_PROTOCOL_ARRAY_INTERFACE == 8 && CAI_IMPORT_STRICT == 1 &&
+           CAI_IMPORT_ALLOW_STREAM_ZERO == 2);
+    ASSERT(CAI_IMPORT_REQUIRE_WRITABLE == 4 && CAI_IMPORT_REQUIRE_C_CONTIGUOUS == 8 &&
+           CAI_IMPORT_REQUIRE_F_CONTIGUOUS == 16);
+    ASSERT(CAI_IMPORT_REQUIRE_NATIVE == 32 && CAI_IMPORT_REQUIRE_NDIM == 64 &&
+           CAI_IMPORT_NO_MASK == 128);
+    ASSERT(CAI_IMPORT_ALLOW_HOST == 256 && CAI_IMPORT_QUERY_DEVICE == 512 &&
+           CAI_IMPORT_NO_EXCEPTION == 1024);
     ASSERT(CAI_EXPORT_VERSION_2 == 1 && CAI_EXPORT_STRIDES == 2 && CAI_EXPORT_HIDE_READONLY == 4);
-    ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_FLAG_READONLY == 1);
+    ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_ARRAY_READONLY == 1);
     ASSERT(CAI_DEVICE_CUDA == 2 && CAI_DEVICE_CUDA_HOST == 3 && CAI_DEVICE_CUDA_MANAGED == 13);
     ASSERT(CAI_DTYPE_BFLOAT16 == 4 && CAI_DTYPE_FLOAT8_E5M2 == 12 && CAI_DTYPE_FLOAT4_E2M1FN == 17);
     ASSERT(cai_abi_major() == CAI_ABI_MAJOR && cai_abi_minor() == CAI_ABI_MINOR);

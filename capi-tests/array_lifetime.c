@@ -1,4 +1,5 @@
-/* Arrays: shared, copied into blocks, released into tombstones; and nothing is lost on any failing path. */
+/* Arrays: shared, copied into blocks, released into tombstones; and nothing is lost on any failing
+ * path. */
 #include "cai_test.h"
 
 static void borrowed(void) {
@@ -7,7 +8,7 @@ static void borrowed(void) {
     ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_retain(&array, &error));
     ASSERT_TEXT("owner", error.field);
     ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_share(&array, &out, &error));
-    ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_new(&array, &out, &error));
+    ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_create(&array, &out, &error));
     ASSERT(cai_inline_retain(&array) == CAI_ERR_BORROWED);
     cai_array_release(&array);
     ASSERT(array.data == NULL && array.struct_size == sizeof(array));
@@ -54,11 +55,11 @@ static void cleared_first(void) {
     int destroyed = 0;
     cai_array array = valid_array();
     released = &array;
-    ASSERT_STATUS(CAI_OK, cai_owner_new(&destroyed, look, &array.owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(&destroyed, look, &array.owner, NULL));
     cai_array_release(&array);
     ASSERT(destroyed == 1);
     array = valid_array();
-    ASSERT_STATUS(CAI_OK, cai_owner_new(&destroyed, look, &array.owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(&destroyed, look, &array.owner, NULL));
     cai_inline_release(&array);
     ASSERT(destroyed == 2);
 }
@@ -67,7 +68,7 @@ static void sharing(void) {
     int destroyed = 0;
     cai_array array = valid_array(), shared = CAI_ARRAY_INIT, again = CAI_ARRAY_INIT;
     array.owner = counting_owner(&destroyed);
-    array.flags = CAI_FLAG_READONLY;
+    array.flags = CAI_ARRAY_READONLY;
     ASSERT_STATUS(CAI_OK, cai_array_share(&array, &shared, NULL));
     ASSERT(memcmp(&array, &shared, sizeof(array)) == 0);
     ASSERT_STATUS(CAI_OK, cai_array_share(&shared, &again, NULL));
@@ -125,7 +126,7 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
     array.data = test_data + 1000;
     array.descr = &descr;
     array.mask = &mask;
-    array.flags = CAI_FLAG_READONLY;
+    array.flags = CAI_ARRAY_READONLY;
     array.stream = CAI_STREAM_LEGACY;
     array.stream_id = 77;
     array.event = shape;
@@ -134,15 +135,17 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
     array.device.id = 3;
     array.owner = counting_owner(destroyed);
     set_typestr(&array, "|V16");
-    status = cai_array_new(&array, out, &error);
+    status = cai_array_create(&array, out, &error);
     if (status != CAI_OK) {
         fprintf(stderr, "%s\n", error.message);
     }
     ASSERT_STATUS(CAI_OK, status);
     ASSERT(*destroyed == 0);
-    ASSERT(array.owner == NULL && array.data == test_data + 1000); /* moved: letting go again does nothing */
+    ASSERT(array.owner == NULL &&
+           array.data == test_data + 1000); /* moved: letting go again does nothing */
     cai_array_release(&array);
-    cai_array_release(&mask); /* the producer's reference to its mask; the block has one of its own */
+    cai_array_release(
+        &mask); /* the producer's reference to its mask; the block has one of its own */
     ASSERT(*mask_destroyed == 0);
     ASSERT(out->event == shape && out->context == strides);
     memset(shape, 0x55, sizeof(shape));
@@ -166,8 +169,9 @@ static void blocks(void) {
     char text[128];
     describe(&array, &destroyed, &mask_destroyed);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
-    ASSERT(array.shape[0] == 3 && array.shape[1] == 4 && array.strides[0] == -64 && array.strides[1] == 16);
-    ASSERT(array.data == test_data + 1000 && array.flags == CAI_FLAG_READONLY && array.ndim == 2);
+    ASSERT(array.shape[0] == 3 && array.shape[1] == 4 && array.strides[0] == -64 &&
+           array.strides[1] == 16);
+    ASSERT(array.data == test_data + 1000 && array.flags == CAI_ARRAY_READONLY && array.ndim == 2);
     ASSERT(array.stream == CAI_STREAM_LEGACY && array.stream_id == 77);
     ASSERT(array.device.type == CAI_DEVICE_CUDA && array.device.id == 3);
     ASSERT_STATUS(CAI_OK, cai_descr_format(array.descr, text, sizeof(text), NULL, NULL));
@@ -187,7 +191,7 @@ static void in_place(void) {
     int destroyed = 0;
     cai_array array = valid_array();
     array.owner = counting_owner(&destroyed);
-    ASSERT_STATUS(CAI_OK, cai_array_new(&array, &array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &array, NULL));
     ASSERT(array.shape != test_shape && array.shape[1] == 4 && array.strides == NULL);
     cai_array_release(&array);
     ASSERT(destroyed == 1);
@@ -200,11 +204,11 @@ static void note(void *context) { order[ordered++] = *(int *)context; }
 static void data_goes_last(void) {
     static int of_data = 1, of_mask = 2;
     cai_array array = valid_array(), mask = valid_array(), out = CAI_ARRAY_INIT;
-    ASSERT_STATUS(CAI_OK, cai_owner_new(&of_data, note, &array.owner, NULL));
-    ASSERT_STATUS(CAI_OK, cai_owner_new(&of_mask, note, &mask.owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(&of_data, note, &array.owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(&of_mask, note, &mask.owner, NULL));
     set_typestr(&mask, "|b1");
     array.mask = &mask;
-    ASSERT_STATUS(CAI_OK, cai_array_new(&array, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &out, NULL));
     cai_array_release(&mask);
     ASSERT(ordered == 0);
     cai_array_release(&out);
@@ -214,7 +218,8 @@ static void data_goes_last(void) {
 /* Each failure leaves every reference where it was. */
 static void failures(void) {
     int destroyed = 0, mask_destroyed = 0;
-    cai_array array = valid_array(), mask = valid_array(), inner = valid_array(), out = CAI_ARRAY_INIT;
+    cai_array array = valid_array(), mask = valid_array(), inner = valid_array(),
+              out = CAI_ARRAY_INIT;
     static const cai_owner_ops broken_ops = {sizeof(cai_owner_ops), 0, NULL, NULL};
     cai_owner broken = {&broken_ops};
     cai_error error;
@@ -224,17 +229,18 @@ static void failures(void) {
     array.mask = &mask;
 
     array.stream = 0;
-    ASSERT_STATUS(CAI_ERR_STREAM_ZERO, cai_array_new(&array, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_STREAM_ZERO, cai_array_create(&array, &out, NULL));
     array.stream = CAI_STREAM_NONE;
     out.struct_size = 12;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_new(&array, &out, &error));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_create(&array, &out, &error));
     ASSERT_TEXT("out->struct_size", error.field);
     out.struct_size = sizeof(out);
-    /* The inner mask's owner is broken: the outer mask's has been retained by then, and is let go. */
+    /* The inner mask's owner is broken: the outer mask's has been retained by then, and is let go.
+     */
     set_typestr(&inner, "|b1");
     inner.owner = &broken;
     mask.mask = &inner;
-    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_new(&array, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &out, NULL));
     mask.mask = NULL;
     ASSERT(out.owner == NULL && out.data == NULL);
     ASSERT(destroyed == 0 && mask_destroyed == 0);

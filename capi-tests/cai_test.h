@@ -1,6 +1,7 @@
 /*
- * What the C tests share: an ASSERT that survives NDEBUG, owners that count their destruction, and an array
- * that is valid and can be broken field by field. Each test is a program that exits with 0.
+ * What the C tests share: an ASSERT that survives NDEBUG, owners that count their destruction, and
+ * an array that is valid and can be broken field by field. Each test is a program that exits with
+ * 0.
  */
 #ifndef CAI_TEST_H
 #define CAI_TEST_H
@@ -29,12 +30,13 @@
         }                                                                              \
     } while (0)
 
-#define ASSERT_TEXT(expected, text)                                                                      \
-    do {                                                                                                 \
-        if (strcmp((expected), (text)) != 0) {                                                           \
-            fprintf(stderr, "%s:%d: \"%s\", expected \"%s\"\n", __FILE__, __LINE__, (text), (expected)); \
-            exit(1);                                                                                     \
-        }                                                                                                \
+#define ASSERT_TEXT(expected, text)                                                         \
+    do {                                                                                    \
+        if (strcmp((expected), (text)) != 0) {                                              \
+            fprintf(stderr, "%s:%d: \"%s\", expected \"%s\"\n", __FILE__, __LINE__, (text), \
+                    (expected));                                                            \
+            exit(1);                                                                        \
+        }                                                                                   \
     } while (0)
 
 #define ASSERT_CONTAINS(text, part)                                                              \
@@ -50,7 +52,7 @@ static inline void count_destroy(void *context) { ++*(int *)context; }
 
 static inline cai_owner *counting_owner(int *destroyed) {
     cai_owner *owner = NULL;
-    ASSERT_STATUS(CAI_OK, cai_owner_new(destroyed, count_destroy, &owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(destroyed, count_destroy, &owner, NULL));
     ASSERT(owner != NULL);
     return owner;
 }

@@ -129,7 +129,7 @@ void views() {
     throws(CAI_ERR_UNSUPPORTED, "ndim", "found 2, expected 0", [&] { cai::view<float, 0> x(a); });
 
     a = describe();
-    a.flags = CAI_FLAG_READONLY;
+    a.flags = CAI_ARRAY_READONLY;
     throws(CAI_ERR_UNSUPPORTED, "flags", "read-only", [&] { cai::view<float, 2> x(a); });
     cai::view<const float, 2> constant(a);
     a = describe(">f4");

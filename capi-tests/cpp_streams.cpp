@@ -36,7 +36,7 @@ void consumers() {
     ASSERT(thrown_by([&] { cai::consumer(array.get(), CAI_STREAM_NONE); }) == CAI_ERR_ARGUMENT);
     ASSERT(thrown_by([&] { cai::consumer(array.get(), 1, 0); }) == CAI_ERR_ARGUMENT);
     cai_array readonly = array.get();
-    readonly.flags = CAI_FLAG_READONLY;
+    readonly.flags = CAI_ARRAY_READONLY;
     ASSERT(thrown_by([&] { cai::consumer(readonly, 1, CAI_ACCESS_WRITE); }) == CAI_ERR_READONLY);
     array.synchronize();
     array.release_after(CAI_STREAM_NONE);

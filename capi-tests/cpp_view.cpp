@@ -208,7 +208,7 @@ void dimensions() {
 
 void access() {
     cai_array a = describe();
-    a.flags = CAI_FLAG_READONLY;
+    a.flags = CAI_ARRAY_READONLY;
     refuses<float>(a, CAI_ERR_UNSUPPORTED, "flags", "found a read-only array, expected a writable one");
     const cai::view<const float, 2> constant(a);
     static_assert(std::is_same_v<decltype(constant(0, 0)), const float &>);

@@ -51,9 +51,10 @@ static void measures(void) {
     ASSERT(found == &inner[1] && offset == 4);
     ASSERT_STATUS(CAI_ERR_DESCR_NO_FIELD, cai_descr_find(&descr, "nope", &found, &offset, NULL));
     ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, text, sizeof(text), &length, NULL));
-    ASSERT_TEXT("[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), (('impedance', 'z'), [('re', '<f4'), "
-                "('im', '<f4')])]",
-                text);
+    ASSERT_TEXT(
+        "[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), (('impedance', 'z'), [('re', '<f4'), "
+        "('im', '<f4')])]",
+        text);
     ASSERT(length == strlen(text));
     length = 0;
     ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, NULL, 0, &length, NULL));
@@ -245,11 +246,12 @@ static void texts(void) {
     does_not_parse(CAI_ERR_TYPESTR_KIND, "[('a', '<q4')]", "kind");
     does_not_parse(CAI_ERR_TYPESTR_LENGTH, "[('a', '')]", "1 to 15");
     does_not_parse(CAI_ERR_TYPESTR_LENGTH, "[('a', '<V1111111111111111')]", "1 to 15");
-    does_not_parse(CAI_ERR_DESCR_DEPTH,
-                   "[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a'"
-                   ",[('a',[('a',"
-                   "'<f4')])])])])])])])])])])])])])])])])]",
-                   "17 deep");
+    does_not_parse(
+        CAI_ERR_DESCR_DEPTH,
+        "[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a',[('a'"
+        ",[('a',[('a',"
+        "'<f4')])])])])])])])])])])])])])])])])]",
+        "17 deep");
 }
 
 static void compares(void) {
@@ -339,8 +341,9 @@ static void longer_rows(void) {
 
 /* A walk over all rows, as a consumer that takes structures apart does it. */
 static void walk(void) {
-    static const char text[] = "[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), ('z', [('re', '<f4'), "
-                               "('im', '<f4')], (2,)), ('b', '<V2')]";
+    static const char text[] =
+        "[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), ('z', [('re', '<f4'), "
+        "('im', '<f4')], (2,)), ('b', '<V2')]";
     static const int64_t offsets[] = {0, 2, 4, 28, 44, 46};
     static const char kinds[] = "uViVV";
     const cai_descr *descr = NULL;

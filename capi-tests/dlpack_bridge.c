@@ -1,5 +1,5 @@
-/* DLPack tensors in and out: every type, every refusal with its field, and who lets what go on every path.
- * DLPack's structures are written down here as a stranger reads them in dlpack.h. */
+/* DLPack tensors in and out: every type, every refusal with its field, and who lets what go on
+ * every path. DLPack's structures are written down here as a stranger reads them in dlpack.h. */
 #include "cai_test.h"
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct DLManagedTensor {
 enum { READ_ONLY = 1, COPIED = 2, PADDED = 4 };
 enum { INT, UINT, FLOAT, HANDLE, BFLOAT, COMPLEX, BOOL };
 
-/* --- tensors that count ------------------------------------------------------------------------------- */
+/* --- tensors that count */
 
 static int deleted;
 
@@ -105,23 +105,25 @@ static void untouched(const cai_array *array) {
     ASSERT(memcmp(array, &fresh, sizeof(fresh)) == 0);
 }
 
-/* A tensor is refused, the array and the tensor stay as they were, and the tensor is deleted by its owner. */
-static void refuse_with(int line, cai_status status, const char *field, versioned *given, cai_stream stream) {
+/* A tensor is refused, the array and the tensor stay as they were, and the tensor is deleted by its
+ * owner. */
+static void refuse_with(int line, cai_status status, const char *field, versioned *given,
+                        cai_stream stream) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
     versioned before = *given;
     cai_status got;
     deleted = 0;
-    got = cai_from_dlpack(given, stream, &out, &error);
+    got = cai_array_from_dlpack(given, stream, &out, &error);
     if (got != status || strcmp(error.field, field) != 0) {
-        fprintf(stderr, "line %d: %s at %s: %s\n", line, cai_status_name(got), got ? error.field : "",
-                got ? error.message : "");
+        fprintf(stderr, "line %d: %s at %s: %s\n", line, cai_status_name(got),
+                got ? error.field : "", got ? error.message : "");
         exit(1);
     }
     ASSERT(error.code == status && deleted == 0);
     untouched(&out);
     ASSERT(memcmp(&before, given, sizeof(before)) == 0);
-    ASSERT_STATUS(status, cai_from_dlpack(given, stream, &out, NULL));
+    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, &out, NULL));
     given->deleter(given);
     ASSERT(deleted == 1);
 }
@@ -132,7 +134,7 @@ static cai_array taken(versioned *given) {
     cai_error error;
     cai_status status;
     deleted = 0;
-    status = cai_from_dlpack(given, CAI_STREAM_LEGACY, &out, &error);
+    status = cai_array_from_dlpack(given, CAI_STREAM_LEGACY, &out, &error);
     if (status != CAI_OK) {
         fprintf(stderr, "%s\n", error.message);
     }
@@ -148,7 +150,7 @@ static void let_go(cai_array *array) {
     ASSERT(deleted == 1);
 }
 
-/* --- in ----------------------------------------------------------------------------------------------- */
+/* --- in */
 
 static void in_plainly(void) {
     static const int64_t strides[2] = {-8, 2};
@@ -160,7 +162,8 @@ static void in_plainly(void) {
     ASSERT(array.shape[0] == 3 && array.shape[1] == 4 && array.shape != given->dl_tensor.shape);
     ASSERT(array.stream == CAI_STREAM_LEGACY && array.stream_id == 0 && array.event == NULL);
     ASSERT(array.device.type == CAI_DEVICE_CUDA && array.device.id == 3 && array.context == NULL);
-    ASSERT(array.descr == NULL && array.mask == NULL && array.byte_offset == 0 && array.dtype_code == 0);
+    ASSERT(array.descr == NULL && array.mask == NULL && array.byte_offset == 0 &&
+           array.dtype_code == 0);
     ASSERT_TEXT("<f4", array.typestr);
     /* The last reference counts. */
     ASSERT_STATUS(CAI_OK, cai_array_share(&array, &second, NULL));
@@ -173,13 +176,15 @@ static void in_plainly(void) {
     given->dl_tensor.data = test_data + 1000;
     given->dl_tensor.byte_offset = 8;
     array = taken(given);
-    ASSERT(array.data == test_data + 1002 && array.byte_offset == 0 && array.flags == CAI_FLAG_READONLY);
+    ASSERT(array.data == test_data + 1002 && array.byte_offset == 0 &&
+           array.flags == CAI_ARRAY_READONLY);
     ASSERT(array.strides[0] == -32 && array.strides[1] == 8);
     let_go(&array);
 
     /* Without dimensions there may or may not be lists. */
     array = taken(some_versioned(0, NULL, NULL));
-    ASSERT(array.ndim == 0 && array.shape == NULL && array.strides == NULL && array.data == test_data);
+    ASSERT(array.ndim == 0 && array.shape == NULL && array.strides == NULL &&
+           array.data == test_data);
     let_go(&array);
     array = taken(some_versioned(0, test_shape, strides));
     ASSERT(array.ndim == 0 && array.shape == NULL && array.strides == NULL);
@@ -192,7 +197,8 @@ static void in_unversioned(void) {
     cai_array array = CAI_ARRAY_INIT;
     cai_error error;
     deleted = 0;
-    ASSERT_STATUS(CAI_OK, cai_from_dlpack_unversioned(given, CAI_STREAM_UNKNOWN, &array, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_UNKNOWN, &array, NULL));
     ASSERT(array.strides[0] == 4 && array.strides[1] == 12 && array.stream == CAI_STREAM_UNKNOWN);
     ASSERT(array.flags == 0 && array.data == test_data && array.shape[1] == 4);
     let_go(&array);
@@ -204,18 +210,20 @@ static void in_unversioned(void) {
     deleted = 0;
     memset(&array, 0, sizeof(array));
     array.struct_size = sizeof(array);
-    ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, cai_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
+    ASSERT_STATUS(CAI_ERR_CONVERT_TYPE,
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
     ASSERT_TEXT("dtype", error.field);
     given->dl_tensor.dtype.bits = 16;
     given->dl_tensor.shape[1] = -4;
     ASSERT_STATUS(CAI_ERR_SHAPE_NEGATIVE,
-                  cai_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
     ASSERT_TEXT("shape[1]", error.field);
     ASSERT(array.data == NULL && array.owner == NULL && deleted == 0);
     /* NULL is a deleter too. */
     given->dl_tensor.shape[1] = 4;
     given->deleter = NULL;
-    ASSERT_STATUS(CAI_OK, cai_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
+    ASSERT_STATUS(CAI_OK,
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
     cai_array_release(&array);
     ASSERT(deleted == 0);
     delete_unversioned(given);
@@ -240,7 +248,8 @@ static void in_other_versions(void) {
     ASSERT(version != NULL);
     version[0] = 2;
     version[1] = 7;
-    ASSERT_STATUS(CAI_ERR_DLPACK_VERSION, cai_from_dlpack((versioned *)(void *)version, 0, &out, &error));
+    ASSERT_STATUS(CAI_ERR_DLPACK_VERSION,
+                  cai_array_from_dlpack((versioned *)(void *)version, 0, &out, &error));
     ASSERT_TEXT("version", error.field);
     ASSERT_CONTAINS(error.message, "2.7");
     untouched(&out);
@@ -324,14 +333,14 @@ static void in_refused(void) {
     given->dl_tensor.byte_offset = 256;
     deleted = 0;
     out.struct_size = 120;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
     out.struct_size = 0;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
     ASSERT(deleted == 0 && out.owner == NULL);
     /* Without the offset the short one will do. */
     out.struct_size = 120;
     given->dl_tensor.byte_offset = 0;
-    ASSERT_STATUS(CAI_OK, cai_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
     ASSERT(out.struct_size == 120 && out.device.type == CAI_DEVICE_OPENCL);
     let_go(&out);
 }
@@ -343,7 +352,8 @@ static void in_empty(void) {
     cai_array array;
     given->dl_tensor.byte_offset = 12;
     array = taken(given);
-    ASSERT(array.data == NULL && array.byte_offset == 0 && array.strides[2] == 28 && array.strides[0] == 4);
+    ASSERT(array.data == NULL && array.byte_offset == 0 && array.strides[2] == 28 &&
+           array.strides[0] == 4);
     let_go(&array);
     given = some_versioned(3, shape, NULL);
     given->dl_tensor.device_type = CAI_DEVICE_OPENCL;
@@ -373,27 +383,29 @@ static void in_handles(void) {
         given->dl_tensor.device_type = handles[i];
         given->dl_tensor.byte_offset = 256;
         array = taken(given);
-        ASSERT(array.data == test_data && array.byte_offset == 256 && array.device.type == handles[i]);
+        ASSERT(array.data == test_data && array.byte_offset == 256 &&
+               array.device.type == handles[i]);
         let_go(&array);
     }
 }
 
 /* Host memory has no streams, whatever the caller says. */
 static void in_host_memory(void) {
-    static const cai_stream streams[] = {0, CAI_STREAM_LEGACY, 0x1234, CAI_STREAM_UNKNOWN, CAI_STREAM_NONE};
+    static const cai_stream streams[] = {0, CAI_STREAM_LEGACY, 0x1234, CAI_STREAM_UNKNOWN,
+                                         CAI_STREAM_NONE};
     size_t i;
     for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
         versioned *given = plain();
         cai_array array = CAI_ARRAY_INIT;
         given->dl_tensor.device_type = CAI_DEVICE_CPU;
         deleted = 0;
-        ASSERT_STATUS(CAI_OK, cai_from_dlpack(given, streams[i], &array, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(given, streams[i], &array, NULL));
         ASSERT(array.stream == CAI_STREAM_NONE);
         let_go(&array);
     }
 }
 
-/* --- types -------------------------------------------------------------------------------------------- */
+/* --- types */
 
 static const struct {
     const char *typestr;
@@ -463,16 +475,17 @@ static void types_both_ways(void) {
         } else {
             ASSERT(array.strides[0] == 4 * dtype.itemsize && array.strides[1] == dtype.itemsize);
         }
-        ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &back, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &back, NULL));
         ASSERT(back->major == 1 && back->minor == 3 && back->flags == types[i].flags);
         ASSERT(memcmp(&back->dl_tensor.dtype, &types[i].theirs, sizeof(data_type)) == 0);
         ASSERT(back->dl_tensor.strides[0] == 4 && back->dl_tensor.strides[1] == 1);
         if (below) {
-            ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, cai_to_dlpack_unversioned(&array, 0, &older, &error));
+            ASSERT_STATUS(CAI_ERR_CONVERT_TYPE,
+                          cai_array_to_dlpack_unversioned(&array, 0, &older, &error));
             ASSERT_TEXT("typestr", error.field);
             ASSERT(older == NULL);
         } else {
-            ASSERT_STATUS(CAI_OK, cai_to_dlpack_unversioned(&array, 0, &older, NULL));
+            ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, 0, &older, NULL));
             ASSERT(memcmp(&older->dl_tensor, &back->dl_tensor, offsetof(dltensor, shape)) == 0);
             older->deleter(older);
         }
@@ -508,7 +521,7 @@ static void types_of_theirs(void) {
                         known |= memcmp(&types[i].theirs, &dtype, sizeof(dtype)) == 0 && flag;
                     }
                     deleted = 0;
-                    status = cai_from_dlpack(given, CAI_STREAM_NONE, &out, &error);
+                    status = cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, &error);
                     if (status == CAI_OK) {
                         taken_types++;
                         let_go(&out);
@@ -522,13 +535,15 @@ static void types_of_theirs(void) {
             }
         }
     }
-    /* Packed bits and two floats in a byte go without the flag, nine types with it, the others either way. */
+    /* Packed bits and two floats in a byte go without the flag, nine types with it, the others
+     * either way. */
     ASSERT(taken_types == 2 + 9 + 2 * (TYPES - 11));
 }
 
 /* Packed bits have no steps, so the tensor's must be those of C order. */
 static void types_packed_bits(void) {
-    static const int64_t shape[2] = {3, 12}, dense[2] = {12, 1}, gaps[2] = {16, 1}, other[2] = {1, 3};
+    static const int64_t shape[2] = {3, 12}, dense[2] = {12, 1}, gaps[2] = {16, 1},
+                         other[2] = {1, 3};
     static const int64_t single[2] = {1, 12}, any[2] = {99, 1};
     versioned *given = some_versioned(2, shape, dense);
     data_type bit;
@@ -560,7 +575,7 @@ static void types_packed_bits(void) {
     let_go(&array);
 }
 
-/* --- out ---------------------------------------------------------------------------------------------- */
+/* --- out */
 
 static void out_plainly(void) {
     static const int64_t strides[2] = {-64, 8};
@@ -572,8 +587,9 @@ static void out_plainly(void) {
     array.device.type = CAI_DEVICE_CUDA;
     array.device.id = 2;
     array.stream = CAI_STREAM_LEGACY;
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
-    ASSERT(tensor->major == 1 && tensor->minor == 3 && tensor->flags == 0 && tensor->deleter != NULL);
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
+    ASSERT(tensor->major == 1 && tensor->minor == 3 && tensor->flags == 0 &&
+           tensor->deleter != NULL);
     ASSERT(tensor->dl_tensor.data == test_data && tensor->dl_tensor.byte_offset == 0);
     ASSERT(tensor->dl_tensor.device_type == CAI_DEVICE_CUDA && tensor->dl_tensor.device_id == 2);
     ASSERT(tensor->dl_tensor.ndim == 2 && tensor->dl_tensor.shape != test_shape);
@@ -582,7 +598,7 @@ static void out_plainly(void) {
     /* Each holds a reference of its own; the array may go first. */
     array.strides = strides;
     array.data = test_data + 1000;
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack_unversioned(&array, 0, &older, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, 0, &older, NULL));
     ASSERT(older->dl_tensor.strides[0] == -16 && older->dl_tensor.strides[1] == 2);
     ASSERT(older->dl_tensor.data == test_data + 1000);
     cai_array_release(&array);
@@ -602,11 +618,12 @@ static void out_readonly(void) {
     unversioned *older = NULL;
     cai_error error;
     array.owner = counting_owner(&destroyed);
-    array.flags = CAI_FLAG_READONLY;
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
+    array.flags = CAI_ARRAY_READONLY;
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     ASSERT(tensor->flags == READ_ONLY);
     tensor->deleter(tensor);
-    ASSERT_STATUS(CAI_ERR_CONVERT_READONLY, cai_to_dlpack_unversioned(&array, 0, &older, &error));
+    ASSERT_STATUS(CAI_ERR_CONVERT_READONLY,
+                  cai_array_to_dlpack_unversioned(&array, 0, &older, &error));
     ASSERT_TEXT("flags", error.field);
     ASSERT(older == NULL && destroyed == 0);
     cai_array_release(&array);
@@ -619,7 +636,7 @@ static void out_deleter_of_null(void) {
     cai_array array = valid_array();
     versioned *tensor = NULL;
     array.owner = counting_owner(&destroyed);
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     tensor->deleter(NULL);
     tensor->deleter(tensor);
     cai_array_release(&array);
@@ -643,7 +660,7 @@ static void steps(int line, int32_t ndim, const int64_t *shape, const int64_t *s
             array.data = NULL;
         }
     }
-    if (cai_to_dlpack(&array, 0, &tensor, &error) != CAI_OK) {
+    if (cai_array_to_dlpack(&array, 0, &tensor, &error) != CAI_OK) {
         fprintf(stderr, "line %d: %s\n", line, error.message);
         exit(1);
     }
@@ -663,7 +680,8 @@ static void steps(int line, int32_t ndim, const int64_t *shape, const int64_t *s
 }
 
 static void out_steps(void) {
-    static const int64_t two[2] = {3, 4}, one_row[2] = {1, 4}, none[2] = {0, 4}, huge[3] = {0, INT64_MAX, 9};
+    static const int64_t two[2] = {3, 4}, one_row[2] = {1, 4}, none[2] = {0, 4},
+                         huge[3] = {0, INT64_MAX, 9};
     static const int64_t transposed[2] = {4, 12}, broadcast[2] = {0, 4}, odd_row[2] = {7, 4},
                          kept[2] = {-400, 4};
     static const int64_t odd[2] = {3, 5}, odd_large[3] = {1, -1, INT64_MIN};
@@ -695,12 +713,13 @@ static void refuse_out(int line, cai_status status, const char *field, cai_array
     versioned *out = (versioned *)&array;
     unversioned *older = (unversioned *)&array;
     cai_error error;
-    cai_status got = cai_to_dlpack(&array, 0, &out, &error);
+    cai_status got = cai_array_to_dlpack(&array, 0, &out, &error);
     if (got != status || strcmp(error.field, field) != 0) {
-        fprintf(stderr, "line %d: %s at %s\n", line, cai_status_name(got), got ? error.message : "");
+        fprintf(stderr, "line %d: %s at %s\n", line, cai_status_name(got),
+                got ? error.message : "");
         exit(1);
     }
-    ASSERT_STATUS(status, cai_to_dlpack_unversioned(&array, 0, &older, &error));
+    ASSERT_STATUS(status, cai_array_to_dlpack_unversioned(&array, 0, &older, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT(out == (versioned *)&array && older == (unversioned *)&array);
 }
@@ -708,8 +727,9 @@ static void refuse_out(int line, cai_status status, const char *field, cai_array
 
 static void out_refused(void) {
     static const int64_t odd[2] = {16, 6}, odd_first[2] = {-7, 4};
-    static const char *no_counterpart[] = {"|S4", "<U4",  "<M8[s]", "<m8",  "|O",   "|V4", "<V2", "|V1",
-                                           "<f1", "<f12", "<f16",   "<c24", "<c32", "|t8", "|t2", "<t16"};
+    static const char *no_counterpart[] = {"|S4",  "<U4", "<M8[s]", "<m8",  "|O",   "|V4",
+                                           "<V2",  "|V1", "<f1",    "<f12", "<f16", "<c24",
+                                           "<c32", "|t8", "|t2",    "<t16"};
     static const char *foreign[] = {">f4", ">i2", ">u8", ">c8", ">c4"};
     static const cai_owner_ops broken_ops = {sizeof(cai_owner_ops), 0, NULL, NULL};
     cai_owner broken = {&broken_ops};
@@ -723,10 +743,10 @@ static void out_refused(void) {
 
     good.owner = counting_owner(&destroyed);
     array = good;
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_to_dlpack(&array, 1, &out, &error));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_array_to_dlpack(&array, 1, &out, &error));
     ASSERT_TEXT("flags", error.field);
-    ASSERT_STATUS(CAI_ERR_ARGUMENT,
-                  cai_to_dlpack_unversioned(&array, 0x80000000u, (unversioned **)&out, &error));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_array_to_dlpack_unversioned(&array, 0x80000000u,
+                                                                    (unversioned **)&out, &error));
     ASSERT(out == NULL);
 
     array.owner = NULL;
@@ -755,11 +775,11 @@ static void out_refused(void) {
     REFUSED_OUT(CAI_ERR_CONVERT_BYTE_ORDER, "typestr", array);
     /* Of one byte, or not relevant: that is no foreign order. */
     set_typestr(&array, "|V2");
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &out, NULL));
     out->deleter(out);
     array = good;
     set_typestr(&array, ">u1");
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &out, NULL));
     out->deleter(out);
 
     array = good;
@@ -789,7 +809,7 @@ static void out_refused(void) {
     memcpy(row.typestr, "<f4", 4);
     array = good;
     array.descr = &descr;
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &out, NULL));
     out->deleter(out);
     two_rows[0].name = "x";
     two_rows[1].name = "y";
@@ -806,7 +826,8 @@ static void out_refused(void) {
 }
 
 static void out_devices(void) {
-    static const int32_t of_no_device[] = {CAI_DEVICE_CPU, CAI_DEVICE_CUDA_HOST, CAI_DEVICE_CUDA_MANAGED, 11};
+    static const int32_t of_no_device[] = {CAI_DEVICE_CPU, CAI_DEVICE_CUDA_HOST,
+                                           CAI_DEVICE_CUDA_MANAGED, 11};
     static const int32_t handles[] = {CAI_DEVICE_OPENCL, 7, 8, 15};
     static const int64_t none[2] = {0, 4};
     int destroyed = 0;
@@ -817,14 +838,15 @@ static void out_devices(void) {
     for (i = 0; i < 4; i++) {
         array.device.type = of_no_device[i];
         array.device.id = 5;
-        ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
-        ASSERT(tensor->dl_tensor.device_type == of_no_device[i] && tensor->dl_tensor.device_id == 0);
+        ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
+        ASSERT(tensor->dl_tensor.device_type == of_no_device[i] &&
+               tensor->dl_tensor.device_id == 0);
         tensor->deleter(tensor);
     }
     for (i = 0; i < 4; i++) {
         array.device.type = handles[i];
         array.byte_offset = 512;
-        ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
         ASSERT(tensor->dl_tensor.device_type == handles[i] && tensor->dl_tensor.device_id == 5);
         ASSERT(tensor->dl_tensor.data == test_data && tensor->dl_tensor.byte_offset == 512);
         tensor->deleter(tensor);
@@ -832,12 +854,12 @@ static void out_devices(void) {
     /* Nothing there, and nowhere: no driver is asked. */
     array.shape = none;
     array.data = NULL;
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     ASSERT(tensor->dl_tensor.data == NULL && tensor->dl_tensor.byte_offset == 0);
     tensor->deleter(tensor);
     array.byte_offset = 0;
     array.device.type = CAI_DEVICE_UNKNOWN;
-    ASSERT_STATUS(CAI_OK, cai_to_dlpack(&array, 0, &tensor, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     ASSERT(tensor->dl_tensor.data == NULL && tensor->dl_tensor.device_type == CAI_DEVICE_CUDA);
     ASSERT(tensor->dl_tensor.device_id == 0 && tensor->dl_tensor.shape[0] == 0);
     tensor->deleter(tensor);
@@ -845,7 +867,7 @@ static void out_devices(void) {
     ASSERT(destroyed == 1);
 }
 
-/* --- there and back ----------------------------------------------------------------------------------- */
+/* --- there and back */
 
 /* A tensor of ours is a tensor like any other: taken in again, it holds the first array's owner. */
 static void round_trip(void) {
@@ -855,19 +877,20 @@ static void round_trip(void) {
     array.owner = counting_owner(&destroyed);
     array.strides = strides;
     array.data = test_data + 1000;
-    array.flags = CAI_FLAG_READONLY;
+    array.flags = CAI_ARRAY_READONLY;
     array.device.type = CAI_DEVICE_CUDA;
     array.device.id = 1;
     ASSERT_STATUS(CAI_OK, cai_array_share(&array, &last, NULL));
     for (i = 0; i < 10; i++) {
         versioned *tensor = NULL;
         cai_array next = CAI_ARRAY_INIT;
-        ASSERT_STATUS(CAI_OK, cai_to_dlpack(&last, 0, &tensor, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&last, 0, &tensor, NULL));
         cai_array_release(&last);
-        ASSERT_STATUS(CAI_OK, cai_from_dlpack(tensor, CAI_STREAM_NONE, &next, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &next, NULL));
         last = next;
         ASSERT(last.data == array.data && last.flags == array.flags && last.ndim == 2);
-        ASSERT(last.strides[0] == -64 && last.strides[1] == 8 && last.shape[0] == 3 && last.shape[1] == 4);
+        ASSERT(last.strides[0] == -64 && last.strides[1] == 8 && last.shape[0] == 3 &&
+               last.shape[1] == 4);
         ASSERT(last.device.type == CAI_DEVICE_CUDA && last.device.id == 1);
         ASSERT_TEXT("<f4", last.typestr);
     }
@@ -881,7 +904,7 @@ static void round_trip(void) {
 static void delete_and_use(versioned *self) {
     cai_array array = CAI_ARRAY_INIT;
     versioned *inner = self->manager_ctx;
-    ASSERT_STATUS(CAI_OK, cai_from_dlpack(inner, CAI_STREAM_NONE, &array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(inner, CAI_STREAM_NONE, &array, NULL));
     cai_array_release(&array);
     delete_versioned(self);
 }

@@ -1,5 +1,5 @@
-/* The grammar of typestr: what is taken and how it is taken apart, what is refused and why, and that what
- * is formatted reads back. tests/python holds the same parser against NumPy. */
+/* The grammar of typestr: what is taken and how it is taken apart, what is refused and why, and
+ * that what is formatted reads back. tests/python holds the same parser against NumPy. */
 #include "cai_test.h"
 
 static void takes(const char *typestr, char kind, int64_t itemsize, int64_t bits, int32_t unit,
@@ -50,12 +50,14 @@ static void codes(void) {
     ASSERT(plain.code == CAI_DTYPE_NONE && cai_dtype_is_native(&plain));
     array.dtype_code = CAI_DTYPE_BFLOAT16;
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
-    ASSERT(dtype.code == CAI_DTYPE_BFLOAT16 && dtype.itemsize == 2 && !cai_dtype_equal(&dtype, &plain));
+    ASSERT(dtype.code == CAI_DTYPE_BFLOAT16 && dtype.itemsize == 2 &&
+           !cai_dtype_equal(&dtype, &plain));
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
     set_typestr(&array, ">V2");
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
     ASSERT(!cai_dtype_is_native(&dtype));
-    /* Two-byte codes do not fit one byte; a code explains opaque bytes, not a float that has a meaning. */
+    /* Two-byte codes do not fit one byte; a code explains opaque bytes, not a float that has a
+     * meaning. */
     set_typestr(&array, "<V1");
     ASSERT_STATUS(CAI_ERR_DTYPE_CODE, cai_array_dtype(&array, &dtype, &error));
     ASSERT_TEXT("dtype_code", error.field);

@@ -1,8 +1,9 @@
-/* Counts, sizes, spans, contiguity, strides and overlap on hand-picked arrays. The property tests hold the
- * same functions against a big-integer model. */
+/* Counts, sizes, spans, contiguity, strides and overlap on hand-picked arrays. The property tests
+ * hold the same functions against a big-integer model. */
 #include "cai_test.h"
 
-static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides, const char *typestr) {
+static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides,
+                      const char *typestr) {
     cai_array array = valid_array();
     array.ndim = ndim;
     array.shape = shape;
@@ -11,8 +12,8 @@ static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides
     return array;
 }
 
-static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower, int64_t upper, bool c,
-               bool f) {
+static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower, int64_t upper,
+               bool c, bool f) {
     int64_t n = -1, b = -1, lo = 1, up = -1;
     bool is_c = !c, is_f = !f;
     ASSERT_STATUS(CAI_OK, cai_array_count(a, &n, NULL));
@@ -24,8 +25,10 @@ static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower,
 }
 
 static void measures(void) {
-    static const int64_t s34[2] = {3, 4}, c34[2] = {16, 4}, f34[2] = {4, 12}, reversed[2] = {-16, -4};
-    static const int64_t s134[3] = {1, 3, 4}, odd[3] = {-999, 16, 4}, s0[3] = {3, 0, 4}, wild[3] = {7, -9, 0};
+    static const int64_t s34[2] = {3, 4}, c34[2] = {16, 4}, f34[2] = {4, 12},
+                         reversed[2] = {-16, -4};
+    static const int64_t s134[3] = {1, 3, 4}, odd[3] = {-999, 16, 4}, s0[3] = {3, 0, 4},
+                         wild[3] = {7, -9, 0};
     static const int64_t rows[2] = {0, 4}, pitched[2] = {512, 4}, unaligned[1] = {3}, s5[1] = {5};
     static const int64_t one[2] = {1, 1}, far[2] = {INT64_MIN, INT64_MAX};
     cai_array a;
@@ -87,7 +90,8 @@ static void overflows(void) {
     a = make(2, fits, NULL, "<i2");
     ASSERT_STATUS(CAI_OK, cai_array_count(&a, &n, NULL));
     ASSERT_STATUS(CAI_ERR_SIZE_OVERFLOW, cai_array_nbytes(&a, &n, NULL));
-    a = make(2, fits, zeros, "<i2"); /* broadcast: reaches two bytes, but its elements' bytes are no number */
+    a = make(2, fits, zeros,
+             "<i2"); /* broadcast: reaches two bytes, but its elements' bytes are no number */
     ASSERT_STATUS(CAI_OK, cai_array_span(&a, &lo, &up, NULL));
     ASSERT(lo == 0 && up == 2);
     a = make(CAI_MAX_NDIM, twos, NULL, "|i1");
@@ -104,7 +108,8 @@ static void overflows(void) {
     a = make(1, edge, edge, "|i1");
     ASSERT_STATUS(CAI_ERR_SPAN_OVERFLOW, cai_array_span(&a, &lo, &up, &error));
     ASSERT_TEXT("strides[0]", error.field);
-    a = make(2, two, reach, "|i1"); /* 2^63 - 1 up and 2^63 down: the first is one too many for the end */
+    a = make(2, two, reach,
+             "|i1"); /* 2^63 - 1 up and 2^63 down: the first is one too many for the end */
     ASSERT_STATUS(CAI_ERR_SPAN_OVERFLOW, cai_array_span(&a, &lo, &up, NULL));
     /* 2^63 - 1 elements of 9 bits are 10376293541461622784 bytes. */
     a = make(1, edge, NULL, "|t9");
@@ -131,21 +136,21 @@ static void strides(void) {
     a = make(3, shape, NULL, "|t1");
     ASSERT_STATUS(CAI_ERR_BIT_STRIDES, cai_array_strides(&a, 3, out, NULL));
 
-    ASSERT_STATUS(CAI_OK, cai_dense_strides('C', 3, shape, 2, out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_layout_strides('C', 3, shape, 2, out, NULL));
     ASSERT(out[0] == 10 && out[1] == 10 && out[2] == 2);
-    ASSERT_STATUS(CAI_OK, cai_dense_strides('F', 3, shape, 2, out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', 3, shape, 2, out, NULL));
     ASSERT(out[0] == 2 && out[1] == 4 && out[2] == 4);
-    ASSERT_STATUS(CAI_OK, cai_dense_strides('F', 0, NULL, 2, NULL, NULL));
-    ASSERT_STATUS(CAI_OK, cai_dense_strides('F', 3, big, 1, out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', 0, NULL, 2, NULL, NULL));
+    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', 3, big, 1, out, NULL));
     ASSERT(out[0] == 1 && out[1] == 1 && out[2] == INT64_MAX);
     out[0] = 99;
-    ASSERT_STATUS(CAI_ERR_SIZE_OVERFLOW, cai_dense_strides('C', 3, big, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_dense_strides('A', 3, shape, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_dense_strides('C', 3, shape, 0, out, NULL));
-    ASSERT_STATUS(CAI_ERR_NDIM, cai_dense_strides('C', -1, shape, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_NDIM, cai_dense_strides('C', 65, shape, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_SHAPE_NULL, cai_dense_strides('C', 1, NULL, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_SHAPE_NEGATIVE, cai_dense_strides('C', 3, given, 1, out, NULL));
+    ASSERT_STATUS(CAI_ERR_SIZE_OVERFLOW, cai_layout_strides('C', 3, big, 1, out, NULL));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_layout_strides('A', 3, shape, 1, out, NULL));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_layout_strides('C', 3, shape, 0, out, NULL));
+    ASSERT_STATUS(CAI_ERR_NDIM, cai_layout_strides('C', -1, shape, 1, out, NULL));
+    ASSERT_STATUS(CAI_ERR_NDIM, cai_layout_strides('C', 65, shape, 1, out, NULL));
+    ASSERT_STATUS(CAI_ERR_SHAPE_NULL, cai_layout_strides('C', 1, NULL, 1, out, NULL));
+    ASSERT_STATUS(CAI_ERR_SHAPE_NEGATIVE, cai_layout_strides('C', 3, given, 1, out, NULL));
     ASSERT(out[0] == 99);
 }
 

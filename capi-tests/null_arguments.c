@@ -1,5 +1,5 @@
-/* NULL for every required pointer of every function is a status that names the parameter, never a crash,
- * with and without a cai_error to write to. */
+/* NULL for every required pointer of every function is a status that names the parameter, never a
+ * crash, with and without a cai_error to write to. */
 #include "cai_test.h"
 
 #define REFUSES(name, call)                          \
@@ -32,7 +32,8 @@ int main(void) {
     REFUSES("out", cai_dtype_parse("<f4", NULL, e));
     REFUSES("dtype", cai_dtype_format(NULL, text, e));
     REFUSES("out", cai_dtype_format(&dtype, NULL, e));
-    ASSERT(!cai_dtype_equal(NULL, &dtype) && !cai_dtype_equal(&dtype, NULL) && !cai_dtype_equal(NULL, NULL));
+    ASSERT(!cai_dtype_equal(NULL, &dtype) && !cai_dtype_equal(&dtype, NULL) &&
+           !cai_dtype_equal(NULL, NULL));
     ASSERT(!cai_dtype_is_native(NULL));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
@@ -76,12 +77,12 @@ int main(void) {
     REFUSES("out", cai_array_is_f_contiguous(&array, NULL, e));
     REFUSES("array", cai_array_strides(NULL, 2, &number, e));
     REFUSES("out", cai_array_strides(&array, 2, NULL, e));
-    REFUSES("out", cai_dense_strides('C', 1, test_shape, 4, NULL, e));
+    REFUSES("out", cai_layout_strides('C', 1, test_shape, 4, NULL, e));
     REFUSES("a", cai_array_may_overlap(NULL, &array, &truth, e));
     REFUSES("b", cai_array_may_overlap(&array, NULL, &truth, e));
     REFUSES("out", cai_array_may_overlap(&array, &array, NULL, e));
 
-    REFUSES("out", cai_owner_new(NULL, NULL, NULL, e));
+    REFUSES("out", cai_owner_create(NULL, NULL, NULL, e));
     REFUSES("owner", cai_owner_retain(NULL, e));
     cai_owner_release(NULL);
     REFUSES("array", cai_array_retain(NULL, e));
@@ -89,39 +90,41 @@ int main(void) {
     cai_inline_release(NULL);
     ASSERT(cai_inline_retain(NULL) == CAI_ERR_NULL_ARGUMENT);
     REFUSES("array", cai_array_share(NULL, &out, e));
-    REFUSES("description", cai_array_new(NULL, &out, e));
+    REFUSES("description", cai_array_create(NULL, &out, e));
     REFUSES("array", cai_array_validate(NULL, CAI_CHECK_LAYOUT, e));
-    REFUSES("out", cai_driver_find(NULL, e));
-    REFUSES("pointer", cai_pointer_attributes(NULL, NULL, e));
+    REFUSES("out", cai_driver_info_get(NULL, e));
+    REFUSES("pointer", cai_pointer_info_get(NULL, NULL, e));
     REFUSES("pointer", cai_device_pointer(NULL, NULL, e));
-    REFUSES("array", cai_consume_begin(NULL, 1, CAI_ACCESS_READ, e));
-    REFUSES("array", cai_consume_end(NULL, 1, CAI_ACCESS_READ, e));
-    REFUSES("array", cai_synchronize(NULL, CAI_ACCESS_READ, e));
-    REFUSES("array", cai_produce(NULL, NULL, 0, 0, 0, e));
-    REFUSES("streams", cai_produce(&array, NULL, 1, 1, 0, e));
+    REFUSES("array", cai_array_consume_begin(NULL, 1, CAI_ACCESS_READ, e));
+    REFUSES("array", cai_array_consume_end(NULL, 1, CAI_ACCESS_READ, e));
+    REFUSES("array", cai_array_synchronize(NULL, CAI_ACCESS_READ, e));
+    REFUSES("array", cai_array_produce(NULL, NULL, 0, 0, 0, e));
+    REFUSES("streams", cai_array_produce(&array, NULL, 1, 1, 0, e));
     REFUSES("owner", cai_owner_release_after(NULL, CAI_STREAM_NONE, e));
     REFUSES("array", cai_array_release_after(NULL, CAI_STREAM_NONE, e));
-    REFUSES("array", cai_array_keep(NULL, NULL, NULL, e));
-    REFUSES("out", cai_get_sync(NULL, e));
+    REFUSES("array", cai_array_attach(NULL, NULL, NULL, e));
+    REFUSES("out", cai_sync_policy_get(NULL, e));
     {
         /* Whatever is NULL, the tensor is not looked at. */
         struct DLManagedTensorVersioned *tensor = NULL;
         struct DLManagedTensor *older = NULL;
-        REFUSES("tensor", cai_from_dlpack(NULL, CAI_STREAM_NONE, &out, e));
-        REFUSES("out", cai_from_dlpack((struct DLManagedTensorVersioned *)text, CAI_STREAM_NONE, NULL, e));
-        REFUSES("tensor", cai_from_dlpack_unversioned(NULL, CAI_STREAM_NONE, &out, e));
-        REFUSES("out", cai_from_dlpack_unversioned((struct DLManagedTensor *)text, CAI_STREAM_NONE, NULL, e));
-        REFUSES("array", cai_to_dlpack(NULL, 0, &tensor, e));
-        REFUSES("out", cai_to_dlpack(&array, 0, NULL, e));
-        REFUSES("array", cai_to_dlpack_unversioned(NULL, 0, &older, e));
-        REFUSES("out", cai_to_dlpack_unversioned(&array, 0, NULL, e));
+        REFUSES("tensor", cai_array_from_dlpack(NULL, CAI_STREAM_NONE, &out, e));
+        REFUSES("out", cai_array_from_dlpack((struct DLManagedTensorVersioned *)text,
+                                             CAI_STREAM_NONE, NULL, e));
+        REFUSES("tensor", cai_array_from_dlpack_unversioned(NULL, CAI_STREAM_NONE, &out, e));
+        REFUSES("out", cai_array_from_dlpack_unversioned((struct DLManagedTensor *)text,
+                                                         CAI_STREAM_NONE, NULL, e));
+        REFUSES("array", cai_array_to_dlpack(NULL, 0, &tensor, e));
+        REFUSES("out", cai_array_to_dlpack(&array, 0, NULL, e));
+        REFUSES("array", cai_array_to_dlpack_unversioned(NULL, 0, &older, e));
+        REFUSES("out", cai_array_to_dlpack_unversioned(&array, 0, NULL, e));
         ASSERT(tensor == NULL && older == NULL);
     }
     {
         int destroyed = 0;
         array.owner = counting_owner(&destroyed);
         REFUSES("out", cai_array_share(&array, NULL, e));
-        REFUSES("out", cai_array_new(&array, NULL, e));
+        REFUSES("out", cai_array_create(&array, NULL, e));
         cai_owner_release(array.owner);
         ASSERT(destroyed == 1);
     }

@@ -38,7 +38,7 @@ static void library_owner(void) {
     cai_owner_release(owner);
     ASSERT(destroyed == 1);
     /* Data that lives as long as the program needs no callback. */
-    ASSERT_STATUS(CAI_OK, cai_owner_new(NULL, NULL, &forever, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(NULL, NULL, &forever, NULL));
     ASSERT_STATUS(CAI_OK, cai_owner_retain(forever, NULL));
     cai_owner_release(forever);
     cai_owner_release(forever);
@@ -71,7 +71,7 @@ static void broken(cai_owner *owner, const char *field) {
     ASSERT_TEXT(field, error.field);
     ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_retain(&array, &error));
     ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_share(&array, &out, &error));
-    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_new(&array, &out, &error));
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &out, &error));
     ASSERT(out.owner == NULL && out.data == NULL);
     ASSERT(cai_inline_retain(&array) == CAI_ERR_OWNER_OPS);
     cai_owner_release(owner); /* leaks, and does not crash */
@@ -123,7 +123,7 @@ static void nested_destroy(void *context) {
 static void reentrant(void) {
     int destroyed = 0;
     cai_owner *owner = NULL;
-    ASSERT_STATUS(CAI_OK, cai_owner_new(&destroyed, nested_destroy, &owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(&destroyed, nested_destroy, &owner, NULL));
     cai_owner_release(owner);
     ASSERT(destroyed == 1);
 }

@@ -45,7 +45,7 @@ int main(void) {
     cai_array description = valid_array();
     description.owner = counting_owner(&destroyed);
     shared_array.struct_size = sizeof(shared_array);
-    ASSERT_STATUS(CAI_OK, cai_array_new(&description, &shared_array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&description, &shared_array, NULL));
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += 2;
     for (i = 0; i < THREADS; i++) {

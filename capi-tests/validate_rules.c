@@ -1,5 +1,5 @@
-/* Every rule of the array, broken one at a time: its status, its field, both values. And what is unusual
- * but right passes. */
+/* Every rule of the array, broken one at a time: its status, its field, both values. And what is
+ * unusual but right passes. */
 #include "cai_test.h"
 
 static cai_array a;
@@ -42,7 +42,7 @@ static void structure(void) {
     refused(CAI_ERR_STRUCT_SIZE, "struct_size", "found 127");
     a.struct_size = 0xffffffffu;
     refused(CAI_ERR_STRUCT_SIZE, "struct_size", "found 4294967295");
-    a.flags = CAI_FLAG_READONLY;
+    a.flags = CAI_ARRAY_READONLY;
     passes();
     a.flags = 2;
     refused(CAI_ERR_FLAGS, "flags", "found 0x2");
@@ -59,7 +59,8 @@ static void structure(void) {
 }
 
 static void shapes(void) {
-    static const int64_t negative[2] = {3, -4}, huge[2] = {INT64_MAX, 2}, wide[2] = {INT64_MAX / 4, 1};
+    static const int64_t negative[2] = {3, -4}, huge[2] = {INT64_MAX, 2},
+                         wide[2] = {INT64_MAX / 4, 1};
     static const int64_t zeros[2] = {0, 0}, empty[2] = {3, 0}, reach[2] = {4, INT64_MAX / 2},
                          far[2] = {INT64_MIN / 2, 4};
     a.shape = NULL;
@@ -75,12 +76,14 @@ static void shapes(void) {
     set_typestr(&a, "<f8");
     refused(CAI_ERR_SIZE_OVERFLOW, "shape", "elements of 64 bits");
     a.shape = wide;
-    a.strides = zeros; /* reaches four bytes, but no consumer could count the bytes of the elements */
+    a.strides =
+        zeros; /* reaches four bytes, but no consumer could count the bytes of the elements */
     set_typestr(&a, "<f8");
     refused(CAI_ERR_SIZE_OVERFLOW, "shape", "elements of 64 bits");
     a.strides = reach;
     refused(CAI_ERR_SPAN_OVERFLOW, "strides[1]", "found 4611686018427387903 over an extent of 4");
-    a.strides = far; /* 2^63 down: exactly the most that is allowed, but before the start of memory */
+    a.strides =
+        far; /* 2^63 down: exactly the most that is allowed, but before the start of memory */
     refused(CAI_ERR_ADDRESS_RANGE, "data", "reach 9223372036854775808 bytes down");
     a.shape = empty;
     refused(CAI_ERR_DATA_NOT_NULL, "data", "expected NULL");
@@ -325,7 +328,8 @@ static void masks(void) {
 static void misaligned(const char *field) {
     cai_error error;
     ASSERT_STATUS(CAI_OK, cai_array_validate(&a, CAI_CHECK_LAYOUT, NULL));
-    ASSERT_STATUS(CAI_ERR_ALIGNMENT, cai_array_validate(&a, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, &error));
+    ASSERT_STATUS(CAI_ERR_ALIGNMENT,
+                  cai_array_validate(&a, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, &error));
     ASSERT_STATUS(CAI_ERR_ALIGNMENT, cai_array_validate(&a, CAI_CHECK_ALIGNMENT, NULL));
     ASSERT_TEXT(field, error.field);
     ASSERT_CONTAINS(error.message, "a multiple of");

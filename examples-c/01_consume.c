@@ -1,10 +1,12 @@
 /*
- * The smallest honest consumer: checks an array, keeps it, reads it through its strides, lets it go.
+ * The smallest honest consumer: checks an array, keeps it, reads it through its strides, lets it
+ * go.
  *
  *     cc 01_consume.c $(pkg-config --cflags --libs cai) && ./a.out
  *
- * The data lies in host memory here, so that the program runs anywhere. On a device the loop is your kernel,
- * and until this library orders streams for you, synchronize with array->stream before you read.
+ * The data lies in host memory here, so that the program runs anywhere. On a device the loop is
+ * your kernel, and until this library orders streams for you, synchronize with array->stream before
+ * you read.
  */
 #include <cai/cai.h>
 
@@ -39,7 +41,8 @@ static double sum(void) {
     }
     for (i = 0; i < kept.shape[0]; i++) {
         for (j = 0; j < kept.shape[1]; j++) {
-            total += (double)*(const float *)((const char *)kept.data + i * strides[0] + j * strides[1]);
+            total +=
+                (double)*(const float *)((const char *)kept.data + i * strides[0] + j * strides[1]);
         }
     }
     return total;
@@ -53,7 +56,7 @@ int main(void) {
     static char name[] = "the data";
     cai_array array = CAI_ARRAY_INIT;
     cai_error why;
-    if (cai_owner_new(name, destroyed, &array.owner, &why) != CAI_OK) {
+    if (cai_owner_create(name, destroyed, &array.owner, &why) != CAI_OK) {
         return 1;
     }
     array.data = data;

@@ -1,6 +1,6 @@
 /*
- * A producer whose shape and strides live on the stack: cai_array_new copies the description into a block
- * that becomes the owner, and lets the data go when the last consumer does.
+ * A producer whose shape and strides live on the stack: cai_array_create copies the description
+ * into a block that becomes the owner, and lets the data go when the last consumer does.
  *
  *     cc 02_produce.c $(pkg-config --cflags --libs cai) && ./a.out
  */
@@ -25,7 +25,7 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     for (i = 0; i < ROWS * COLUMNS; i++) {
         matrix[i] = 1;
     }
-    status = cai_owner_new(matrix, free, &array.owner, why);
+    status = cai_owner_create(matrix, free, &array.owner, why);
     if (status != CAI_OK) {
         free(matrix);
         return status;
@@ -38,7 +38,7 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     strcpy(array.typestr, "<f8");
     array.stream = CAI_STREAM_NONE; /* no work is pending on it */
     array.device.type = CAI_DEVICE_CPU;
-    status = cai_array_new(&array, out, why);
+    status = cai_array_create(&array, out, why);
     if (status != CAI_OK) {
         cai_owner_release(array.owner); /* it is still ours, and frees the matrix */
     }
@@ -53,7 +53,8 @@ int main(void) {
         status = cai_array_span(&array, &lower, &upper, NULL);
     }
     if (status != CAI_OK) {
-        puts(cai_status_message(status)); /* in general; a cai_error would say what was wrong this time */
+        puts(cai_status_message(
+            status)); /* in general; a cai_error would say what was wrong this time */
         return 1;
     }
     printf("%lld x %lld of %s, bytes %lld to %lld around its data\n", (long long)array.shape[0],

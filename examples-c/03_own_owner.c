@@ -1,5 +1,6 @@
 /*
- * A producer with a counted object of its own puts a cai_owner in front of it and exports without allocating.
+ * A producer with a counted object of its own puts a cai_owner in front of it and exports without
+ * allocating.
  *
  *     cc 03_own_owner.c $(pkg-config --cflags --libs cai) && ./a.out
  */

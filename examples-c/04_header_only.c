@@ -1,6 +1,6 @@
 /*
- * A consumer that links nothing: it reads, keeps and lets go with the header alone. What it gives up are the
- * checks; it should be given arrays by somebody who made them.
+ * A consumer that links nothing: it reads, keeps and lets go with the header alone. What it gives
+ * up are the checks; it should be given arrays by somebody who made them.
  *
  *     cc -Iinclude 04_header_only.c && ./a.out
  */
@@ -39,7 +39,8 @@ int main(void) {
     }
     kept = array; /* as long as ours at least: a plain copy is safe */
     cai_inline_release(&array);
-    printf("%lld elements of %s, %d reference\n", (long long)kept.shape[0], kept.typestr, references);
+    printf("%lld elements of %s, %d reference\n", (long long)kept.shape[0], kept.typestr,
+           references);
     cai_inline_release(&kept);
     printf("%d references\n", references);
     return references == 0 ? 0 : 1;

@@ -1,4 +1,5 @@
-// C++17: an array keeps a std::vector alive; a view reads it with a checked type and number of dimensions.
+// C++17: an array keeps a std::vector alive; a view reads it with a checked type and number of
+// dimensions.
 //
 //     c++ -std=c++17 05_view.cpp $(pkg-config --cflags --libs cai) && ./a.out
 #include <cai/cai.hpp>

@@ -4,8 +4,8 @@
  *     cc 06_streams.c $(pkg-config --cflags --libs cai) -lcuda && ./a.out
  *     cuda-sim run ./a.out            on a machine without a GPU
  *
- * With the argument `forget` the consumer leaves out one call. On a GPU the sum may then be wrong, or right
- * by luck; the simulator says what is missing, every time.
+ * With the argument `forget` the consumer leaves out one call. On a GPU the sum may then be wrong,
+ * or right by luck; the simulator says what is missing, every time.
  */
 #include <cai/cai.h>
 #include <cuda.h>
@@ -29,7 +29,8 @@ static int failed(CUresult result, const char *call) {
         }                            \
     } while (0)
 
-/* --- the producer: a library that computes on a stream of its own and hands out what it computed ----------
+/* --- the producer: a library that computes on a stream of its own and hands out what it computed
+ * ----------
  */
 
 typedef struct {
@@ -40,7 +41,8 @@ typedef struct {
 
 static void destroy(void *context) {
     buffer *it = (buffer *)context;
-    cuMemFreeAsync(it->memory, it->stream); /* after everything that consumers made this stream wait for */
+    cuMemFreeAsync(it->memory,
+                   it->stream); /* after everything that consumers made this stream wait for */
     cuStreamSynchronize(it->stream);
     cuStreamDestroy(it->stream);
     puts("producer: buffer and stream are gone");
@@ -61,14 +63,15 @@ static cai_status hand_out(buffer *it, cai_array *out, cai_error *why) {
     memcpy(out->typestr, "|u1", 4);
     out->device.type = CAI_DEVICE_CUDA;
     /* The owner keeps the buffer alive, and the stream with it. */
-    status = cai_owner_new(it, destroy, &out->owner, why);
+    status = cai_owner_create(it, destroy, &out->owner, why);
     if (status == CAI_OK) {
-        status = cai_produce(out, &work, 1, work, 0, why);
+        status = cai_array_produce(out, &work, 1, work, 0, why);
     }
     return status;
 }
 
-/* --- the consumer: another library, with a stream of its own -----------------------------------------------
+/* --- the consumer: another library, with a stream of its own
+ * -----------------------------------------------
  */
 
 static cai_status read_all(const cai_array *array, CUdeviceptr into, CUstream stream, int forget,
@@ -76,11 +79,14 @@ static cai_status read_all(const cai_array *array, CUdeviceptr into, CUstream st
     const cai_stream mine = cai_inline_stream(stream);
     cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_DEVICE, why);
     if (status == CAI_OK && !forget) {
-        status = cai_consume_begin(array, mine, CAI_ACCESS_READ, why); /* mine waits for the producer's */
+        status = cai_array_consume_begin(array, mine, CAI_ACCESS_READ,
+                                         why); /* mine waits for the producer's */
     }
     if (status == CAI_OK) {
-        cuMemcpyDtoDAsync(into, (CUdeviceptr)(uintptr_t)array->data, COUNT, stream); /* stands for a kernel */
-        status = cai_consume_end(array, mine, CAI_ACCESS_READ, why); /* the producer's waits for mine */
+        cuMemcpyDtoDAsync(into, (CUdeviceptr)(uintptr_t)array->data, COUNT,
+                          stream); /* stands for a kernel */
+        status = cai_array_consume_end(array, mine, CAI_ACCESS_READ,
+                                       why); /* the producer's waits for mine */
     }
     return status;
 }
@@ -111,12 +117,12 @@ int main(int count, char **words) {
     cai_array array;
     cai_error why;
     cai_driver_info driver;
-    if (cai_driver_find(&driver, &why) != CAI_OK) {
+    if (cai_driver_info_get(&driver, &why) != CAI_OK) {
         puts(why.message);
         return 1;
     }
-    printf("driver: %s, CUDA %d.%d%s\n", driver.path, driver.version / 1000, driver.version % 1000 / 10,
-           driver.simulated ? ", simulated" : "");
+    printf("driver: %s, CUDA %d.%d%s\n", driver.path, driver.version / 1000,
+           driver.version % 1000 / 10, driver.simulated ? ", simulated" : "");
     TRY(cuInit(0));
     TRY(cuDeviceGet(&device, 0));
     TRY(cuDevicePrimaryCtxRetain(&context, device));

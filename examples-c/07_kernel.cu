@@ -1,10 +1,12 @@
-// A kernel of your own on an array of somebody else's: one source for a GPU and for machines without one.
+// A kernel of your own on an array of somebody else's: one source for a GPU and for machines
+// without one.
 //
 //     nvcc -std=c++17 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && ./a.out
-//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && cuda-sim run ./a.out
+//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && cuda-sim run
+//     ./a.out
 //
-// What differs is in `scale` alone: a kernel for nvcc; for other compilers a host function with the bytes
-// that it reads and writes, so that the race checker knows them.
+// What differs is in `scale` alone: a kernel for nvcc; for other compilers a host function with the
+// bytes that it reads and writes, so that the race checker knows them.
 #include <cai/cai.hpp>
 #include <cuda.h>
 
@@ -80,7 +82,8 @@ int main() try {
     }
     // Every second element of 1000, from the last to the first.
     std::vector<float> host(1000, 1.0f);
-    const std::int64_t shape[1] = {500}, strides[1] = {-2 * static_cast<std::int64_t>(sizeof(float))};
+    const std::int64_t shape[1] = {500},
+                       strides[1] = {-2 * static_cast<std::int64_t>(sizeof(float))};
     cai_array description = CAI_ARRAY_INIT;
     description.data = reinterpret_cast<float *>(memory) + 999;
     description.shape = shape;

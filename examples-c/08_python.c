@@ -1,7 +1,9 @@
 /*
- * A Python extension in plain C: takes GPU arrays of any library, and makes one that all of them take.
+ * A Python extension in plain C: takes GPU arrays of any library, and makes one that all of them
+ * take.
  *
- *     cc -shared -fPIC $(python3-config --includes) -I/usr/local/cuda/include 08_python.c -o plain.so \
+ *     cc -shared -fPIC $(python3-config --includes) -I/usr/local/cuda/include 08_python.c -o
+ * plain.so \
  *         $(python3 -m libcai --cflags --libs) -lcuda
  *     >>> import plain
  *     >>> a = plain.full((2, 3), 1.5)         # CuPy, PyTorch, Numba, JAX ... take `a`
@@ -17,7 +19,8 @@
 #include <cuda.h>
 #include <stdlib.h>
 
-/* The stream that this extension works on. It lives as long as the process, and so longer than any array. */
+/* The stream that this extension works on. It lives as long as the process, and so longer than any
+ * array. */
 static CUstream stream;
 
 static PyObject *driver_failed(CUresult result) {
@@ -65,17 +68,18 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
     array.ndim = 2;
     memcpy(array.typestr, "<f4", 4);
     array.device.type = CAI_DEVICE_CUDA;
-    if (cai_owner_new(array.data, free_buffer, &array.owner, &why) != CAI_OK) {
+    if (cai_owner_create(array.data, free_buffer, &array.owner, &why) != CAI_OK) {
         free_buffer(array.data);
         return cai_python_raise(&why);
     }
-    /* The description with its shape gets memory of its own; consumers are told which stream to wait for. */
-    if (cai_produce(&array, &pending, 1, pending, 0, &why) != CAI_OK ||
-        cai_array_new(&array, &array, &why) != CAI_OK) {
+    /* The description with its shape gets memory of its own; consumers are told which stream to
+     * wait for. */
+    if (cai_array_produce(&array, &pending, 1, pending, 0, &why) != CAI_OK ||
+        cai_array_create(&array, &array, &why) != CAI_OK) {
         cai_array_release(&array);
         return cai_python_raise(&why);
     }
-    result = cai_to_python(&array, NULL, NULL);
+    result = cai_array_to_python(&array, NULL, NULL);
     cai_array_release(&array); /* the object has a reference of its own */
     return result;
 }
@@ -91,13 +95,14 @@ static PyObject *sum(PyObject *self, PyObject *object) {
     CUresult driver = CUDA_SUCCESS;
     cai_stream mine = cai_inline_stream(stream);
     (void)self;
-    options.flags = CAI_IMPORT_NATIVE | CAI_IMPORT_C_CONTIGUOUS | CAI_IMPORT_NO_MASK;
+    options.flags =
+        CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS | CAI_IMPORT_NO_MASK;
     memcpy(options.typestr, "<f4", 4);
-    if (cai_from_python(object, &options, &array, NULL) != CAI_OK) {
+    if (cai_array_from_python(object, &options, &array, NULL) != CAI_OK) {
         return NULL; /* the exception is set */
     }
     if (cai_array_count(&array, &count, &why) != CAI_OK ||
-        cai_consume_begin(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK) {
+        cai_array_consume_begin(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK) {
         cai_array_release(&array);
         return cai_python_raise(&why);
     }
@@ -108,11 +113,11 @@ static PyObject *sum(PyObject *self, PyObject *object) {
     }
     /* From here on, our stream is behind the producer's work. A kernel would stand here. */
     if (count > 0) {
-        driver = cuMemcpyDtoHAsync(values, (CUdeviceptr)(uintptr_t)array.data, (size_t)count * sizeof(float),
-                                   stream);
+        driver = cuMemcpyDtoHAsync(values, (CUdeviceptr)(uintptr_t)array.data,
+                                   (size_t)count * sizeof(float), stream);
     }
-    if (cai_consume_end(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK || driver != CUDA_SUCCESS ||
-        (driver = cuStreamSynchronize(stream)) != CUDA_SUCCESS) {
+    if (cai_array_consume_end(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK ||
+        driver != CUDA_SUCCESS || (driver = cuStreamSynchronize(stream)) != CUDA_SUCCESS) {
         (void)cuStreamSynchronize(stream);
         free(values);
         cai_array_release(&array);

@@ -1,9 +1,9 @@
 """Python's GPU libraries on this machine's real driver: objects in and out, streams, lifetime, read-only, masks.
 
-    python3 interop/gpu_python.py FOLDER
+    python3 interop/gpu_python.py FOLDER [LIBRARY...]
 
-FOLDER holds the library, as `make gpu-programs` leaves it. Each library that can be imported here is tried: CuPy, Numba,
-PyTorch, JAX, cuda.core, mpi4py. Exit code: 0 where everything passes, or where there is no real driver or no library.
+FOLDER holds libcai (`make gpu-programs`). LIBRARY is one of cupy, numba.cuda, torch, jax, cuda.core, mpi4py; without
+one, all are tried. Exit status: 0 if all checks pass, 1 if one fails, 77 if no library is available or no driver.
 """
 
 import ctypes as c
@@ -17,6 +17,7 @@ import weakref
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 READ, WRITE = 1, 2
+NOT_AVAILABLE = 77
 
 
 class NotOffered(Exception):
@@ -45,10 +46,10 @@ class Driver:
         to = (number * count)()
         stream = c.c_uint64(self.stream.value)
         error = P.T.Error()
-        assert P.held.cai_consume_begin(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
+        assert P.held.cai_array_consume_begin(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
         size = c.c_size_t(c.sizeof(to))
         self.check(self.cuda.cuMemcpyDtoHAsync_v2(to, c.c_uint64(taken.data), size, self.stream))
-        assert P.held.cai_consume_end(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
+        assert P.held.cai_array_consume_end(c.byref(taken.array), stream, READ, c.byref(error)) == 0, error.message
         self.check(self.cuda.cuStreamSynchronize(self.stream))
         return list(to)
 
@@ -324,23 +325,27 @@ def masks(P, driver, library):
     return result
 
 
-def main(folder):
-    found = pathlib.Path(folder).resolve() / "libcai.so.0"
-    os.environ.setdefault("CAI_LIBRARY", str(found))
+def main(folder, *wanted):
+    found = next(iter(sorted(pathlib.Path(folder).resolve().glob("libcai.so.*"))), None)
+    if found:
+        os.environ.setdefault("CAI_LIBRARY", str(found))
     sys.path.insert(0, str(ROOT / "tests/python"))
     try:
         driver = Driver()
     except (OSError, RuntimeError, AttributeError) as error:
-        print(f"Python: there is no real driver here ({error})")
-        return 0
+        print(f"Python: no driver is available ({error})")
+        return NOT_AVAILABLE
     P = importlib.import_module("cai_python")
-    failed = 0
+    tried = failed = 0
     for kind in (CuPy, Numba, Torch, Jax, CudaCore, Mpi):
+        if wanted and kind.name not in wanted:
+            continue
         try:
             library = kind()
         except Exception as error:  # not installed, or without CUDA
-            print(f"{kind.name}: not here ({str(error)[:80]})")
+            print(f"{kind.name}: not available ({str(error)[:80]})")
             continue
+        tried += 1
         for test in (take_in, hand_out, round_trip, lifetime, streams, read_only, masks):
             try:
                 result = test(P, driver, library) or "ok"
@@ -350,8 +355,8 @@ def main(folder):
                 failed += 1
                 result = "FAILED\n" + traceback.format_exc()
             print(f"{kind.name}: {test.__name__.replace(chr(95), chr(32))}: {result}", flush=True)
-    return 1 if failed else 0
+    return 1 if failed else 0 if tried else NOT_AVAILABLE
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/gpu"))
+    sys.exit(main(*(sys.argv[1:] or [ROOT / "build/gpu"])))

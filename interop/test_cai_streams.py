@@ -1,5 +1,5 @@
 """Real libraries as producers and consumers of arrays that libcai orders: PyTorch's, numba's and cuda-bindings' streams
-wait for each other through cai_produce, cai_consume_begin and cai_consume_end, and for nothing else."""
+wait for each other through cai_array_produce, cai_array_consume_begin and cai_array_consume_end, and for nothing else."""
 
 import ctypes
 import pathlib
@@ -27,9 +27,9 @@ def cai():
     if not library.exists():
         pytest.skip("run `make lib` first")
     library = cai_ctypes.declare(ctypes.CDLL(str(library)))
-    for name in ("cai_consume_begin", "cai_consume_end"):
+    for name in ("cai_array_consume_begin", "cai_array_consume_end"):
         getattr(library, name).argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p]
-    library.cai_produce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64,
+    library.cai_array_produce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64,
                                     ctypes.c_uint32, ctypes.c_void_p]  # fmt: skip
     return library
 
@@ -48,7 +48,7 @@ def described(interface, shape):
 def exports(cai, array, *streams):
     error = cai_ctypes.Error()
     names = (ctypes.c_uint64 * len(streams))(*streams)
-    check(cai.cai_produce(ctypes.byref(array), names, len(streams), streams[-1], 0, ctypes.byref(error)), error)
+    check(cai.cai_array_produce(ctypes.byref(array), names, len(streams), streams[-1], 0, ctypes.byref(error)), error)
 
 
 class Uses:
@@ -59,11 +59,11 @@ class Uses:
 
     def __enter__(self):
         error = cai_ctypes.Error()
-        check(self.cai.cai_consume_begin(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
+        check(self.cai.cai_array_consume_begin(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
 
     def __exit__(self, *_):
         error = cai_ctypes.Error()
-        check(self.cai.cai_consume_end(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
+        check(self.cai.cai_array_consume_end(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
 
 
 def new_stream():

@@ -232,7 +232,7 @@ def test_bfloat16():
         assert torch.from_dlpack(give(taken)).dtype == torch.bfloat16
         with pytest.raises(TypeError):
             torch.as_tensor(give(taken), device="cuda")  # PyTorch does not read its own spelling
-    with take(tensor, protocols=[P.CUDA_ARRAY_INTERFACE], opaque2=P.BFLOAT16) as taken:
+    with take(tensor, protocols=[P.CUDA_ARRAY_INTERFACE], opaque_16bit=P.BFLOAT16) as taken:
         assert taken.dtype_code == P.BFLOAT16
     with pytest.raises(KeyError):
         take(torch.empty(6, device="cuda", dtype=torch.float8_e4m3fn), protocols=[P.CUDA_ARRAY_INTERFACE])

@@ -45,14 +45,14 @@ def taken(tensor, stream):
     on_device = {"stream": stream} if tensor.is_cuda else {}
     capsule = tensor.__dlpack__(max_version=(1, 0), **on_device)
     array, error = T.new_array(), T.Error()
-    assert cai.cai_from_dlpack(get_pointer(capsule, FRESH), stream, array, error) == 0, error.message
+    assert cai.cai_array_from_dlpack(get_pointer(capsule, FRESH), stream, array, error) == 0, error.message
     set_name(capsule, USED)
     return array
 
 
 def given(array):
     tensor, error = c.c_void_p(), T.Error()
-    assert cai.cai_to_dlpack(array, 0, tensor, error) == 0, error.message
+    assert cai.cai_array_to_dlpack(array, 0, tensor, error) == 0, error.message
     return torch.utils.dlpack.from_dlpack(new(tensor, FRESH, None))
 
 

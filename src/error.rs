@@ -2,10 +2,10 @@
 //!
 //! May use: `abi`. `unsafe`: one allocation that may fail.
 //!
-//! A failure is built where the rule is broken; the levels above prefix the path on the way out (`shape[2]`,
-//! then `mask.shape[2]`). It is no more than a pointer, so that functions which succeed return in a register and
-//! copy nothing. The price is an allocation on the failing path; where memory has run out, that is what
-//! the failure says instead.
+//! A failure is built where the rule is broken; the levels above prefix the path on the way out
+//! (`shape[2]`, then `mask.shape[2]`). It is no more than a pointer, so that functions which
+//! succeed return in a register and copy nothing. The price is an allocation on the failing path;
+//! where memory has run out, that is what the failure says instead.
 
 use std::alloc::{Layout, alloc};
 use std::ffi::c_char;
@@ -37,14 +37,14 @@ impl<const N: usize> Text<N> {
 
 impl<const N: usize> Write for Text<N> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        let room = N - self.len;
-        if s.len() <= room {
+        let free = N - self.len;
+        if s.len() <= free {
             self.bytes[self.len..self.len + s.len()].copy_from_slice(s.as_bytes());
             self.len += s.len();
             return Ok(());
         }
         const MARK: &str = "...";
-        let mut cut = room;
+        let mut cut = free;
         while !s.is_char_boundary(cut) {
             cut -= 1;
         }
@@ -88,7 +88,8 @@ pub struct Details {
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// `Failure::new(CAI_ERR_NDIM, format_args!("ndim"), format_args!("-1"), format_args!("0 to 64"))`.
+    /// `Failure::new(CAI_ERR_NDIM, format_args!("ndim"), format_args!("-1"), format_args!("0 to
+    /// 64"))`.
     #[cold]
     #[inline(never)]
     pub fn new(
@@ -104,7 +105,8 @@ impl Failure {
             return Failure(None);
         }
         let (field, found, expected) = (Text::new(field), Text::new(found), Text::new(expected));
-        // SAFETY: fresh memory from the global allocator, of the layout that a `Box` of this type has.
+        // SAFETY: fresh memory from the global allocator, of the layout that a `Box` of this type
+        // has.
         Failure(Some(unsafe {
             memory.write(Details { status, field, found, expected, driver_code: 0 });
             Box::from_raw(memory)
@@ -132,7 +134,9 @@ impl Failure {
                 }
                 None => (
                     "",
-                    Text::new(format_args!("found no memory, expected some for the description of an error")),
+                    Text::new(format_args!(
+                        "found no memory, expected some for the description of an error"
+                    )),
                     0,
                 ),
             };
@@ -191,7 +195,10 @@ impl Failure {
 
     /// The same failure, of a field that has another name to those who see it.
     #[cold]
-    pub fn rename(mut self, name: impl FnOnce(&str) -> Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>) -> Self {
+    pub fn rename(
+        mut self,
+        name: impl FnOnce(&str) -> Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>,
+    ) -> Self {
         if let Some(details) = &mut self.0 {
             details.field = name(details.field.as_str());
         }
@@ -217,18 +224,30 @@ pub fn terminated<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-/// Shorthand for the most common shape of a failure.
+/// Builds an `Err(Failure)`: `fail!(STATUS, FIELD, found = TEXT, expected = TEXT)`. A text is a
+/// format literal, or a format literal with its arguments in parentheses: `("{} items", count)`.
 macro_rules! fail {
-    ($status:ident, $field:literal $(, $arg:expr)*; found $found:literal $(, $farg:expr)*; expected $expected:literal $(, $earg:expr)* $(,)?) => {
+    ($status:ident, $field:tt, found = $found:tt, expected = $expected:tt $(,)?) => {
         Err($crate::error::Failure::new(
             $crate::abi::$status,
-            format_args!($field $(, $arg)*),
-            format_args!($found $(, $farg)*),
-            format_args!($expected $(, $earg)*),
+            $crate::error::text!($field),
+            $crate::error::text!($found),
+            $crate::error::text!($expected),
         ))
     };
 }
 pub(crate) use fail;
+
+/// Format arguments of a literal, or of a literal with arguments in parentheses.
+macro_rules! text {
+    (($($text:tt)*)) => {
+        format_args!($($text)*)
+    };
+    ($text:literal) => {
+        format_args!($text)
+    };
+}
+pub(crate) use text;
 
 #[cfg(test)]
 mod tests {

@@ -2,9 +2,9 @@
 //!
 //! May use: `abi`, `error`. `unsafe`: none.
 //!
-//! Every product and sum is checked: an overflow is a status at 64 dimensions and at extents near 2^63.
-//! All sums here add numbers of one sign, so a partial result that does not fit proves that the whole
-//! does not fit, and 64-bit arithmetic decides exactly.
+//! Every product and sum is checked: an overflow is a status at 64 dimensions and at extents near
+//! 2^63. All sums here add numbers of one sign, so a partial result that does not fit proves that
+//! the whole does not fit, and 64-bit arithmetic decides exactly.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -21,8 +21,8 @@ pub struct Layout<'a> {
     pub bits: i64,
 }
 
-/// The bytes that an array can touch, counted from the element with index zero: from `lower`, which is
-/// 0 or negative, up to but not including `upper`.
+/// The bytes that an array can touch, counted from the element with index zero: from `lower`, which
+/// is 0 or negative, up to but not including `upper`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
@@ -36,7 +36,12 @@ pub fn check_shape(shape: &[i64]) -> Result<()> {
     match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
         None => Ok(()),
         Some((index, extent)) => {
-            fail!(CAI_ERR_SHAPE_NEGATIVE, "shape[{index}]"; found "{extent}"; expected "at least 0")
+            fail!(
+                CAI_ERR_SHAPE_NEGATIVE,
+                "shape[{index}]",
+                found = "{extent}",
+                expected = "at least 0"
+            )
         }
     }
 }
@@ -60,8 +65,12 @@ pub fn count(shape: &[i64]) -> Result<i64> {
     match overflowed {
         None => Ok(product),
         Some((index, extent)) => {
-            fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]"; found "{extent} after {product} elements";
-            expected "at most 2^63 - 1 elements in all")
+            fail!(
+                CAI_ERR_SIZE_OVERFLOW,
+                "shape[{index}]",
+                found = "{extent} after {product} elements",
+                expected = "at most 2^63 - 1 elements in all"
+            )
         }
     }
 }
@@ -89,8 +98,12 @@ impl Layout<'_> {
         };
         match bytes {
             Some(bytes) => Ok(bytes),
-            None => fail!(CAI_ERR_SIZE_OVERFLOW, "shape"; found "{count} elements of {} bits", self.bits;
-                expected "at most 2^63 - 1 bytes in all"),
+            None => fail!(
+                CAI_ERR_SIZE_OVERFLOW,
+                "shape",
+                found = ("{count} elements of {} bits", self.bits),
+                expected = "at most 2^63 - 1 bytes in all"
+            ),
         }
     }
 
@@ -106,19 +119,27 @@ impl Layout<'_> {
         let (mut lower, mut upper) = (0i64, self.itemsize());
         for (index, (&extent, &stride)) in self.shape.iter().zip(strides).enumerate() {
             let side = if stride < 0 { &mut lower } else { &mut upper };
-            match extent.saturating_sub(1).checked_mul(stride).and_then(|reach| side.checked_add(reach)) {
+            match extent
+                .saturating_sub(1)
+                .checked_mul(stride)
+                .and_then(|reach| side.checked_add(reach))
+            {
                 Some(sum) => *side = sum,
                 None => {
-                    return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]"; found "{stride} over an extent of {extent}";
-                        expected "a reach within 2^63 bytes from data");
+                    return fail!(
+                        CAI_ERR_SPAN_OVERFLOW,
+                        "strides[{index}]",
+                        found = "{stride} over an extent of {extent}",
+                        expected = "a reach within 2^63 bytes from data"
+                    );
                 }
             }
         }
         Ok(Span { lower, upper })
     }
 
-    /// Do the elements lie in C order without gaps? Extents of at most one, and empty arrays, put no
-    /// condition on strides.
+    /// Do the elements lie in C order without gaps? Extents of at most one, and empty arrays, put
+    /// no condition on strides.
     pub fn is_c_contiguous(&self) -> bool {
         match self.strides {
             None => true,
@@ -130,7 +151,10 @@ impl Layout<'_> {
     pub fn is_f_contiguous(&self) -> bool {
         match self.strides {
             // Without strides the order is C; it is Fortran too if no two dimensions can tell.
-            None => self.shape.contains(&0) || self.shape.iter().filter(|&&extent| extent > 1).count() <= 1,
+            None => {
+                self.shape.contains(&0)
+                    || self.shape.iter().filter(|&&extent| extent > 1).count() <= 1
+            }
             Some(strides) => self.is_dense(self.shape.iter().zip(strides)),
         }
     }
@@ -158,8 +182,12 @@ impl Layout<'_> {
         match self.strides {
             Some(strides) => out.copy_from_slice(strides),
             None if self.is_packed_bits() => {
-                return fail!(CAI_ERR_BIT_STRIDES, "typestr"; found "elements of {} bits", self.bits;
-                    expected "elements of whole bytes");
+                return fail!(
+                    CAI_ERR_BIT_STRIDES,
+                    "typestr",
+                    found = ("elements of {} bits", self.bits),
+                    expected = "elements of whole bytes"
+                );
             }
             None => c_strides(self.shape, self.itemsize(), out)?,
         }
@@ -167,8 +195,8 @@ impl Layout<'_> {
     }
 }
 
-/// Steps in bytes of a C-contiguous array. Extents of 0 count as 1, as in NumPy, so that the steps of
-/// an empty array are those of the array it will grow into.
+/// Steps in bytes of a C-contiguous array. Extents of 0 count as 1, as in NumPy, so that the steps
+/// of an empty array are those of the array it will grow into.
 pub fn c_strides(shape: &[i64], itemsize: i64, out: &mut [i64]) -> Result<()> {
     dense_strides(shape.iter().zip(out).enumerate().rev(), itemsize)
 }
@@ -185,8 +213,12 @@ fn dense_strides<'a>(
     let mut step = Some(itemsize);
     for (index, (&extent, stride)) in dimensions {
         let Some(value) = step else {
-            return fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]"; found "a stride above 2^63 - 1";
-                expected "strides of at most 2^63 - 1 bytes");
+            return fail!(
+                CAI_ERR_SIZE_OVERFLOW,
+                "shape[{index}]",
+                found = "a stride above 2^63 - 1",
+                expected = "strides of at most 2^63 - 1 bytes"
+            );
         };
         *stride = value;
         step = value.checked_mul(extent.max(1));

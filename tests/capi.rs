@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const STRICT: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-g"];
+const STRICT: &[&str] =
+    &["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-g"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,7 +26,8 @@ fn scratch(name: &str) -> PathBuf {
     let folder = root().join("target/capi").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    std::os::unix::fs::symlink(library_folder().join("libcai.so"), folder.join("libcai.so.0")).unwrap();
+    std::os::unix::fs::symlink(library_folder().join("libcai.so"), folder.join("libcai.so.1"))
+        .unwrap();
     folder
 }
 
@@ -60,8 +62,11 @@ fn run(command: &mut Command) -> String {
         words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     };
     let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", line(command)));
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{}: {}\n{text}", line(command), output.status);
     text
 }
@@ -80,7 +85,9 @@ fn sources() -> Vec<PathBuf> {
     let mut sources: Vec<PathBuf> = fs::read_dir(root().join("capi-tests"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c" || extension == "cpp"))
+        .filter(|path| {
+            path.extension().is_some_and(|extension| extension == "c" || extension == "cpp")
+        })
         .collect();
     sources.sort();
     assert!(sources.len() > 7);
@@ -105,10 +112,20 @@ fn programs_under_sanitizers() {
         .current_dir(root())
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", "-Zsanitizer=address")
-        .args(["rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", &triple, "--target-dir"])
+        .args([
+            "rustc",
+            "-q",
+            "--lib",
+            "--crate-type",
+            "staticlib",
+            "--target",
+            &triple,
+            "--target-dir",
+        ])
         .arg(&target));
     let library = target.join(triple).join("debug/libcai.a");
-    let flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+    let flags =
+        ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
     for source in sources() {
         let program = folder.join(source.file_stem().unwrap());
         let mut command = compiler(source.extension() == Some(OsStr::new("cpp")));
@@ -173,15 +190,19 @@ fn callers_with_other_sizes() {
     let fields = header.find("typedef struct cai_array {").unwrap();
     let end = fields + header[fields..].find("} cai_array;").unwrap();
     // The comment that begins after `stream`.
-    let stream = fields + header[fields..].find("cai_stream stream;").unwrap() + "cai_stream stream;".len();
+    let stream =
+        fields + header[fields..].find("cai_stream stream;").unwrap() + "cai_stream stream;".len();
     let init = &header[header.find("{0}, NULL, NULL").unwrap()..];
     let init = init[..init.find("\n    }").unwrap()].trim_end_matches([' ', '\\']);
-    let shorter = format!("{}\n{}", &header[..stream], &header[end..]).replace(init, "{0}, NULL, NULL, 0");
+    let shorter =
+        format!("{}\n{}", &header[..stream], &header[end..]).replace(init, "{0}, NULL, NULL, 0");
     let longer = format!("{}    uint64_t future[2];\n{}", &header[..end], &header[end..])
         .replace(init, "{0}, NULL, NULL, 0, 0, NULL, {0, 0}, NULL, 0, {0, 0}");
-    for (name, text, size, more) in
-        [("same", header.clone(), 128, false), ("shorter", shorter, 88, false), ("longer", longer, 144, true)]
-    {
+    for (name, text, size, more) in [
+        ("same", header.clone(), 128, false),
+        ("shorter", shorter, 88, false),
+        ("longer", longer, 144, true),
+    ] {
         let folder = scratch(&format!("size_{name}"));
         fs::create_dir(folder.join("cai")).unwrap();
         fs::write(folder.join("cai/cai.h"), text).unwrap();
@@ -198,7 +219,12 @@ fn callers_with_other_sizes() {
         // Compiled with its own header first in the search path.
         let program = folder.join("other_size");
         let mut command = Command::new("gcc");
-        command.args(["-std=c99"]).args(STRICT).args(&flags).arg("-I").arg(root().join("capi-tests"));
+        command
+            .args(["-std=c99"])
+            .args(STRICT)
+            .args(&flags)
+            .arg("-I")
+            .arg(root().join("capi-tests"));
         command.arg(&source).arg("-o").arg(&program).arg("-L").arg(library_folder());
         command.arg("-lcai").arg(format!("-Wl,-rpath,{}", folder.display()));
         run(&mut command);
@@ -223,7 +249,13 @@ fn two_copies_in_one_process() {
         let mut command = compiler(false);
         command.args(["-shared", "-fPIC", "-fvisibility=hidden", "-DCAI_STATIC"]);
         command.arg(root().join("capi-tests/special/copy.c")).arg(archive).arg("-o").arg(&plugin);
-        command.args(["-Wl,--exclude-libs,libcai.a", "-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"]);
+        command.args([
+            "-Wl,--exclude-libs,libcai.a",
+            "-Wl,--gc-sections",
+            "-lpthread",
+            "-ldl",
+            "-lm",
+        ]);
         run(&mut command);
         let exported = run(Command::new("nm").args(["-D", "--defined-only"]).arg(&plugin));
         assert!(!exported.contains("cai_"), "the copy must be the plug-in's own:\n{exported}");
@@ -241,7 +273,8 @@ fn two_copies_in_one_process() {
 #[test]
 fn out_of_memory() {
     let folder = scratch("out_of_memory");
-    let program = build(&folder, &root().join("capi-tests/special/out_of_memory.c"), &["-std=gnu99"]);
+    let program =
+        build(&folder, &root().join("capi-tests/special/out_of_memory.c"), &["-std=gnu99"]);
     run(&mut Command::new(program));
 }
 
@@ -262,8 +295,11 @@ fn names_in_the_header() {
 /// Only the names in `abi/symbols.txt` leave the library.
 #[test]
 fn exported_symbols() {
-    let text = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library_folder().join("libcai.so")));
-    let mut names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let text = run(Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library_folder().join("libcai.so")));
+    let mut names: Vec<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     names.sort_unstable();
     let list = root().join("abi/symbols.txt");
     let found = names.join("\n") + "\n";
@@ -272,5 +308,9 @@ fn exported_symbols() {
         fs::write(&list, &found).unwrap();
     }
     assert!(names.iter().all(|name| name.starts_with("cai_")), "{found}");
-    assert_eq!(found, fs::read_to_string(list).unwrap(), "run `make header` if a function was added");
+    assert_eq!(
+        found,
+        fs::read_to_string(list).unwrap(),
+        "run `make header` if a function was added"
+    );
 }

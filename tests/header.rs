@@ -8,7 +8,12 @@ fn the_header_is_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let mut text = Vec::new();
-    cbindgen::Builder::new().with_crate(root).with_config(config).generate().unwrap().write(&mut text);
+    cbindgen::Builder::new()
+        .with_crate(root)
+        .with_config(config)
+        .generate()
+        .unwrap()
+        .write(&mut text);
     let text = String::from_utf8(text).unwrap();
     let path = root.join("include/cai/cai.h");
     if std::env::var_os("CAI_BLESS").is_some() {

@@ -6,9 +6,9 @@
 use std::ptr;
 
 use cai::abi::*;
-use cai::ffi::array::cai_array_new;
+use cai::ffi::array::cai_array_create;
 use cai::ffi::layout::*;
-use cai::ffi::owner::{cai_owner_new, cai_owner_release};
+use cai::ffi::owner::{cai_owner_create, cai_owner_release};
 use cai::ffi::validate::cai_array_validate;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, ToPrimitive, Zero};
@@ -108,7 +108,14 @@ fn small_shape() -> impl Strategy<Value = Vec<i64>> {
 }
 
 fn some_item() -> impl Strategy<Value = (&'static str, i64)> {
-    prop::sample::select(vec![("|i1", 1), ("<f2", 2), ("<f4", 4), ("<c16", 16), ("|V12", 12), ("|t24", 3)])
+    prop::sample::select(vec![
+        ("|i1", 1),
+        ("<f2", 2),
+        ("<f4", 4),
+        ("<c16", 16),
+        ("|V12", 12),
+        ("|t24", 3),
+    ])
 }
 
 /// Strides that are often dense and sometimes almost dense, so that contiguity is really put to the test.
@@ -162,8 +169,8 @@ fn large_array() -> impl Strategy<Value = (Vec<i64>, Option<Vec<i64>>, &'static 
         |(shape, (typestr, size), given)| {
             let ndim = shape.len();
             let small = prop_oneof![3 => -64i64..64, 1 => large_number()];
-            let strides =
-                prop::collection::vec(small, ndim).prop_map(move |strides| given.then_some(strides));
+            let strides = prop::collection::vec(small, ndim)
+                .prop_map(move |strides| given.then_some(strides));
             (Just(shape), strides, Just(typestr), Just(size))
         },
     )
@@ -289,7 +296,7 @@ proptest! {
         let mut out = vec![0; shape.len()];
         let order = if fortran { b'F' } else { b'C' } as std::ffi::c_char;
         // SAFETY: all pointers are valid.
-        let status = unsafe { cai_dense_strides(order, shape.len() as i32, shape.as_ptr(), size, out.as_mut_ptr(), ptr::null_mut()) };
+        let status = unsafe { cai_layout_strides(order, shape.len() as i32, shape.as_ptr(), size, out.as_mut_ptr(), ptr::null_mut()) };
         if status == CAI_OK {
             let a = array(&shape, Some(&out), typestr);
             let function = if fortran { cai_array_is_f_contiguous } else { cai_array_is_c_contiguous };
@@ -308,8 +315,8 @@ proptest! {
         let mut out = a;
         // SAFETY: all pointers are valid; the owner is released.
         unsafe {
-            prop_assert_eq!(cai_owner_new(ptr::null_mut(), None, &mut a.owner, ptr::null_mut()), CAI_OK);
-            prop_assert_eq!(cai_array_new(&mut a, &mut out, ptr::null_mut()), CAI_OK);
+            prop_assert_eq!(cai_owner_create(ptr::null_mut(), None, &mut a.owner, ptr::null_mut()), CAI_OK);
+            prop_assert_eq!(cai_array_create(&mut a, &mut out, ptr::null_mut()), CAI_OK);
             prop_assert_eq!(cai_array_validate(&out, CAI_CHECK_LAYOUT, ptr::null_mut()), CAI_OK);
             prop_assert_eq!(std::slice::from_raw_parts(if shape.is_empty() { ptr::dangling() } else { out.shape }, shape.len()), &shape[..]);
             prop_assert_eq!(span(&out), span(&a));

@@ -19,10 +19,12 @@ COPY = ROOT / "build/mutants"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 
-ORDER, CONSUME, PRODUCE, DEFERRED = (f"src/sync/{name}.rs" for name in ("order", "consume", "produce", "deferred"))
+ORDER, CONSUME, PRODUCE, QUEUE = (
+    f"src/sync/{name}.rs" for name in ("order", "consume", "produce", "release_queue")
+)
 STREAM, CONTEXT, EVENTS, POINTER = (f"src/driver/{name}.rs" for name in ("stream", "context", "events", "pointer"))
 DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/ffi/sync.rs", "src/sync/policy.rs"
-DRIVER = "src/driver/mod.rs"
+DRIVER = "src/driver/load.rs"
 
 # Left out, because nothing here can tell: an event that is kept before the wait (another thread would have to take it
 # in between); what relaxed mode allows outside of captures, beyond queries and synchronization; the id of a context
@@ -42,23 +44,23 @@ MUTANTS = [
     ("two captures merged", ORDER, "if one == other {", "if one == other || one != other {"),
     ("joined without being asked", ORDER, "(Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 =>", "(Capture::Active, Capture::None) =>"),
     ("external without being asked", ORDER, "(Capture::None, Capture::Active) if flags & abi::CAI_CAPTURE_EXTERNAL != 0 =>", "(Capture::None, Capture::Active) =>"),
-    ("external event not given to the graph", ORDER, "let event = deferred::keep_event_in(driver, graph, event)?;", "let _ = graph; let event = event.give(); let _ = driver.event_destroy(event);"),
+    ("external event not given to the graph", ORDER, "let event = release_queue::keep_event_in(driver, graph, event)?;", "let _ = graph; let event = event.give(); let _ = driver.event_destroy(event);"),
     ("external wait not external", ORDER, "    to.wait(driver, event, EXTERNAL)\n}", "    to.wait(driver, event, 0)\n}"),
     ("event not waited for", ORDER, "((Capture::None, Capture::None), _) => to.wait(driver, event, 0),", "((Capture::None, Capture::None), _) => { let _ = (driver, event, to); Ok(()) }"),
     ("broken captures overlooked", ORDER, "if from == Capture::Invalidated || to == Capture::Invalidated {", "if from == Capture::Invalidated && to == Capture::Invalidated {"),
     ("producer and consumer swapped in refusals", ORDER, "    if producer_captures {", "    if !producer_captures {"),
     ("mixed producers called consumer", ORDER, "abi::CAI_ERR_CAPTURE_STREAMS,", "abi::CAI_ERR_CAPTURE_CONSUMER,"),
     # --- the consumer
-    ("begin forgotten", CONSUME, "    order(driver, producer, consumer, Between::ProducerThenConsumer, flags)", "    let _ = (driver, consumer); Ok(())"),
-    ("end forgotten", CONSUME, "        order(driver, consumer, producer, Between::ConsumerThenProducer, flags)?;", "        let _ = consumer;"),
-    ("end the wrong way round", CONSUME, "order(driver, consumer, producer, Between::ConsumerThenProducer, flags)", "order(driver, producer, consumer, Between::ConsumerThenProducer, flags)"),
+    ("begin forgotten", CONSUME, "    order(driver, producer, consumer, Direction::ProducerThenConsumer, flags)", "    let _ = (driver, consumer); Ok(())"),
+    ("end forgotten", CONSUME, "        order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)?;", "        let _ = consumer;"),
+    ("end the wrong way round", CONSUME, "order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)", "order(driver, producer, consumer, Direction::ConsumerThenProducer, flags)"),
     ("writers wait for the event only", CONSUME, "if !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0 {\n        let state", "if !array.event.is_null() {\n        let state"),
     ("readers wait for each other", CONSUME, "        if state == Capture::None {\n            return wait_for", "        if state == Capture::Invalidated {\n            return wait_for"),
     ("event not recorded after a write", CONSUME, "        producer.record(driver, array.event.cast())?;\n    }\n    Ok(())", "    }\n    Ok(())"),
     ("event recorded in a capture", CONSUME, "        && producer.capture(driver)? == Capture::None\n", ""),
     ("event does not follow on one stream", CONSUME, "        && is_cuda(array)\n        && !event_follows", "        && is_cuda(array)"),
     ("default streams are all the same", CONSUME, "        && consumer > abi::CAI_STREAM_PER_THREAD\n", ""),
-    ("mask not ordered", CONSUME, "    unsafe { masks(local, |mask| one(half, mask, consumer, flags)) }", "    Ok(())"),
+    ("mask not ordered", CONSUME, "    unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }", "    Ok(())"),
     ("mask not waited for by the host", CONSUME, "    unsafe { masks(local, |mask| synchronize_one(mask, flags)) }", "    Ok(())"),
     ("read-only written", CONSUME, "    writable(local, flags)?;\n    one(", "    one("),
     ("versions without streams", CONSUME, "if array.version < 3 && !unknown {", "if false && !unknown {"),
@@ -78,7 +80,7 @@ MUTANTS = [
     ("host does not wait for the event", CONSUME, "                if by_event {\n                    return driver.relaxed(|| driver.event_synchronize(array.event.cast()).ok());\n                }", "                if by_event {\n                    return Ok(());\n                }"),
     ("host waits in a capture", CONSUME, "match producer.capture(driver)? {", "match Capture::None {"),
     # --- the producer
-    ("nothing joined", PRODUCE, "        order(driver, &from, &to, Between::Producers, flags)\n", "        if false { order(driver, &from, &to, Between::Producers, flags) } else { let _ = &from; Ok(()) }\n"),
+    ("nothing joined", PRODUCE, "        order(driver, &from, &to, Direction::Producers, flags)\n", "        if false { order(driver, &from, &to, Direction::Producers, flags) } else { let _ = &from; Ok(()) }\n"),
     ("only the first joined", PRODUCE, "streams[..index].contains(&value)", "index > 0"),
     ("joined twice", PRODUCE, "if value == export || streams[..index].contains(&value) {", "if value == export {"),
     ("event not recorded", PRODUCE, "        stream.record(driver, array.event.cast())?;", "        let _ = driver;"),
@@ -88,23 +90,23 @@ MUTANTS = [
     ("export-none ignored", PRODUCE, " || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {", " {"),
     ("identity asked in a capture", PRODUCE, "if state == Capture::None { who() } else { driver.relaxed(who) }?", "who()?"),
     # --- letting go
-    ("released at once", DEFERRED, "            _ => Answer::NotYet,\n        })", "            _ => Answer::Done,\n        })"),
-    ("never released", DEFERRED, "        unsafe { owner::release(self.owner) };", "        let _ = self.owner;"),
-    ("not recorded", DEFERRED, "let event = order::record(driver, &stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
-    ("graph does not keep the owner", DEFERRED, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
-    ("graph's owner never released", DEFERRED, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
-    ("refused owner released all the same", DEFERRED, "unsafe { (*tag).armed.store(false, Ordering::Release) };", ""),
-    ("asking breaks captures", DEFERRED, "harmless = harmless || driver.be_relaxed();", "harmless = true;"),
-    ("broken capture released", DEFERRED, "match stream.capture(driver)? {\n        Capture::None", "match if stream.capture(driver)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
-    ("without a stream not released", DEFERRED, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
+    ("released at once", QUEUE, "            _ => Answer::NotYet,\n        })", "            _ => Answer::Done,\n        })"),
+    ("never released", QUEUE, "        unsafe { owner::release(self.owner) };", "        let _ = self.owner;"),
+    ("not recorded", QUEUE, "let event = order::record(driver, &stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
+    ("graph does not keep the owner", QUEUE, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
+    ("graph's owner never released", QUEUE, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
+    ("refused owner released all the same", QUEUE, "unsafe { (*tag).armed.store(false, Ordering::Release) };", ""),
+    ("asking breaks captures", QUEUE, "harmless = harmless || driver.be_relaxed();", "harmless = true;"),
+    ("broken capture released", QUEUE, "match stream.capture(driver)? {\n        Capture::None", "match if stream.capture(driver)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
+    ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
     ("what was kept goes first", OWNER, "    if !first.is_null() {\n        // SAFETY: this owner held a reference to it.\n        unsafe { release(first) };\n    }\n    if let Some(destroy) = destroy {\n        // SAFETY: `new`'s caller vouched for the pair.\n        unsafe { destroy(context) };\n    }", "    if let Some(destroy) = destroy {\n        unsafe { destroy(context) };\n    }\n    if !first.is_null() {\n        unsafe { release(first) };\n    }"),
     ("array released twice", FFI, "            unsafe { (&raw mut (*array).owner).write(null_mut()) };", ""),
     # --- contexts, streams, events
     ("context not pushed", CONTEXT, "        self.context_push(context).or_call()?;\n        Ok(Entered { driver: self, before: Some(before) })", "        Ok(Entered { driver: self, before: None })"),
     ("context not popped", CONTEXT, "if !self.driver.context_pop", "if false && !self.driver.context_pop"),
     ("green context taken for its primary one", CONTEXT, "            if !green.is_null() {", "            if false {"),
-    ("events of one context for all", EVENTS, "let room = if id != 0 { room(id) } else { None };", "let room = room(1);"),
-    ("events found by handle", EVENTS, "let room = if id != 0 { room(id) } else { None };", "let room = room(context as u64);"),
+    ("events of one context for all", EVENTS, "let bucket = if id != 0 { bucket(id) } else { None };", "let bucket = bucket(1);"),
+    ("events found by handle", EVENTS, "let bucket = if id != 0 { bucket(id) } else { None };", "let bucket = bucket(context as u64);"),
     ("numbers not compared", STREAM, "if found == self.id || found == 0 {", "if found != 0 || found == 0 {"),
     ("default streams in the current context", STREAM, "let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };\n        Ok(Stream", "let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };\n        let context = if value == 1 { ptr::null_mut() } else { context };\n        Ok(Stream"),
     ("not relaxed while the host waits", STREAM, "driver.relaxed(|| driver.stream_synchronize(self.handle()).ok())", "driver.stream_synchronize(self.handle()).ok()"),
@@ -116,8 +118,8 @@ MUTANTS = [
     ("kind not compared", DEVICE, "    if !same_kind {", "    if !same_kind && false {"),
     ("device not compared", DEVICE, "!info.managed && said.id != info.device.id {", "!info.managed && said.id < info.device.id {"),
     ("context of the stream not compared", DEVICE, "if !array.context.is_null() && array.context != context.cast() {", "if false && array.context != context.cast() {"),
-    ("managed forgotten", POINTER, "_ if managed != 0 => abi::CAI_DEVICE_CUDA_MANAGED,\n", ""),
-    ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    };", "        _ => abi::CAI_DEVICE_CUDA,\n    };"),
+    ("managed forgotten", POINTER, "_ if managed => abi::CAI_DEVICE_CUDA_MANAGED,\n", ""),
+    ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    }", "        _ => abi::CAI_DEVICE_CUDA,\n    }"),
     ("process-wide policy ignored", POLICY, "    Ok((flags & BITS) | process()?)", "    Ok(flags & BITS)"),
     ("one call cannot differ", POLICY, "    if flags & abi::CAI_SYNC_THIS_CALL != 0 {", "    if false {"),
 ]  # fmt: skip
@@ -173,7 +175,7 @@ def main(names):
         shutil.copy(ROOT / part, COPY / part)
     good, why = build()
     assert good, why
-    (COPY / "libcai.so.0").symlink_to(COPY / "target/release/libcai.so")
+    (COPY / "libcai.so.1").symlink_to(COPY / "target/release/libcai.so")
     compile_programs(run(BUILT / "cuda-sim", "libdir").stdout.strip())
     jobs = []
     for program in ("exchange", "produce", "capture"):

@@ -58,10 +58,10 @@ PICTURES = {
     "streams_begin_end": draw(
         ["host thread", "producer's stream", "consumer's stream"],
         {
-            "p": (0, 0, 1.6, "cai_produce", "call"),
-            "b": (0, 1.7, 3.6, "cai_consume_begin", "call"),
+            "p": (0, 0, 1.6, "cai_array_produce", "call"),
+            "b": (0, 1.7, 3.6, "cai_array_consume_begin", "call"),
             "k": (0, 3.7, 4.9, "launch", "call"),
-            "e": (0, 5, 6.8, "cai_consume_end", "call"),
+            "e": (0, 5, 6.8, "cai_array_consume_end", "call"),
             "g": (0, 6.9, 8.9, "producer goes on", "call"),
             "w": (1, 0.2, 3, "producer's kernel", "work"),
             "n": (1, 6.9, 8.9, "next kernel", "work"),
@@ -76,7 +76,7 @@ PICTURES = {
             "a": (0, 0, 2, "kernel", "work"),
             "b": (1, 0, 2.6, "kernel", "work"),
             "c": (2, 0, 1.6, "kernel", "work"),
-            "j": (3, 4, 5.4, "cai_produce", "call"),
+            "j": (3, 4, 5.4, "cai_array_produce", "call"),
             "r": (4, 6.4, 8.4, "consumer's kernel", "work"),
         },
         [("a", "j", "yes", ""), ("b", "j", "yes", ""), ("c", "j", "yes", ""), ("j", "r", "yes", "begin")],

@@ -13,7 +13,7 @@ int main(void) {
     cai_error error;
     cai_array array = CAI_ARRAY_INIT, shared = CAI_ARRAY_INIT;
     if (cai_abi_major() != CAI_ABI_MAJOR ||
-        cai_owner_new(&count, destroyed, &array.owner, &error) != CAI_OK) {
+        cai_owner_create(&count, destroyed, &array.owner, &error) != CAI_OK) {
         return 1;
     }
     array.data = data;

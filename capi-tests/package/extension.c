@@ -3,4 +3,6 @@
 
 __attribute__((visibility("default"))) int extension_check(const cai_array *array);
 
-int extension_check(const cai_array *array) { return cai_array_validate(array, CAI_CHECK_LAYOUT, NULL); }
+int extension_check(const cai_array *array) {
+    return cai_array_validate(array, CAI_CHECK_LAYOUT, NULL);
+}

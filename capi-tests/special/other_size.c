@@ -1,6 +1,7 @@
 /*
- * A caller whose cai_array is shorter or longer than the library's. It is built three times: against the
- * header as it is, against one whose last fields are missing, and against one with fields behind the last.
+ * A caller whose cai_array is shorter or longer than the library's. It is built three times:
+ * against the header as it is, against one whose last fields are missing, and against one with
+ * fields behind the last.
  */
 #include "cai_test.h"
 
@@ -42,9 +43,10 @@ int main(void) {
 #ifdef CALLER_HAS_MORE
     out.array.future[0] = out.array.future[1] = 0x5555;
 #endif
-    ASSERT_STATUS(CAI_OK, cai_array_new(&in.array, &out.array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&in.array, &out.array, NULL));
     ASSERT(in.canary == 0x1122334455667788u && out.canary == 0x1122334455667788u);
-    ASSERT(out.array.struct_size == sizeof(cai_array) && out.array.shape[1] == 4 && out.array.mask != &mask);
+    ASSERT(out.array.struct_size == sizeof(cai_array) && out.array.shape[1] == 4 &&
+           out.array.mask != &mask);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&out.array, CAI_CHECK_LAYOUT, NULL));
     ASSERT(destroyed == 0);
 #ifdef CALLER_HAS_MORE

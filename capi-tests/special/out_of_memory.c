@@ -1,7 +1,7 @@
 /*
- * Every function that allocates, with the n-th allocation failing, for every n: the status says so, nothing
- * has changed hands, nothing leaks, and the next call works. Stands in for malloc, so it is a program of its
- * own.
+ * Every function that allocates, with the n-th allocation failing, for every n: the status says so,
+ * nothing has changed hands, nothing leaks, and the next call works. Stands in for malloc, so it is
+ * a program of its own.
  */
 #include "cai_test.h"
 
@@ -43,7 +43,7 @@ static cai_array description, mask;
 
 static cai_status owner_new(cai_error *error) {
     cai_owner *owner = NULL;
-    cai_status status = cai_owner_new(&destroyed, count_destroy, &owner, error);
+    cai_status status = cai_owner_create(&destroyed, count_destroy, &owner, error);
     ASSERT((status == CAI_OK) == (owner != NULL));
     cai_owner_release(owner);
     return status;
@@ -53,7 +53,7 @@ static cai_status array_new(cai_error *error) {
     cai_array mine = description, out = CAI_ARRAY_INIT;
     cai_status status;
     ASSERT_STATUS(CAI_OK, cai_array_retain(&mine, NULL));
-    status = cai_array_new(&mine, &out, error);
+    status = cai_array_create(&mine, &out, error);
     ASSERT((status == CAI_OK) == (out.owner != NULL) && (status == CAI_OK) == (mine.owner == NULL));
     cai_array_release(&mine);
     cai_array_release(&out);
@@ -63,9 +63,9 @@ static cai_status array_new(cai_error *error) {
 static cai_status descr_parse(cai_error *error) {
     const cai_descr *descr = NULL;
     cai_owner *owner = NULL;
-    cai_status status =
-        cai_descr_parse("[('x', '<f4'), (('title', 'y'), [('a', '<i4', (2, 3)), ('b', '|u1')]), ('', '|V4')]",
-                        &descr, &owner, error);
+    cai_status status = cai_descr_parse(
+        "[('x', '<f4'), (('title', 'y'), [('a', '<i4', (2, 3)), ('b', '|u1')]), ('', '|V4')]",
+        &descr, &owner, error);
     ASSERT((status == CAI_OK) == (owner != NULL) && (status == CAI_OK) == (descr != NULL));
     cai_owner_release(owner);
     return status;
@@ -91,12 +91,12 @@ static cai_status dlpack(cai_error *error) {
     cai_array array = description, out = CAI_ARRAY_INIT;
     cai_status status;
     array.mask = NULL;
-    status = cai_to_dlpack(&array, 0, &tensor, error);
+    status = cai_array_to_dlpack(&array, 0, &tensor, error);
     ASSERT((status == CAI_OK) == (tensor != NULL));
     if (status != CAI_OK) {
         return status;
     }
-    status = cai_from_dlpack(tensor, CAI_STREAM_NONE, &out, error);
+    status = cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &out, error);
     ASSERT((status == CAI_OK) == (out.owner != NULL));
     if (status != CAI_OK) {
         tensor->deleter(tensor);
@@ -158,11 +158,11 @@ int main(void) {
     description.mask = &mask;
 
     puts("begin"); /* lets stdio have its buffer */
-    drive("cai_owner_new", owner_new, 1);
-    drive("cai_array_new", array_new, 1);
+    drive("cai_owner_create", owner_new, 1);
+    drive("cai_array_create", array_new, 1);
     drive("cai_descr_parse", descr_parse, 10);
     drive("more than 32 fields", many_fields, 1);
-    drive("cai_to_dlpack and cai_from_dlpack", dlpack, 2);
+    drive("cai_array_to_dlpack and cai_array_from_dlpack", dlpack, 2);
     drive("a refusal", refused, 1);
     destroyed = 0;
     cai_array_release(&description);

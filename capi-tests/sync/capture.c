@@ -1,4 +1,5 @@
-/* Streams that are being captured: what is possible, what is refused, and that no capture is ever broken. */
+/* Streams that are being captured: what is possible, what is refused, and that no capture is ever
+ * broken. */
 #include "sync_test.h"
 
 static CUgraphExec end_capture(CUstream stream) {
@@ -53,12 +54,12 @@ CASE(event_is_left_alone_in_a_capture) {
     cai_stream streams[1];
     streams[0] = as_value(producer);
     array.event = new_event();
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     begin_capture(producer);
     CU(cuEventRecord(fork_point, producer));
     CU(cuStreamWaitEvent(consumer, fork_point, 0));
     fill(buffer, 1, producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     read_into(out, &array, consumer);
     write_from(&array, 3, consumer);
     CU(cuEventRecord(join_point, consumer));
@@ -68,7 +69,7 @@ CASE(event_is_left_alone_in_a_capture) {
     read_into(out, &array, reader);
     CU(cuGraphLaunch(executable, producer));
     /* The producer says that there is new work. */
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     read_into(out, &array, reader);
     ASSERT(holds(out, 3, reader));
 }
@@ -79,11 +80,13 @@ CASE(producer_alone) {
     cai_array array = array_of(buffer, as_value(producer));
     cai_stream c = as_value(consumer);
     begin_capture(producer);
-    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream", cai_consume_end(&array, c, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-            cai_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
-    REFUSED(CAI_ERR_CAPTURE_HOST, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+            cai_array_consume_end(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     OK(cai_array_validate(&array, CAI_CHECK_STREAM | CAI_CHECK_DEVICE, error));
     capture_alone_is_fine(producer, buffer);
 }
@@ -94,20 +97,24 @@ CASE(consumer_alone) {
     cai_array array = array_of(buffer, as_value(producer));
     cai_stream c = as_value(consumer);
     begin_capture(consumer);
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream", cai_consume_end(&array, c, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
+            cai_array_consume_end(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
     array.event = new_event();
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
     array.event = NULL;
     array.stream = CAI_STREAM_UNKNOWN;
     array.version = 2;
     REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_consume_begin(&array, c, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
-    /* The host may wait for the producer meanwhile, although another stream is being captured globally. */
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    /* The host may wait for the producer meanwhile, although another stream is being captured
+     * globally. */
     array = array_of(buffer, as_value(producer));
-    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     capture_alone_is_fine(consumer, buffer);
 }
 
@@ -118,10 +125,11 @@ CASE(two_captures) {
     begin_capture(producer);
     begin_capture(consumer);
     REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
-            cai_consume_begin(&array, as_value(consumer),
-                              CAI_ACCESS_READ | CAI_CAPTURE_JOIN | CAI_CAPTURE_EXTERNAL, error));
+            cai_array_consume_begin(&array, as_value(consumer),
+                                    CAI_ACCESS_READ | CAI_CAPTURE_JOIN | CAI_CAPTURE_EXTERNAL,
+                                    error));
     REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
-            cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
     fill(buffer, 5, consumer);
     CU(cuGraphExecDestroy(end_capture(consumer)));
     capture_alone_is_fine(producer, buffer);
@@ -134,14 +142,16 @@ CASE(legacy_beside_a_capture) {
     cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
     begin_capture(producer);
     REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver", cai_synchronize(&array, CAI_ACCESS_READ, error));
+            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
+            cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     array.stream = CAI_STREAM_UNKNOWN;
     array.version = 2;
     REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+            cai_array_consume_begin(&array, as_value(consumer),
+                                    CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
     capture_alone_is_fine(producer, buffer);
 }
 
@@ -154,17 +164,19 @@ CASE(broken_capture) {
     begin_capture(producer);
     ASSERT(cuStreamSynchronize(producer) != CUDA_SUCCESS);
     REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
-            cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
-    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
-    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream", cai_owner_release_after(owner, as_value(producer), error));
+            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
+            cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
+    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
+            cai_owner_release_after(owner, as_value(producer), error));
     ASSERT(atomic_load(&destroyed) == 0);
     cai_owner_release(owner);
     ASSERT(atomic_load(&destroyed) == 1);
     ASSERT_CU(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(producer, &graph));
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
 }
 
 CASE(joining_a_capture) {
@@ -175,9 +187,10 @@ CASE(joining_a_capture) {
     CUgraphExec executable;
     begin_capture(producer);
     fill(buffer, 1, producer);
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_JOIN,
+                               error));
     copy(out, buffer, consumer);
-    OK(cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
     fill(buffer, 2, producer);
     executable = end_capture(producer);
     CU(cuGraphLaunch(executable, producer));
@@ -195,7 +208,8 @@ CASE(waiting_from_inside_a_capture) {
     streams[0] = as_value(producer);
     fill(buffer, 1, producer);
     begin_capture(consumer);
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
+                               error));
     copy(out, buffer, consumer);
     executable = end_capture(consumer);
     CU(cuGraphLaunch(executable, consumer));
@@ -204,9 +218,10 @@ CASE(waiting_from_inside_a_capture) {
     /* With an event of the array's own. */
     fill(buffer, 2, producer);
     array.event = new_event();
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     begin_capture(consumer);
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
+                               error));
     copy(out, buffer, consumer);
     executable = end_capture(consumer);
     CU(cuGraphLaunch(executable, consumer));
@@ -224,9 +239,9 @@ CASE(around_a_launch) {
     executable = end_capture(consumer);
     for (int i = 1; i < 4; ++i) {
         fill(buffer, i, producer);
-        OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+        OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
         CU(cuGraphLaunch(executable, consumer));
-        OK(cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+        OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
         fill(buffer, -i, producer);
         ASSERT(holds(out, i, consumer));
     }
@@ -247,11 +262,13 @@ CASE(producers_in_a_capture) {
     CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 2, two));
     streams[0] = as_value(one);
     streams[1] = as_value(live);
-    REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[1]", cai_produce(&array, streams, 2, streams[0], 0, error));
-    REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[0]", cai_produce(&array, streams, 1, streams[1], 0, error));
+    REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[1]",
+            cai_array_produce(&array, streams, 2, streams[0], 0, error));
+    REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[0]",
+            cai_array_produce(&array, streams, 1, streams[1], 0, error));
     ASSERT(memcmp(&array, &before, sizeof array) == 0);
     streams[1] = as_value(two);
-    OK(cai_produce(&array, streams, 2, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 2, streams[0], 0, error));
     ASSERT(array.stream == streams[0] && array.context == context[0]);
     CU(cuMemsetD32Async(buffer, 2, N, one));
     executable = end_capture(one);
@@ -265,7 +282,7 @@ CASE(graph_keeps_an_owner) {
     CUgraphExec executable;
     CUdeviceptr buffer = new_buffer();
     cai_owner *owner;
-    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     begin_capture(stream);
     fill(buffer, 1, stream);
     OK(cai_owner_release_after(owner, as_value(stream), error));
@@ -301,7 +318,8 @@ static void *captures_meanwhile(void *argument) {
 CASE(captures_of_other_threads_survive) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer(), other = new_buffer();
-    cai_array array = array_of(buffer, as_value(producer)), legacy = array_of(buffer, CAI_STREAM_LEGACY);
+    cai_array array = array_of(buffer, as_value(producer)),
+              legacy = array_of(buffer, CAI_STREAM_LEGACY);
     static atomic_int destroyed;
     static int released;
     pthread_t thread;
@@ -311,12 +329,12 @@ CASE(captures_of_other_threads_survive) {
         cai_pointer_info info;
         fill(buffer, i, producer);
         read_into(out, &array, consumer);
-        OK(cai_consume_begin(&legacy, as_value(consumer), CAI_ACCESS_READ, error));
-        OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+        OK(cai_array_consume_begin(&legacy, as_value(consumer), CAI_ACCESS_READ, error));
+        OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
         OK(cai_owner_release_after(owner, as_value(consumer), error));
         ++released;
-        OK(cai_synchronize(&array, CAI_ACCESS_WRITE, error));
-        OK(cai_pointer_attributes(array.data, &info, error));
+        OK(cai_array_synchronize(&array, CAI_ACCESS_WRITE, error));
+        OK(cai_pointer_info_get(array.data, &info, error));
     }
     ASSERT(pthread_join(thread, NULL) == 0);
     for (int i = 0; i < 10000 && atomic_load(&destroyed) < released; ++i) {

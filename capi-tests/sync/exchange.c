@@ -2,8 +2,8 @@
 #include "sync_test.h"
 
 /* Write, read, write, write by the consumer, read: each has to wait for the one before. */
-static void exchange_between(CUstream producer, CUstream consumer, cai_array *array, CUcontext producers,
-                             CUcontext consumers) {
+static void exchange_between(CUstream producer, CUstream consumer, cai_array *array,
+                             CUcontext producers, CUcontext consumers) {
     CUdeviceptr buffer = (CUdeviceptr)(uintptr_t)array->data, first, last;
     CU(cuCtxSetCurrent(consumers));
     first = new_buffer();
@@ -53,7 +53,8 @@ CASE(many_rounds) {
     ASSERT(holds(out, 20, consumer));
     ASSERT(holds(buffer, -20, producer));
     /* Events are used again. */
-    ASSERT(COUNTED(the_shim.count("cuEventCreate") == 1 && the_shim.count("cuEventDestroy_v2") == 0));
+    ASSERT(
+        COUNTED(the_shim.count("cuEventCreate") == 1 && the_shim.count("cuEventDestroy_v2") == 0));
 }
 
 CASE(two_devices) {
@@ -97,11 +98,12 @@ static void *without_context(void *pair) {
     CUstream consumer = (CUstream)array->context;
     cai_array plain = *array;
     plain.context = NULL;
-    OK(cai_consume_begin(&plain, as_value(consumer), CAI_ACCESS_READ, error));
-    OK(cai_consume_end(&plain, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&plain, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_end(&plain, as_value(consumer), CAI_ACCESS_READ, error));
     CU(cuCtxGetCurrent(&current));
     ASSERT(current == NULL);
-    REFUSED(CAI_ERR_NO_CONTEXT, "stream", cai_consume_begin(&plain, 1, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_NO_CONTEXT, "stream",
+            cai_array_consume_begin(&plain, 1, CAI_ACCESS_READ, error));
     return NULL;
 }
 
@@ -119,7 +121,7 @@ CASE(no_current_context) {
     ASSERT(holds(out, 1, consumer));
 }
 
-/* --- green contexts ---------------------------------------------------------------------------------- */
+/* --- green contexts */
 
 /* NULL where the driver or the device has none. */
 static CUgreenCtx green_context(void) {
@@ -130,7 +132,8 @@ static CUgreenCtx green_context(void) {
     if (cuDeviceGetDevResource(device[0], &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS ||
         cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 8) != CUDA_SUCCESS ||
         cuDevResourceGenerateDesc(&description, &part, 1) != CUDA_SUCCESS ||
-        cuGreenCtxCreate(&green, description, device[0], CU_GREEN_CTX_DEFAULT_STREAM) != CUDA_SUCCESS) {
+        cuGreenCtxCreate(&green, description, device[0], CU_GREEN_CTX_DEFAULT_STREAM) !=
+            CUDA_SUCCESS) {
         return NULL;
     }
     return green;
@@ -155,21 +158,23 @@ CASE(green_contexts) {
     /* Its own events are used: nothing says that others' may be. */
     ASSERT(COUNTED(the_shim.count("cuCtxFromGreenCtx") > 0));
     streams[0] = as_value(producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
     CU(cuCtxSynchronize());
     CU(cuGreenCtxDestroy(green));
     REFUSED(CAI_ERR_STREAM_DETACHED, "driver",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_STREAM_DETACHED, "driver", cai_synchronize(&array, CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_DETACHED, "driver",
+            cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_STREAM_DETACHED, "driver", cai_array_validate(&array, CAI_CHECK_STREAM, error));
-    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
-    REFUSED(CAI_ERR_STREAM_DETACHED, "driver", cai_owner_release_after(owner, as_value(producer), error));
+    OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
+    REFUSED(CAI_ERR_STREAM_DETACHED, "driver",
+            cai_owner_release_after(owner, as_value(producer), error));
     cai_owner_release(owner);
     ASSERT(atomic_load(&destroyed) == 1);
 }
 
-/* --- default streams ---------------------------------------------------------------------------------- */
+/* --- default streams */
 
 CASE(legacy_producer) {
     CUstream consumer = new_stream();
@@ -241,16 +246,17 @@ CASE(per_thread_producer) {
     cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD);
     array.context = context[0];
     exchange_between(CU_STREAM_PER_THREAD, consumer, &array, context[0], context[0]);
-    exchange_between(CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
+    exchange_between(CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, &array, context[0],
+                     context[devices - 1]);
 }
 
 static void *in_another_thread(void *argument) {
     cai_array *array = argument;
     CU(cuCtxSetCurrent(context[0]));
     REFUSED(CAI_ERR_STREAM_THREAD, "stream",
-            cai_consume_begin(array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
+            cai_array_consume_begin(array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_STREAM_THREAD, "stream",
-            cai_consume_begin(array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+            cai_array_consume_begin(array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_STREAM_THREAD, "stream", cai_array_validate(array, CAI_CHECK_STREAM, error));
     return NULL;
 }
@@ -259,27 +265,28 @@ CASE(per_thread_stream_of_another_thread) {
     cai_array array = array_of(new_buffer(), 0);
     cai_stream own = CAI_STREAM_PER_THREAD;
     pthread_t thread;
-    OK(cai_produce(&array, &own, 1, own, 0, error));
+    OK(cai_array_produce(&array, &own, 1, own, 0, error));
     ASSERT(array.stream == own && array.stream_id != 0 && array.context == context[0]);
-    OK(cai_consume_begin(&array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
-    OK(cai_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
     ASSERT(pthread_create(&thread, NULL, in_another_thread, &array) == 0);
     ASSERT(pthread_join(thread, NULL) == 0);
 }
 
-/* --- nothing to do -------------------------------------------------------------------------------------- */
+/* --- nothing to do */
 
 static void no_calls(const cai_array *array, cai_stream stream, uint32_t flags) {
     the_shim.reset();
-    OK(cai_consume_begin(array, stream, flags, error));
-    OK(cai_consume_end(array, stream, flags, error));
+    OK(cai_array_consume_begin(array, stream, flags, error));
+    OK(cai_array_consume_end(array, stream, flags, error));
     ASSERT(the_shim.count(NULL) == 0);
 }
 
 CASE(nothing_to_order) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
-    cai_array array = array_of(buffer, as_value(producer)), empty = array, unknown = array, none = array;
+    cai_array array = array_of(buffer, as_value(producer)), empty = array, unknown = array,
+              none = array;
     /* One stream. */
     fill(buffer, 1, producer);
     no_calls(&array, as_value(producer), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
@@ -306,62 +313,70 @@ CASE(policy_of_the_process) {
     cai_stream streams[1];
     uint32_t policy = 99;
     streams[0] = as_value(producer);
-    OK(cai_get_sync(&policy, error));
+    OK(cai_sync_policy_get(&policy, error));
     ASSERT(policy == 0);
-    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_set_sync(1, error));
-    OK(cai_set_sync(CAI_SYNC_IGNORE | CAI_SYNC_EXPORT_NONE, error));
+    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_sync_policy_set(1, error));
+    OK(cai_sync_policy_set(CAI_SYNC_IGNORE | CAI_SYNC_EXPORT_NONE, error));
     no_calls(&array, as_value(consumer), CAI_ACCESS_READ);
-    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     ASSERT(the_shim.count(NULL) == 0);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     ASSERT(array.stream == CAI_STREAM_NONE);
     /* One call follows the specification all the same. */
-    OK(cai_produce(&array, streams, 1, streams[0], CAI_SYNC_THIS_CALL, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], CAI_SYNC_THIS_CALL, error));
     ASSERT(array.stream == streams[0]);
     the_shim.reset();
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_SYNC_THIS_CALL, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_SYNC_THIS_CALL,
+                               error));
     ASSERT(COUNTED(the_shim.count("cuStreamWaitEvent") == 1));
-    OK(cai_set_sync(0, error));
-    OK(cai_produce(&array, streams, 1, streams[0], CAI_SYNC_EXPORT_NONE, error));
+    OK(cai_sync_policy_set(0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], CAI_SYNC_EXPORT_NONE, error));
     ASSERT(array.stream == CAI_STREAM_NONE);
 }
 
-/* --- refused -------------------------------------------------------------------------------------------- */
+/* --- refused */
 
 CASE(refused) {
     CUstream producer = new_stream(), consumer = new_stream();
     cai_stream c = as_value(consumer);
     cai_array good = array_of(new_buffer(), as_value(producer)), array = good;
-    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_consume_begin(NULL, c, CAI_ACCESS_READ, NULL));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_consume_begin(&good, c, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_synchronize(&good, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream", cai_consume_begin(&good, 0, CAI_ACCESS_READ, error));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_consume_begin(NULL, c, CAI_ACCESS_READ, NULL));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_begin(&good, c, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags",
+            cai_array_synchronize(&good, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",
+            cai_array_consume_begin(&good, 0, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
-            cai_consume_begin(&good, CAI_STREAM_NONE, CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&good, CAI_STREAM_NONE, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
-            cai_consume_end(&good, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
+            cai_array_consume_end(&good, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
     array.stream = 0;
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     array = good;
-    array.flags = CAI_FLAG_READONLY;
-    REFUSED(CAI_ERR_READONLY, "flags", cai_consume_begin(&array, c, CAI_ACCESS_WRITE, error));
-    REFUSED(CAI_ERR_READONLY, "flags", cai_consume_end(&array, c, CAI_ACCESS_READ | CAI_ACCESS_WRITE, error));
+    array.flags = CAI_ARRAY_READONLY;
+    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_begin(&array, c, CAI_ACCESS_WRITE, error));
+    REFUSED(CAI_ERR_READONLY, "flags",
+            cai_array_consume_end(&array, c, CAI_ACCESS_READ | CAI_ACCESS_WRITE, error));
     array.flags = 2;
-    REFUSED(CAI_ERR_FLAGS, "flags", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_FLAGS, "flags", cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
     array = good;
     array.version = 2;
-    REFUSED(CAI_ERR_STREAM_VERSION, "stream", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_VERSION, "stream",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
     array = good;
     array.device.type = CAI_DEVICE_OPENCL;
-    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
     array = good;
     array.struct_size = 7;
-    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_consume_begin(&array, c, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size",
+            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
 }
 
-/* --- events, masks -------------------------------------------------------------------------------------- */
+/* --- events, masks */
 
 static void count_up(void *data) { ++**(int **)data; }
 
@@ -374,13 +389,14 @@ CASE(readers_at_once_then_a_writer) {
     streams[0] = as_value(producer);
     array.event = new_event();
     fill(buffer, 1, producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
 
-    OK(cai_consume_begin(&array, as_value(one), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&array, as_value(one), CAI_ACCESS_READ, error));
     if (cudasim_present())
-        CU((CUresult)cudasim_launch(one, "slow reader", count_up, &counter, sizeof counter, NULL, 0));
+        CU((CUresult)cudasim_launch(one, "slow reader", count_up, &counter, sizeof counter, NULL,
+                                    0));
     copy(first, buffer, one);
-    OK(cai_consume_end(&array, as_value(one), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_end(&array, as_value(one), CAI_ACCESS_READ, error));
     read_into(second, &array, two);
     /* The second reader is done although the first has not begun: nothing forced it to run. */
     CU(cuStreamSynchronize(two));
@@ -394,7 +410,7 @@ CASE(readers_at_once_then_a_writer) {
     ASSERT(holds(second, 2, two));
     /* The producer itself writes again: it says so by producing again. */
     fill(buffer, 3, producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     read_into(first, &array, one);
     read_into(second, &array, two);
     fill(buffer, 4, producer);
@@ -411,13 +427,13 @@ CASE(event_follows_a_write_on_the_same_stream) {
     streams[0] = as_value(producer);
     array.event = new_event();
     fill(buffer, 1, producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     write_from(&array, 2, producer);
     read_into(out, &array, reader);
     ASSERT(holds(out, 2, reader));
     /* The same with a default stream. */
     streams[0] = CAI_STREAM_LEGACY;
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     write_from(&array, 3, CU_STREAM_LEGACY);
     read_into(out, &array, reader);
     ASSERT(holds(out, 3, reader));
@@ -436,7 +452,7 @@ CASE(event_of_a_stream_that_nobody_knows) {
     ASSERT(holds(out, 1, reader));
     fill(buffer, 2, producer);
     CU(cuEventRecord(event, producer));
-    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
     fill(buffer, 3, producer);
     CU(cuEventRecord(event, producer));
@@ -446,33 +462,35 @@ CASE(event_of_a_stream_that_nobody_knows) {
 
 CASE(masks_are_ordered_too) {
     CUstream producer = new_stream(), masker = new_stream(), consumer = new_stream();
-    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(), out_bits = new_buffer();
+    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(),
+                out_bits = new_buffer();
     cai_array array = array_of(buffer, as_value(producer)), mask = array_of(bits, as_value(masker));
     array.mask = &mask;
     fill(buffer, 1, producer);
     fill(bits, -1, masker);
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
     copy(out, buffer, consumer);
     copy(out_bits, bits, consumer);
-    OK(cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
     fill(buffer, 2, producer);
     fill(bits, 0, masker);
     ASSERT(holds(out, 1, consumer));
     ASSERT(holds(out_bits, -1, consumer));
     CU(cuStreamSynchronize(producer));
     fill(bits, 7, masker);
-    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH((int[1]){0}, bits, sizeof(int)));
     mask.stream = 0;
     REFUSED(CAI_ERR_STREAM_ZERO, "mask.stream",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
     mask.stream = CAI_STREAM_NONE;
     mask.mask = &mask;
     REFUSED(CAI_ERR_MASK_DEPTH, "mask.mask.mask.mask.mask.mask.mask.mask.mask",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
 }
 
-/* --- streams that nobody knows ----------------------------------------------------------------------------
+/* --- streams that nobody knows
+ * ----------------------------------------------------------------------------
  */
 
 static void conservatively(CUstream producer, CUstream consumer) {
@@ -481,14 +499,14 @@ static void conservatively(CUstream producer, CUstream consumer) {
     uint32_t reads = CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE;
     array.version = 2;
     fill(buffer, 1, producer);
-    OK(cai_consume_begin(&array, as_value(consumer), reads, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), reads, error));
     copy(out, buffer, consumer);
-    OK(cai_consume_end(&array, as_value(consumer), reads, error));
+    OK(cai_array_consume_end(&array, as_value(consumer), reads, error));
     fill(buffer, 2, producer);
     ASSERT(holds(out, 1, consumer));
     ASSERT(holds(buffer, 2, producer));
     fill(buffer, 3, producer);
-    OK(cai_synchronize(&array, reads, error));
+    OK(cai_array_synchronize(&array, reads, error));
     CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
 }
 
@@ -500,7 +518,8 @@ CASE(conservative) {
     conservatively(new_stream(), CU_STREAM_PER_THREAD);
 }
 
-/* --- the host waits ---------------------------------------------------------------------------------------
+/* --- the host waits
+ * ---------------------------------------------------------------------------------------
  */
 
 CASE(host_waits) {
@@ -511,19 +530,19 @@ CASE(host_waits) {
     int host[1] = {0};
     streams[0] = as_value(producer);
     fill(buffer, 1, producer);
-    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
     ASSERT(host[0] == 1);
     array.event = new_event();
     fill(buffer, 2, producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
-    OK(cai_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
     ASSERT(host[0] == 2);
     array = array_of(buffer, CAI_STREAM_LEGACY);
     fill(buffer, 3, CU_STREAM_LEGACY);
     CU(cuCtxSetCurrent(context[devices - 1]));
-    OK(cai_synchronize(&array, CAI_ACCESS_WRITE, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_WRITE, error));
     CU(cuCtxSetCurrent(context[0]));
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
     ASSERT(host[0] == 3);
@@ -538,17 +557,17 @@ CASE(stale_handle) {
     cai_array array = array_of(new_buffer(), 0);
     cai_stream streams[1];
     streams[0] = as_value(producer);
-    OK(cai_produce(&array, streams, 1, streams[0], 0, error));
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     ASSERT(array.stream_id != 0 && array.context == context[0]);
-    OK(cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
     CU(cuStreamDestroy(producer));
     again = new_stream();
     if (again != producer) return; /* a driver that takes its time with handles */
     REFUSED(CAI_ERR_STREAM_STALE, "stream",
-            cai_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_STREAM_STALE, "stream",
-            cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_STREAM_STALE, "stream", cai_synchronize(&array, CAI_ACCESS_READ, error));
+            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_STREAM_STALE, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_STREAM_STALE, "stream", cai_array_validate(&array, CAI_CHECK_STREAM, error));
 }
 

@@ -1,5 +1,5 @@
-/* Owners that go when a stream gets there, in unkind surroundings: callbacks that call back, that exit; two
- * copies of the library; forks. */
+/* Owners that go when a stream gets there, in unkind surroundings: callbacks that call back, that
+ * exit; two copies of the library; forks. */
 #include "sync_test.h"
 
 #include <sys/wait.h>
@@ -11,14 +11,14 @@ static void release_another(void *unused) {
     cai_owner *owner;
     (void)unused;
     CU(cuCtxSetCurrent(context[0]));
-    ASSERT_STATUS(CAI_OK, cai_owner_new(&destroyed, count_destroyed, &owner, NULL));
+    ASSERT_STATUS(CAI_OK, cai_owner_create(&destroyed, count_destroyed, &owner, NULL));
     ASSERT_STATUS(CAI_OK, cai_owner_release_after(owner, as_value(stream), NULL));
 }
 
 CASE(callback_that_releases_another) {
     cai_owner *owner;
     stream = new_stream();
-    OK(cai_owner_new(NULL, release_another, &owner, error));
+    OK(cai_owner_create(NULL, release_another, &owner, error));
     OK(cai_owner_release_after(owner, as_value(stream), error));
     ASSERT(comes_true(is_one, &destroyed));
 }
@@ -32,7 +32,7 @@ CASE(callback_that_exits) {
     /* On the library's own thread, while the handlers run that stop it. */
     cai_owner *owner;
     stream = new_stream();
-    OK(cai_owner_new(NULL, leave, &owner, error));
+    OK(cai_owner_create(NULL, leave, &owner, error));
     OK(cai_owner_release_after(owner, as_value(stream), error));
     sleep(60);
 }
@@ -53,7 +53,7 @@ CASE(two_copies_of_the_library) {
         new_owner make;
         release_after let_go;
         cai_owner *owner;
-        *(void **)&make = dlsym(copies[i % 2], "cai_owner_new");
+        *(void **)&make = dlsym(copies[i % 2], "cai_owner_create");
         *(void **)&let_go = dlsym(copies[i / 2], "cai_owner_release_after");
         atomic_store(&destroyed, 0);
         ASSERT_STATUS(CAI_OK, make(&destroyed, count_destroyed, &owner, NULL));
@@ -70,11 +70,11 @@ CASE(forks_all_the_time) {
         cai_owner *owner;
         pid_t child;
         int status = -1;
-        OK(cai_owner_new(NULL, NULL, &owner, error));
+        OK(cai_owner_create(NULL, NULL, &owner, error));
         OK(cai_owner_release_after(owner, as_value(stream), error));
         child = fork();
         if (child == 0) {
-            if (cai_owner_new(NULL, NULL, &owner, NULL) != CAI_OK) _exit(1);
+            if (cai_owner_create(NULL, NULL, &owner, NULL) != CAI_OK) _exit(1);
             if (cai_owner_release_after(owner, as_value(stream), NULL) != CAI_ERR_FORKED) _exit(2);
             if (cai_owner_release_after(owner, CAI_STREAM_NONE, NULL) != CAI_OK) _exit(3);
             exit(0);

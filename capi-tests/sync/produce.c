@@ -17,9 +17,10 @@ CASE(join_7_9_15_into_3) {
     CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 4, s15));
     CU(cuMemsetD32Async(buffer + BYTES * 3 / 4, 1, N / 4, s3));
     the_shim.reset();
-    OK(cai_produce(&array, streams, 5, as_value(s3), 0, error));
+    OK(cai_array_produce(&array, streams, 5, as_value(s3), 0, error));
     /* A stream that is named twice, and the exported one, need no event. */
-    ASSERT(COUNTED(the_shim.count("cuEventRecord") == 3 && the_shim.count("cuStreamWaitEvent") == 3));
+    ASSERT(
+        COUNTED(the_shim.count("cuEventRecord") == 3 && the_shim.count("cuStreamWaitEvent") == 3));
     ASSERT(array.stream == as_value(s3) && array.stream_id != 0 && array.context == context[0]);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM | CAI_CHECK_DEVICE, NULL));
     read_into(out, &array, consumer);
@@ -36,8 +37,9 @@ CASE(join_default_streams) {
     streams[2] = as_value(side);
     CU(cuMemsetD32Async(buffer, 1, N / 2, side));
     CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 2, CU_STREAM_PER_THREAD));
-    OK(cai_produce(&array, streams, 3, CAI_STREAM_LEGACY, 0, error));
-    ASSERT(array.stream == CAI_STREAM_LEGACY && array.context == context[0] && array.stream_id != 0);
+    OK(cai_array_produce(&array, streams, 3, CAI_STREAM_LEGACY, 0, error));
+    ASSERT(array.stream == CAI_STREAM_LEGACY && array.context == context[0] &&
+           array.stream_id != 0);
     read_into(out, &array, consumer);
     ASSERT(holds(out, 1, consumer));
 }
@@ -58,7 +60,7 @@ CASE(join_across_devices) {
     CU(cuCtxSetCurrent(context[devices - 1]));
     CU(cuMemsetD32Async(buffer + BYTES / 2, 5, N / 2, there));
     CU(cuCtxSetCurrent(context[0]));
-    OK(cai_produce(&array, streams, 2, as_value(here), 0, error));
+    OK(cai_array_produce(&array, streams, 2, as_value(here), 0, error));
     read_into(out, &array, consumer);
     ASSERT(holds(out, 5, consumer));
 }
@@ -67,7 +69,7 @@ CASE(nothing_pending) {
     cai_array array = array_of(new_buffer(), 0);
     the_shim.reset();
     array.event = (void *)1;
-    OK(cai_produce(&array, NULL, 0, 0, 0, error));
+    OK(cai_array_produce(&array, NULL, 0, 0, 0, error));
     ASSERT(array.stream == CAI_STREAM_NONE && array.stream_id == 0 && array.event == NULL);
     ASSERT(the_shim.count(NULL) == 0);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM, NULL));
@@ -79,26 +81,37 @@ CASE(refused) {
     cai_stream streams[2];
     streams[0] = as_value(stream);
     streams[1] = 0;
-    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_produce(NULL, streams, 1, streams[0], 0, NULL));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "streams", cai_produce(&array, NULL, 1, streams[0], 0, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "streams[1]", cai_produce(&array, streams, 2, streams[0], 0, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream", cai_produce(&array, streams, 1, 0, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "export_stream", cai_produce(&array, streams, 1, CAI_STREAM_NONE, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_produce(&array, streams, 1, streams[0], CAI_SYNC_IGNORE, error));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_produce(NULL, streams, 1, streams[0], 0, NULL));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "streams",
+            cai_array_produce(&array, NULL, 1, streams[0], 0, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "streams[1]",
+            cai_array_produce(&array, streams, 2, streams[0], 0, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream",
+            cai_array_produce(&array, streams, 1, 0, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "export_stream",
+            cai_array_produce(&array, streams, 1, CAI_STREAM_NONE, 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags",
+            cai_array_produce(&array, streams, 1, streams[0], CAI_SYNC_IGNORE, error));
     streams[1] = CAI_STREAM_UNKNOWN;
-    REFUSED(CAI_ERR_ARGUMENT, "streams[1]", cai_produce(&array, streams, 2, streams[0], 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "streams[1]",
+            cai_array_produce(&array, streams, 2, streams[0], 0, error));
     array.version = before.version = 2;
-    REFUSED(CAI_ERR_VERSION, "version", cai_produce(&array, streams, 1, streams[0], 0, error));
+    REFUSED(CAI_ERR_VERSION, "version",
+            cai_array_produce(&array, streams, 1, streams[0], 0, error));
     array.struct_size = before.struct_size = 3;
-    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_produce(&array, streams, 1, streams[0], 0, error));
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size",
+            cai_array_produce(&array, streams, 1, streams[0], 0, error));
     ASSERT(memcmp(&array, &before, sizeof array) == 0);
 }
 
-/* --- what the owner keeps ---------------------------------------------------------------------------------
+/* --- what the owner keeps
+ * ---------------------------------------------------------------------------------
  */
 
 static int order_of_destruction[2], destroyed_so_far;
-static void destroy_first(void *unused) { (void)unused, order_of_destruction[0] = ++destroyed_so_far; }
+static void destroy_first(void *unused) {
+    (void)unused, order_of_destruction[0] = ++destroyed_so_far;
+}
 static void destroy_stream(void *stream) {
     order_of_destruction[1] = ++destroyed_so_far;
     CU(cuStreamSynchronize(stream));
@@ -108,10 +121,10 @@ static void destroy_stream(void *stream) {
 CASE(array_keeps_its_stream) {
     CUstream stream = new_stream();
     cai_array array = array_of(new_buffer(), as_value(stream)), copy;
-    REFUSED(CAI_ERR_BORROWED, "owner", cai_array_keep(&array, stream, destroy_stream, error));
-    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_keep(NULL, stream, destroy_stream, NULL));
-    OK(cai_owner_new(NULL, destroy_first, &array.owner, error));
-    OK(cai_array_keep(&array, stream, destroy_stream, error));
+    REFUSED(CAI_ERR_BORROWED, "owner", cai_array_attach(&array, stream, destroy_stream, error));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_attach(NULL, stream, destroy_stream, NULL));
+    OK(cai_owner_create(NULL, destroy_first, &array.owner, error));
+    OK(cai_array_attach(&array, stream, destroy_stream, error));
     copy = array;
     OK(cai_array_retain(&copy, error));
     cai_array_release(&array);
@@ -141,7 +154,7 @@ static cai_array held_array(held *it, cai_stream stream) {
     it->buffer = new_buffer();
     atomic_store(&it->destroyed, 0);
     array = array_of(it->buffer, stream);
-    OK(cai_owner_new(it, free_held, &array.owner, error));
+    OK(cai_owner_create(it, free_held, &array.owner, error));
     return array;
 }
 
@@ -183,7 +196,8 @@ CASE(release_after_without_work) {
     held it;
     cai_array array = held_array(&it, CAI_STREAM_NONE);
     REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_owner_release_after(array.owner, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "stream", cai_owner_release_after(array.owner, CAI_STREAM_UNKNOWN, error));
+    REFUSED(CAI_ERR_ARGUMENT, "stream",
+            cai_owner_release_after(array.owner, CAI_STREAM_UNKNOWN, error));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_owner_release_after(NULL, 1, NULL));
     ASSERT(atomic_load(&it.destroyed) == 0);
     the_shim.reset();
@@ -227,7 +241,7 @@ CASE(release_after_a_context_is_gone) {
     CU(cuCtxCreate(&other, 0, device[0]));
 #endif
     stream = new_stream();
-    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     OK(cai_owner_release_after(owner, as_value(stream), error));
     CU(cuCtxDestroy(other));
     ASSERT(comes_true(is_one, &destroyed));
@@ -245,7 +259,7 @@ CASE(release_after_the_device_is_lost) {
     cai_owner *owner;
     cai_status status;
     if (!cudasim_present()) return;
-    OK(cai_owner_new(&destroyed, count_destroyed, &owner, error));
+    OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     CU((CUresult)cudasim_launch(stream, "fails", fails, NULL, 0, NULL, 0));
     status = cai_owner_release_after(owner, as_value(stream), NULL);
     if (status != CAI_OK) {
@@ -258,7 +272,8 @@ CASE(release_after_the_device_is_lost) {
     ASSERT(comes_true(is_one, &destroyed));
     {
         cai_array array = array_of(1, as_value(stream));
-        REFUSED(CAI_ERR_DEVICE_LOST, "driver", cai_consume_begin(&array, 1, CAI_ACCESS_READ, error));
+        REFUSED(CAI_ERR_DEVICE_LOST, "driver",
+                cai_array_consume_begin(&array, 1, CAI_ACCESS_READ, error));
     }
 }
 
@@ -273,48 +288,52 @@ CASE(still_pending_at_exit) {
     OK(cai_owner_release_after(array.owner, as_value(stream), error));
 }
 
-/* --- memory --------------------------------------------------------------------------------------------- */
+/* --- memory */
 
 CASE(pointer_attributes) {
     CUdeviceptr buffer = new_buffer(), pool, managed;
     cai_pointer_info info;
     void *host, *seen;
     int local = 0;
-    OK(cai_pointer_attributes((void *)(uintptr_t)(buffer + 8), &info, error));
-    ASSERT(info.device.type == CAI_DEVICE_CUDA && info.device.id == 0 && info.context == context[0]);
+    OK(cai_pointer_info_get((void *)(uintptr_t)(buffer + 8), &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CUDA && info.device.id == 0 &&
+           info.context == context[0]);
     ASSERT(info.base == (void *)(uintptr_t)buffer && info.size == BYTES && info.buffer_id != 0);
     ASSERT(info.device_pointer == (void *)(uintptr_t)(buffer + 8) && info.host_pointer == NULL);
     ASSERT(!info.host_accessible && !info.managed && info.mapped && info.pool == NULL);
 
     CU(cuMemAllocHost(&host, 256));
-    OK(cai_pointer_attributes((char *)host + 4, &info, error));
+    OK(cai_pointer_info_get((char *)host + 4, &info, error));
     ASSERT(info.device.type == CAI_DEVICE_CUDA_HOST && info.host_accessible && !info.managed);
     ASSERT(info.host_pointer == (char *)host + 4 && info.context == context[0]);
 
     CU(cuMemAllocManaged(&managed, 256, CU_MEM_ATTACH_GLOBAL));
-    OK(cai_pointer_attributes((void *)(uintptr_t)managed, &info, error));
+    OK(cai_pointer_info_get((void *)(uintptr_t)managed, &info, error));
     ASSERT(info.device.type == CAI_DEVICE_CUDA_MANAGED && info.host_accessible && info.managed);
 
     CU(cuMemAllocAsync(&pool, 256, CU_STREAM_LEGACY));
     CU(cuCtxSynchronize());
-    OK(cai_pointer_attributes((void *)(uintptr_t)pool, &info, error));
+    OK(cai_pointer_info_get((void *)(uintptr_t)pool, &info, error));
     ASSERT(info.device.type == CAI_DEVICE_CUDA && info.context == NULL && info.pool != NULL);
     ASSERT(info.base == (void *)(uintptr_t)pool && info.size >= 256);
 
-    OK(cai_pointer_attributes(&local, &info, error));
-    ASSERT(info.device.type == CAI_DEVICE_CPU && info.host_accessible && info.host_pointer == &local);
-    ASSERT(info.base == NULL && info.size == 0 && info.buffer_id == 0 && info.device_pointer == NULL);
+    OK(cai_pointer_info_get(&local, &info, error));
+    ASSERT(info.device.type == CAI_DEVICE_CPU && info.host_accessible &&
+           info.host_pointer == &local);
+    ASSERT(info.base == NULL && info.size == 0 && info.buffer_id == 0 &&
+           info.device_pointer == NULL);
 
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "pointer", cai_pointer_attributes(NULL, &info, error));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_pointer_attributes(&local, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "pointer", cai_pointer_info_get(NULL, &info, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_pointer_info_get(&local, NULL, error));
 
     OK(cai_device_pointer((void *)(uintptr_t)buffer, &seen, error));
     ASSERT(seen == (void *)(uintptr_t)buffer);
     REFUSED(CAI_ERR_NOT_DEVICE_POINTER, "pointer", cai_device_pointer(&local, &seen, error));
     ASSERT(seen == (void *)(uintptr_t)buffer);
     CU(cuCtxSetCurrent(NULL));
-    REFUSED(CAI_ERR_NO_CONTEXT, "context", cai_device_pointer((void *)(uintptr_t)buffer, &seen, error));
-    OK(cai_pointer_attributes((void *)(uintptr_t)buffer, &info, error));
+    REFUSED(CAI_ERR_NO_CONTEXT, "context",
+            cai_device_pointer((void *)(uintptr_t)buffer, &seen, error));
+    OK(cai_pointer_info_get((void *)(uintptr_t)buffer, &info, error));
     ASSERT(info.base == (void *)(uintptr_t)buffer && info.context == context[0]);
 }
 
@@ -355,13 +374,16 @@ CASE(checks_of_memory) {
     /* The right device and kind. */
     array = good;
     array.device.id = 1;
-    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
+            cai_array_validate(&array, CAI_CHECK_DEVICE, error));
     array.device.type = CAI_DEVICE_CUDA_HOST;
-    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.type", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.type",
+            cai_array_validate(&array, CAI_CHECK_DEVICE, error));
     array.device.type = CAI_DEVICE_UNKNOWN;
     OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
     array.data = host;
-    REFUSED(CAI_ERR_NOT_DEVICE_POINTER, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    REFUSED(CAI_ERR_NOT_DEVICE_POINTER, "data",
+            cai_array_validate(&array, CAI_CHECK_DEVICE, error));
     array.device.type = CAI_DEVICE_CPU;
     OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
     /* A mask is an array too. */
@@ -370,7 +392,8 @@ CASE(checks_of_memory) {
         cai_array mask = good;
         mask.data = (char *)mask.data + 4;
         array.mask = &mask;
-        REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "mask.data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+        REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "mask.data",
+                cai_array_validate(&array, CAI_CHECK_DEVICE, error));
     }
 }
 
@@ -412,7 +435,8 @@ CASE(checks_of_streams) {
     OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
     if (devices > 1) {
         array.context = context[1];
-        REFUSED(CAI_ERR_STREAM_CONTEXT, "stream", cai_array_validate(&array, CAI_CHECK_STREAM, error));
+        REFUSED(CAI_ERR_STREAM_CONTEXT, "stream",
+                cai_array_validate(&array, CAI_CHECK_STREAM, error));
         array.stream = CAI_STREAM_LEGACY;
         OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
     }
@@ -420,10 +444,10 @@ CASE(checks_of_streams) {
 
 CASE(which_driver) {
     cai_driver_info info;
-    OK(cai_driver_find(&info, error));
+    OK(cai_driver_info_get(&info, error));
     ASSERT(info.version >= 11000 && info.devices >= 1 && info.path[0] == '/');
     ASSERT(info.simulated == (cudasim_present() != 0));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_driver_find(NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_driver_info_get(NULL, error));
 }
 
 int main(int count, char **words) { return run_cases(count, words); }

@@ -1,10 +1,12 @@
 /*
- * A CUDA driver that passes every call on to the one behind it (libcuda.so.1), remembers which ones came, and
- * lets one of them fail or be left out. CAI_CUDA_DRIVER makes the library use it; the test program itself
- * uses the driver behind it. It has just the functions that the library looks for.
+ * A CUDA driver that passes every call on to the one behind it (libcuda.so.1), remembers which ones
+ * came, and lets one of them fail or be left out. CAI_CUDA_DRIVER makes the library use it; the
+ * test program itself uses the driver behind it. It has just the functions that the library looks
+ * for.
  *
- * SHIM="cuEventRecord:2:400": the second call of cuEventRecord answers 400. "cuEventRecord:2:skip": it
- * answers 0 and does nothing. Only calls while the program has switched that on (shim_arm) are counted.
+ * SHIM="cuEventRecord:2:400": the second call of cuEventRecord answers 400. "cuEventRecord:2:skip":
+ * it answers 0 and does nothing. Only calls while the program has switched that on (shim_arm) are
+ * counted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -121,7 +123,9 @@ static word call(int index, word a, word b, word c, word d, word e, word f) {
     return behind[index](a, b, c, d, e, f);
 }
 
-#define DEFINE(name)                                           \
-    word name(word a, word b, word c, word d, word e, word f); \
-    word name(word a, word b, word c, word d, word e, word f) { return call(I_##name, a, b, c, d, e, f); }
+#define DEFINE(name)                                            \
+    word name(word a, word b, word c, word d, word e, word f);  \
+    word name(word a, word b, word c, word d, word e, word f) { \
+        return call(I_##name, a, b, c, d, e, f);                \
+    }
 FUNCTIONS(DEFINE)

@@ -1,6 +1,7 @@
 /*
- * Many threads order streams of two devices all the time: `stress THREADS PAIRS [STREAMS]`. Each thread reads
- * and writes one of the buffers that it shares with others; what is in them is checked now and then.
+ * Many threads order streams of two devices all the time: `stress THREADS PAIRS [STREAMS]`. Each
+ * thread reads and writes one of the buffers that it shares with others; what is in them is checked
+ * now and then.
  */
 #include "sync_test.h"
 
@@ -22,10 +23,10 @@ static void *work(void *number) {
         /* Each array by turns, on each stream by turns. */
         const cai_array *array = &arrays[(self + (unsigned)i) % STREAMS];
         const cai_stream stream = as_value(streams[(self + (unsigned)i / STREAMS) % STREAMS]);
-        if (cai_consume_begin(array, stream, CAI_ACCESS_READ, NULL) != CAI_OK) abort();
+        if (cai_array_consume_begin(array, stream, CAI_ACCESS_READ, NULL) != CAI_OK) abort();
         if (i % 64 == 0)
             CU(cuMemcpyDtoDAsync(out, (CUdeviceptr)(uintptr_t)array->data, 64, as_stream(stream)));
-        if (cai_consume_end(array, stream, CAI_ACCESS_READ, NULL) != CAI_OK) abort();
+        if (cai_array_consume_end(array, stream, CAI_ACCESS_READ, NULL) != CAI_OK) abort();
         if (i % 4096 == 0) CU(cuStreamSynchronize(as_stream(stream)));
         atomic_fetch_add(&done, 1);
     }

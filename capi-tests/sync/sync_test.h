@@ -1,7 +1,8 @@
 /*
- * What the programs about streams share: two devices, work that takes a while, arrays over device memory, and
- * cases that are run one in a process. All work is fills and copies of the driver itself, so that the
- * same program runs on a GPU. Whether waits are missing is found by the race checker, and by the data.
+ * What the programs about streams share: two devices, work that takes a while, arrays over device
+ * memory, and cases that are run one in a process. All work is fills and copies of the driver
+ * itself, so that the same program runs on a GPU. Whether waits are missing is found by the race
+ * checker, and by the data.
  */
 #ifndef SYNC_TEST_H
 #define SYNC_TEST_H
@@ -28,17 +29,17 @@
         }                                                                                \
     } while (0)
 
-#define ASSERT_CU(expected, call)                                                                    \
-    do {                                                                                             \
-        CUresult result_ = (call);                                                                   \
-        if (result_ != (CUresult)(expected)) {                                                       \
-            fprintf(stderr, "%s:%d: %s: %d, expected %d\n", __FILE__, __LINE__, #call, (int)result_, \
-                    (int)(expected));                                                                \
-            exit(1);                                                                                 \
-        }                                                                                            \
+#define ASSERT_CU(expected, call)                                                      \
+    do {                                                                               \
+        CUresult result_ = (call);                                                     \
+        if (result_ != (CUresult)(expected)) {                                         \
+            fprintf(stderr, "%s:%d: %s: %d, expected %d\n", __FILE__, __LINE__, #call, \
+                    (int)result_, (int)(expected));                                    \
+            exit(1);                                                                   \
+        }                                                                              \
     } while (0)
 
-/* --- the driver in between ------------------------------------------------------------------------------ */
+/* --- the driver in between */
 
 typedef struct shim {
     int (*arm)(int on);
@@ -90,31 +91,31 @@ static inline cai_status status_of(int code) {
 }
 
 /*
- * A call of the library that must succeed. Where the driver in between let one of its own calls fail, the
- * library must say so, or have done without; and then the same call must succeed.
+ * A call of the library that must succeed. Where the driver in between let one of its own calls
+ * fail, the library must say so, or have done without; and then the same call must succeed.
  */
-#define OK(call)                                                                                       \
-    do {                                                                                               \
-        cai_error why_;                                                                                \
-        cai_error *error = &why_;                                                                      \
-        cai_status first_;                                                                             \
-        int fault_;                                                                                    \
-        the_shim.arm(1);                                                                               \
-        first_ = (call);                                                                               \
-        the_shim.arm(0);                                                                               \
-        fault_ = the_shim.fired();                                                                     \
-        if (first_ != CAI_OK && fault_ != 0) {                                                         \
-            ASSERT_STATUS(status_of(fault_), first_);                                                  \
-            ASSERT(why_.code == first_ && why_.driver_code == fault_);                                 \
-            the_shim.arm(1);                                                                           \
-            first_ = (call);                                                                           \
-            the_shim.arm(0);                                                                           \
-        }                                                                                              \
-        if (first_ != CAI_OK) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, cai_status_name(first_), \
-                    why_.message);                                                                     \
-            exit(1);                                                                                   \
-        }                                                                                              \
+#define OK(call)                                                              \
+    do {                                                                      \
+        cai_error why_;                                                       \
+        cai_error *error = &why_;                                             \
+        cai_status first_;                                                    \
+        int fault_;                                                           \
+        the_shim.arm(1);                                                      \
+        first_ = (call);                                                      \
+        the_shim.arm(0);                                                      \
+        fault_ = the_shim.fired();                                            \
+        if (first_ != CAI_OK && fault_ != 0) {                                \
+            ASSERT_STATUS(status_of(fault_), first_);                         \
+            ASSERT(why_.code == first_ && why_.driver_code == fault_);        \
+            the_shim.arm(1);                                                  \
+            first_ = (call);                                                  \
+            the_shim.arm(0);                                                  \
+        }                                                                     \
+        if (first_ != CAI_OK) {                                               \
+            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, \
+                    cai_status_name(first_), why_.message);                   \
+            exit(1);                                                          \
+        }                                                                     \
     } while (0)
 
 /* A call that must be refused, with the field that is to blame. */
@@ -128,7 +129,7 @@ static inline cai_status status_of(int code) {
         ASSERT_TEXT(path, why_.field); \
     } while (0)
 
-/* --- devices, streams, memory --------------------------------------------------------------------------- */
+/* --- devices, streams, memory */
 
 #define N 4096
 #define BYTES (N * sizeof(int))
@@ -219,16 +220,16 @@ static inline cai_array array_of(CUdeviceptr buffer, cai_stream stream) {
 
 /* A consumer that reads, properly. */
 static inline void read_into(CUdeviceptr to, const cai_array *array, CUstream stream) {
-    OK(cai_consume_begin(array, as_value(stream), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_begin(array, as_value(stream), CAI_ACCESS_READ, error));
     copy(to, (CUdeviceptr)(uintptr_t)array->data, stream);
-    OK(cai_consume_end(array, as_value(stream), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_end(array, as_value(stream), CAI_ACCESS_READ, error));
 }
 
 /* A consumer that writes, properly. */
 static inline void write_from(const cai_array *array, int value, CUstream stream) {
-    OK(cai_consume_begin(array, as_value(stream), CAI_ACCESS_WRITE, error));
+    OK(cai_array_consume_begin(array, as_value(stream), CAI_ACCESS_WRITE, error));
     fill((CUdeviceptr)(uintptr_t)array->data, value, stream);
-    OK(cai_consume_end(array, as_value(stream), CAI_ACCESS_WRITE, error));
+    OK(cai_array_consume_end(array, as_value(stream), CAI_ACCESS_WRITE, error));
 }
 
 /* Waits for something that another thread does. */
@@ -243,7 +244,8 @@ static inline int is_one(void *number) { return atomic_load((atomic_int *)number
 
 static inline void count_destroyed(void *number) { atomic_fetch_add((atomic_int *)number, 1); }
 
-/* --- cases ------------------------------------------------------------------------------------------------
+/* --- cases
+ * ------------------------------------------------------------------------------------------------
  */
 
 typedef struct test_case {

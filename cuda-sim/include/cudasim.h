@@ -84,10 +84,10 @@ typedef struct cudasim_kernel {
 } cudasim_kernel;
 
 /* What happened to an array that libraries exchange (the CUDA Array Interface). */
-#define CUDASIM_CAI_EXPORT 1u      /* a producer hands it out: cai_produce */
-#define CUDASIM_CAI_BEGIN 2u       /* a consumer has made its stream wait: cai_consume_begin */
-#define CUDASIM_CAI_END 3u         /* a consumer has made the exported stream wait: cai_consume_end */
-#define CUDASIM_CAI_SYNCHRONIZE 4u /* the host has waited: cai_synchronize */
+#define CUDASIM_CAI_EXPORT 1u      /* a producer hands it out: cai_array_produce */
+#define CUDASIM_CAI_BEGIN 2u       /* a consumer has made its stream wait: cai_array_consume_begin */
+#define CUDASIM_CAI_END 3u         /* a consumer has made the exported stream wait: cai_array_consume_end */
+#define CUDASIM_CAI_SYNCHRONIZE 4u /* the host has waited: cai_array_synchronize */
 #define CUDASIM_CAI_RELEASE_AFTER \
     5u                         /* the reference goes when a stream gets there: cai_owner_release_after */
 #define CUDASIM_CAI_DESTROY 6u /* the last reference is gone; the data is freed next */

@@ -34,7 +34,8 @@ fn main() {
     }
 
     let symbols: BTreeSet<&String> = rows.iter().map(|row| &row.2).collect();
-    let (mut stubs, mut slots) = (String::new(), String::from("pub const NAMES: &[&std::ffi::CStr] = &[\n"));
+    let (mut stubs, mut slots) =
+        (String::new(), String::from("pub const NAMES: &[&std::ffi::CStr] = &[\n"));
     for symbol in &symbols {
         slots += &format!("c\"{symbol}\",\n");
     }
@@ -48,12 +49,17 @@ fn main() {
             Some(module) => format!("crate::watch::real::jump!(super::{module}::{symbol})"),
             None => format!("crate::watch::real::jump!({at})"),
         };
-        stubs +=
-            &format!("#[unsafe(naked)] #[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() {{ {body} }}\n");
+        stubs += &format!(
+            "#[unsafe(naked)] #[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() {{ {body} }}\n"
+        );
     }
     slots += "}\n";
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
     fs::write(out.join("stubs.rs"), stubs).unwrap();
     fs::write(out.join("slots.rs"), slots).unwrap();
-    table::write_entries(&rows, |symbol| own.contains(symbol) || followed.contains_key(symbol), &out);
+    table::write_entries(
+        &rows,
+        |symbol| own.contains(symbol) || followed.contains_key(symbol),
+        &out,
+    );
 }

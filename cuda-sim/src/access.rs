@@ -50,7 +50,9 @@ impl Access {
 
     /// As blocks, whatever is done with them.
     pub fn same_bytes(&self, other: &Access) -> bool {
-        let of = |access: &Access| (access.address, access.nbytes, access.ndim, access.count, access.stride);
+        let of = |access: &Access| {
+            (access.address, access.nbytes, access.ndim, access.count, access.stride)
+        };
         of(self) == of(other)
     }
 
@@ -99,7 +101,8 @@ impl Access {
                 continue;
             }
             if stride < 0 {
-                address = address.wrapping_sub(stride.unsigned_abs().wrapping_mul(count as u64 - 1));
+                address =
+                    address.wrapping_sub(stride.unsigned_abs().wrapping_mul(count as u64 - 1));
             }
             dimensions[n] = (stride.unsigned_abs(), count as u64);
             n += 1;

@@ -28,7 +28,11 @@ pub fn free(body: impl FnOnce() -> Result) -> i32 {
 }
 
 /// Runs the body of a function of the driver. `default`: which stream the handle 0 names.
-pub fn enter(symbol: &'static str, default: u64, body: impl FnOnce(&mut Locked, u64) -> Result) -> i32 {
+pub fn enter(
+    symbol: &'static str,
+    default: u64,
+    body: impl FnOnce(&mut Locked, u64) -> Result,
+) -> i32 {
     if EXITED.load(Ordering::Acquire) {
         return Code::DEINITIALIZED.0;
     }

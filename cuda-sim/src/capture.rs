@@ -50,9 +50,13 @@ impl Sim {
         let broken: Vec<u64> = self
             .captures
             .values()
-            .filter(
-                |c| if c.thread == thread { c.mode != RELAXED } else { mode == GLOBAL && c.mode == GLOBAL },
-            )
+            .filter(|c| {
+                if c.thread == thread {
+                    c.mode != RELAXED
+                } else {
+                    mode == GLOBAL && c.mode == GLOBAL
+                }
+            })
             .map(|capture| capture.id)
             .collect();
         broken.iter().for_each(|id| self.invalidate(*id));
@@ -105,7 +109,9 @@ impl Sim {
         }
         let under = |capture: &&Capture| {
             capture.streams.iter().filter_map(|other| self.get(*other)).any(|other| {
-                other.context == context && other.lane.is_some() && other.kind != CoreKind::NonBlocking
+                other.context == context
+                    && other.lane.is_some()
+                    && other.kind != CoreKind::NonBlocking
             })
         };
         self.captures.values().filter(under).map(|capture| capture.id).collect()
@@ -209,7 +215,8 @@ pub fn record_now(
     let actor = sim.core_mut(core).actor;
     let clock = clock.or_else(|| Some(sim.checker.as_mut()?.tell(actor?)));
     if let Some(found) = sim.events.get_mut(event) {
-        found.recorded = Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
+        found.recorded =
+            Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
     }
     Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
     // Nobody in this process may ever wait for what another process waits for.
@@ -245,7 +252,9 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
                 }
                 Some(lane) => {
                     let mut tail = lane.tail;
-                    tail.extend(nodes.into_iter().filter(|node| !tail.contains(node)).collect::<Vec<_>>());
+                    tail.extend(
+                        nodes.into_iter().filter(|node| !tail.contains(node)).collect::<Vec<_>>(),
+                    );
                     sim.core_mut(core).lane = Some(Lane { capture, tail });
                 }
                 None => {
@@ -358,7 +367,16 @@ pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<
     let thread = thread_id();
     sim.captures.insert(
         id,
-        Capture { id, graph, mode, thread, origin: core, streams: vec![core], invalidated: false, to_graph },
+        Capture {
+            id,
+            graph,
+            mode,
+            thread,
+            origin: core,
+            streams: vec![core],
+            invalidated: false,
+            to_graph,
+        },
     );
     sim.core_mut(core).lane = Some(Lane { capture: id, tail });
     Ok(())
@@ -366,7 +384,8 @@ pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<
 
 /// The origin of a capture goes without having ended it.
 pub fn abandon(sim: &mut Locked, origin: CoreRef) {
-    let Some(id) = sim.captures.values().find(|capture| capture.origin == origin).map(|capture| capture.id)
+    let Some(id) =
+        sim.captures.values().find(|capture| capture.origin == origin).map(|capture| capture.id)
     else {
         return;
     };

@@ -188,7 +188,9 @@ impl Checker {
 
     /// `later` comes after everything that `earlier` did so far.
     pub fn order(&mut self, earlier: Actor, later: Actor) {
-        if earlier == later || self.actors[later].clock.of(earlier) >= self.actors[earlier].clock.own {
+        if earlier == later
+            || self.actors[later].clock.of(earlier) >= self.actors[earlier].clock.own
+        {
             self.actors[earlier].told = true;
             return;
         }
@@ -237,7 +239,13 @@ impl Checker {
     }
 
     /// The same for a branch of a graph, launched on a stream.
-    pub fn step_of(&mut self, branch: Actor, stream: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+    pub fn step_of(
+        &mut self,
+        branch: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Moment {
         self.actors[branch].clock.step();
         self.moment(branch, stream, label, thread)
     }
@@ -252,7 +260,13 @@ impl Checker {
         self.moment(actor, actor, label, thread)
     }
 
-    fn moment(&mut self, actor: Actor, stream: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+    fn moment(
+        &mut self,
+        actor: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Moment {
         let stack = self.stacks.here();
         self.time += 1;
         let clock = self.actors[actor].clock.clone();
@@ -262,16 +276,28 @@ impl Checker {
     }
 
     /// Enters one access, cut to what lies in the allocation.
-    pub fn access(&mut self, shadow: &mut Shadow<Site>, place: &Place, access: &Access, moment: &Moment) {
+    pub fn access(
+        &mut self,
+        shadow: &mut Shadow<Site>,
+        place: &Place,
+        access: &Access,
+        moment: &Moment,
+    ) {
         let mut found = Vec::new();
         access.for_each_range(|from, to| {
             let range = (from.max(place.base), to.min(place.base + place.size));
-            shadow.access(range, access.mode, &moment.clock, &moment.mark, &mut |mark, mode, from, to| {
-                // A program that races in a loop does so in the same way each time.
-                if found.len() < 16 {
-                    found.push((mark.clone(), mode, from.max(range.0), to.min(range.1)));
-                }
-            });
+            shadow.access(
+                range,
+                access.mode,
+                &moment.clock,
+                &moment.mark,
+                &mut |mark, mode, from, to| {
+                    // A program that races in a loop does so in the same way each time.
+                    if found.len() < 16 {
+                        found.push((mark.clone(), mode, from.max(range.0), to.min(range.1)));
+                    }
+                },
+            );
         });
         for (mark, mode, from, to) in found {
             self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
@@ -279,9 +305,16 @@ impl Checker {
         let of = &self.actors[moment.mark.site.stream].who;
         let shared = matches!(of, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
-            let advice = "CAI_ACCESS_WRITE in cai_consume_begin and cai_consume_end; a read-only array has to be copied.";
+            let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; a read-only array has to be copied.";
             let bytes = Some((place.clone(), range));
-            self.broken("R7", Some((&begin, READ)), &moment.mark.site, WRITE, bytes, advice.to_owned());
+            self.broken(
+                "R7",
+                Some((&begin, READ)),
+                &moment.mark.site,
+                WRITE,
+                bytes,
+                advice.to_owned(),
+            );
         }
     }
 
@@ -354,7 +387,14 @@ impl Checker {
     /// Here, by whoever calls: for rules that no access breaks.
     pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
         self.time += 1;
-        Arc::new(Site { actor, stream: actor, time: self.time, label, stack: self.stacks.here(), thread })
+        Arc::new(Site {
+            actor,
+            stream: actor,
+            time: self.time,
+            label,
+            stack: self.stacks.here(),
+            thread,
+        })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -362,7 +402,13 @@ impl Checker {
     }
 
     /// An access to what was freed before, in whatever order the device comes to it.
-    pub fn use_after_free(&mut self, freed: Arc<Site>, place: &Place, access: &Access, moment: &Moment) {
+    pub fn use_after_free(
+        &mut self,
+        freed: Arc<Site>,
+        place: &Place,
+        access: &Access,
+        moment: &Moment,
+    ) {
         let first = Mark { epoch: Epoch { actor: freed.actor, n: 0 }, site: freed };
         let from = access.address;
         let to = (from + access.nbytes).min(place.base + place.size);
@@ -385,16 +431,21 @@ impl Checker {
             return;
         }
         // Memory that ends is not something that a consumer begins to use.
-        let ends = |site: &Site| ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word));
+        let ends = |site: &Site| {
+            ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word))
+        };
         let forgotten = self.rules.forgotten(&first.site, &second.site, from, to);
         let forgotten = forgotten.filter(|what| match what {
-            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => !ends(&first.site) && !ends(&second.site),
+            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => {
+                !ends(&first.site) && !ends(&second.site)
+            }
             Forgotten::End | Forgotten::LaterEnd => true,
         });
         let rule = forgotten.map(Forgotten::rule);
         let advice = self.advice(&first.site, &second.site);
-        let advice = forgotten
-            .map_or(advice.clone(), |what| self.call_of_library(what, &first.site, &second.site) + &advice);
+        let advice = forgotten.map_or(advice.clone(), |what| {
+            self.call_of_library(what, &first.site, &second.site) + &advice
+        });
         let race = Race {
             rule,
             forgotten,
@@ -413,20 +464,20 @@ impl Checker {
         let is_host = |site: &Site| matches!(self.actors[site.stream].who, Who::Host { .. });
         match forgotten {
             Forgotten::BeginOfSecond if is_host(second) => {
-                "cai_synchronize(array) before the second; by hand: ".to_owned()
+                "cai_array_synchronize(array) before the second; by hand: ".to_owned()
             }
             Forgotten::BeginOfSecond => {
-                format!("cai_consume_begin(array, {of_second}) before the second; by hand: ")
+                format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
             }
             Forgotten::BeginOfFirst => format!(
-                "cai_consume_begin(array, {of_first}) before the first and cai_consume_end \
+                "cai_array_consume_begin(array, {of_first}) before the first and cai_array_consume_end \
                  after it; by hand: "
             ),
             Forgotten::End => {
-                format!("cai_consume_end(array, {of_first}) after the first; by hand: ")
+                format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
             }
             Forgotten::LaterEnd => format!(
-                "cai_consume_end(array, {of_first}) came before the first, its place is \
+                "cai_array_consume_end(array, {of_first}) came before the first, its place is \
                  after it; by hand: "
             ),
         }
@@ -471,7 +522,9 @@ impl Checker {
             Who::Host { thread } => format!("host thread {thread}{name}"),
             Who::Stream { id, device, kind } => format!("{kind} {id}{name} of device {device}"),
             Who::Destroyed => "a destroyed stream".to_owned(),
-            Who::Branch { stream, graph } => format!("a branch of graph {graph} on stream {stream}"),
+            Who::Branch { stream, graph } => {
+                format!("a branch of graph {graph} on stream {stream}")
+            }
         }
     }
 
@@ -488,7 +541,11 @@ impl Checker {
             _ if is_race => "race".to_owned(),
             Some(rule) if race.remark => format!("remark, {rule}: {}", sentence(rule)),
             rule => {
-                format!("rule {} broken: {}", rule.unwrap_or_default(), sentence(rule.unwrap_or_default()))
+                format!(
+                    "rule {} broken: {}",
+                    rule.unwrap_or_default(),
+                    sentence(rule.unwrap_or_default())
+                )
             }
         };
         let bytes = race.bytes.as_ref().map_or_else(String::new, |(place, from, to)| {
@@ -499,7 +556,11 @@ impl Checker {
                 from - place.base,
                 place.kind,
                 place.size,
-                if place.device < 0 { String::new() } else { format!(" on device {}", place.device) },
+                if place.device < 0 {
+                    String::new()
+                } else {
+                    format!(" on device {}", place.device)
+                },
             )
         });
         let mut text = format!("cuda-sim: {what}{bytes}\n");
@@ -515,8 +576,11 @@ impl Checker {
         };
         for (title, side) in titles.iter().zip([race.first.as_ref(), Some(&race.second)]) {
             let Some(side) = side else { continue };
-            let verb =
-                if is_race || side.mode != 0 { format!("{} by ", verb(side.mode)) } else { String::new() };
+            let verb = if is_race || side.mode != 0 {
+                format!("{} by ", verb(side.mode))
+            } else {
+                String::new()
+            };
             text += &if is_race || !side.who.starts_with("host thread") {
                 let Side { label, who, thread, .. } = side;
                 format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")

@@ -125,7 +125,9 @@ impl Config {
         };
         let faults = get("CUDASIM_FAIL").map_or_else(Vec::new, |text| {
             let parsed = text.split(',').map(|part| parse_fault(part).ok_or(part));
-            parsed.filter_map(|fault| fault.map_err(|part| bad("CUDASIM_FAIL", part)).ok()).collect()
+            parsed
+                .filter_map(|fault| fault.map_err(|part| bad("CUDASIM_FAIL", part)).ok())
+                .collect()
         });
         Config {
             schedule,

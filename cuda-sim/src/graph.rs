@@ -98,7 +98,8 @@ impl Sim {
     pub fn add_node(&mut self, graph: u64, task: Task, dependencies: Vec<u64>) -> Result<u64> {
         let mut unique = Vec::with_capacity(dependencies.len());
         for node in dependencies {
-            if self.nodes.get(node).is_none_or(|node| node.graph != graph) || unique.contains(&node) {
+            if self.nodes.get(node).is_none_or(|node| node.graph != graph) || unique.contains(&node)
+            {
                 return Err(Code::INVALID_VALUE);
             }
             unique.push(node);
@@ -148,7 +149,8 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     }
     for new in twins.values() {
         if let Some(node) = sim.nodes.get_mut(*new) {
-            node.dependencies = node.dependencies.iter().filter_map(|old| twins.get(old).copied()).collect();
+            node.dependencies =
+                node.dependencies.iter().filter_map(|old| twins.get(old).copied()).collect();
         }
     }
     Ok(copy)
@@ -187,8 +189,10 @@ fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
     while !left.is_empty() {
         let before = left.len();
         left.retain(|handle| {
-            let ready =
-                sim.nodes.get(*handle).is_none_or(|node| node.dependencies.iter().all(|d| done.contains(d)));
+            let ready = sim
+                .nodes
+                .get(*handle)
+                .is_none_or(|node| node.dependencies.iter().all(|d| done.contains(d)));
             if ready {
                 done.insert(*handle);
                 order.push(*handle);
@@ -209,8 +213,11 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
     let mut last: HashSet<usize> = HashSet::new();
     for handle in sorted(sim, graph)? {
         let Some(node) = sim.nodes.get(handle) else { continue };
-        let mut dependencies: Vec<usize> =
-            node.dependencies.iter().flat_map(|d| ends.get(d).cloned().unwrap_or_default()).collect();
+        let mut dependencies: Vec<usize> = node
+            .dependencies
+            .iter()
+            .flat_map(|d| ends.get(d).cloned().unwrap_or_default())
+            .collect();
         dependencies.iter().for_each(|step| {
             last.remove(step);
         });
@@ -239,8 +246,9 @@ pub fn instantiate(sim: &mut Locked, graph: u64) -> Result<u64> {
     // Chains: a step continues the chain of a step that it follows, if no other does.
     let mut tails: Vec<Option<usize>> = Vec::new();
     for (at, step) in steps.iter_mut().enumerate() {
-        let follows =
-            tails.iter().position(|tail| tail.is_some_and(|tail| step.dependencies.contains(&tail)));
+        let follows = tails
+            .iter()
+            .position(|tail| tail.is_some_and(|tail| step.dependencies.contains(&tail)));
         let chain = follows.unwrap_or_else(|| {
             tails.push(None);
             tails.len() - 1
@@ -343,7 +351,9 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
                 let thread = u64::from(thread_id());
                 let stream = sim.core_mut(core).actor.unwrap_or(branch);
                 let checker = sim.checker.as_mut();
-                if let Some(moment) = checker.map(|checker| checker.step_of(branch, stream, label, thread)) {
+                if let Some(moment) =
+                    checker.map(|checker| checker.step_of(branch, stream, label, thread))
+                {
                     sim.check_at(&moment, accesses);
                 }
             }

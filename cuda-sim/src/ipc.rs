@@ -44,8 +44,15 @@ impl SharedEvent {
     }
 
     pub fn handle(&self) -> [u8; 64] {
-        Handle { magic: EVENT, fd: self.fd, pid: std::process::id(), offset: 0, size: 4096, total: 4096 }
-            .bytes()
+        Handle {
+            magic: EVENT,
+            fd: self.fd,
+            pid: std::process::id(),
+            offset: 0,
+            size: 4096,
+            total: 4096,
+        }
+        .bytes()
     }
 
     pub fn open(handle: &[u8; 64]) -> Result<SharedEvent> {
@@ -81,7 +88,8 @@ pub struct Handle {
 
 impl Handle {
     pub fn bytes(&self) -> [u8; 64] {
-        let words = [self.magic, self.fd as u64, u64::from(self.pid), self.offset, self.size, self.total];
+        let words =
+            [self.magic, self.fd as u64, u64::from(self.pid), self.offset, self.size, self.total];
         let mut bytes = [0; 64];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
@@ -90,7 +98,8 @@ impl Handle {
     }
 
     pub fn parse(bytes: &[u8; 64], magic: u64) -> Result<Handle> {
-        let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap_or_default());
+        let word =
+            |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap_or_default());
         let handle = Handle {
             magic: word(0),
             fd: word(1) as RawFd,
@@ -106,8 +115,8 @@ impl Handle {
 /// The file that a handle names, opened in this process.
 pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
     let handle = Handle::parse(bytes, magic)?;
-    let path =
-        CString::new(format!("/proc/{}/fd/{}", handle.pid, handle.fd)).map_err(|_| Code::INVALID_VALUE)?;
+    let path = CString::new(format!("/proc/{}/fd/{}", handle.pid, handle.fd))
+        .map_err(|_| Code::INVALID_VALUE)?;
     // SAFETY: a plain system call.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     if fd < 0 { Err(Code::MAP_FAILED) } else { Ok((fd, handle)) }

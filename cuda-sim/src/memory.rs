@@ -256,7 +256,11 @@ pub fn poison(address: u64, size: u64) {
             std::ptr::write_bytes(address as *mut u8, POISON, size as usize);
         } else {
             std::ptr::write_bytes(address as *mut u8, POISON, (WHOLE / 2) as usize);
-            std::ptr::write_bytes((address + size - WHOLE / 2) as *mut u8, POISON, (WHOLE / 2) as usize);
+            std::ptr::write_bytes(
+                (address + size - WHOLE / 2) as *mut u8,
+                POISON,
+                (WHOLE / 2) as usize,
+            );
             let from = (address + WHOLE / 2).next_multiple_of(4096);
             let to = (address + size - WHOLE / 2) & !4095;
             if from < to {

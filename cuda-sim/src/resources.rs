@@ -34,7 +34,8 @@ pub struct DevResource {
     rest: [u32; 7],
     next: u64,
 }
-const _: () = assert!(size_of::<DevResource>() == 144 && std::mem::offset_of!(DevResource, count) == 96);
+const _: () =
+    assert!(size_of::<DevResource>() == 144 && std::mem::offset_of!(DevResource, count) == 96);
 
 const SEAL: u64 = u64::from_le_bytes(*b"cuda-sim");
 

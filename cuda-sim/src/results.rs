@@ -137,7 +137,8 @@ pub fn parse(text: &str) -> Option<Code> {
         return find(number).map(|row| Code(row.0));
     }
     let wanted = text.trim_start_matches("CUDA_ERROR_").to_uppercase();
-    let row =
-        TABLE.iter().find(|row| row.1.trim_end_matches('\0').trim_start_matches("CUDA_ERROR_") == wanted)?;
+    let row = TABLE
+        .iter()
+        .find(|row| row.1.trim_end_matches('\0').trim_start_matches("CUDA_ERROR_") == wanted)?;
     Some(Code(row.0))
 }

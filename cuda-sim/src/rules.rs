@@ -19,7 +19,10 @@ use std::sync::Arc;
 /// Each rule in a sentence, for reports and for the summary.
 pub const RULES: [(&str, &str); 10] = [
     ("R1", "an array is exported without a stream only when nothing is pending on it"),
-    ("R2", "waiting for the exported stream is enough to wait for all work that is pending on the array"),
+    (
+        "R2",
+        "waiting for the exported stream is enough to wait for all work that is pending on the array",
+    ),
     ("R3", "a consumer waits for the producer before it touches the array"),
     ("R4", "the producer's stream waits for the consumer before the producer goes on"),
     ("R5", "the owner lives until the consumer's last operation on the array is done"),
@@ -139,9 +142,11 @@ impl Forgotten {
 
     pub fn text(self) -> &'static str {
         match self {
-            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => "cai_consume_begin is missing",
-            Forgotten::End => "cai_consume_end is missing",
-            Forgotten::LaterEnd => "cai_consume_end is missing after the last use",
+            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => {
+                "cai_array_consume_begin is missing"
+            }
+            Forgotten::End => "cai_array_consume_end is missing",
+            Forgotten::LaterEnd => "cai_array_consume_end is missing after the last use",
         }
     }
 }
@@ -190,7 +195,8 @@ impl Rules {
         site: &Arc<Site>,
     ) -> u64 {
         let ids = self.owned.entry(owner).or_default();
-        let same = |id: &&u64| self.exports.get(id).is_some_and(|export| export.bytes.same_bytes(&bytes));
+        let same =
+            |id: &&u64| self.exports.get(id).is_some_and(|export| export.bytes.same_bytes(&bytes));
         if let Some(id) = ids.iter().find(same) {
             return *id;
         }
@@ -201,7 +207,8 @@ impl Rules {
         self.next += 1;
         self.owned.entry(owner).or_default().push(id);
         let (since, site) = (site.time, site.clone());
-        self.exports.insert(id, Export { owner, bytes, readonly, stream, since, site, parts: Vec::new() });
+        self.exports
+            .insert(id, Export { owner, bytes, readonly, stream, since, site, parts: Vec::new() });
         id
     }
 
@@ -243,11 +250,13 @@ impl Rules {
 
     pub fn end(&mut self, owner: u64, bytes: &Access, actor: Actor, time: u64) {
         for id in self.owned.get(&owner).into_iter().flatten() {
-            let Some(export) = self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(bytes))
+            let Some(export) =
+                self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(bytes))
             else {
                 continue;
             };
-            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.is_open()) {
+            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.is_open())
+            {
                 part.ended = Some(time);
                 close(&mut self.open, actor, *id);
             }
@@ -258,7 +267,9 @@ impl Rules {
     pub fn leave(&mut self, owner: u64, actor: Actor, time: u64) {
         for id in self.owned.get(&owner).into_iter().flatten() {
             let Some(export) = self.exports.get_mut(id) else { continue };
-            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.left == NEVER) {
+            for part in
+                export.parts.iter_mut().filter(|part| part.actor == actor && part.left == NEVER)
+            {
                 part.left = time;
             }
         }
@@ -277,11 +288,16 @@ impl Rules {
         self.begin(owner, bytes, readonly, stream, host, site);
         self.end(owner, &bytes, host, site.time);
         for id in self.owned.get(&owner).into_iter().flatten() {
-            let Some(export) = self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(&bytes))
+            let Some(export) =
+                self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(&bytes))
             else {
                 continue;
             };
-            export.parts.iter_mut().filter(|part| part.actor == host).for_each(|part| part.waited = true);
+            export
+                .parts
+                .iter_mut()
+                .filter(|part| part.actor == host)
+                .for_each(|part| part.waited = true);
         }
     }
 
@@ -322,7 +338,9 @@ impl Rules {
         }
         self.drop_if(|export| export.stream == Some(actor));
         for export in self.exports.values_mut() {
-            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.gone == NEVER) {
+            for part in
+                export.parts.iter_mut().filter(|part| part.actor == actor && part.gone == NEVER)
+            {
                 part.gone = now;
             }
         }
@@ -349,7 +367,10 @@ impl Rules {
             let of = export.use_of(site.stream, site.time);
             of == Use::Open
                 || (of == Use::Proper && mode == READ)
-                || export.parts.iter().any(|part| part.is_open() && part.began <= site.time && may(part))
+                || export
+                    .parts
+                    .iter()
+                    .any(|part| part.is_open() && part.began <= site.time && may(part))
         })
     }
 
@@ -368,7 +389,12 @@ impl Rules {
 
     /// Of a write: the first bytes that the actor may only read, and where it said so. Many threads work in a
     /// `shared` stream: there, only the one that began is meant.
-    pub fn forbidden(&self, site: &Site, access: &Access, shared: bool) -> Option<((u64, u64), Arc<Site>)> {
+    pub fn forbidden(
+        &self,
+        site: &Site,
+        access: &Access,
+        shared: bool,
+    ) -> Option<((u64, u64), Arc<Site>)> {
         let actor = site.stream;
         if access.mode & WRITE == 0 {
             return None;

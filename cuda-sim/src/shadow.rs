@@ -117,7 +117,8 @@ impl<S> Shadow<S> {
             while let Some((&from, _)) = self.segments.range(start..end).next() {
                 self.segments.remove(&from);
             }
-            self.segments.insert(start, Segment { end, write: Some(mark.clone()), reads: Vec::new() });
+            self.segments
+                .insert(start, Segment { end, write: Some(mark.clone()), reads: Vec::new() });
             return;
         }
         if gap < end {
@@ -137,7 +138,8 @@ impl<S> Shadow<S> {
         conflict: &mut impl FnMut(&Mark<S>, u32, u64, u64),
     ) {
         let before = self.segments.range(..start).next_back();
-        for (&from, segment) in before.into_iter().chain(self.segments.range(start..end.max(start))) {
+        for (&from, segment) in before.into_iter().chain(self.segments.range(start..end.max(start)))
+        {
             let (from, to) = (from.max(start), segment.end.min(end));
             if from >= to {
                 continue;

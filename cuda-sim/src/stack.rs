@@ -189,7 +189,9 @@ fn module_of(address: usize) -> String {
         if info.dli_fname.is_null() {
             return "?".to_owned();
         }
-        let path = std::ffi::CStr::from_ptr(info.dli_fname.cast::<c_char>()).to_string_lossy().into_owned();
+        let path = std::ffi::CStr::from_ptr(info.dli_fname.cast::<c_char>())
+            .to_string_lossy()
+            .into_owned();
         let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
         format!("{name}+{:#x}", address - info.dli_fbase as usize)
     }

@@ -33,7 +33,13 @@ pub struct Mappings {
 }
 
 impl Physical {
-    pub fn new(size: u64, device: i32, location: i32, handle_types: i32, id: u64) -> Result<Physical> {
+    pub fn new(
+        size: u64,
+        device: i32,
+        location: i32,
+        handle_types: i32,
+        id: u64,
+    ) -> Result<Physical> {
         let (base, fd) = map_shared(size)?;
         // SAFETY: just mapped; only the file is wanted.
         unsafe { libc::munmap(base as *mut _, size as usize) };
@@ -43,7 +49,9 @@ impl Physical {
 
 impl Mappings {
     pub fn reserve(&mut self, size: u64, alignment: u64, wanted: u64) -> Result<u64> {
-        if size == 0 || size % ALLOCATION_GRANULARITY != 0 || (alignment != 0 && !alignment.is_power_of_two())
+        if size == 0
+            || size % ALLOCATION_GRANULARITY != 0
+            || (alignment != 0 && !alignment.is_power_of_two())
         {
             return Err(Code::INVALID_VALUE);
         }
@@ -161,7 +169,8 @@ fn protect(address: u64, size: u64, fd: Option<RawFd>, protection: i32) -> Resul
         None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
     };
     // SAFETY: the addresses are reserved by us.
-    let base =
-        unsafe { libc::mmap(address as *mut _, size as usize, protection, flags, fd.unwrap_or(-1), 0) };
+    let base = unsafe {
+        libc::mmap(address as *mut _, size as usize, protection, flags, fd.unwrap_or(-1), 0)
+    };
     if base == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(()) }
 }

@@ -183,7 +183,11 @@ impl Work {
     pub fn touches_memory(&self) -> bool {
         matches!(
             self,
-            Work::Copy(_) | Work::Fill(_) | Work::Kernel(_) | Work::Store { .. } | Work::WaitValue { .. }
+            Work::Copy(_)
+                | Work::Fill(_)
+                | Work::Kernel(_)
+                | Work::Store { .. }
+                | Work::WaitValue { .. }
         )
     }
 }
@@ -210,7 +214,8 @@ impl Fill {
             unsafe {
                 match self.element {
                     1 => std::ptr::write_bytes(to as *mut u8, self.value as u8, count),
-                    2 => std::slice::from_raw_parts_mut(to as *mut u16, count).fill(self.value as u16),
+                    2 => std::slice::from_raw_parts_mut(to as *mut u16, count)
+                        .fill(self.value as u16),
                     _ => std::slice::from_raw_parts_mut(to as *mut u32, count).fill(self.value),
                 }
             }
@@ -262,7 +267,8 @@ impl HostCall {
         unsafe {
             match self.callback_stream {
                 None => {
-                    let function: unsafe extern "C" fn(*mut c_void) = std::mem::transmute(self.function);
+                    let function: unsafe extern "C" fn(*mut c_void) =
+                        std::mem::transmute(self.function);
                     function(self.data as *mut c_void);
                 }
                 Some(stream) => {

@@ -1,6 +1,6 @@
 /*
- * The demo's consumer: checks what it is handed, keeps it, and computes over it long after the producer has
- * closed. Stands for a library that reads arrays; knows nothing of who made them.
+ * The demo's consumer: checks what it is handed, keeps it, and computes over it long after the
+ * producer has closed. Stands for a library that reads arrays; knows nothing of who made them.
  */
 #include "plugin.h"
 #include "statistics.h"
@@ -86,7 +86,7 @@ static void describe(const char *name, const cai_array *array) {
         tuple(cells[3], array->strides, array->ndim);
     }
     strcpy(cells[4], c && f ? "C, F" : c ? "C" : f ? "F" : "-");
-    strcpy(cells[5], array->flags & CAI_FLAG_READONLY ? "r" : "rw");
+    strcpy(cells[5], array->flags & CAI_ARRAY_READONLY ? "r" : "rw");
     snprintf(cells[6], TABLE_CELL, "[%lld, %lld)", (long long)lower, (long long)upper);
     stream_name(cells[7], array->stream);
 }
@@ -121,15 +121,17 @@ static void remark_row(const char *name, const char *typestr, const char *remark
     snprintf(cells[6], TABLE_CELL, "%s", remark);
 }
 
-static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent, int *left);
+static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent,
+                       int *left);
 
-static void field_row(const char *label, const cai_field *field, int64_t offset, const strided *parent,
-                      int *left) {
+static void field_row(const char *label, const cai_field *field, int64_t offset,
+                      const strided *parent, int *left) {
     strided elements = *parent;
     cai_status status = cai_field_dtype(field, &elements.type, NULL);
     if (status != CAI_OK) {
         remark_row(label, field->typestr, cai_status_name(status));
-    } else if (!strided_enter(&elements, offset, field->ndim, field->shape, elements.type.itemsize)) {
+    } else if (!strided_enter(&elements, offset, field->ndim, field->shape,
+                              elements.type.itemsize)) {
         remark_row(label, field->typestr, "too many dimensions");
     } else if (field->nested != NULL) {
         field_rows(label, field->nested, &elements, left);
@@ -138,8 +140,10 @@ static void field_row(const char *label, const cai_field *field, int64_t offset,
     }
 }
 
-/* A line for each field, nested ones under their full name, and not more lines than a person reads. */
-static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent, int *left) {
+/* A line for each field, nested ones under their full name, and not more lines than a person reads.
+ */
+static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent,
+                       int *left) {
     int64_t offset = 0, size = 0;
     uint64_t i;
     for (i = 0; i < descr->count; i++, offset += size) {

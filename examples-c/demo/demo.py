@@ -117,6 +117,6 @@ def main(folder, path):
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1]).resolve()
-    library = ctypes.CDLL(str(folder / "libcai.so.0"))
+    library = ctypes.CDLL(str(folder / "libcai.so.1"))
     library.cai_array_release.restype = None
     sys.exit(main(folder, sys.argv[2]))

@@ -1,6 +1,6 @@
 /*
- * The demo's producer: exports one loaded array in the forms that consumers meet, among them some that are
- * wrong. Stands for a library that has data; knows nothing of who reads it.
+ * The demo's producer: exports one loaded array in the forms that consumers meet, among them some
+ * that are wrong. Stands for a library that has data; knows nothing of who reads it.
  */
 #include "plugin.h"
 
@@ -35,7 +35,8 @@ static void on_destroy(void *context) {
 }
 
 /* An owner whose making and destruction are counted. */
-static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **out, cai_error *why) {
+static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **out,
+                            cai_error *why) {
     watched *w = malloc(sizeof(*w));
     cai_status status;
     if (w == NULL) {
@@ -43,7 +44,7 @@ static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **
     }
     w->destroy = destroy;
     w->context = context;
-    status = cai_owner_new(w, on_destroy, out, why);
+    status = cai_owner_create(w, on_destroy, out, why);
     if (status == CAI_OK) {
         __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
     } else {
@@ -56,7 +57,7 @@ static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **
 static cai_status make(cai_array *description, cai_owner *owner, cai_array *out, cai_error *why) {
     cai_status status;
     description->owner = owner;
-    status = cai_array_new(description, out, why);
+    status = cai_array_create(description, out, why);
     if (status != CAI_OK) {
         cai_owner_release(owner);
     }
@@ -87,7 +88,7 @@ cai_status producer_open(const demo_source *s, cai_error *why) {
     array.shape = s->shape;
     array.strides = s->strides;
     array.ndim = s->ndim;
-    array.flags = s->readonly ? CAI_FLAG_READONLY : 0;
+    array.flags = s->readonly ? CAI_ARRAY_READONLY : 0;
     array.stream = CAI_STREAM_NONE; /* host memory that nobody works on */
     array.device.type = CAI_DEVICE_CPU;
     memcpy(array.typestr, s->typestr, strlen(s->typestr));
@@ -113,7 +114,9 @@ void producer_owners(int *out_made, int *out_destroyed) {
     *out_destroyed = __atomic_load_n(&destroyed, __ATOMIC_RELAXED);
 }
 
-static cai_status as_loaded(cai_array *out, cai_error *why) { return cai_array_share(&source, out, why); }
+static cai_status as_loaded(cai_array *out, cai_error *why) {
+    return cai_array_share(&source, out, why);
+}
 
 /* Every second element of the first dimension, the last dimension backwards. */
 static cai_status sliced(cai_array *out, cai_error *why) {
@@ -209,7 +212,8 @@ static cai_status masked(cai_array *out, cai_error *why) {
     return status;
 }
 
-/* Records of a number, padding and an element: copies of the first elements, each behind its index. */
+/* Records of a number, padding and an element: copies of the first elements, each behind its index.
+ */
 enum { MOST_RECORDS = 24, HEAD = 8 };
 
 static char *new_records(int64_t count, size_t itemsize, const int64_t *strides) {
@@ -223,8 +227,8 @@ static char *new_records(int64_t count, size_t itemsize, const int64_t *strides)
     return records;
 }
 
-static cai_status records_of(int64_t count, const cai_dtype *dtype, const int64_t *strides, cai_array *out,
-                             cai_error *why) {
+static cai_status records_of(int64_t count, const cai_dtype *dtype, const int64_t *strides,
+                             cai_array *out, cai_error *why) {
     cai_array array = CAI_ARRAY_INIT;
     cai_dtype record = {'V', '|', CAI_DTYPE_NONE, CAI_UNIT_GENERIC, 1, 0, 0};
     cai_owner *owner = NULL, *fields_owner = NULL;
@@ -286,11 +290,12 @@ static cai_status empty(cai_array *out, cai_error *why) {
 
 static cai_status readonly(cai_array *out, cai_error *why) {
     cai_array array = source;
-    array.flags |= CAI_FLAG_READONLY;
+    array.flags |= CAI_ARRAY_READONLY;
     return make_of_source(&array, out, why);
 }
 
-/* Three that are wrong. A producer that uses cai_array_new cannot make them; one that fills by hand can. */
+/* Three that are wrong. A producer that uses cai_array_create cannot make them; one that fills by
+ * hand can. */
 static cai_status by_hand(cai_array *array, cai_array *out, cai_error *why) {
     array->owner = source.owner;
     return cai_array_share(array, out, why);

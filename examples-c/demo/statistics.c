@@ -16,7 +16,8 @@ static bool is_number(const cai_dtype *type) {
     int64_t size = type->itemsize;
     bool power_of_two = size == 1 || size == 2 || size == 4 || size == 8;
     bool whole = type->kind == 'b' || type->kind == 'i' || type->kind == 'u';
-    return type->code == CAI_DTYPE_NONE && power_of_two && (whole || (type->kind == 'f' && size > 1));
+    return type->code == CAI_DTYPE_NONE && power_of_two &&
+           (whole || (type->kind == 'f' && size > 1));
 }
 
 /* Elements need not be aligned, nor in the machine's byte order: they are copied out. */
@@ -54,7 +55,8 @@ static double number(const cai_dtype *type, const char *at) {
     }
 }
 
-/* May the CPU read it now? A consumer on a device would order its own stream behind array->stream instead. */
+/* May the CPU read it now? A consumer on a device would order its own stream behind array->stream
+ * instead. */
 static const char *cannot_read(const cai_array *array) {
     if (array->device.type != CAI_DEVICE_CPU) {
         return "not in host memory";
@@ -62,7 +64,8 @@ static const char *cannot_read(const cai_array *array) {
     return array->stream == CAI_STREAM_NONE ? NULL : "work may be pending on it";
 }
 
-/* A mask's last dimensions are those of the array; extents of one, and dimensions it lacks, repeat. */
+/* A mask's last dimensions are those of the array; extents of one, and dimensions it lacks, repeat.
+ */
 static const char *open_mask(const cai_array *mask, strided *out) {
     int64_t steps[CAI_MAX_NDIM] = {0};
     int32_t d, lacks = out->ndim - mask->ndim;
@@ -71,7 +74,8 @@ static const char *open_mask(const cai_array *mask, strided *out) {
         return reason;
     }
     if (mask->mask != NULL || cai_array_dtype(mask, &out->mask_type, NULL) != CAI_OK ||
-        !is_number(&out->mask_type) || cai_array_strides(mask, CAI_MAX_NDIM, steps, NULL) != CAI_OK) {
+        !is_number(&out->mask_type) ||
+        cai_array_strides(mask, CAI_MAX_NDIM, steps, NULL) != CAI_OK) {
         return "a mask that this consumer cannot read";
     }
     for (d = 0; d < mask->ndim; d++) {
@@ -99,7 +103,8 @@ const char *strided_open(const cai_array *array, strided *out) {
     return array->mask == NULL ? NULL : open_mask(array->mask, out);
 }
 
-bool strided_enter(strided *self, int64_t offset, int32_t ndim, const int64_t *shape, int64_t itemsize) {
+bool strided_enter(strided *self, int64_t offset, int32_t ndim, const int64_t *shape,
+                   int64_t itemsize) {
     int32_t d;
     if (ndim > MOST_DIMENSIONS - self->ndim) {
         return false;
@@ -168,7 +173,8 @@ void summarize(const strided *self, summary *out) {
             number(&self->mask_type, mask + distance(index, self->mask_strides, self->ndim)) != 0) {
             out->valid++;
             if (numbers) {
-                add(out, number(&self->type, self->data + distance(index, self->strides, self->ndim)));
+                add(out,
+                    number(&self->type, self->data + distance(index, self->strides, self->ndim)));
             }
         }
     } while (advance(self, index));

@@ -1,6 +1,6 @@
 /*
- * What the demo's consumer computes: the least, the greatest and the mean of an array's valid elements,
- * whatever its strides, byte order, mask and fields.
+ * What the demo's consumer computes: the least, the greatest and the mean of an array's valid
+ * elements, whatever its strides, byte order, mask and fields.
  */
 #ifndef DEMO_STATISTICS_H
 #define DEMO_STATISTICS_H
@@ -29,9 +29,11 @@ const char *strided_open(const cai_array *array, strided *out);
 
 /* Goes into a field at `offset` whose elements of `itemsize` bytes lie in C order. False: too many
  * dimensions. */
-bool strided_enter(strided *self, int64_t offset, int32_t ndim, const int64_t *shape, int64_t itemsize);
+bool strided_enter(strided *self, int64_t offset, int32_t ndim, const int64_t *shape,
+                   int64_t itemsize);
 
-/* Goes over all elements. Those of types that this consumer does not compute with are counted only. */
+/* Goes over all elements. Those of types that this consumer does not compute with are counted only.
+ */
 void summarize(const strided *self, summary *out);
 
 #endif

@@ -38,7 +38,7 @@ def main():
     where = "on this machine's GPU" if real else "on the simulated driver, for there is no GPU here"
     print(f"\nTwo libraries with streams of their own, {where}:\n")
     correct = show([program] if real else [*race, "--", program])
-    print("\nThe same with one call left out, cai_consume_begin:\n")
+    print("\nThe same with one call left out, cai_array_consume_begin:\n")
     broken = show([*race, *(["--shadow"] if real else []), "--", program, "forget"])
     if correct != 0 or broken != 66:
         print(f"\nThis was not expected: exit codes {correct} and {broken}, instead of 0 and 66.")

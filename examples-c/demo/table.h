@@ -1,5 +1,6 @@
 /*
- * Aligned columns for the demo. Rows are collected first, so that every column is as wide as it must be.
+ * Aligned columns for the demo. Rows are collected first, so that every column is as wide as it
+ * must be.
  */
 #ifndef DEMO_TABLE_H
 #define DEMO_TABLE_H

@@ -1,5 +1,5 @@
-// Cuts the first rows and columns out of an image: a GPU array of any library comes in, a new one that this
-// module owns goes out, and all work is enqueued on the caller's stream.
+// Cuts the first rows and columns out of an image: a GPU array of any library comes in, a new one
+// that this module owns goes out, and all work is enqueued on the caller's stream.
 #include <cai/nanobind.hpp>
 #include <cuda_runtime_api.h>
 
@@ -15,17 +15,18 @@ static void check(cudaError_t code) {
 static cai::array cut(cai::view<float, 2> image, std::int64_t rows, std::int64_t columns,
                       cai::stream stream) {
     const std::int64_t step = image.stride_bytes(0), width = columns * std::int64_t{sizeof(float)};
-    if (rows < 1 || rows > image.extent(0) || columns < 1 || columns > image.extent(1) || step < width ||
-        image.stride_bytes(1) != sizeof(float))
-        throw std::invalid_argument("the image must have that many rows and columns, and rows without gaps");
+    if (rows < 1 || rows > image.extent(0) || columns < 1 || columns > image.extent(1) ||
+        step < width || image.stride_bytes(1) != sizeof(float))
+        throw std::invalid_argument(
+            "the image must have that many rows and columns, and rows without gaps");
     const auto pitch = static_cast<std::size_t>(step), bytes = static_cast<std::size_t>(width),
                height = static_cast<std::size_t>(rows);
 
     void *memory = nullptr;
     check(cudaMallocAsync(&memory, bytes * height, stream));
     const std::shared_ptr<void> owner(memory, [stream](void *it) { cudaFreeAsync(it, stream); });
-    check(cudaMemcpy2DAsync(memory, bytes, image.data(), pitch, bytes, height, cudaMemcpyDeviceToDevice,
-                            stream));
+    check(cudaMemcpy2DAsync(memory, bytes, image.data(), pitch, bytes, height,
+                            cudaMemcpyDeviceToDevice, stream));
     check(cudaMemset2DAsync(image.data(), pitch, 0, bytes, height, stream)); // or a kernel of yours
 
     const std::int64_t shape[] = {rows, columns};

@@ -141,7 +141,7 @@ fuzz_target!(|input: Input| {
         let mut owner = null_mut();
         if one.owned {
             // SAFETY: all pointers are valid.
-            assert_eq!(unsafe { cai_owner_new(null_mut(), Some(destroy), &mut owner, null_mut()) }, CAI_OK);
+            assert_eq!(unsafe { cai_owner_create(null_mut(), Some(destroy), &mut owner, null_mut()) }, CAI_OK);
             owners += 1;
         }
         cai_array {
@@ -196,7 +196,7 @@ fuzz_target!(|input: Input| {
         let mut out = [0u64; 32];
         let out = out.as_mut_ptr().cast::<cai_array>();
         (*out).struct_size = if input.out_size % 2 == 0 { 128 } else { input.out_size % 257 };
-        if cai_array_new(&mut array, out, &mut error) == CAI_OK {
+        if cai_array_create(&mut array, out, &mut error) == CAI_OK {
             assert!(array.owner.is_null());
             assert_eq!(status, CAI_OK);
             if (*out).struct_size >= 128 {

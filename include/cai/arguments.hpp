@@ -184,14 +184,14 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 inline outcome load_array(PyObject *object, bool convert, cai_import_options options, const void *kind,
                           array &out) noexcept {
     // Exceptions are set here, where it is known whether anybody shall see them.
-    options.flags |= CAI_IMPORT_QUIET;
+    options.flags |= CAI_IMPORT_NO_EXCEPTION;
     options.stream = call_stream::at(++this_thread.clock);
     cai_array raw = CAI_ARRAY_INIT;
     cai_error why;
     cai_status status;
     {
         const pause paused;
-        status = cai_from_python(object, &options, &raw, &why);
+        status = cai_array_from_python(object, &options, &raw, &why);
     }
     if (status == CAI_OK) {
         try {
@@ -223,9 +223,9 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
 template <class T, std::size_t N> cai_import_options view_options() noexcept {
     using value_type = std::remove_cv_t<T>;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-    options.flags = CAI_IMPORT_NDIM | CAI_IMPORT_NATIVE | CAI_IMPORT_NO_MASK;
+    options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_NO_MASK;
     if constexpr (!std::is_const_v<T>) {
-        options.flags |= CAI_IMPORT_WRITABLE;
+        options.flags |= CAI_IMPORT_REQUIRE_WRITABLE;
     }
     options.ndim = static_cast<std::int32_t>(N);
     if constexpr (element<value_type>::kind != 0) {
@@ -234,9 +234,9 @@ template <class T, std::size_t N> cai_import_options view_options() noexcept {
         options.dtype_code = code;
         // Dictionaries have no name for such types: what the opaque bytes mean is the function's to say.
         if constexpr (code != CAI_DTYPE_NONE && sizeof(T) == 1) {
-            options.opaque1 = code;
+            options.opaque_8bit = code;
         } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
-            options.opaque2 = code;
+            options.opaque_16bit = code;
         }
     }
     return options;
@@ -296,13 +296,13 @@ template <class T, std::size_t N> class view_argument {
     // The producer could not be held back without blocking, and nobody is left to be told: so the host waits.
     void wait_on_host() const noexcept {
         cai_array mine = array_.get();
-        mine.version = CAI_PROTOCOL_VERSION;
+        mine.version = CAI_INTERFACE_VERSION;
         mine.stream = stream_;
         mine.stream_id = 0;
         mine.event = nullptr;
         mine.mask = nullptr;
         PyThreadState *state = PyEval_SaveThread();
-        (void)cai_synchronize(&mine, CAI_ACCESS_READ, nullptr);
+        (void)cai_array_synchronize(&mine, CAI_ACCESS_READ, nullptr);
         PyEval_RestoreThread(state);
     }
 
@@ -444,7 +444,7 @@ template <class> inline constexpr bool never = false;
 // A new reference, or NULL with an exception set.
 inline PyObject *export_array(const array &result) noexcept {
     cai_error why;
-    PyObject *made = cai_to_python(&result.get(), nullptr, &why);
+    PyObject *made = cai_array_to_python(&result.get(), nullptr, &why);
     return made != nullptr ? made : cai_python_raise(&why);
 }
 

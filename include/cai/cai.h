@@ -66,21 +66,21 @@ struct DLManagedTensorVersioned;
  */
 #define CAI_ARRAY_INIT                                                                                       \
     {                                                                                                        \
-        sizeof(cai_array), 0, NULL, NULL, NULL, NULL, 0, CAI_PROTOCOL_VERSION, 0, {0}, NULL, NULL, 0, 0,     \
+        sizeof(cai_array), 0, NULL, NULL, NULL, NULL, 0, CAI_INTERFACE_VERSION, 0, {0}, NULL, NULL, 0, 0,     \
             NULL, {0, 0}, NULL, 0                                                                            \
     }
 
 /**
  * Major version of the binary interface. It is also the number in the shared library's SONAME
- * (`libcai.so.0`). Libraries of one major version load each other's arrays.
+ * (`libcai.so.1`). Libraries of one major version load each other's arrays.
  */
-#define CAI_ABI_MAJOR 0
+#define CAI_ABI_MAJOR 1
 
 /**
  * Minor version of the binary interface: grows with every added function, field or status.
  * A library of a higher minor version serves callers of every lower one.
  */
-#define CAI_ABI_MINOR 3
+#define CAI_ABI_MINOR 0
 
 /**
  * Bytes of `cai_error.field`, the terminating NUL included.
@@ -293,12 +293,12 @@ struct DLManagedTensorVersioned;
 /**
  * The highest version of the CUDA Array Interface that this header describes.
  */
-#define CAI_PROTOCOL_VERSION 3
+#define CAI_INTERFACE_VERSION 3
 
 /**
  * Bit of `cai_array.flags`: the data must not be written through this array.
  */
-#define CAI_FLAG_READONLY 1
+#define CAI_ARRAY_READONLY 1
 
 /**
  * `cai_device.type`: not known; ask the CUDA driver about the address.
@@ -369,7 +369,7 @@ struct DLManagedTensorVersioned;
 #define CAI_DRIVER_PATH_SIZE 240
 
 /**
- * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_synchronize`: the consumer reads the data.
+ * Bit of the `flags` of `cai_array_consume_begin`, `cai_array_consume_end` and `cai_array_synchronize`: the consumer reads the data.
  */
 #define CAI_ACCESS_READ 1
 
@@ -379,20 +379,20 @@ struct DLManagedTensorVersioned;
 #define CAI_ACCESS_WRITE 2
 
 /**
- * Bit of the same, and of `cai_set_sync`: the stream of the array is ignored, as if it were `CAI_STREAM_NONE`.
+ * Bit of the same, and of `cai_sync_policy_set`: the stream of the array is ignored, as if it were `CAI_STREAM_NONE`.
  * Whoever sets it answers for the absence of data races (CAI version 3, "Synchronization", "Design
  * Motivations", 3).
  */
 #define CAI_SYNC_IGNORE 16
 
 /**
- * Bit of the `flags` of `cai_produce`, and of `cai_set_sync`: the producer always exports
+ * Bit of the `flags` of `cai_array_produce`, and of `cai_sync_policy_set`: the producer always exports
  * `CAI_STREAM_NONE`. Whoever sets it answers for the absence of data races.
  */
 #define CAI_SYNC_EXPORT_NONE 32
 
 /**
- * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_synchronize`, and of `cai_set_sync`:
+ * Bit of the `flags` of `cai_array_consume_begin`, `cai_array_consume_end` and `cai_array_synchronize`, and of `cai_sync_policy_set`:
  * an array whose stream is `CAI_STREAM_UNKNOWN` is taken to have work pending on every stream of its context,
  * and its producer to go on on any of them. The whole context is made to wait. Not while a stream of that context is being captured:
  * that breaks the capture. Without it, nothing is done for such an array.
@@ -401,19 +401,19 @@ struct DLManagedTensorVersioned;
 
 /**
  * Bit of the `flags` of the functions that take any `CAI_SYNC_` bit: in this call only the call's own bits
- * count, not what `cai_set_sync` or the environment says.
+ * count, not what `cai_sync_policy_set` or the environment says.
  */
 #define CAI_SYNC_THIS_CALL 128
 
 /**
- * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_produce`: where one of two streams is
+ * Bit of the `flags` of `cai_array_consume_begin`, `cai_array_consume_end` and `cai_array_produce`: where one of two streams is
  * being captured and the one that has to wait is not, the latter is drawn into the capture, to which it
  * belongs until `cuStreamEndCapture`.
  */
 #define CAI_CAPTURE_JOIN 256
 
 /**
- * Bit of the `flags` of `cai_consume_begin`, `cai_consume_end` and `cai_produce`: where the stream that has
+ * Bit of the `flags` of `cai_array_consume_begin`, `cai_array_consume_end` and `cai_array_produce`: where the stream that has
  * to wait is being captured and the other is not, the graph gets a node that waits, at each launch, for the work
  * that was pending on the other stream when this function was called. Where the array has an `event`, readers'
  * graphs wait for that one: it must outlive them, so let the graph keep the owner, by `cai_owner_release_after`.
@@ -423,49 +423,49 @@ struct DLManagedTensorVersioned;
 /**
  * A way in: the exchange table of this library, published on the object's type (`__cai_exchange_api__`).
  */
-#define CAI_VIA_EXCHANGE 1
+#define CAI_PROTOCOL_EXCHANGE 1
 
 /**
  * A way in: DLPack's exchange table, published on the object's type (`__dlpack_c_exchange_api__`). It
  * names the producer's current stream, which becomes the array's.
  */
-#define CAI_VIA_DLPACK_EXCHANGE 2
+#define CAI_PROTOCOL_DLPACK_EXCHANGE 2
 
 /**
  * A way in: the dictionary `__cuda_array_interface__`, versions 0 to 3.
  */
-#define CAI_VIA_CUDA_ARRAY_INTERFACE 3
+#define CAI_PROTOCOL_CUDA_ARRAY_INTERFACE 3
 
 /**
  * A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
  * before the legacy default stream where that is 0; that stream becomes the array's. After the last release, the tensor
  * goes once the work that was enqueued there is done.
  */
-#define CAI_VIA_DLPACK 4
+#define CAI_PROTOCOL_DLPACK 4
 
 /**
  * A way in: the dictionary `__sycl_usm_array_interface__`, version 1. A SYCL queue becomes the array's
  * `stream`, a SYCL context its `context`.
  */
-#define CAI_VIA_SYCL_USM 5
+#define CAI_PROTOCOL_SYCL_USM 5
 
 /**
  * A way in: an object with `buffer` (or `base_data`, as pyopencl's arrays call it), `offset`, `dtype`, `shape` and
  * `strides`: the OpenCL/CUDA buffer interface. The array is a `cl_mem` with a `byte_offset`, or CUDA memory.
  */
-#define CAI_VIA_BUFFER 6
+#define CAI_PROTOCOL_BUFFER 6
 
 /**
  * A way in, for host memory: the capsule `__array_struct__` of NumPy. Tried by default only with
- * `CAI_IMPORT_HOST`.
+ * `CAI_IMPORT_ALLOW_HOST`.
  */
-#define CAI_VIA_ARRAY_STRUCT 7
+#define CAI_PROTOCOL_ARRAY_STRUCT 7
 
 /**
  * A way in, for host memory: the dictionary `__array_interface__` of NumPy, version 3. Tried by default only
- * with `CAI_IMPORT_HOST`.
+ * with `CAI_IMPORT_ALLOW_HOST`.
  */
-#define CAI_VIA_ARRAY_INTERFACE 8
+#define CAI_PROTOCOL_ARRAY_INTERFACE 8
 
 /**
  * Bit of `cai_import_options.flags`: takes only what the specification allows to the letter. Without it, what
@@ -478,33 +478,33 @@ struct DLManagedTensorVersioned;
  * Bit of `cai_import_options.flags`: also takes a `stream` of 0, which the specification forbids, as the legacy
  * default stream.
  */
-#define CAI_IMPORT_LENIENT 2
+#define CAI_IMPORT_ALLOW_STREAM_ZERO 2
 
 /**
  * Bit of `cai_import_options.flags`: refuses read-only arrays.
  */
-#define CAI_IMPORT_WRITABLE 4
+#define CAI_IMPORT_REQUIRE_WRITABLE 4
 
 /**
  * Bit of `cai_import_options.flags`: refuses what is not C-contiguous. Together with
- * `CAI_IMPORT_F_CONTIGUOUS`, either will do.
+ * `CAI_IMPORT_REQUIRE_F_CONTIGUOUS`, either will do.
  */
-#define CAI_IMPORT_C_CONTIGUOUS 8
+#define CAI_IMPORT_REQUIRE_C_CONTIGUOUS 8
 
 /**
  * Bit of `cai_import_options.flags`: refuses what is not Fortran-contiguous.
  */
-#define CAI_IMPORT_F_CONTIGUOUS 16
+#define CAI_IMPORT_REQUIRE_F_CONTIGUOUS 16
 
 /**
  * Bit of `cai_import_options.flags`: refuses elements that are not in the machine's byte order.
  */
-#define CAI_IMPORT_NATIVE 32
+#define CAI_IMPORT_REQUIRE_NATIVE 32
 
 /**
  * Bit of `cai_import_options.flags`: refuses arrays that have not `ndim` of the options for a number of dimensions.
  */
-#define CAI_IMPORT_NDIM 64
+#define CAI_IMPORT_REQUIRE_NDIM 64
 
 /**
  * Bit of `cai_import_options.flags`: refuses arrays with a mask. Without it, whoever imports must look at `mask`.
@@ -515,23 +515,23 @@ struct DLManagedTensorVersioned;
  * Bit of `cai_import_options.flags`: also takes arrays in host memory (`CAI_DEVICE_CPU`), and tries NumPy's two
  * protocols at the end of the default order. Without it they are refused.
  */
-#define CAI_IMPORT_HOST 256
+#define CAI_IMPORT_ALLOW_HOST 256
 
 /**
  * Bit of `cai_import_options.flags`: asks the CUDA driver for the device and the context of the data where the
  * protocol does not say.
  */
-#define CAI_IMPORT_DEVICE 512
+#define CAI_IMPORT_QUERY_DEVICE 512
 
 /**
  * Bit of `cai_import_options.flags`: sets no Python exception for a refusal of this library's; `cai_error` says it
  * all. Exceptions of the producer's are passed on as ever.
  */
-#define CAI_IMPORT_QUIET 1024
+#define CAI_IMPORT_NO_EXCEPTION 1024
 
 /**
  * Bit of `cai_export_options.flags`: the dictionary says version 2, which has no stream.
- * Whoever sets it has made sure that no work on the data is pending (`cai_synchronize`).
+ * Whoever sets it has made sure that no work on the data is pending (`cai_array_synchronize`).
  */
 #define CAI_EXPORT_VERSION_2 1
 
@@ -654,7 +654,7 @@ typedef struct cai_owner_ops {
  * made by one library, or by one of several copies of this library, is released through any other.
  *
  * Whoever makes an owner puts this structure first in an object of its own; the rest of the object
- * is nobody else's business. `cai_owner_new` makes one for those who have no counted object.
+ * is nobody else's business. `cai_owner_create` makes one for those who have no counted object.
  *
  * An owner keeps alive all that is reachable from the `cai_array` that names it: the data, the
  * shape, strides, descr and mask, and the exported stream, which must live at least as long as the
@@ -779,7 +779,7 @@ typedef struct cai_array {
      */
     uint32_t struct_size;
     /**
-     * `CAI_FLAG_READONLY` or 0. An unknown bit is an error.
+     * `CAI_ARRAY_READONLY` or 0. An unknown bit is an error.
      */
     uint32_t flags;
     /**
@@ -839,7 +839,7 @@ typedef struct cai_array {
      * NULL, or a `CUevent` recorded on `stream` after the last work that writes the data. It lets several
      * consumers read at once: each waits for the event alone, not for what the others do. It belongs to the
      * context of `stream`, and the owner keeps it alive. Whoever writes the data records it again, as
-     * `cai_produce` and `cai_consume_end` do.
+     * `cai_array_produce` and `cai_array_consume_end` do.
      */
     void *event;
     /**
@@ -946,7 +946,7 @@ typedef struct cai_pointer_info {
 } cai_pointer_info;
 
 /**
- * What `cai_from_python` shall take. Start from `CAI_IMPORT_OPTIONS_INIT`, which demands nothing; NULL
+ * What `cai_array_from_python` shall take. Start from `CAI_IMPORT_OPTIONS_INIT`, which demands nothing; NULL
  * instead of it means the same.
  */
 typedef struct cai_import_options {
@@ -959,17 +959,17 @@ typedef struct cai_import_options {
      */
     uint32_t flags;
     /**
-     * The ways in that are tried, `CAI_VIA_` numbers, in this order up to the first 0. All 0: the
-     * default order, which is that of their numbers (but `CAI_VIA_SYCL_USM` before `CAI_VIA_DLPACK` for oneAPI).
+     * The ways in that are tried, `CAI_PROTOCOL_` numbers, in this order up to the first 0. All 0: the
+     * default order, which is that of their numbers (but `CAI_PROTOCOL_SYCL_USM` before `CAI_PROTOCOL_DLPACK` for oneAPI).
      */
     uint8_t protocols[8];
     /**
-     * The stream that the caller is going to work on, or 0: not known. Needed by `CAI_VIA_DLPACK` only.
+     * The stream that the caller is going to work on, or 0: not known. Needed by `CAI_PROTOCOL_DLPACK` only.
      * `CAI_STREAM_NONE`: the producer shall order nothing; the array's stream is then `CAI_STREAM_UNKNOWN`.
      */
     cai_stream stream;
     /**
-     * The number of dimensions that `CAI_IMPORT_NDIM` demands.
+     * The number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` demands.
      */
     int32_t ndim;
     /**
@@ -980,11 +980,11 @@ typedef struct cai_import_options {
      * What an opaque type of one byte means, a `CAI_DTYPE_` code (`CAI_DTYPE_FLOAT8_E4M3FN`): it becomes the
      * array's `dtype_code`. 0: not known.
      */
-    uint16_t opaque1;
+    uint16_t opaque_8bit;
     /**
      * What an opaque type of two bytes means: `CAI_DTYPE_BFLOAT16` or 0.
      */
-    uint16_t opaque2;
+    uint16_t opaque_16bit;
     /**
      * Zero.
      */
@@ -996,7 +996,7 @@ typedef struct cai_import_options {
 } cai_import_options;
 
 /**
- * How `cai_to_python` presents an array. Start from `CAI_EXPORT_OPTIONS_INIT`; NULL instead of it means
+ * How `cai_array_to_python` presents an array. Start from `CAI_EXPORT_OPTIONS_INIT`; NULL instead of it means
  * the same.
  */
 typedef struct cai_export_options {
@@ -1636,7 +1636,7 @@ CAI_API
 int32_t cai_abi_minor(void);
 
 /**
- * The version of the loaded library as text: `"0.1.0"`. A constant; do not free it.
+ * The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
  *
  * Cannot fail. Thread safety: any thread, any time.
  */
@@ -1983,12 +1983,12 @@ cai_status cai_array_strides(const struct cai_array *array,
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API
-cai_status cai_dense_strides(char order,
-                             int32_t ndim,
-                             const int64_t *shape,
-                             int64_t itemsize,
-                             int64_t *out,
-                             struct cai_error *error);
+cai_status cai_layout_strides(char order,
+                              int32_t ndim,
+                              const int64_t *shape,
+                              int64_t itemsize,
+                              int64_t *out,
+                              struct cai_error *error);
 
 /**
  * May two arrays share bytes? `false` is certain: the spans do not meet. `true` may be a false alarm:
@@ -2021,10 +2021,10 @@ cai_status cai_array_may_overlap(const struct cai_array *a,
  * Thread safety: any thread.
  */
 CAI_API
-cai_status cai_owner_new(void *context,
-                         void (*destroy)(void *context),
-                         struct cai_owner **out,
-                         struct cai_error *error);
+cai_status cai_owner_create(void *context,
+                            void (*destroy)(void *context),
+                            struct cai_owner **out,
+                            struct cai_error *error);
 
 /**
  * Adds a reference to an owner of any library, through its table.
@@ -2109,9 +2109,9 @@ cai_status cai_array_share(const struct cai_array *array,
  * Thread safety: any thread; allocates one block.
  */
 CAI_API
-cai_status cai_array_new(struct cai_array *description,
-                         struct cai_array *out,
-                         struct cai_error *error);
+cai_status cai_array_create(struct cai_array *description,
+                            struct cai_array *out,
+                            struct cai_error *error);
 
 /**
  * Finds the CUDA driver, if no function needed it before, and says which one it is: `libcuda.so.1`, or the
@@ -2128,8 +2128,8 @@ cai_status cai_array_new(struct cai_array *description,
  * Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
  */
 CAI_API
-cai_status cai_driver_find(struct cai_driver_info *out,
-                           struct cai_error *error);
+cai_status cai_driver_info_get(struct cai_driver_info *out,
+                               struct cai_error *error);
 
 /**
  * What the CUDA driver knows about an address, which may point into the middle of an allocation: kind of
@@ -2141,14 +2141,14 @@ cai_status cai_driver_find(struct cai_driver_info *out,
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_find`).
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_info_get`).
  * Thread safety: any thread; needs no current context. Source: CAI version 3, "Pointer Attributes";
  * `cuPointerGetAttributes`, `cuMemGetAddressRange`.
  */
 CAI_API
-cai_status cai_pointer_attributes(const void *pointer,
-                                  struct cai_pointer_info *out,
-                                  struct cai_error *error);
+cai_status cai_pointer_info_get(const void *pointer,
+                                struct cai_pointer_info *out,
+                                struct cai_error *error);
 
 /**
  * The address by which kernels of the calling thread's current context reach memory. It differs from
@@ -2158,7 +2158,7 @@ cai_status cai_pointer_attributes(const void *pointer,
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
  * the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
- * driver may answer to any call (`cai_driver_find`).
+ * driver may answer to any call (`cai_driver_info_get`).
  * Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
  */
 CAI_API
@@ -2187,7 +2187,7 @@ cai_status cai_device_pointer(const void *pointer,
  * more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
  * `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
  * `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
- * what the driver may answer to any call (see `cai_driver_find`). What is wrong inside a mask has a `field` that
+ * what the driver may answer to any call (see `cai_driver_info_get`). What is wrong inside a mask has a `field` that
  * begins with `mask.`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
@@ -2198,7 +2198,7 @@ cai_status cai_array_validate(const struct cai_array *array,
 
 /**
  * Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending on the
- * array, its masks included. Call it, enqueue the work on `consumer_stream`, call `cai_consume_end`.
+ * array, its masks included. Call it, enqueue the work on `consumer_stream`, call `cai_array_consume_end`.
  *
  * It enqueues an event and a wait and never blocks the host. It does nothing at all where the two streams are
  * the same, where the array's stream is `CAI_STREAM_NONE`, or where the array has no elements. Where the array
@@ -2220,16 +2220,16 @@ cai_status cai_array_validate(const struct cai_array *array,
  * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_DETACHED`,
  * `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`, `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`,
  * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_MASK_DEPTH`,
- * `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_find`). With
+ * `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_info_get`). With
  * `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`. On failure the consumer must not touch the data.
  * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
  * Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
  */
 CAI_API
-cai_status cai_consume_begin(const struct cai_array *array,
-                             cai_stream consumer_stream,
-                             uint32_t flags,
-                             struct cai_error *error);
+cai_status cai_array_consume_begin(const struct cai_array *array,
+                                   cai_stream consumer_stream,
+                                   uint32_t flags,
+                                   struct cai_error *error);
 
 /**
  * After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
@@ -2239,36 +2239,36 @@ cai_status cai_consume_begin(const struct cai_array *array,
  * Never blocks the host. Does nothing where the streams are the same, and nothing for `CAI_STREAM_NONE`: such
  * an array has no stream that could wait. Its owner still has to outlive the work: `cai_owner_release_after`.
  *
- * `consumer_stream`, `flags`: as for `cai_consume_begin`, and the same as there.
+ * `consumer_stream`, `flags`: as for `cai_array_consume_begin`, and the same as there.
  *
- * Returns what `cai_consume_begin` returns. On failure the producer is not held back: synchronize
+ * Returns what `cai_array_consume_begin` returns. On failure the producer is not held back: synchronize
  * `consumer_stream` before going on.
  * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
  * Requirements": "Placing a wait on an event in the provided stream".
  */
 CAI_API
-cai_status cai_consume_end(const struct cai_array *array,
-                           cai_stream consumer_stream,
-                           uint32_t flags,
-                           struct cai_error *error);
+cai_status cai_array_consume_end(const struct cai_array *array,
+                                 cai_stream consumer_stream,
+                                 uint32_t flags,
+                                 struct cai_error *error);
 
 /**
  * Blocks the host until the work that the producer has pending on the array and its masks is done: for
- * consumers that read on the host. Where an event would do, `cai_consume_begin` is faster.
+ * consumers that read on the host. Where an event would do, `cai_array_consume_begin` is faster.
  *
  * Release an interpreter's lock before: the work that it waits for may need it.
  *
- * `flags`: as for `cai_consume_begin`, without the bits about captures.
+ * `flags`: as for `cai_array_consume_begin`, without the bits about captures.
  *
- * Returns what `cai_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is being captured, which
+ * Returns what `cai_array_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is being captured, which
  * no host can wait for.
  * Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
  * `cuStreamSynchronize`, `cuEventSynchronize`.
  */
 CAI_API
-cai_status cai_synchronize(const struct cai_array *array,
-                           uint32_t flags,
-                           struct cai_error *error);
+cai_status cai_array_synchronize(const struct cai_array *array,
+                                 uint32_t flags,
+                                 struct cai_error *error);
 
 /**
  * Before a producer hands out an array: makes waiting for `export_stream` enough to wait for all work that is
@@ -2282,7 +2282,7 @@ cai_status cai_synchronize(const struct cai_array *array,
  * write, reads count too. 1 and 2 are those of the calling thread's current context. `export_stream` may be
  * among them.
  * `export_stream`: the stream that consumers are told. It waits for the others by events; the host never blocks.
- * Looked at only where `count` is not 0. The array's owner must keep it alive: see `cai_array_keep`.
+ * Looked at only where `count` is not 0. The array's owner must keep it alive: see `cai_array_attach`.
  * `flags`: 0, or `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
  *
  * An idle buffer that will be reused on a stream is better exported with that stream than with none: consumers
@@ -2292,17 +2292,17 @@ cai_status cai_synchronize(const struct cai_array *array,
  * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
  * `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
  * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also
- * `CAI_ERR_THREAD`, or what the driver may answer to any call (`cai_driver_find`).
+ * `CAI_ERR_THREAD`, or what the driver may answer to any call (`cai_driver_info_get`).
  * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI version 3,
  * "Interface Requirements": streams 7, 9 and 15 into 3.
  */
 CAI_API
-cai_status cai_produce(struct cai_array *array,
-                       const cai_stream *streams,
-                       size_t count,
-                       cai_stream export_stream,
-                       uint32_t flags,
-                       struct cai_error *error);
+cai_status cai_array_produce(struct cai_array *array,
+                             const cai_stream *streams,
+                             size_t count,
+                             cai_stream export_stream,
+                             uint32_t flags,
+                             struct cai_error *error);
 
 /**
  * Gives up a reference to an owner once the work enqueued on `stream` so far is done, without blocking: for
@@ -2315,12 +2315,12 @@ cai_status cai_produce(struct cai_array *array,
  * device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
  * pending when the process exits is not released.
  *
- * `stream`: as the `consumer_stream` of `cai_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
+ * `stream`: as the `consumer_stream` of `cai_array_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STREAM_ZERO`,
  * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_INVALIDATED`,
  * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`, `CAI_ERR_NO_MEMORY`, or what the driver may
- * answer to any call (`cai_driver_find`). On failure the reference is still the caller's.
+ * answer to any call (`cai_driver_info_get`). On failure the reference is still the caller's.
  * Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a captured
  * stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
  */
@@ -2355,19 +2355,19 @@ cai_status cai_array_release_after(struct cai_array *array,
  * Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still follow the old one.
  */
 CAI_API
-cai_status cai_set_sync(uint32_t policy,
-                        struct cai_error *error);
+cai_status cai_sync_policy_set(uint32_t policy,
+                               struct cai_error *error);
 
 /**
- * What `cai_set_sync`, or the environment, has set for the process.
+ * What `cai_sync_policy_set`, or the environment, has set for the process.
  *
  * `out`: written on success only.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
  */
 CAI_API
-cai_status cai_get_sync(uint32_t *out,
-                        struct cai_error *error);
+cai_status cai_sync_policy_get(uint32_t *out,
+                               struct cai_error *error);
 
 /**
  * Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
@@ -2375,7 +2375,7 @@ cai_status cai_get_sync(uint32_t *out,
  * data may still be freed in stream order on a stream that is kept in this way.
  *
  * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
- * `destroy`: as in `cai_owner_new`; not called on failure.
+ * `destroy`: as in `cai_owner_create`; not called on failure.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
  * `CAI_ERR_NO_MEMORY`.
@@ -2383,10 +2383,10 @@ cai_status cai_get_sync(uint32_t *out,
  * "Lifetime management", "Streams".
  */
 CAI_API
-cai_status cai_array_keep(struct cai_array *array,
-                          void *context,
-                          void (*destroy)(void *context),
-                          struct cai_error *error);
+cai_status cai_array_attach(struct cai_array *array,
+                            void *context,
+                            void (*destroy)(void *context),
+                            struct cai_error *error);
 
 /**
  * Makes an array of a DLPack tensor, and takes the tensor over: its deleter runs exactly once, when the last
@@ -2413,30 +2413,30 @@ cai_status cai_array_keep(struct cai_array *array,
  * Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
  */
 CAI_API
-cai_status cai_from_dlpack(struct DLManagedTensorVersioned *tensor,
-                           cai_stream stream,
-                           struct cai_array *out,
-                           struct cai_error *error);
+cai_status cai_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
+                                 cai_stream stream,
+                                 struct cai_array *out,
+                                 struct cai_error *error);
 
 /**
  * The same for DLPack's older structure, which has no version and cannot say that it is read-only. Nor does it say
  * whether elements of less than a byte are packed, so they are refused with `CAI_ERR_CONVERT_TYPE`, bits too.
  *
- * Parameters, statuses and thread safety: as `cai_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
+ * Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
  * `CAI_ERR_FLAGS`.
  */
 CAI_API
-cai_status cai_from_dlpack_unversioned(struct DLManagedTensor *tensor,
-                                       cai_stream stream,
-                                       struct cai_array *out,
-                                       struct cai_error *error);
+cai_status cai_array_from_dlpack_unversioned(struct DLManagedTensor *tensor,
+                                             cai_stream stream,
+                                             struct cai_array *out,
+                                             struct cai_error *error);
 
 /**
  * Makes a DLPack tensor of an array. The tensor holds a reference of its own; calling its deleter, once, from any
  * thread, gives it up.
  *
  * DLPack has no streams: whoever hands the tensor out first makes the receiver's stream wait for the array's work
- * (`cai_consume_begin` with that stream), or says that it works on the array's stream.
+ * (`cai_array_consume_begin` with that stream), or says that it works on the array's stream.
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. Where `device` is not known,
  * the CUDA driver is asked; an array without elements is then on CUDA device 0.
@@ -2454,22 +2454,22 @@ cai_status cai_from_dlpack_unversioned(struct DLManagedTensor *tensor,
  * Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
  */
 CAI_API
-cai_status cai_to_dlpack(const struct cai_array *array,
-                         uint32_t flags,
-                         struct DLManagedTensorVersioned **out,
-                         struct cai_error *error);
+cai_status cai_array_to_dlpack(const struct cai_array *array,
+                               uint32_t flags,
+                               struct DLManagedTensorVersioned **out,
+                               struct cai_error *error);
 
 /**
  * The same as DLPack's older structure, which cannot say that it is read-only: read-only arrays are refused with
  * `CAI_ERR_CONVERT_READONLY`. Nor can it say how elements of less than a byte lie: `CAI_ERR_CONVERT_TYPE`.
  *
- * Parameters, other statuses and thread safety: as `cai_to_dlpack`.
+ * Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
  */
 CAI_API
-cai_status cai_to_dlpack_unversioned(const struct cai_array *array,
-                                     uint32_t flags,
-                                     struct DLManagedTensor **out,
-                                     struct cai_error *error);
+cai_status cai_array_to_dlpack_unversioned(const struct cai_array *array,
+                                           uint32_t flags,
+                                           struct DLManagedTensor **out,
+                                           struct cai_error *error);
 
 /**
  * Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
@@ -2481,7 +2481,7 @@ cai_status cai_to_dlpack_unversioned(const struct cai_array *array,
  * search and is passed on untouched; but a BufferError of `__dlpack__` only where no later protocol says more.
  *
  * Nothing is ordered: the array says on which stream the producer's work may be pending, or that this is
- * unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_consume_begin`.
+ * unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_array_consume_begin`.
  *
  * `object`: a `PyObject *`; the reference stays the caller's.
  * `options`: NULL: no demands.
@@ -2491,24 +2491,24 @@ cai_status cai_to_dlpack_unversioned(const struct cai_array *array,
  * to it, or at the next call of this function on any thread; so a release never waits. After the interpreter has ended,
  * nothing is done.
  *
- * On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_QUIET`): KeyError
+ * On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_NO_EXCEPTION`): KeyError
  * for a missing key, TypeError for a wrong type, BufferError for what the options exclude, ValueError for the rest.
  * Its text begins with the key: `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`,
  * `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`,
  * `CAI_ERR_KEY`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`, `CAI_ERR_NO_MEMORY`,
- * a status of the 7xx family, what `cai_array_validate` or `cai_from_dlpack` say, or, with `CAI_IMPORT_DEVICE`, what
+ * a status of the 7xx family, what `cai_array_validate` or `cai_array_from_dlpack` say, or, with `CAI_IMPORT_QUERY_DEVICE`, what
  * the driver may answer to any call.
  * Thread safety: any thread that holds the interpreter's lock (in a free-threaded build: that is attached);
  * another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block, and none where an earlier array's can be used again.
  * Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
  */
 CAI_API
-cai_status cai_from_python(struct _object *object,
-                           const struct cai_import_options *options,
-                           struct cai_array *out,
-                           struct cai_error *error);
+cai_status cai_array_from_python(struct _object *object,
+                                 const struct cai_import_options *options,
+                                 struct cai_array *out,
+                                 struct cai_error *error);
 
 /**
  * Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and whoever else takes one: it offers
@@ -2528,12 +2528,12 @@ cai_status cai_from_python(struct _object *object,
  * `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
  * `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
  * `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
- * Thread safety: as `cai_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+ * Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
  */
 CAI_API
-struct _object *cai_to_python(const struct cai_array *array,
-                              const struct cai_export_options *options,
-                              struct cai_error *error);
+struct _object *cai_array_to_python(const struct cai_array *array,
+                                    const struct cai_export_options *options,
+                                    struct cai_error *error);
 
 /**
  * Sets the Python exception that belongs to a failure of any function of this library, in an extension that
@@ -2552,7 +2552,7 @@ struct _object *cai_python_raise(const struct cai_error *error);
 
 /**
  * Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
- * `cai_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
+ * `cai_array_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
  * the table: also where they offer other protocols.
  *
  * `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and

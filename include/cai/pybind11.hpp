@@ -19,7 +19,7 @@
 //   cai::publish     makes a bound class of yours a producer.
 //
 // std::optional of each takes None, too; a cai::stream takes it as the default stream. An argument that does
-// not fit raises what cai_from_python says, with what was found and what was expected; of overloaded
+// not fit raises what cai_array_from_python says, with what was found and what was expected; of overloaded
 // functions pybind11 lists the signatures. A cai::error that leaves a bound function becomes the Python
 // exception that belongs to it.
 //

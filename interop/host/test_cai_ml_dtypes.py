@@ -20,7 +20,7 @@ TYPES = [
 def test_types(kind, typestr, code):
     array = np.zeros(6, kind)
     assert array.dtype.str == typestr
-    meant = {"opaque2" if array.dtype.itemsize == 2 else "opaque1": code}
+    meant = {"opaque_16bit" if array.dtype.itemsize == 2 else "opaque_8bit": code}
     with take(array, host=True, protocols=[P.ARRAY_INTERFACE]) as taken:
         assert taken.typestr == typestr and taken.dtype_code == 0
     with take(array, host=True, protocols=[P.ARRAY_INTERFACE], **meant) as taken:
@@ -46,6 +46,6 @@ def test_dlpack_is_refused_by_ml_dtypes():
 def test_demanded():
     array = np.zeros(6, ml_dtypes.bfloat16)
     options = dict(host=True, protocols=[P.ARRAY_INTERFACE], typestr="<V2", dtype_code=P.BFLOAT16)
-    take(array, opaque2=P.BFLOAT16, **options).release()
+    take(array, opaque_16bit=P.BFLOAT16, **options).release()
     with pytest.raises(BufferError):
         take(array, **options)

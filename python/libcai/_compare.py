@@ -1,7 +1,7 @@
 """Where the protocols of one object disagree."""
 
 from . import _types
-from ._protocols import same_strides
+from ._checks import same_strides
 
 _HOST = ("__array_interface__", "__array_struct__")
 _ON_HOST = ("cpu",)

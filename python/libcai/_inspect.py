@@ -1,6 +1,6 @@
 """All protocols of one object, what they say, and where they disagree."""
 
-from . import _compare, _library, _protocols
+from . import _ask, _compare, _library, _protocols
 from ._report import Findings, Inspection, Protocol
 
 
@@ -24,14 +24,14 @@ def inspect(obj, library=None):
         findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
     findings.number()
     # A metaclass may say anything, or nothing.
-    name, _ = _protocols.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
+    name, _ = _ask.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
     return Inspection(name or type.__repr__(type(obj)), protocols, findings, opinion.path if opinion else problem)
 
 
 def _guarded(reader, obj, add):
     """The last line of defence: an object can be hostile in more ways than the readers know."""
-    answer, error = _protocols.ask(reader, obj, add)
+    answer, error = _ask.ask(reader, obj, add)
     if error is None:
         return answer
-    add("error", "unreadable", f"reading it ended in {_protocols.told(error)}")
-    return "failed", _protocols.told(error), None
+    add("error", "unreadable", f"reading it ended in {_ask.describe(error)}")
+    return "failed", _ask.describe(error), None

@@ -1,13 +1,13 @@
-"""The library's own opinion: `cai_from_python`, with one protocol at a time."""
+"""The library's own opinion: `cai_array_from_python`, with one protocol at a time."""
 
 import ctypes as c
 
 from . import _dlpack, _paths
-from ._protocols import ask, told
+from ._ask import ask, describe
 from ._report import Array, Verdict
 
 # As in cai.h, which tests/python/test_inspect.py compares this with.
-ABI_MAJOR = 0
+ABI_MAJOR = 1
 IMPORT_HOST, IMPORT_QUIET = 256, 1024
 STREAM_NONE, STREAM_UNKNOWN = (1 << 64) - 1, (1 << 64) - 2
 FLAG_READONLY = 1
@@ -21,8 +21,8 @@ class Options(c.Structure):
         ("stream", c.c_uint64),
         ("ndim", c.c_int32),
         ("dtype_code", c.c_uint16),
-        ("opaque1", c.c_uint16),
-        ("opaque2", c.c_uint16),
+        ("opaque_8bit", c.c_uint16),
+        ("opaque_16bit", c.c_uint16),
         ("reserved", c.c_uint16 * 3),
         ("typestr", c.c_char * 16),
     ]
@@ -66,7 +66,7 @@ class Library:
         self._library = c.PyDLL(path)
         if self._library.cai_abi_major() != ABI_MAJOR:
             raise OSError(f"{path} has another major version of the binary interface")
-        self._import = self._library.cai_from_python
+        self._import = self._library.cai_array_from_python
         self._import.argtypes = [c.py_object, c.POINTER(Options), c.POINTER(CaiArray), c.POINTER(Error)]
         self._release = self._library.cai_array_release
         self._release.argtypes = [c.POINTER(CaiArray)]
@@ -84,7 +84,7 @@ class Library:
         status, raised = ask(self._import, obj, c.byref(options), c.byref(array), c.byref(error))
         if raised is not None:
             # The producer's exception, which the library hands on.
-            return Verdict(self._status(error.code), told(raised))
+            return Verdict(self._status(error.code), describe(raised))
         if status:
             return Verdict(self._status(status), error.message.decode("utf-8", "replace"))
         try:

@@ -46,7 +46,7 @@ class Protocol:
 
     `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` says why);
     "failed": it raised what it must not, or answered what nobody can read.
-    `array`: an `Array`, or None. `library`: what `cai_from_python` answers, a `Verdict`, or None.
+    `array`: an `Array`, or None. `library`: what `cai_array_from_python` answers, a `Verdict`, or None.
     """
 
     def __init__(self, name, via):

@@ -12,10 +12,10 @@ pub const CAI_MAX_NDIM: i32 = 64;
 pub const CAI_MAX_MASKS: i32 = 8;
 
 /// The highest version of the CUDA Array Interface that this header describes.
-pub const CAI_PROTOCOL_VERSION: u16 = 3;
+pub const CAI_INTERFACE_VERSION: u16 = 3;
 
 /// Bit of `cai_array.flags`: the data must not be written through this array.
-pub const CAI_FLAG_READONLY: u32 = 1;
+pub const CAI_ARRAY_READONLY: u32 = 1;
 
 /// A CUDA stream as the CUDA Array Interface writes it: `CAI_STREAM_LEGACY`, `CAI_STREAM_PER_THREAD`,
 /// `CAI_STREAM_NONE`, `CAI_STREAM_UNKNOWN`, or a `CUstream` (`cudaStream_t`) as an integer. 0 is
@@ -84,7 +84,7 @@ pub struct cai_device {
 pub struct cai_array {
     /// `sizeof(cai_array)` as the filler compiled it.
     pub struct_size: u32,
-    /// `CAI_FLAG_READONLY` or 0. An unknown bit is an error.
+    /// `CAI_ARRAY_READONLY` or 0. An unknown bit is an error.
     pub flags: u32,
     /// Keeps everything reachable from this structure alive. NULL: borrowed, valid only during the call
     /// that it was passed to.
@@ -118,7 +118,7 @@ pub struct cai_array {
     /// NULL, or a `CUevent` recorded on `stream` after the last work that writes the data. It lets several
     /// consumers read at once: each waits for the event alone, not for what the others do. It belongs to the
     /// context of `stream`, and the owner keeps it alive. Whoever writes the data records it again, as
-    /// `cai_produce` and `cai_consume_end` do.
+    /// `cai_array_produce` and `cai_array_consume_end` do.
     pub event: *mut c_void,
     /// Where the data lives.
     pub device: cai_device,

@@ -15,28 +15,28 @@ pub enum DLManagedTensor {}
 pub enum DLManagedTensorVersioned {}
 
 /// A way in: the exchange table of this library, published on the object's type (`__cai_exchange_api__`).
-pub const CAI_VIA_EXCHANGE: u8 = 1;
+pub const CAI_PROTOCOL_EXCHANGE: u8 = 1;
 /// A way in: DLPack's exchange table, published on the object's type (`__dlpack_c_exchange_api__`). It
 /// names the producer's current stream, which becomes the array's.
-pub const CAI_VIA_DLPACK_EXCHANGE: u8 = 2;
+pub const CAI_PROTOCOL_DLPACK_EXCHANGE: u8 = 2;
 /// A way in: the dictionary `__cuda_array_interface__`, versions 0 to 3.
-pub const CAI_VIA_CUDA_ARRAY_INTERFACE: u8 = 3;
+pub const CAI_PROTOCOL_CUDA_ARRAY_INTERFACE: u8 = 3;
 /// A way in: the method `__dlpack__`. The producer is asked to order its work before `stream` of the options, or
 /// before the legacy default stream where that is 0; that stream becomes the array's. After the last release, the tensor
 /// goes once the work that was enqueued there is done.
-pub const CAI_VIA_DLPACK: u8 = 4;
+pub const CAI_PROTOCOL_DLPACK: u8 = 4;
 /// A way in: the dictionary `__sycl_usm_array_interface__`, version 1. A SYCL queue becomes the array's
 /// `stream`, a SYCL context its `context`.
-pub const CAI_VIA_SYCL_USM: u8 = 5;
+pub const CAI_PROTOCOL_SYCL_USM: u8 = 5;
 /// A way in: an object with `buffer` (or `base_data`, as pyopencl's arrays call it), `offset`, `dtype`, `shape` and
 /// `strides`: the OpenCL/CUDA buffer interface. The array is a `cl_mem` with a `byte_offset`, or CUDA memory.
-pub const CAI_VIA_BUFFER: u8 = 6;
+pub const CAI_PROTOCOL_BUFFER: u8 = 6;
 /// A way in, for host memory: the capsule `__array_struct__` of NumPy. Tried by default only with
-/// `CAI_IMPORT_HOST`.
-pub const CAI_VIA_ARRAY_STRUCT: u8 = 7;
+/// `CAI_IMPORT_ALLOW_HOST`.
+pub const CAI_PROTOCOL_ARRAY_STRUCT: u8 = 7;
 /// A way in, for host memory: the dictionary `__array_interface__` of NumPy, version 3. Tried by default only
-/// with `CAI_IMPORT_HOST`.
-pub const CAI_VIA_ARRAY_INTERFACE: u8 = 8;
+/// with `CAI_IMPORT_ALLOW_HOST`.
+pub const CAI_PROTOCOL_ARRAY_INTERFACE: u8 = 8;
 
 /// Bit of `cai_import_options.flags`: takes only what the specification allows to the letter. Without it, what
 /// real producers write is taken where it can mean one thing only: any mapping, lists for tuples, no `version`, a
@@ -44,31 +44,31 @@ pub const CAI_VIA_ARRAY_INTERFACE: u8 = 8;
 pub const CAI_IMPORT_STRICT: u32 = 1;
 /// Bit of `cai_import_options.flags`: also takes a `stream` of 0, which the specification forbids, as the legacy
 /// default stream.
-pub const CAI_IMPORT_LENIENT: u32 = 2;
+pub const CAI_IMPORT_ALLOW_STREAM_ZERO: u32 = 2;
 /// Bit of `cai_import_options.flags`: refuses read-only arrays.
-pub const CAI_IMPORT_WRITABLE: u32 = 4;
+pub const CAI_IMPORT_REQUIRE_WRITABLE: u32 = 4;
 /// Bit of `cai_import_options.flags`: refuses what is not C-contiguous. Together with
-/// `CAI_IMPORT_F_CONTIGUOUS`, either will do.
-pub const CAI_IMPORT_C_CONTIGUOUS: u32 = 8;
+/// `CAI_IMPORT_REQUIRE_F_CONTIGUOUS`, either will do.
+pub const CAI_IMPORT_REQUIRE_C_CONTIGUOUS: u32 = 8;
 /// Bit of `cai_import_options.flags`: refuses what is not Fortran-contiguous.
-pub const CAI_IMPORT_F_CONTIGUOUS: u32 = 16;
+pub const CAI_IMPORT_REQUIRE_F_CONTIGUOUS: u32 = 16;
 /// Bit of `cai_import_options.flags`: refuses elements that are not in the machine's byte order.
-pub const CAI_IMPORT_NATIVE: u32 = 32;
+pub const CAI_IMPORT_REQUIRE_NATIVE: u32 = 32;
 /// Bit of `cai_import_options.flags`: refuses arrays that have not `ndim` of the options for a number of dimensions.
-pub const CAI_IMPORT_NDIM: u32 = 64;
+pub const CAI_IMPORT_REQUIRE_NDIM: u32 = 64;
 /// Bit of `cai_import_options.flags`: refuses arrays with a mask. Without it, whoever imports must look at `mask`.
 pub const CAI_IMPORT_NO_MASK: u32 = 128;
 /// Bit of `cai_import_options.flags`: also takes arrays in host memory (`CAI_DEVICE_CPU`), and tries NumPy's two
 /// protocols at the end of the default order. Without it they are refused.
-pub const CAI_IMPORT_HOST: u32 = 256;
+pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
 /// Bit of `cai_import_options.flags`: asks the CUDA driver for the device and the context of the data where the
 /// protocol does not say.
-pub const CAI_IMPORT_DEVICE: u32 = 512;
+pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;
 /// Bit of `cai_import_options.flags`: sets no Python exception for a refusal of this library's; `cai_error` says it
 /// all. Exceptions of the producer's are passed on as ever.
-pub const CAI_IMPORT_QUIET: u32 = 1024;
+pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;
 
-/// What `cai_from_python` shall take. Start from `CAI_IMPORT_OPTIONS_INIT`, which demands nothing; NULL
+/// What `cai_array_from_python` shall take. Start from `CAI_IMPORT_OPTIONS_INIT`, which demands nothing; NULL
 /// instead of it means the same.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -77,21 +77,21 @@ pub struct cai_import_options {
     pub struct_size: u32,
     /// `CAI_IMPORT_` bits.
     pub flags: u32,
-    /// The ways in that are tried, `CAI_VIA_` numbers, in this order up to the first 0. All 0: the
-    /// default order, which is that of their numbers (but `CAI_VIA_SYCL_USM` before `CAI_VIA_DLPACK` for oneAPI).
+    /// The ways in that are tried, `CAI_PROTOCOL_` numbers, in this order up to the first 0. All 0: the
+    /// default order, which is that of their numbers (but `CAI_PROTOCOL_SYCL_USM` before `CAI_PROTOCOL_DLPACK` for oneAPI).
     pub protocols: [u8; 8],
-    /// The stream that the caller is going to work on, or 0: not known. Needed by `CAI_VIA_DLPACK` only.
+    /// The stream that the caller is going to work on, or 0: not known. Needed by `CAI_PROTOCOL_DLPACK` only.
     /// `CAI_STREAM_NONE`: the producer shall order nothing; the array's stream is then `CAI_STREAM_UNKNOWN`.
     pub stream: cai_stream,
-    /// The number of dimensions that `CAI_IMPORT_NDIM` demands.
+    /// The number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` demands.
     pub ndim: i32,
     /// The `dtype_code` that is demanded beside `typestr`.
     pub dtype_code: u16,
     /// What an opaque type of one byte means, a `CAI_DTYPE_` code (`CAI_DTYPE_FLOAT8_E4M3FN`): it becomes the
     /// array's `dtype_code`. 0: not known.
-    pub opaque1: u16,
+    pub opaque_8bit: u16,
     /// What an opaque type of two bytes means: `CAI_DTYPE_BFLOAT16` or 0.
-    pub opaque2: u16,
+    pub opaque_16bit: u16,
     /// Zero.
     pub reserved: [u16; 3],
     /// The type that is demanded, as in `cai_array`; empty: any type.
@@ -99,7 +99,7 @@ pub struct cai_import_options {
 }
 
 /// Bit of `cai_export_options.flags`: the dictionary says version 2, which has no stream.
-/// Whoever sets it has made sure that no work on the data is pending (`cai_synchronize`).
+/// Whoever sets it has made sure that no work on the data is pending (`cai_array_synchronize`).
 pub const CAI_EXPORT_VERSION_2: u32 = 1;
 /// Bit of `cai_export_options.flags`: `strides` is always a tuple, for consumers that know no None.
 pub const CAI_EXPORT_STRIDES: u32 = 2;
@@ -107,7 +107,7 @@ pub const CAI_EXPORT_STRIDES: u32 = 2;
 /// (PyTorch does). Whoever sets it answers for nobody writing.
 pub const CAI_EXPORT_HIDE_READONLY: u32 = 4;
 
-/// How `cai_to_python` presents an array. Start from `CAI_EXPORT_OPTIONS_INIT`; NULL instead of it means
+/// How `cai_array_to_python` presents an array. Start from `CAI_EXPORT_OPTIONS_INIT`; NULL instead of it means
 /// the same.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -134,7 +134,11 @@ pub struct cai_exchange_api {
     /// Describes an object of the type, or of a type derived from it, in `out`, which comes initialized
     /// (`CAI_ARRAY_INIT`) and gets a reference of its own. Orders nothing: `out` names the stream.
     pub from_object: Option<
-        unsafe extern "C" fn(object: *mut c_void, out: *mut cai_array, error: *mut cai_error) -> cai_status,
+        unsafe extern "C" fn(
+            object: *mut c_void,
+            out: *mut cai_array,
+            error: *mut cai_error,
+        ) -> cai_status,
     >,
     /// NULL, or makes a new object of the type that holds a reference of its own to the array.
     pub to_object: Option<
@@ -150,7 +154,7 @@ const _: () = assert!(size_of::<cai_import_options>() == 56);
 const _: () = assert!(offset_of!(cai_import_options, protocols) == 8);
 const _: () = assert!(offset_of!(cai_import_options, stream) == 16);
 const _: () = assert!(offset_of!(cai_import_options, ndim) == 24);
-const _: () = assert!(offset_of!(cai_import_options, opaque2) == 32);
+const _: () = assert!(offset_of!(cai_import_options, opaque_16bit) == 32);
 const _: () = assert!(offset_of!(cai_import_options, typestr) == 40);
 const _: () = assert!(size_of::<cai_export_options>() == 8);
 const _: () = assert!(size_of::<cai_exchange_api>() == 24);

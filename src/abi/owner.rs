@@ -6,7 +6,7 @@ use std::mem::{offset_of, size_of};
 /// made by one library, or by one of several copies of this library, is released through any other.
 ///
 /// Whoever makes an owner puts this structure first in an object of its own; the rest of the object
-/// is nobody else's business. `cai_owner_new` makes one for those who have no counted object.
+/// is nobody else's business. `cai_owner_create` makes one for those who have no counted object.
 ///
 /// An owner keeps alive all that is reachable from the `cai_array` that names it: the data, the
 /// shape, strides, descr and mask, and the exported stream, which must live at least as long as the

@@ -17,8 +17,8 @@ impl Drop for Entered<'_> {
         let Some(before) = self.before else { return };
         let mut out = ptr::null_mut();
         if !self.driver.context_pop(&raw mut out).is_ok() {
-            // The caller must find its own context again, and if it costs a place on the stack. Where that
-            // fails as well, the driver is going away.
+            // The caller must find its own context again, and if it costs a place on the stack.
+            // Where that fails as well, the driver is going away.
             let _ = self.driver.context_set(before);
         }
     }
@@ -37,8 +37,12 @@ impl Driver {
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
         if context.is_null() {
-            return fail!(CAI_ERR_NO_CONTEXT, "stream"; found "no current context in this thread";
-                expected "one that gives a default stream its meaning");
+            return fail!(
+                CAI_ERR_NO_CONTEXT,
+                "stream",
+                found = "no current context in this thread",
+                expected = "one that gives a default stream its meaning"
+            );
         }
         Ok(context)
     }
@@ -61,8 +65,8 @@ impl Driver {
         Ok(Entered { driver: self, before: Some(before) })
     }
 
-    /// The context that a stream's events must be made in. For streams of green contexts that is the green
-    /// context's own. [cuStreamGetCtx, cuEventRecord]
+    /// The context that a stream's events must be made in. For streams of green contexts that is
+    /// the green context's own. [cuStreamGetCtx, cuEventRecord]
     #[inline]
     pub fn context_of(&self, stream: CUstream) -> Result<CUcontext> {
         let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
@@ -78,8 +82,8 @@ impl Driver {
         Ok(context)
     }
 
-    /// The primary context of a device, with a reference that `release_primary` gives back. It exists already
-    /// where there is memory on the device.
+    /// The primary context of a device, with a reference that `release_primary` gives back. It
+    /// exists already where there is memory on the device.
     pub fn primary(&self, device: i32) -> Result<CUcontext> {
         let mut context = ptr::null_mut();
         self.primary_retain(&raw mut context, device).ok()?;

@@ -1,227 +1,27 @@
 //! The CUDA driver, found at run time.
 //!
-//! May use: `abi`, `error`, `owner` (to say what is destroyed). `unsafe`: loading a library and calling it.
-//! Only this room knows cudarc, whose types and constants it uses; its loader panics where a driver, or one
-//! of its functions, is missing.
+//! May use: `abi`, `error`, `owner` (to say what is destroyed). `unsafe`: loading a library and
+//! calling it. Only this room knows cudarc, whose types and constants it uses; its loader panics
+//! where a driver, or one of its functions, is missing.
 //!
-//! Nothing is loaded or called before a function needs it. A driver that is not there is looked for again the
-//! next time. After a fork every function answers a status, in the child only. The simulated driver is just
-//! another `libcuda.so.1`.
+//! Nothing is loaded or called before a function needs it. A driver that is not there is looked for
+//! again the next time. After a fork every function answers a status, in the child only. The
+//! simulated driver is just another `libcuda.so.1`.
 
 mod context;
 mod events;
+mod load;
 mod pointer;
 mod result;
 mod slots;
 mod stream;
 mod table;
-pub mod watch;
 
-use std::ffi::{CStr, OsString};
-use std::ops::Deref;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-use libloading::Library;
-
-use crate::abi::{CAI_DRIVER_PATH_SIZE, cai_driver_info};
-use crate::error::{Result, fail};
 pub use context::Entered;
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
 pub use events::Event;
-pub use pointer::{attributes, device_pointer, is_inside, owner_context, whereabouts};
+pub use load::*;
+pub use pointer::{attributes, device_pointer, is_inside, location, owner_context};
 pub use result::Call;
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
 pub use stream::{Capture, Stream};
-use table::Table;
-
-/// Names another file than the system's driver.
-const VARIABLE: &str = "CAI_CUDA_DRIVER";
-
-#[cfg(windows)]
-const FILE: &str = "nvcuda.dll";
-#[cfg(not(windows))]
-const FILE: &str = "libcuda.so.1";
-
-/// A driver that was found and started.
-pub struct Driver {
-    table: Table,
-    path: String,
-}
-
-impl Deref for Driver {
-    type Target = Table;
-
-    #[inline]
-    fn deref(&self) -> &Table {
-        &self.table
-    }
-}
-
-static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
-static SEARCH: Mutex<()> = Mutex::new(());
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// The driver, if it was found before. For those who only describe something.
-pub fn loaded() -> Option<&'static Driver> {
-    // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
-    unsafe { DRIVER.load(Ordering::Acquire).as_ref() }
-}
-
-/// The driver, looked for if need be.
-#[inline]
-pub fn driver() -> Result<&'static Driver> {
-    if is_forked() {
-        return forked();
-    }
-    match loaded() {
-        Some(driver) => Ok(driver),
-        None => find(),
-    }
-}
-
-/// Is this the child of a process in which the driver had been started?
-#[inline]
-pub fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
-}
-
-#[cold]
-fn forked() -> Result<&'static Driver> {
-    fail!(CAI_ERR_FORKED, "driver"; found "a child of a process that had started CUDA";
-        expected "a process of its own: CUDA does not survive fork()")
-}
-
-/// The file to look for.
-fn file() -> OsString {
-    std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE))
-}
-
-#[cold]
-#[inline(never)]
-fn find() -> Result<&'static Driver> {
-    let _one_at_a_time = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(driver) = loaded() {
-        return Ok(driver);
-    }
-    let file = file();
-    // SAFETY: whoever names the file answers for it; the system's driver runs no surprising code when loaded.
-    let library = match unsafe { Library::new(&file) } {
-        Ok(library) => library,
-        Err(error) => {
-            // The loader's own words (a missing file, a missing dependency) stand in the source.
-            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), |e| e.to_string());
-            return fail!(CAI_ERR_NO_DRIVER, "driver"; found "none: {why}";
-                expected "a CUDA driver ({FILE}, or what {VARIABLE} names)");
-        }
-    };
-    let table = Table::find(&library);
-    let started = table.init(0);
-    if started.is_ok() {
-        watch::attach(&library);
-        let driver = Box::leak(Box::new(Driver { table, path: path_of(&library) }));
-        on_fork();
-        DRIVER.store(driver, Ordering::Release);
-    }
-    // The driver is never unloaded, not even one that does not start: it may have started threads.
-    std::mem::forget(library);
-    match loaded() {
-        Some(driver) => Ok(driver),
-        None if started.is_missing() => {
-            fail!(CAI_ERR_NO_DRIVER, "driver"; found "{} without cuInit", file.to_string_lossy(); expected "a CUDA driver")
-        }
-        // Before a fork, somebody else had started it.
-        None if started.code == result::NOT_INITIALIZED => forked(),
-        None => Err(crate::error::Failure::new(
-            crate::abi::CAI_ERR_NO_DRIVER,
-            format_args!("driver"),
-            format_args!("{} that does not start: {started}", file.to_string_lossy()),
-            format_args!("a CUDA driver with a device"),
-        )
-        .driver(started.code)),
-    }
-}
-
-#[cfg(unix)]
-fn path_of(library: &Library) -> String {
-    use std::mem::MaybeUninit;
-    // SAFETY: only the address of the symbol is looked at.
-    let Ok(symbol) = (unsafe { library.get::<*const ()>(c"cuInit") }) else { return String::new() };
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `info` is writable; all zeros is a value of it.
-    let (found, info) = unsafe { (libc::dladdr((*symbol).cast(), info.as_mut_ptr()), info.assume_init()) };
-    if found == 0 || info.dli_fname.is_null() {
-        return String::new();
-    }
-    // SAFETY: the loader's own text.
-    unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn path_of(_: &Library) -> String {
-    String::new()
-}
-
-/// In a child, the driver refuses every call or worse: this library does not even ask.
-#[cfg(unix)]
-fn on_fork() {
-    extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
-    // Where it fails, for want of memory, the driver's own answers still tell.
-    // SAFETY: the handler does nothing but an atomic store, and this library is never unloaded.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-}
-
-#[cfg(not(unix))]
-fn on_fork() {}
-
-impl Driver {
-    /// What was found.
-    pub fn info(&self) -> Result<cai_driver_info> {
-        let mut info = cai_driver_info {
-            version: 0,
-            devices: 0,
-            simulated: watch::is_simulated(),
-            reserved: [0; 7],
-            path: [0; CAI_DRIVER_PATH_SIZE],
-        };
-        self.driver_version(&raw mut info.version).ok()?;
-        self.device_count(&raw mut info.devices).ok()?;
-        for (to, from) in info.path[..CAI_DRIVER_PATH_SIZE - 1].iter_mut().zip(self.path.bytes()) {
-            *to = from as std::ffi::c_char;
-        }
-        Ok(info)
-    }
-
-    /// Runs `body` as a thread that may make calls which a capture elsewhere would forbid: it touches no
-    /// capture itself. [cuThreadExchangeStreamCaptureMode]
-    pub fn relaxed<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        let mut mode = RELAXED;
-        let exchanged = self.exchange_capture_mode(&raw mut mode);
-        if !exchanged.is_missing() {
-            exchanged.ok()?;
-        }
-        let result = body();
-        // A call may answer with the failure of earlier work, whether it did its own or not: saying the same again
-        // does no harm.
-        for _ in 0..2 {
-            let mut before = mode;
-            if exchanged.is_missing() || self.exchange_capture_mode(&raw mut before).is_ok() {
-                break;
-            }
-        }
-        result
-    }
-
-    /// The same for the rest of this thread's life. `false`: not now.
-    pub fn be_relaxed(&self) -> bool {
-        let mut mode = RELAXED;
-        let exchanged = self.exchange_capture_mode(&raw mut mode);
-        exchanged.is_ok() || exchanged.is_missing()
-    }
-}
-
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`
-const RELAXED: i32 = 2;

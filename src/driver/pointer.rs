@@ -14,33 +14,33 @@ use crate::error::{Result, fail};
 const NO_DEVICE: i32 = -2;
 
 /// One question, asked together with others.
-struct Question {
+struct Query {
     attribute: Attribute,
     answer: *mut c_void,
 }
 
 /// Asks several things at once, of any address: what the driver does not know keeps its default.
 /// [cuPointerGetAttributes]
-fn ask<const N: usize>(driver: &Driver, address: u64, questions: [Question; N]) -> Result<()> {
-    let mut attributes = questions.each_ref().map(|question| question.attribute as i32);
-    let mut answers = questions.map(|question| question.answer);
+fn query_all<const N: usize>(driver: &Driver, address: u64, queries: [Query; N]) -> Result<()> {
+    let mut attributes = queries.each_ref().map(|question| question.attribute as i32);
+    let mut answers = queries.map(|question| question.answer);
     driver.pointer_attributes(N as u32, attributes.as_mut_ptr(), answers.as_mut_ptr(), address).ok()
 }
 
-fn question<T>(attribute: Attribute, answer: &mut T) -> Question {
-    Question { attribute, answer: ptr::from_mut(answer).cast() }
+fn query<T>(attribute: Attribute, answer: &mut T) -> Query {
+    Query { attribute, answer: ptr::from_mut(answer).cast() }
 }
 
-/// The context and the device that memory belongs to: NULL where no single context does, `None` where the
-/// driver does not know it.
+/// The context and the device that memory belongs to: NULL where no single context does, `None`
+/// where the driver does not know it.
 pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option<i32>)> {
     let (mut context, mut device): (CUcontext, i32) = (ptr::null_mut(), NO_DEVICE);
-    ask(
+    query_all(
         driver,
         address,
         [
-            question(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
-            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+            query(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
+            query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
         ],
     )?;
     Ok((context, (device >= 0).then_some(device)))
@@ -59,21 +59,23 @@ fn type_of(kind: u32, managed: bool) -> i32 {
 }
 
 /// The kind of memory, its device and its context: what [`attributes`] says of them, in one call.
-pub fn whereabouts(driver: &Driver, address: *const c_void) -> Result<(cai_device, CUcontext)> {
+pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, CUcontext)> {
     let (mut kind, mut managed, mut device): (u32, u32, i32) = (0, 0, NO_DEVICE);
     let mut context: CUcontext = ptr::null_mut();
-    ask(
+    query_all(
         driver,
         address as u64,
         [
-            question(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
-            question(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, &mut managed),
-            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
-            question(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
+            query(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
+            query(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, &mut managed),
+            query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+            query(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
         ],
     )?;
     match type_of(kind, managed != 0) {
-        abi::CAI_DEVICE_CPU => Ok((cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 }, ptr::null_mut())),
+        abi::CAI_DEVICE_CPU => {
+            Ok((cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 }, ptr::null_mut()))
+        }
         r#type => Ok((cai_device { r#type, id: device.max(0) }, context)),
     }
 }
@@ -83,24 +85,25 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
     let address = address as u64;
     let (mut kind, mut device): (u32, i32) = (0, NO_DEVICE);
     let (mut device_pointer, mut base, mut size): (u64, u64, usize) = (0, 0, 0);
-    let (mut context, mut host_pointer): (CUcontext, *mut c_void) = (ptr::null_mut(), ptr::null_mut());
+    let (mut context, mut host_pointer): (CUcontext, *mut c_void) =
+        (ptr::null_mut(), ptr::null_mut());
     let (mut managed, mut mapped): (u32, u32) = (0, 0);
     let (mut buffer_id, mut pool): (u64, *mut c_void) = (0, ptr::null_mut());
-    ask(
+    query_all(
         driver,
         address,
         [
-            question(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
-            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
-            question(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
-            question(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, &mut device_pointer),
-            question(Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, &mut host_pointer),
-            question(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, &mut managed),
-            question(Attribute::CU_POINTER_ATTRIBUTE_MAPPED, &mut mapped),
-            question(Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, &mut buffer_id),
-            question(Attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, &mut pool),
-            question(Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &mut base),
-            question(Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut size),
+            query(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
+            query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+            query(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
+            query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, &mut device_pointer),
+            query(Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, &mut host_pointer),
+            query(Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, &mut managed),
+            query(Attribute::CU_POINTER_ATTRIBUTE_MAPPED, &mut mapped),
+            query(Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, &mut buffer_id),
+            query(Attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, &mut pool),
+            query(Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &mut base),
+            query(Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, &mut size),
         ],
     )?;
     let r#type = type_of(kind, managed != 0);
@@ -142,8 +145,8 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
     })
 }
 
-/// The allocation that a device address lies in, if the driver can tell. The question needs a context that can
-/// reach it. [cuMemGetAddressRange]
+/// The allocation that a device address lies in, if the driver can tell. The question needs a
+/// context that can reach it. [cuMemGetAddressRange]
 fn allocation(
     driver: &Driver,
     address: u64,
@@ -172,8 +175,8 @@ fn allocation(
     answer
 }
 
-/// Do the bytes from `low` up to `high` lie in one allocation? Memory of the virtual memory functions may be
-/// mapped piece by piece: there, pieces that follow each other are one.
+/// Do the bytes from `low` up to `high` lie in one allocation? Memory of the virtual memory
+/// functions may be mapped piece by piece: there, pieces that follow each other are one.
 pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) -> Result<bool> {
     let in_pieces = |info: &cai_pointer_info| {
         info.device.r#type == abi::CAI_DEVICE_CUDA
@@ -181,7 +184,8 @@ pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) 
             && info.pool.is_null()
             && info.size > 0
     };
-    let ends = |info: &cai_pointer_info| (info.base as u64, (info.base as u64).saturating_add(info.size));
+    let ends =
+        |info: &cai_pointer_info| (info.base as u64, (info.base as u64).saturating_add(info.size));
     let (mut start, mut end) = ends(info);
     if start <= low && high <= end {
         return Ok(true);
@@ -219,10 +223,19 @@ pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_
         INVALID_VALUE => {
             let known = attributes(driver, address)?.device.r#type != abi::CAI_DEVICE_CPU;
             if known {
-                fail!(CAI_ERR_NOT_ACCESSIBLE, "pointer"; found "{address:p}, {call}"; expected "memory that the current context can reach")
+                fail!(
+                    CAI_ERR_NOT_ACCESSIBLE,
+                    "pointer",
+                    found = "{address:p}, {call}",
+                    expected = "memory that the current context can reach"
+                )
             } else {
-                fail!(CAI_ERR_NOT_DEVICE_POINTER, "pointer"; found "{address:p}, which the CUDA driver does not know";
-                    expected "memory of the device, or page-locked, registered or managed memory")
+                fail!(
+                    CAI_ERR_NOT_DEVICE_POINTER,
+                    "pointer",
+                    found = "{address:p}, which the CUDA driver does not know",
+                    expected = "memory of the device, or page-locked, registered or managed memory"
+                )
             }
             .map_err(|failure| failure.driver(call.code))
         }

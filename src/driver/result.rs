@@ -1,8 +1,7 @@
 //! The driver's results, as statuses of ours.
 
 use std::ffi::{CStr, c_char};
-use std::fmt;
-use std::ptr;
+use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
 
@@ -76,8 +75,13 @@ impl Call {
                 format_args!("a newer CUDA driver"),
             );
         }
-        Failure::new(self.status(), format_args!("driver"), format_args!("{self}"), format_args!("success"))
-            .driver(self.code)
+        Failure::new(
+            self.status(),
+            format_args!("driver"),
+            format_args!("{self}"),
+            format_args!("success"),
+        )
+        .driver(self.code)
     }
 
     fn status(self) -> cai_status {
@@ -99,8 +103,8 @@ impl Call {
     }
 }
 
-/// The codes after which nothing more runs in the context: uncorrectable memory and link errors, and failed
-/// kernels. cuda.h says of each that the process must be ended.
+/// The codes after which nothing more runs in the context: uncorrectable memory and link errors,
+/// and failed kernels. cuda.h says of each that the process must be ended.
 fn is_lost(code: i32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721)
 }

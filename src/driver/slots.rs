@@ -1,4 +1,5 @@
-//! Places where something is left for whoever comes next: without locks, without allocation, in no order.
+//! Places where something is left for whoever comes next: without locks, without allocation, in no
+//! order.
 //!
 //! `unsafe`: none. Tested with loom.
 
@@ -60,7 +61,8 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two threads use what they find and put it back: never both at once, and each sees what the other did.
+    /// Two threads use what they find and put it back: never both at once, and each sees what the
+    /// other did.
     #[test]
     fn nobody_shares_what_was_taken() {
         loom::model(|| {

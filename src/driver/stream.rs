@@ -37,14 +37,14 @@ pub fn is_default(value: u64) -> bool {
 impl Stream {
     /// A stream as the calling thread means it: default streams are those of its current context.
     #[inline]
-    pub fn here(driver: &Driver, value: u64) -> Result<Stream> {
+    pub fn from_current_context(driver: &Driver, value: u64) -> Result<Stream> {
         let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };
         Ok(Stream { value, context, id: 0 })
     }
 
     /// A stream of somebody else, whose context is known if it is a default stream.
     #[inline]
-    pub fn there(value: u64, context: CUcontext, id: u64) -> Stream {
+    pub fn from_array(value: u64, context: CUcontext, id: u64) -> Stream {
         Stream { value, context: if is_default(value) { context } else { ptr::null_mut() }, id }
     }
 
@@ -135,11 +135,20 @@ impl Stream {
             return Ok(());
         }
         if self.value == CAI_STREAM_PER_THREAD {
-            return fail!(CAI_ERR_STREAM_THREAD, "stream"; found "the per-thread default stream of another thread (stream_id {})", self.id;
-                expected "that of this thread ({found}); export an event or a stream that every thread can name");
+            return fail!(
+                CAI_ERR_STREAM_THREAD,
+                "stream",
+                found = ("the per-thread default stream of another thread (stream_id {})", self.id),
+                expected = "that of this thread ({found}); export an event or a stream that every thread can name"
+            );
         }
-        fail!(CAI_ERR_STREAM_STALE, "stream"; found "{:#x}, which is now the stream {found}", self.value;
-            expected "the stream {} as stream_id says: it was destroyed before the array", self.id)
+        fail!(
+            CAI_ERR_STREAM_STALE,
+            "stream",
+            found = ("{:#x}, which is now the stream {found}", self.value),
+            expected =
+                ("the stream {} as stream_id says: it was destroyed before the array", self.id)
+        )
     }
 
     /// Records an event of its context on it.

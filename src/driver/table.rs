@@ -1,17 +1,17 @@
 //! The functions of the driver that this library uses, each of them optional.
 //!
-//! The exported name says which version of a function is meant: `cuCtxPushCurrent_v2`, and the names without
-//! `_ptsz`, in which stream 0 would be the legacy default stream (0 is never passed). So no version has to be
-//! negotiated.
+//! The exported name says which version of a function is meant: `cuCtxPushCurrent_v2`, and the
+//! names without `_ptsz`, in which stream 0 would be the legacy default stream (0 is never passed).
+//! So no version has to be negotiated.
 //!
-//! Results are plain integers: a driver may answer codes that no header knows yet, and an enum with such a value
-//! would be undefined behaviour.
+//! Results are plain integers: a driver may answer codes that no header knows yet, and an enum with
+//! such a value would be undefined behaviour.
 
 use std::ffi::{c_char, c_void};
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn, CUstream,
-    CUuserObject,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn,
+    CUstream, CUuserObject,
 };
 use libloading::Library;
 
@@ -32,7 +32,7 @@ macro_rules! table {
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.
-                    $($field: unsafe { library.get(concat!($symbol, "\0")) }.ok().map(|symbol| *symbol),)*
+                    $($field: unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.ok().map(|symbol| *symbol),)*
                 }
             }
 
@@ -41,8 +41,8 @@ macro_rules! table {
                 #[inline]
                 pub fn $field(&self, $($argument: $type),*) -> Call {
                     let code = match self.$field {
-                        // SAFETY: handles are ones that the driver gave out, by the contract of whoever
-                        // passed them in; everything else points to locals of the caller.
+                        // SAFETY: handles are ones that the driver gave out, by the contract of
+                        // whoever passed them in; everything else points to locals of the caller.
                         Some(function) => unsafe { function($($argument),*) },
                         None => MISSING,
                     };

@@ -11,7 +11,7 @@ use std::ffi::c_char;
 use crate::abi::{self, cai_dtype};
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
-use crate::raw::{Descr, Field};
+use crate::read::{Descr, Field};
 
 /// Up to this many names are compared pair by pair; more are put into a set, on the heap.
 const FEW_NAMES: u64 = 32;
@@ -24,15 +24,23 @@ pub fn bits(descr: Descr) -> Result<i64> {
 
 fn checked_bits(descr: Descr, depth: i32, fields_left: &mut u64) -> Result<i64> {
     if depth > abi::CAI_MAX_DESCR_DEPTH {
-        return fail!(CAI_ERR_DESCR_DEPTH, ""; found "fields nested {depth} deep";
-            expected "at most {} deep", abi::CAI_MAX_DESCR_DEPTH);
+        return fail!(
+            CAI_ERR_DESCR_DEPTH,
+            "",
+            found = "fields nested {depth} deep",
+            expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
+        );
     }
     // One budget for the whole tree: rows that are shared by many parents count every time.
     *fields_left = match fields_left.checked_sub(descr.count) {
         Some(left) => left,
         None => {
-            return fail!(CAI_ERR_DESCR_COUNT, ".count"; found "{} more fields", descr.count;
-                expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
+            return fail!(
+                CAI_ERR_DESCR_COUNT,
+                ".count",
+                found = ("{} more fields", descr.count),
+                expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
+            );
         }
     };
     names_are_unique(descr)?;
@@ -55,16 +63,24 @@ pub fn field_bits(field: Field) -> Result<i64> {
 
 fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result<i64> {
     if field.raw.reserved != 0 {
-        return fail!(CAI_ERR_DESCR_STRUCT, ".reserved"; found "{}", field.raw.reserved; expected "0");
+        return fail!(
+            CAI_ERR_DESCR_STRUCT,
+            ".reserved",
+            found = ("{}", field.raw.reserved),
+            expected = "0"
+        );
     }
     let item = match field.nested()? {
         Some(_) if field.raw.dtype_code != abi::CAI_DTYPE_NONE => {
-            return fail!(CAI_ERR_DTYPE_CODE, ".dtype_code"; found "{}", field.raw.dtype_code;
-                expected "0 for nested fields");
+            return fail!(
+                CAI_ERR_DTYPE_CODE,
+                ".dtype_code",
+                found = ("{}", field.raw.dtype_code),
+                expected = "0 for nested fields"
+            );
         }
-        Some(nested) => {
-            checked_bits(nested, depth.saturating_add(1), fields_left).map_err(|f| f.within(".nested"))?
-        }
+        Some(nested) => checked_bits(nested, depth.saturating_add(1), fields_left)
+            .map_err(|f| f.within(".nested"))?,
         None => field_dtype(&field)?.bits,
     };
     times(item, field.shape()?)
@@ -91,7 +107,8 @@ pub fn element(field: Field) -> Result<cai_dtype> {
 
 /// The type of a field that is not made of fields.
 fn field_dtype(field: &Field) -> Result<cai_dtype> {
-    dtype::from_field(&field.raw.typestr, field.raw.dtype_code).map_err(|failure| failure.within("."))
+    dtype::from_field(&field.raw.typestr, field.raw.dtype_code)
+        .map_err(|failure| failure.within("."))
 }
 
 /// `bits` times all extents. An extent of 0 makes it 0, whatever the others are.
@@ -105,12 +122,24 @@ fn times(bits: i64, shape: &[i64]) -> Result<i64> {
 
 #[cold]
 fn too_large<T>(field: &str) -> Result<T> {
-    fail!(CAI_ERR_SIZE_OVERFLOW, "{field}"; found "a size above 2^63 - 1 bits"; expected "at most 2^63 - 1 bits")
+    fail!(
+        CAI_ERR_SIZE_OVERFLOW,
+        "{field}",
+        found = "a size above 2^63 - 1 bits",
+        expected = "at most 2^63 - 1 bits"
+    )
 }
 
 /// No name or title may be used twice, as NumPy demands. Padding rows share the empty name.
 fn names_are_unique(descr: Descr) -> Result<()> {
-    let duplicate = |index: usize, name: &str| fail!(CAI_ERR_DESCR_NAME, "[{index}].name"; found "\"{name}\" a second time"; expected "a name of its own");
+    let duplicate = |index: usize, name: &str| {
+        fail!(
+            CAI_ERR_DESCR_NAME,
+            "[{index}].name",
+            found = "\"{name}\" a second time",
+            expected = "a name of its own"
+        )
+    };
     let mut set = HashSet::new();
     let most = (descr.count as usize).saturating_mul(2);
     if descr.count > FEW_NAMES && set.try_reserve(most).is_err() {
@@ -122,7 +151,8 @@ fn names_are_unique(descr: Descr) -> Result<()> {
         let title = field.title().map_err(at)?;
         for name in [Some(name), title].into_iter().flatten().filter(|name| !name.is_empty()) {
             let taken = if descr.count <= FEW_NAMES {
-                earlier_has(descr, index, name)? || (title == Some(name) && field.name().map_err(at)? == name)
+                earlier_has(descr, index, name)?
+                    || (title == Some(name) && field.name().map_err(at)? == name)
             } else {
                 !set.insert(name)
             };
@@ -158,7 +188,8 @@ pub fn is_native(descr: Descr) -> Result<bool> {
     Ok(true)
 }
 
-/// Do two lists describe the same fields: names, titles, types, shapes? Both must have been checked.
+/// Do two lists describe the same fields: names, titles, types, shapes? Both must have been
+/// checked.
 pub fn equal(a: Descr, b: Descr) -> Result<bool> {
     if a.count != b.count {
         return Ok(false);
@@ -169,15 +200,19 @@ pub fn equal(a: Descr, b: Descr) -> Result<bool> {
             (None, None) => dtype::equal(&field_dtype(&a)?, &field_dtype(&b)?),
             _ => false,
         };
-        if !types || a.name()? != b.name()? || a.title()? != b.title()? || a.shape()? != b.shape()? {
+        if !types
+            || a.name()? != b.name()?
+            || a.title()? != b.title()?
+            || a.shape()? != b.shape()?
+        {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// The row with this name, else the one with this title, and where it begins in the element, in bytes.
-/// The fields must have been checked.
+/// The row with this name, else the one with this title, and where it begins in the element, in
+/// bytes. The fields must have been checked.
 pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
     let matches = |title: bool| -> Result<Option<(u64, i64)>> {
         let mut offset = 0i64;
@@ -186,7 +221,10 @@ pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
             if found {
                 return Ok(Some((index as u64, offset)));
             }
-            offset = offset.checked_add(field_bits(field)?).ok_or(()).or_else(|()| too_large(".shape"))?;
+            offset = offset
+                .checked_add(field_bits(field)?)
+                .ok_or(())
+                .or_else(|()| too_large(".shape"))?;
         }
         Ok(None)
     };
@@ -196,10 +234,19 @@ pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
     };
     match found {
         Some((index, offset)) if offset % 8 == 0 => Ok((index, offset / 8)),
-        Some((index, offset)) => fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr[{index}]"; found "bit {offset}";
-            expected "a multiple of 8 bits"),
+        Some((index, offset)) => fail!(
+            CAI_ERR_DESCR_BIT_OFFSET,
+            "descr[{index}]",
+            found = "bit {offset}",
+            expected = "a multiple of 8 bits"
+        ),
         None => {
-            fail!(CAI_ERR_DESCR_NO_FIELD, "name"; found "\"{name}\""; expected "the name of one of {} fields", descr.count)
+            fail!(
+                CAI_ERR_DESCR_NO_FIELD,
+                "name",
+                found = "\"{name}\"",
+                expected = ("the name of one of {} fields", descr.count)
+            )
         }
     }
 }

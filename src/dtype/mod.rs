@@ -2,8 +2,8 @@
 //!
 //! May use: `abi`, `error`, `raw`. `unsafe`: none.
 //!
-//! [`parse`] takes a typestr apart and [`format`] puts it together again; [`descr`] walks the fields of
-//! structured types; [`text`] reads and writes them the way NumPy prints `descr`.
+//! [`parse`] takes a typestr apart and [`format`] puts it together again; [`descr`] walks the
+//! fields of structured types; [`text`] reads and writes them the way NumPy prints `descr`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -14,7 +14,7 @@ use std::ffi::c_char;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
 use crate::error::{Result, fail};
-use crate::raw;
+use crate::read;
 
 /// The machine's own byte order, as a typestr writes it.
 pub const NATIVE: u8 = if cfg!(target_endian = "little") { b'<' } else { b'>' };
@@ -31,10 +31,19 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
     let (order, kind, rest) = match text {
         [order, kind, rest @ ..] => (*order, *kind, rest),
         [] => {
-            return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "an empty text"; expected "a type such as <f4");
+            return fail!(
+                CAI_ERR_TYPESTR_LENGTH,
+                "typestr",
+                found = "an empty text",
+                expected = "a type such as <f4"
+            );
         }
         [order] => {
-            return if matches!(order, b'<' | b'>' | b'|') { bad_kind(text, None) } else { bad_order(text) };
+            return if matches!(order, b'<' | b'>' | b'|') {
+                bad_kind(text, None)
+            } else {
+                bad_order(text)
+            };
         }
     };
     if text.len() >= CAI_TYPESTR_SIZE {
@@ -89,9 +98,9 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
     })
 }
 
-/// What some producers write instead of a typestr and NumPy understands: a type without its byte order (`f4`, `=f4`), or
-/// a single letter (`f`, `|i`, `B`). `None` where that is not what it is.
-pub fn loose(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
+/// What some producers write instead of a typestr and NumPy understands: a type without its byte
+/// order (`f4`, `=f4`), or a single letter (`f`, `|i`, `B`). `None` where that is not what it is.
+pub fn parse_lenient(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
     let (order, rest) = match text {
         [order @ (b'<' | b'>' | b'|'), rest @ ..] => (*order, rest),
         [b'=' | b'@', rest @ ..] => (NATIVE, rest),
@@ -133,7 +142,8 @@ pub fn loose(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
 
 /// Decimal digits at the start of a text, without leading zeros, and what follows them.
 fn number(text: &[u8]) -> Option<(i64, &[u8])> {
-    let (digits, rest) = text.split_at_checked(text.iter().take_while(|b| b.is_ascii_digit()).count())?;
+    let (digits, rest) =
+        text.split_at_checked(text.iter().take_while(|b| b.is_ascii_digit()).count())?;
     if matches!(digits, [] | [b'0', _, ..]) {
         return None;
     }
@@ -162,23 +172,39 @@ fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i64)> {
 
 #[cold]
 fn bad_length<T>(text: &[u8]) -> Result<T> {
-    fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "\"{}\"", text.escape_ascii();
-        expected "at most {} characters", CAI_TYPESTR_SIZE - 1)
+    fail!(
+        CAI_ERR_TYPESTR_LENGTH,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = ("at most {} characters", CAI_TYPESTR_SIZE - 1)
+    )
 }
 
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
-    fail!(CAI_ERR_TYPESTR_ORDER, "typestr"; found "\"{}\"", text.escape_ascii();
-        expected "a byte order first: < (little-endian), > (big-endian) or | (not relevant)")
+    fail!(
+        CAI_ERR_TYPESTR_ORDER,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = "a byte order first: < (little-endian), > (big-endian) or | (not relevant)"
+    )
 }
 
 #[cold]
 fn bad_kind<T>(text: &[u8], kind: Option<u8>) -> Result<T> {
     match kind {
-        Some(kind) => fail!(CAI_ERR_TYPESTR_KIND, "typestr"; found "kind '{}' in \"{}\"",
-            [kind].escape_ascii(), text.escape_ascii(); expected "one of t b i u f c m M O S U V"),
-        None => fail!(CAI_ERR_TYPESTR_KIND, "typestr"; found "no kind in \"{}\"", text.escape_ascii();
-            expected "one of t b i u f c m M O S U V"),
+        Some(kind) => fail!(
+            CAI_ERR_TYPESTR_KIND,
+            "typestr",
+            found = ("kind '{}' in \"{}\"", [kind].escape_ascii(), text.escape_ascii()),
+            expected = "one of t b i u f c m M O S U V"
+        ),
+        None => fail!(
+            CAI_ERR_TYPESTR_KIND,
+            "typestr",
+            found = ("no kind in \"{}\"", text.escape_ascii()),
+            expected = "one of t b i u f c m M O S U V"
+        ),
     }
 }
 
@@ -196,25 +222,38 @@ fn bad_size<T>(text: &[u8], kind: u8) -> Result<T> {
         b't' => "a number of bits, at least 1",
         _ => return bad_kind(text, Some(kind)),
     };
-    fail!(CAI_ERR_TYPESTR_SIZE, "typestr"; found "\"{}\"", text.escape_ascii();
-        expected "for kind '{}': {expected}", kind as char)
+    fail!(
+        CAI_ERR_TYPESTR_SIZE,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = ("for kind '{}': {expected}", kind as char)
+    )
 }
 
 #[cold]
 fn bad_unit<T>(text: &[u8]) -> Result<T> {
-    fail!(CAI_ERR_TYPESTR_UNIT, "typestr"; found "\"{}\"", text.escape_ascii();
-        expected "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m s ms us ns ps fs as")
+    fail!(
+        CAI_ERR_TYPESTR_UNIT,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m s ms us ns ps fs as"
+    )
 }
 
-/// Puts a typestr together, NUL-padded. What [`parse`] took apart comes back to the letter, except that
-/// a multiple of one is not written, nor the size of an object.
+/// Puts a typestr together, NUL-padded. What [`parse`] took apart comes back to the letter, except
+/// that a multiple of one is not written, nor the size of an object.
 pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     let kind = dtype.kind as u8;
     let size = match kind {
         b't' => dtype.bits,
         b'U' if dtype.itemsize % 4 == 0 => dtype.itemsize / 4,
         b'U' => {
-            return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.itemsize"; found "{}", dtype.itemsize; expected "a multiple of 4 for kind 'U'");
+            return fail!(
+                CAI_ERR_TYPESTR_SIZE,
+                "dtype.itemsize",
+                found = ("{}", dtype.itemsize),
+                expected = "a multiple of 4 for kind 'U'"
+            );
         }
         _ => dtype.itemsize,
     };
@@ -227,9 +266,15 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
             crate::error::Text::new(format_args!("{order}{shown}{size}"))
         }
         (b'm' | b'M', unit, count) => {
-            let Some(name) = usize::try_from(unit).ok().and_then(|unit| UNITS.get(unit.checked_sub(1)?))
+            let Some(name) =
+                usize::try_from(unit).ok().and_then(|unit| UNITS.get(unit.checked_sub(1)?))
             else {
-                return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit"; found "{unit}"; expected "0 to {}", UNITS.len());
+                return fail!(
+                    CAI_ERR_TYPESTR_UNIT,
+                    "dtype.unit",
+                    found = "{unit}",
+                    expected = ("0 to {}", UNITS.len())
+                );
             };
             let name = name.escape_ascii();
             if count == 1 {
@@ -241,15 +286,24 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
         _ => crate::error::Text::new(format_args!("{order}{shown}{size}")),
     };
     let bytes = text.as_str().as_bytes();
-    // Whatever the caller put into the fields, what we write is a typestr that reads back as the same type.
+    // Whatever the caller put into the fields, what we write is a typestr that reads back as the
+    // same type.
     let again = parse(bytes)?;
     if again.itemsize != dtype.itemsize || again.bits != dtype.bits {
-        return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.bits"; found "{} bits and {} bytes", dtype.bits, dtype.itemsize;
-            expected "{} bits and {} bytes for \"{}\"", again.bits, again.itemsize, text);
+        return fail!(
+            CAI_ERR_TYPESTR_SIZE,
+            "dtype.bits",
+            found = ("{} bits and {} bytes", dtype.bits, dtype.itemsize),
+            expected = ("{} bits and {} bytes for \"{}\"", again.bits, again.itemsize, text)
+        );
     }
     if (again.unit, again.unit_count) != (dtype.unit, dtype.unit_count) {
-        return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit_count"; found "unit {} times {}", dtype.unit, dtype.unit_count;
-            expected "unit {} times {} for \"{}\"", again.unit, again.unit_count, text);
+        return fail!(
+            CAI_ERR_TYPESTR_UNIT,
+            "dtype.unit_count",
+            found = ("unit {} times {}", dtype.unit, dtype.unit_count),
+            expected = ("unit {} times {} for \"{}\"", again.unit, again.unit_count, text)
+        );
     }
     let mut out = [0; CAI_TYPESTR_SIZE];
     out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -312,10 +366,16 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
         abi::CAI_DTYPE_FLOAT8_E3M4..=abi::CAI_DTYPE_FLOAT4_E2M1FN => 1,
         abi::CAI_DTYPE_INT4..=abi::CAI_DTYPE_UINT1 => 1,
         _ => {
-            return fail!(CAI_ERR_DTYPE_CODE, "dtype_code"; found "{code}"; expected "0 or one of the CAI_DTYPE_ codes");
+            return fail!(
+                CAI_ERR_DTYPE_CODE,
+                "dtype_code",
+                found = "{code}",
+                expected = "0 or one of the CAI_DTYPE_ codes"
+            );
         }
     };
-    // Raw bytes, the unsigned integer of that size, or the one-byte float that only these codes explain.
+    // Raw bytes, the unsigned integer of that size, or the one-byte float that only these codes
+    // explain.
     let carries = match dtype.kind as u8 {
         b'V' | b'u' => true,
         b'f' => dtype.itemsize == 1,
@@ -323,9 +383,15 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
     };
     if !carries || dtype.itemsize != size {
         let written = format(&dtype)?;
-        return fail!(CAI_ERR_DTYPE_CODE, "dtype_code"; found "{code} with typestr \"{}\"",
-            written.split(|b| *b == 0).next().unwrap_or_default().escape_ascii();
-            expected "a typestr of {size} opaque byte(s): V{size} or u{size}");
+        return fail!(
+            CAI_ERR_DTYPE_CODE,
+            "dtype_code",
+            found = (
+                "{code} with typestr \"{}\"",
+                written.split(|b| *b == 0).next().unwrap_or_default().escape_ascii()
+            ),
+            expected = "a typestr of {size} opaque byte(s): V{size} or u{size}"
+        );
     }
     dtype.code = code;
     Ok(dtype)
@@ -338,9 +404,13 @@ pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
 
 /// The type that an inline typestr and a code say.
 pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai_dtype> {
-    let Some(text) = raw::typestr(typestr) else {
-        return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "no NUL in {} bytes", CAI_TYPESTR_SIZE;
-            expected "at most {} characters and a NUL", CAI_TYPESTR_SIZE - 1);
+    let Some(text) = read::typestr(typestr) else {
+        return fail!(
+            CAI_ERR_TYPESTR_LENGTH,
+            "typestr",
+            found = ("no NUL in {} bytes", CAI_TYPESTR_SIZE),
+            expected = ("at most {} characters and a NUL", CAI_TYPESTR_SIZE - 1)
+        );
     };
     let dtype = parse(text)?;
     if code == abi::CAI_DTYPE_NONE { Ok(dtype) } else { with_code(dtype, code) }

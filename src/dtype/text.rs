@@ -5,7 +5,8 @@
 //! Python's literals and JSON's are both taken: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and
 //! `[["x", "<f4"], ["m", "<i4", [2, 3]]]`. What is written is Python.
 
-// Positions in the text are sums of what was read, and so lie between characters; a fuzzer looks for others.
+// Positions in the text are sums of what was read, and so lie between characters; a fuzzer looks
+// for others.
 #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 use std::fmt::{self, Write};
@@ -13,7 +14,7 @@ use std::ptr;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_descr, cai_field};
 use crate::error::{Failure, Result, fail};
-use crate::raw::Descr;
+use crate::read::Descr;
 
 /// A list of fields that was read from a text, with all the memory that its rows point to.
 pub struct Fields {
@@ -164,7 +165,12 @@ impl Reader<'_> {
             Some(c) => crate::error::Text::<16>::new(format_args!("'{c}'")),
             None => crate::error::Text::new(format_args!("the end")),
         };
-        fail!(CAI_ERR_DESCR_SYNTAX, "text"; found "{found} at byte {}", self.at; expected "{what}")
+        fail!(
+            CAI_ERR_DESCR_SYNTAX,
+            "text",
+            found = ("{found} at byte {}", self.at),
+            expected = "{what}"
+        )
     }
 
     /// Opens a tuple or a list and answers what closes it.
@@ -188,8 +194,12 @@ impl Reader<'_> {
 
     fn list(&mut self, depth: i32) -> Result<Vec<Row>> {
         if depth > abi::CAI_MAX_DESCR_DEPTH {
-            return fail!(CAI_ERR_DESCR_DEPTH, "text"; found "fields nested {depth} deep";
-                expected "at most {} deep", abi::CAI_MAX_DESCR_DEPTH);
+            return fail!(
+                CAI_ERR_DESCR_DEPTH,
+                "text",
+                found = "fields nested {depth} deep",
+                expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
+            );
         }
         if !self.take('[') {
             return self.expected("'[' and a list of fields");
@@ -199,8 +209,12 @@ impl Reader<'_> {
         while more {
             self.fields += 1;
             if self.fields > abi::CAI_MAX_FIELDS {
-                return fail!(CAI_ERR_DESCR_COUNT, "text"; found "{} fields", self.fields;
-                    expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
+                return fail!(
+                    CAI_ERR_DESCR_COUNT,
+                    "text",
+                    found = ("{} fields", self.fields),
+                    expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
+                );
             }
             let row = self.row(depth)?;
             push(&mut rows, row)?;
@@ -223,8 +237,12 @@ impl Reader<'_> {
         } else {
             let typestr = self.string()?;
             if typestr.is_empty() || typestr.len() >= CAI_TYPESTR_SIZE || typestr.contains(&0) {
-                return fail!(CAI_ERR_TYPESTR_LENGTH, "text"; found "\"{}\" before byte {}", typestr.escape_ascii(), self.at;
-                    expected "1 to {} characters", CAI_TYPESTR_SIZE - 1);
+                return fail!(
+                    CAI_ERR_TYPESTR_LENGTH,
+                    "text",
+                    found = ("\"{}\" before byte {}", typestr.escape_ascii(), self.at),
+                    expected = ("1 to {} characters", CAI_TYPESTR_SIZE - 1)
+                );
             }
             let mut characters = [0; CAI_TYPESTR_SIZE];
             characters[..typestr.len()].copy_from_slice(&typestr);
@@ -256,8 +274,12 @@ impl Reader<'_> {
     fn name(&mut self) -> Result<Name> {
         let mut name = self.string()?;
         if name.contains(&0) {
-            return fail!(CAI_ERR_DESCR_NAME, "text"; found "a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at;
-                expected "a name without it");
+            return fail!(
+                CAI_ERR_DESCR_NAME,
+                "text",
+                found = ("a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at),
+                expected = "a name without it"
+            );
         }
         push(&mut name, 0)?;
         Ok(name)
@@ -272,8 +294,12 @@ impl Reader<'_> {
         let mut more = !self.take(close);
         while more {
             if shape.len() == abi::CAI_MAX_NDIM as usize {
-                return fail!(CAI_ERR_DESCR_SHAPE, "text"; found "more extents at byte {}", self.at;
-                    expected "at most {}", abi::CAI_MAX_NDIM);
+                return fail!(
+                    CAI_ERR_DESCR_SHAPE,
+                    "text",
+                    found = ("more extents at byte {}", self.at),
+                    expected = ("at most {}", abi::CAI_MAX_NDIM)
+                );
             }
             push(&mut shape, self.extent()?)?;
             more = self.more(close)?;
@@ -337,7 +363,10 @@ impl Reader<'_> {
     fn code(&mut self, digits: usize) -> Result<char> {
         let code = self.hex(digits)?;
         // JSON writes what does not fit in 16 bits as two halves.
-        if digits == 4 && (0xD800..0xDC00).contains(&code) && self.text[self.at..].starts_with("\\u") {
+        if digits == 4
+            && (0xD800..0xDC00).contains(&code)
+            && self.text[self.at..].starts_with("\\u")
+        {
             self.at += 2;
             let low = self.hex(4)?;
             let joined = 0x10000 + ((code - 0xD800) << 10) + (low.wrapping_sub(0xDC00) & 0x3FF);
@@ -359,7 +388,8 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a list of fields as Python prints it, in pieces that go to `out`. The fields must have been checked.
+/// Writes a list of fields as Python prints it, in pieces that go to `out`. The fields must have
+/// been checked.
 pub fn format(descr: Descr, out: &mut dyn Write) -> Result<()> {
     // An error means that `out` wants no more, which is its own business.
     let _ = out.write_char('[');
@@ -374,7 +404,7 @@ pub fn format(descr: Descr, out: &mut dyn Write) -> Result<()> {
         match field.nested()? {
             Some(nested) => format(nested, out)?,
             None => {
-                let typestr = crate::raw::typestr(&field.raw.typestr).unwrap_or_default();
+                let typestr = crate::read::typestr(&field.raw.typestr).unwrap_or_default();
                 let _ = write!(out, "'{}'", typestr.escape_ascii());
             }
         }

@@ -7,8 +7,8 @@ use super::guard::guard;
 use super::ptr::{array, fits, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
-use crate::owner::{self, block, not_borrowed};
-use crate::raw;
+use crate::owner::{self, description, not_borrowed};
+use crate::read;
 use crate::validate;
 
 /// Adds a reference to the owner of an array: from now on the data, and all that the structure points to,
@@ -20,11 +20,14 @@ use crate::validate;
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_retain(array: *const cai_array, error: *mut cai_error) -> cai_status {
+pub unsafe extern "C" fn cai_array_retain(
+    array: *const cai_array,
+    error: *mut cai_error,
+) -> cai_status {
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; the rest by contract.
-        unsafe { raw::array_size(array) }?;
+        unsafe { read::array_size(array) }?;
         // SAFETY: the first 16 bytes of every version are the same; no reference to the whole is made.
         let owner = unsafe { (&raw const (*array).owner).read() };
         not_borrowed(owner)?;
@@ -48,17 +51,19 @@ pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
         }
         // SAFETY: not NULL; the first 16 bytes of every version are the same, and readable even where
         // struct_size was never set.
-        let (size, owner) =
-            unsafe { ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read()) };
+        let (size, owner) = unsafe {
+            ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
+        };
         // The structure is cleared first: whatever the owner's callback does, it finds a tombstone.
         let size = match size as usize {
-            size @ raw::LEAST_PREFIX..=raw::MAX_STRUCT_SIZE => size,
+            size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
             // Never initialized or garbage: touch no more than the prefix that every version has.
-            _ => raw::LEAST_PREFIX,
+            _ => read::LEAST_PREFIX,
         };
         let kept = offset_of!(cai_array, flags);
         // SAFETY: `size` bytes are the caller's.
-        let clear = |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
+        let clear =
+            |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
         // Of a size that the compiler knows, that is eight instructions instead of a call.
         if size == size_of::<cai_array>() {
             clear(size_of::<cai_array>())
@@ -94,8 +99,13 @@ pub unsafe extern "C" fn cai_array_share(
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
-        if local.flags & !abi::CAI_FLAG_READONLY != 0 {
-            return fail!(CAI_ERR_FLAGS, "flags"; found "{:#x}", local.flags; expected "flags that this library knows");
+        if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
+            return fail!(
+                CAI_ERR_FLAGS,
+                "flags",
+                found = ("{:#x}", local.flags),
+                expected = "flags that this library knows"
+            );
         }
         fits(&local, size)?;
         not_borrowed(local.owner)?;
@@ -122,7 +132,7 @@ pub unsafe extern "C" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_new(
+pub unsafe extern "C" fn cai_array_create(
     description: *mut cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
@@ -137,7 +147,7 @@ pub unsafe extern "C" fn cai_array_new(
         fits(&local, size)?;
         not_borrowed(local.owner)?;
         // SAFETY: validated just now, and it has an owner.
-        let array = unsafe { block::new(&local) }?;
+        let array = unsafe { description::new(&local) }?;
         // SAFETY: both are the caller's; `size` bytes are at `out`. The order matters where they are one.
         unsafe {
             (&raw mut (*description).owner).write(null_mut());
@@ -147,4 +157,5 @@ pub unsafe extern "C" fn cai_array_new(
     })
 }
 
-const _: () = assert!(raw::LEAST_PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
+const _: () =
+    assert!(read::LEAST_PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());

@@ -2,8 +2,10 @@
 
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
-use crate::abi::{DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream};
-use crate::bridge::dlpack;
+use crate::abi::{
+    DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
+};
+use crate::dlpack;
 
 /// Makes an array of a DLPack tensor, and takes the tensor over: its deleter runs exactly once, when the last
 /// reference to the array is gone, on the thread where that happens.
@@ -28,7 +30,7 @@ use crate::bridge::dlpack;
 /// (`device.device_type`, `strides[1]`).
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_from_dlpack(
+pub unsafe extern "C" fn cai_array_from_dlpack(
     tensor: *mut DLManagedTensorVersioned,
     stream: cai_stream,
     out: *mut cai_array,
@@ -49,10 +51,10 @@ pub unsafe extern "C" fn cai_from_dlpack(
 /// The same for DLPack's older structure, which has no version and cannot say that it is read-only. Nor does it say
 /// whether elements of less than a byte are packed, so they are refused with `CAI_ERR_CONVERT_TYPE`, bits too.
 ///
-/// Parameters, statuses and thread safety: as `cai_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
+/// Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
 /// `CAI_ERR_FLAGS`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_from_dlpack_unversioned(
+pub unsafe extern "C" fn cai_array_from_dlpack_unversioned(
     tensor: *mut DLManagedTensor,
     stream: cai_stream,
     out: *mut cai_array,
@@ -74,7 +76,7 @@ pub unsafe extern "C" fn cai_from_dlpack_unversioned(
 /// thread, gives it up.
 ///
 /// DLPack has no streams: whoever hands the tensor out first makes the receiver's stream wait for the array's work
-/// (`cai_consume_begin` with that stream), or says that it works on the array's stream.
+/// (`cai_array_consume_begin` with that stream), or says that it works on the array's stream.
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. Where `device` is not known,
 /// the CUDA driver is asked; an array without elements is then on CUDA device 0.
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn cai_from_dlpack_unversioned(
 /// above, `CAI_ERR_NO_MEMORY`, what `cai_array_validate` says, or what the driver may answer to any call.
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_to_dlpack(
+pub unsafe extern "C" fn cai_array_to_dlpack(
     array: *const cai_array,
     flags: u32,
     out: *mut *mut DLManagedTensorVersioned,
@@ -112,9 +114,9 @@ pub unsafe extern "C" fn cai_to_dlpack(
 /// The same as DLPack's older structure, which cannot say that it is read-only: read-only arrays are refused with
 /// `CAI_ERR_CONVERT_READONLY`. Nor can it say how elements of less than a byte lie: `CAI_ERR_CONVERT_TYPE`.
 ///
-/// Parameters, other statuses and thread safety: as `cai_to_dlpack`.
+/// Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_to_dlpack_unversioned(
+pub unsafe extern "C" fn cai_array_to_dlpack_unversioned(
     array: *const cai_array,
     flags: u32,
     out: *mut *mut DLManagedTensor,

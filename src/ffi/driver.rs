@@ -20,7 +20,10 @@ use crate::driver;
 /// `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_DRIVER` with its own code in `driver_code`.
 /// Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_driver_find(out: *mut cai_driver_info, error: *mut cai_error) -> cai_status {
+pub unsafe extern "C" fn cai_driver_info_get(
+    out: *mut cai_driver_info,
+    error: *mut cai_error,
+) -> cai_status {
     guard(error, || {
         given(out, "out")?;
         let info = driver::driver()?.info()?;
@@ -39,11 +42,11 @@ pub unsafe extern "C" fn cai_driver_find(out: *mut cai_driver_info, error: *mut 
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_find`).
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_info_get`).
 /// Thread safety: any thread; needs no current context. Source: CAI version 3, "Pointer Attributes";
 /// `cuPointerGetAttributes`, `cuMemGetAddressRange`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_pointer_attributes(
+pub unsafe extern "C" fn cai_pointer_info_get(
     pointer: *const c_void,
     out: *mut cai_pointer_info,
     error: *mut cai_error,
@@ -66,7 +69,7 @@ pub unsafe extern "C" fn cai_pointer_attributes(
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
 /// the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
-/// driver may answer to any call (`cai_driver_find`).
+/// driver may answer to any call (`cai_driver_info_get`).
 /// Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cai_device_pointer(

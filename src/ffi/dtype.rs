@@ -6,11 +6,13 @@ use std::ptr::null_mut;
 
 use super::guard::{guard, guard_bool};
 use super::ptr::{array, given};
-use crate::abi::{self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status};
+use crate::abi::{
+    self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
+};
 use crate::dtype::{self, descr, text};
 use crate::error::{Failure, Result, fail};
-use crate::owner::block;
-use crate::raw::{self, Descr, Field};
+use crate::owner::description;
+use crate::read::{self, Descr, Field};
 
 /// Takes a typestr apart.
 ///
@@ -35,9 +37,13 @@ pub unsafe extern "C" fn cai_dtype_parse(
         given(typestr, "typestr")?;
         given(out, "out")?;
         // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
-        let Some(text) = (unsafe { raw::typestr_argument(typestr) }) else {
-            return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr"; found "no NUL in {} characters", abi::CAI_TYPESTR_SIZE;
-                expected "at most {} characters and a NUL", abi::CAI_TYPESTR_SIZE - 1);
+        let Some(text) = (unsafe { read::typestr_argument(typestr) }) else {
+            return fail!(
+                CAI_ERR_TYPESTR_LENGTH,
+                "typestr",
+                found = ("no NUL in {} characters", abi::CAI_TYPESTR_SIZE),
+                expected = ("at most {} characters and a NUL", abi::CAI_TYPESTR_SIZE - 1)
+            );
         };
         let dtype = dtype::parse(text)?;
         // SAFETY: not NULL; writable by contract.
@@ -186,7 +192,12 @@ pub unsafe extern "C" fn cai_descr_itemsize(
         // SAFETY: not NULL; handed on.
         let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
         if bits % 8 != 0 {
-            return fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr"; found "{bits} bits in all"; expected "whole bytes");
+            return fail!(
+                CAI_ERR_DESCR_BIT_OFFSET,
+                "descr",
+                found = "{bits} bits in all",
+                expected = "whole bytes"
+            );
         }
         // SAFETY: not NULL; writable by contract.
         unsafe { out.write(bits / 8) };
@@ -246,7 +257,12 @@ pub unsafe extern "C" fn cai_descr_find(
         // SAFETY: not NULL; NUL-terminated by contract.
         let name = unsafe { CStr::from_ptr(name) };
         let Ok(name) = name.to_str() else {
-            return fail!(CAI_ERR_DESCR_NAME, "name"; found "\"{}\"", name.to_bytes().escape_ascii(); expected "UTF-8");
+            return fail!(
+                CAI_ERR_DESCR_NAME,
+                "name",
+                found = ("\"{}\"", name.to_bytes().escape_ascii()),
+                expected = "UTF-8"
+            );
         };
         let (index, offset) = descr::find(fields, name)?;
         // SAFETY: not NULL; writable by contract.
@@ -276,8 +292,8 @@ pub unsafe extern "C" fn cai_field_dtype(
         given(field, "field")?;
         given(out, "out")?;
         // SAFETY: not NULL; a row by contract.
-        let dtype =
-            descr::element(unsafe { Field::new(field) }).map_err(|failure| failure.within("field"))?;
+        let dtype = descr::element(unsafe { Field::new(field) })
+            .map_err(|failure| failure.within("field"))?;
         // SAFETY: not NULL; writable by contract.
         unsafe { out.write(dtype) };
         Ok(())
@@ -303,10 +319,15 @@ pub unsafe extern "C" fn cai_field_nbytes(
         given(field, "field")?;
         given(out, "out")?;
         // SAFETY: not NULL; a row by contract.
-        let bits =
-            descr::field_bits(unsafe { Field::new(field) }).map_err(|failure| failure.within("field"))?;
+        let bits = descr::field_bits(unsafe { Field::new(field) })
+            .map_err(|failure| failure.within("field"))?;
         if bits % 8 != 0 {
-            return fail!(CAI_ERR_DESCR_BIT_OFFSET, "field"; found "{bits} bits"; expected "whole bytes");
+            return fail!(
+                CAI_ERR_DESCR_BIT_OFFSET,
+                "field",
+                found = "{bits} bits",
+                expected = "whole bytes"
+            );
         }
         // SAFETY: not NULL; writable by contract.
         unsafe { out.write(bits / 8) };
@@ -339,13 +360,18 @@ pub unsafe extern "C" fn cai_descr_parse(
         // SAFETY: not NULL; NUL-terminated by contract.
         let text = unsafe { CStr::from_ptr(text) };
         let Ok(text) = text.to_str() else {
-            return fail!(CAI_ERR_DESCR_SYNTAX, "text"; found "bytes that are not UTF-8"; expected "UTF-8");
+            return fail!(
+                CAI_ERR_DESCR_SYNTAX,
+                "text",
+                found = "bytes that are not UTF-8",
+                expected = "UTF-8"
+            );
         };
         let fields = text::parse(text)?;
         // SAFETY: `fields` is alive until the end of this function.
         let list = unsafe { checked(fields.as_ptr(), "descr") }?;
         // SAFETY: just checked.
-        let (descr, owner) = unsafe { block::new_descr(list) }?;
+        let (descr, owner) = unsafe { description::new_descr(list) }?;
         // SAFETY: not NULL; writable by contract.
         unsafe {
             out_descr.write(descr);
@@ -384,7 +410,12 @@ pub unsafe extern "C" fn cai_descr_format(
         let length = measure.used;
         if !buffer.is_null() {
             if size <= length {
-                return fail!(CAI_ERR_BUFFER_SIZE, "size"; found "{size}"; expected "at least {}", length + 1);
+                return fail!(
+                    CAI_ERR_BUFFER_SIZE,
+                    "size",
+                    found = "{size}",
+                    expected = ("at least {}", length + 1)
+                );
             }
             text::format(fields, &mut Buffer { to: buffer.cast(), used: 0 })?;
             // SAFETY: `size` characters are writable by contract, and `length` is below that.

@@ -51,8 +51,15 @@ fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
 ///
 /// # Safety
 /// `error` is writable.
-pub unsafe fn write(error: *mut cai_error, code: cai_status, driver_code: i32, field: &str, message: &str) {
-    let value = cai_error { code, driver_code, field: terminated(field), message: terminated(message) };
+pub unsafe fn write(
+    error: *mut cai_error,
+    code: cai_status,
+    driver_code: i32,
+    field: &str,
+    message: &str,
+) {
+    let value =
+        cai_error { code, driver_code, field: terminated(field), message: terminated(message) };
     // SAFETY: by contract.
     unsafe { error.write(value) };
 }

@@ -5,7 +5,7 @@ use super::ptr::{array, given};
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::error::{Result, fail};
 use crate::layout::{self, Layout};
-use crate::raw;
+use crate::read;
 use crate::validate;
 
 /// Reads an array, asks its layout a question and writes the answer.
@@ -157,7 +157,12 @@ pub unsafe extern "C" fn cai_array_strides(
         // SAFETY: handed on.
         let layout = unsafe { validate::describe(&local) }?.layout;
         if capacity < local.ndim {
-            return fail!(CAI_ERR_BUFFER_SIZE, "capacity"; found "{capacity}"; expected "at least ndim, {}", local.ndim);
+            return fail!(
+                CAI_ERR_BUFFER_SIZE,
+                "capacity",
+                found = "{capacity}",
+                expected = ("at least ndim, {}", local.ndim)
+            );
         }
         // SAFETY: at least `ndim` steps are writable by contract.
         unsafe { write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps)) }
@@ -175,7 +180,7 @@ pub unsafe extern "C" fn cai_array_strides(
 /// `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dense_strides(
+pub unsafe extern "C" fn cai_layout_strides(
     order: std::ffi::c_char,
     ndim: i32,
     shape: *const i64,
@@ -188,14 +193,24 @@ pub unsafe extern "C" fn cai_dense_strides(
             b'C' => layout::c_strides,
             b'F' => layout::f_strides,
             other => {
-                return fail!(CAI_ERR_ARGUMENT, "order"; found "'{}'", [other].escape_ascii(); expected "'C' or 'F'");
+                return fail!(
+                    CAI_ERR_ARGUMENT,
+                    "order",
+                    found = ("'{}'", [other].escape_ascii()),
+                    expected = "'C' or 'F'"
+                );
             }
         };
         if itemsize < 1 {
-            return fail!(CAI_ERR_ARGUMENT, "itemsize"; found "{itemsize}"; expected "at least 1");
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "itemsize",
+                found = "{itemsize}",
+                expected = "at least 1"
+            );
         }
         // SAFETY: handed on; no strides are read.
-        let shape = unsafe { raw::shape(ndim, shape) }?;
+        let shape = unsafe { read::shape(ndim, shape) }?;
         layout::check_shape(shape)?;
         // SAFETY: `ndim` steps are writable by contract.
         unsafe { write_strides(out, shape.len(), |steps| fill(shape, itemsize, steps)) }

@@ -17,10 +17,11 @@ struct Status {
 /// Made by `build.rs` from `abi/status.rs`.
 const STATUSES: &[Status] = include!(concat!(env!("OUT_DIR"), "/statuses.rs"));
 
-const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-    Ok(version) => version,
-    Err(_) => c"",
-};
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    };
 
 /// The major version of the binary interface that the loaded library has. Compare it with
 /// `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
@@ -40,7 +41,7 @@ pub extern "C" fn cai_abi_minor() -> i32 {
     abi::CAI_ABI_MINOR
 }
 
-/// The version of the loaded library as text: `"0.1.0"`. A constant; do not free it.
+/// The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]

@@ -19,7 +19,7 @@ use crate::owner;
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_new(
+pub unsafe extern "C" fn cai_owner_create(
     context: *mut c_void,
     destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
     out: *mut *mut cai_owner,
@@ -41,7 +41,10 @@ pub unsafe extern "C" fn cai_owner_new(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_retain(owner: *mut cai_owner, error: *mut cai_error) -> cai_status {
+pub unsafe extern "C" fn cai_owner_retain(
+    owner: *mut cai_owner,
+    error: *mut cai_error,
+) -> cai_status {
     guard(error, || {
         given(owner, "owner")?;
         // SAFETY: not NULL; a live owner by contract.

@@ -5,8 +5,8 @@ use std::ptr;
 
 use crate::abi::cai_array;
 use crate::error::{Failure, Result};
-use crate::raw;
-pub use crate::raw::fits;
+use crate::read;
+pub use crate::read::fits;
 
 /// `Err` if the pointer is NULL.
 #[inline]
@@ -22,7 +22,7 @@ pub fn given<T>(pointer: *const T, parameter: &str) -> Result<()> {
 pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_array> {
     given(array, parameter)?;
     // SAFETY: not NULL; the rest by contract.
-    unsafe { raw::array(array) }
+    unsafe { read::array(array) }
 }
 
 /// The size of an array that a function is going to write. It tells how much the caller's header knows.
@@ -32,7 +32,8 @@ pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_arra
 pub unsafe fn output_size(out: *mut cai_array, parameter: &str) -> Result<usize> {
     given(out, parameter)?;
     // SAFETY: not NULL; the rest by contract.
-    unsafe { raw::array_size(out) }.map_err(|failure| failure.within(format_args!("{parameter}->")))
+    unsafe { read::array_size(out) }
+        .map_err(|failure| failure.within(format_args!("{parameter}->")))
 }
 
 /// Writes an array into a caller's structure of `size` bytes: as much of it as the caller's header knows,

@@ -6,10 +6,11 @@ use std::ptr::{NonNull, null_mut};
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{
-    self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options, cai_status,
+    self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options,
+    cai_status,
 };
-use crate::bridge::python::{self, Description, Wishes};
 use crate::error::{Failure, Result};
+use crate::python::{self, Description, ImportOptions};
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
 /// `__cuda_array_interface__`, DLPack or one of their relatives. The array keeps the object, and its mask, alive.
@@ -20,7 +21,7 @@ use crate::error::{Failure, Result};
 /// search and is passed on untouched; but a BufferError of `__dlpack__` only where no later protocol says more.
 ///
 /// Nothing is ordered: the array says on which stream the producer's work may be pending, or that this is
-/// unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_consume_begin`.
+/// unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_array_consume_begin`.
 ///
 /// `object`: a `PyObject *`; the reference stays the caller's.
 /// `options`: NULL: no demands.
@@ -30,20 +31,20 @@ use crate::error::{Failure, Result};
 /// to it, or at the next call of this function on any thread; so a release never waits. After the interpreter has ended,
 /// nothing is done.
 ///
-/// On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_QUIET`): KeyError
+/// On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_NO_EXCEPTION`): KeyError
 /// for a missing key, TypeError for a wrong type, BufferError for what the options exclude, ValueError for the rest.
 /// Its text begins with the key: `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`,
 /// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`,
 /// `CAI_ERR_KEY`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`, `CAI_ERR_NO_MEMORY`,
-/// a status of the 7xx family, what `cai_array_validate` or `cai_from_dlpack` say, or, with `CAI_IMPORT_DEVICE`, what
+/// a status of the 7xx family, what `cai_array_validate` or `cai_array_from_dlpack` say, or, with `CAI_IMPORT_QUERY_DEVICE`, what
 /// the driver may answer to any call.
 /// Thread safety: any thread that holds the interpreter's lock (in a free-threaded build: that is attached);
 /// another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block, and none where an earlier array's can be used again.
 /// Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_from_python(
+pub unsafe extern "C" fn cai_array_from_python(
     object: *mut _object,
     options: *const cai_import_options,
     out: *mut cai_array,
@@ -55,17 +56,17 @@ pub unsafe extern "C" fn cai_from_python(
         // SAFETY: handed on.
         let size = unsafe { output_size(out, "out") }?;
         let given;
-        let wishes = if options.is_null() {
-            &Wishes::NONE
+        let import_options = if options.is_null() {
+            &ImportOptions::NONE
         } else {
             // SAFETY: not NULL; a structure of the size it says, by contract.
-            given = unsafe { Wishes::new(options) }?;
+            given = unsafe { ImportOptions::new(options) }?;
             &given
         };
-        *raises = !wishes.quiet();
+        *raises = !import_options.quiet();
         let mut to = Description::new();
         // SAFETY: a live object by contract.
-        unsafe { python::import(object, wishes, size, &mut to) }?;
+        unsafe { python::import(object, import_options, size, &mut to) }?;
         // SAFETY: `size` bytes are the caller's.
         unsafe { write_array(out, size, &to.array) };
         to.taken();
@@ -90,9 +91,9 @@ pub unsafe extern "C" fn cai_from_python(
 /// `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
 /// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
 /// `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
-/// Thread safety: as `cai_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+/// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_to_python(
+pub unsafe extern "C" fn cai_array_to_python(
     array: *const cai_array,
     options: *const cai_export_options,
     error: *mut cai_error,
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _obje
 }
 
 /// Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
-/// `cai_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
+/// `cai_array_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
 /// the table: also where they offer other protocols.
 ///
 /// `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and

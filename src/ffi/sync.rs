@@ -6,27 +6,27 @@ use super::guard::guard;
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
-use crate::raw;
-use crate::sync::consume::{self, Half};
-use crate::sync::watch::{self, What};
-use crate::sync::{deferred, policy, produce};
+use crate::read;
+use crate::sync::consume::{self, Phase};
+use crate::sync::notify::{self, Kind};
+use crate::sync::{policy, produce, release_queue};
 
 /// Tells the race checker, if there is one, and hands the result on.
 ///
 /// # Safety
-/// As for [`watch::array`].
+/// As for [`notify::array`].
 #[inline]
 unsafe fn told(
-    what: What,
+    what: Kind,
     array: *const cai_array,
     consumer: cai_stream,
     access: u32,
     result: Result<()>,
 ) -> Result<()> {
-    if watch::is_watched() {
+    if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
         // SAFETY: handed on.
-        unsafe { watch::array(what, array, consumer, access, status) };
+        unsafe { notify::array(what, array, consumer, access, status) };
     }
     result
 }
@@ -40,7 +40,7 @@ const MOST_STREAMS: usize = 1 << 20;
 /// As for [`consume::exchange`]; `error` is NULL or writable.
 #[inline(never)]
 unsafe fn exchange(
-    half: Half,
+    phase: Phase,
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
@@ -49,15 +49,15 @@ unsafe fn exchange(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; handed on.
-        let result = unsafe { consume::exchange(half, array, consumer_stream, flags) };
-        let what = if half == Half::Begin { What::Begin } else { What::End };
+        let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
+        let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         // SAFETY: handed on.
         unsafe { told(what, array, consumer_stream, flags, result) }
     })
 }
 
 /// Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending on the
-/// array, its masks included. Call it, enqueue the work on `consumer_stream`, call `cai_consume_end`.
+/// array, its masks included. Call it, enqueue the work on `consumer_stream`, call `cai_array_consume_end`.
 ///
 /// It enqueues an event and a wait and never blocks the host. It does nothing at all where the two streams are
 /// the same, where the array's stream is `CAI_STREAM_NONE`, or where the array has no elements. Where the array
@@ -79,23 +79,25 @@ unsafe fn exchange(
 /// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_DETACHED`,
 /// `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`, `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`,
 /// `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_MASK_DEPTH`,
-/// `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_find`). With
+/// `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_info_get`). With
 /// `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`. On failure the consumer must not touch the data.
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
 /// Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_consume_begin(
+pub unsafe extern "C" fn cai_array_consume_begin(
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: handed on.
-    if unsafe { consume::is_usual(Half::Begin, array, consumer_stream, flags) } && !watch::is_watched() {
+    if unsafe { consume::is_fast_path(Phase::Begin, array, consumer_stream, flags) }
+        && !notify::is_watched()
+    {
         return CAI_OK;
     }
     // SAFETY: handed on.
-    unsafe { exchange(Half::Begin, array, consumer_stream, flags, error) }
+    unsafe { exchange(Phase::Begin, array, consumer_stream, flags, error) }
 }
 
 /// After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
@@ -105,40 +107,42 @@ pub unsafe extern "C" fn cai_consume_begin(
 /// Never blocks the host. Does nothing where the streams are the same, and nothing for `CAI_STREAM_NONE`: such
 /// an array has no stream that could wait. Its owner still has to outlive the work: `cai_owner_release_after`.
 ///
-/// `consumer_stream`, `flags`: as for `cai_consume_begin`, and the same as there.
+/// `consumer_stream`, `flags`: as for `cai_array_consume_begin`, and the same as there.
 ///
-/// Returns what `cai_consume_begin` returns. On failure the producer is not held back: synchronize
+/// Returns what `cai_array_consume_begin` returns. On failure the producer is not held back: synchronize
 /// `consumer_stream` before going on.
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
 /// Requirements": "Placing a wait on an event in the provided stream".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_consume_end(
+pub unsafe extern "C" fn cai_array_consume_end(
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: handed on.
-    if unsafe { consume::is_usual(Half::End, array, consumer_stream, flags) } && !watch::is_watched() {
+    if unsafe { consume::is_fast_path(Phase::End, array, consumer_stream, flags) }
+        && !notify::is_watched()
+    {
         return CAI_OK;
     }
     // SAFETY: handed on.
-    unsafe { exchange(Half::End, array, consumer_stream, flags, error) }
+    unsafe { exchange(Phase::End, array, consumer_stream, flags, error) }
 }
 
 /// Blocks the host until the work that the producer has pending on the array and its masks is done: for
-/// consumers that read on the host. Where an event would do, `cai_consume_begin` is faster.
+/// consumers that read on the host. Where an event would do, `cai_array_consume_begin` is faster.
 ///
 /// Release an interpreter's lock before: the work that it waits for may need it.
 ///
-/// `flags`: as for `cai_consume_begin`, without the bits about captures.
+/// `flags`: as for `cai_array_consume_begin`, without the bits about captures.
 ///
-/// Returns what `cai_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is being captured, which
+/// Returns what `cai_array_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is being captured, which
 /// no host can wait for.
 /// Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
 /// `cuStreamSynchronize`, `cuEventSynchronize`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_synchronize(
+pub unsafe extern "C" fn cai_array_synchronize(
     array: *const cai_array,
     flags: u32,
     error: *mut cai_error,
@@ -148,7 +152,7 @@ pub unsafe extern "C" fn cai_synchronize(
         // SAFETY: not NULL; handed on.
         let result = unsafe { consume::synchronize(array, flags) };
         // SAFETY: handed on.
-        unsafe { told(What::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
+        unsafe { told(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
     })
 }
 
@@ -163,7 +167,7 @@ pub unsafe extern "C" fn cai_synchronize(
 /// write, reads count too. 1 and 2 are those of the calling thread's current context. `export_stream` may be
 /// among them.
 /// `export_stream`: the stream that consumers are told. It waits for the others by events; the host never blocks.
-/// Looked at only where `count` is not 0. The array's owner must keep it alive: see `cai_array_keep`.
+/// Looked at only where `count` is not 0. The array's owner must keep it alive: see `cai_array_attach`.
 /// `flags`: 0, or `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
 ///
 /// An idle buffer that will be reused on a stream is better exported with that stream than with none: consumers
@@ -173,11 +177,11 @@ pub unsafe extern "C" fn cai_synchronize(
 /// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
 /// `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
 /// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also
-/// `CAI_ERR_THREAD`, or what the driver may answer to any call (`cai_driver_find`).
+/// `CAI_ERR_THREAD`, or what the driver may answer to any call (`cai_driver_info_get`).
 /// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI version 3,
 /// "Interface Requirements": streams 7, 9 and 15 into 3.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_produce(
+pub unsafe extern "C" fn cai_array_produce(
     array: *mut cai_array,
     streams: *const cai_stream,
     count: usize,
@@ -191,29 +195,34 @@ pub unsafe extern "C" fn cai_produce(
             given(streams, "streams")?;
         }
         if count > MOST_STREAMS {
-            return fail!(CAI_ERR_ARGUMENT, "count"; found "{count}"; expected "at most {MOST_STREAMS}");
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "count",
+                found = "{count}",
+                expected = "at most {MOST_STREAMS}"
+            );
         }
         // SAFETY: not NULL; handed on.
-        let size = unsafe { raw::array_size(array) }?;
+        let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL where count > 0; readable by contract.
-        let streams = unsafe { raw::values(streams, count) };
+        let streams = unsafe { read::values(streams, count) };
         // SAFETY: not NULL; handed on.
-        let mut local = unsafe { raw::array(array) }?;
+        let mut local = unsafe { read::array(array) }?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
             // SAFETY: `size` bytes are the caller's.
             unsafe { super::ptr::write_array(array, size, &local) };
         }
-        if watch::is_watched() {
+        if notify::is_watched() {
             let access = crate::abi::CAI_ACCESS_READ
-                | if local.flags & crate::abi::CAI_FLAG_READONLY == 0 {
+                | if local.flags & crate::abi::CAI_ARRAY_READONLY == 0 {
                     crate::abi::CAI_ACCESS_WRITE
                 } else {
                     0
                 };
             let status = result.as_ref().map_or_else(Failure::status, |()| 0);
             // SAFETY: handed on.
-            unsafe { watch::array(What::Export, array, local.stream, access, status) };
+            unsafe { notify::array(Kind::Export, array, local.stream, access, status) };
         }
         result
     })
@@ -229,12 +238,12 @@ pub unsafe extern "C" fn cai_produce(
 /// device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
 /// pending when the process exits is not released.
 ///
-/// `stream`: as the `consumer_stream` of `cai_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
+/// `stream`: as the `consumer_stream` of `cai_array_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STREAM_ZERO`,
 /// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_INVALIDATED`,
 /// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`, `CAI_ERR_NO_MEMORY`, or what the driver may
-/// answer to any call (`cai_driver_find`). On failure the reference is still the caller's.
+/// answer to any call (`cai_driver_info_get`). On failure the reference is still the caller's.
 /// Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a captured
 /// stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
 #[unsafe(no_mangle)]
@@ -251,13 +260,17 @@ pub unsafe extern "C" fn cai_owner_release_after(
 }
 
 /// # Safety
-/// As for [`deferred::release_after`].
+/// As for [`release_queue::release_after`].
 unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()> {
     let identity = owner.cast_const().cast();
     // SAFETY: handed on. Afterwards the owner may be gone: only its address is used.
-    let result = unsafe { deferred::release_after(owner, stream) };
-    if watch::is_watched() {
-        watch::release_after(identity, stream, result.as_ref().map_or_else(Failure::status, |()| 0));
+    let result = unsafe { release_queue::release_after(owner, stream) };
+    if notify::is_watched() {
+        notify::release_after(
+            identity,
+            stream,
+            result.as_ref().map_or_else(Failure::status, |()| 0),
+        );
     }
     result
 }
@@ -276,7 +289,7 @@ pub unsafe extern "C" fn cai_array_release_after(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; handed on.
-        unsafe { raw::array_size(array) }?;
+        unsafe { read::array_size(array) }?;
         // SAFETY: the first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         if !owner.is_null() {
@@ -303,17 +316,17 @@ pub unsafe extern "C" fn cai_array_release_after(
 ///
 /// Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still follow the old one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_set_sync(policy: u32, error: *mut cai_error) -> cai_status {
+pub unsafe extern "C" fn cai_sync_policy_set(policy: u32, error: *mut cai_error) -> cai_status {
     guard(error, || policy::set(policy))
 }
 
-/// What `cai_set_sync`, or the environment, has set for the process.
+/// What `cai_sync_policy_set`, or the environment, has set for the process.
 ///
 /// `out`: written on success only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_get_sync(out: *mut u32, error: *mut cai_error) -> cai_status {
+pub unsafe extern "C" fn cai_sync_policy_get(out: *mut u32, error: *mut cai_error) -> cai_status {
     guard(error, || {
         given(out, "out")?;
         let bits = policy::process()?;
@@ -328,14 +341,14 @@ pub unsafe extern "C" fn cai_get_sync(out: *mut u32, error: *mut cai_error) -> c
 /// data may still be freed in stream order on a stream that is kept in this way.
 ///
 /// `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
-/// `destroy`: as in `cai_owner_new`; not called on failure.
+/// `destroy`: as in `cai_owner_create`; not called on failure.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
 /// `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
 /// "Lifetime management", "Streams".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_keep(
+pub unsafe extern "C" fn cai_array_attach(
     array: *mut cai_array,
     context: *mut std::ffi::c_void,
     destroy: Option<unsafe extern "C" fn(context: *mut std::ffi::c_void)>,
@@ -344,11 +357,16 @@ pub unsafe extern "C" fn cai_array_keep(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; handed on.
-        unsafe { raw::array_size(array) }?;
+        unsafe { read::array_size(array) }?;
         // SAFETY: the first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         if owner.is_null() {
-            return fail!(CAI_ERR_BORROWED, "owner"; found "NULL, a borrowed array"; expected "an owner that keeps the data alive");
+            return fail!(
+                CAI_ERR_BORROWED,
+                "owner",
+                found = "NULL, a borrowed array",
+                expected = "an owner that keeps the data alive"
+            );
         }
         // SAFETY: not NULL; a live owner by contract, whose reference moves.
         let both = unsafe { crate::owner::both(owner, context, destroy) }?;

@@ -26,7 +26,7 @@ use crate::validate;
 /// more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
 /// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
 /// `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
-/// what the driver may answer to any call (see `cai_driver_find`). What is wrong inside a mask has a `field` that
+/// what the driver may answer to any call (see `cai_driver_info_get`). What is wrong inside a mask has a `field` that
 /// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
@@ -37,10 +37,17 @@ pub unsafe extern "C" fn cai_array_validate(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        const KNOWN: u32 =
-            abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT | abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM;
+        const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
+            | abi::CAI_CHECK_ALIGNMENT
+            | abi::CAI_CHECK_DEVICE
+            | abi::CAI_CHECK_STREAM;
         if checks & !KNOWN != 0 {
-            return fail!(CAI_ERR_CHECKS, "checks"; found "{checks:#x}"; expected "bits of {KNOWN:#x} only");
+            return fail!(
+                CAI_ERR_CHECKS,
+                "checks",
+                found = "{checks:#x}",
+                expected = "bits of {KNOWN:#x} only"
+            );
         }
         // SAFETY: not NULL; the rest by contract.
         unsafe { validate::array(array, checks) }

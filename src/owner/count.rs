@@ -13,11 +13,11 @@ impl Count {
 
     /// Adds a reference. Whoever calls this holds one, so the object is alive.
     pub fn retain(&self) {
-        // Relaxed: a new reference is made from an existing one, and handing it to another thread is what
-        // must synchronize.
+        // Relaxed: a new reference is made from an existing one, and handing it to another thread
+        // is what must synchronize.
         let old = self.0.fetch_add(1, Ordering::Relaxed);
-        // Half the range is out of reach of honest programs: this one leaks references in a loop and is
-        // about to wrap around, which would free memory that is in use.
+        // Phase the range is out of reach of honest programs: this one leaks references in a loop
+        // and is about to wrap around, which would free memory that is in use.
         if old > usize::MAX / 2 {
             std::process::abort();
         }
@@ -30,8 +30,8 @@ impl Count {
         if self.0.fetch_sub(1, Ordering::Release) != 1 {
             return false;
         }
-        // Acquire: the destruction comes after all that the other threads did. A load, and not a fence,
-        // because thread sanitizers do not understand fences.
+        // Acquire: the destruction comes after all that the other threads did. A load, and not a
+        // fence, because thread sanitizers do not understand fences.
         self.0.load(Ordering::Acquire);
         true
     }

@@ -2,14 +2,15 @@
 //!
 //! May use: `abi`, `error`, `raw`. `unsafe`: allocation, and calls through foreign tables.
 //!
-//! [`retain`] and [`release`] know nothing but the table, so they serve owners of any library and of any
-//! copy of this one. [`new`] makes an owner around a callback; [`lists`] one that also holds a shape and steps;
-//! [`block`] one that holds a copied description of an array.
+//! [`retain`] and [`release`] know nothing but the table, so they serve owners of any library and
+//! of any copy of this one. [`new`] makes an owner around a callback; [`shape`] one that also holds
+//! a shape and steps; [`description`] one that holds a copied description of an array.
 
 mod atomics;
-pub mod block;
+
 mod count;
-pub mod lists;
+pub mod description;
+pub mod shape;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -18,6 +19,7 @@ use std::ptr::null_mut;
 
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
+use crate::observer;
 pub use count::Count;
 
 type Operation = unsafe extern "C" fn(*mut cai_owner);
@@ -31,27 +33,44 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
     // SAFETY: `owner` is alive by contract.
     let ops = unsafe { (*owner).ops };
     if ops.is_null() {
-        return fail!(CAI_ERR_OWNER_OPS, "owner.ops"; found "NULL"; expected "a table of operations");
+        return fail!(
+            CAI_ERR_OWNER_OPS,
+            "owner.ops",
+            found = "NULL",
+            expected = "a table of operations"
+        );
     }
     // SAFETY: a table begins with its size; no reference to the whole is made before that was read.
     let size = unsafe { (&raw const (*ops).struct_size).read() } as usize;
     if size < size_of::<cai_owner_ops>() {
-        return fail!(CAI_ERR_OWNER_OPS, "owner.ops.struct_size"; found "{size}";
-            expected "at least {}", size_of::<cai_owner_ops>());
+        return fail!(
+            CAI_ERR_OWNER_OPS,
+            "owner.ops.struct_size",
+            found = "{size}",
+            expected = ("at least {}", size_of::<cai_owner_ops>())
+        );
     }
     // SAFETY: the table is at least as long as ours.
     match unsafe { ((*ops).retain, (*ops).release) } {
         (Some(retain), Some(release)) => Ok((retain, release)),
-        (None, _) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.retain"; found "NULL"; expected "a function"),
-        (_, None) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.release"; found "NULL"; expected "a function"),
+        (None, _) => {
+            fail!(CAI_ERR_OWNER_OPS, "owner.ops.retain", found = "NULL", expected = "a function")
+        }
+        (_, None) => {
+            fail!(CAI_ERR_OWNER_OPS, "owner.ops.release", found = "NULL", expected = "a function")
+        }
     }
 }
 
 /// An array that is to be kept must have an owner.
 pub fn not_borrowed(owner: *mut cai_owner) -> Result<()> {
     if owner.is_null() {
-        return fail!(CAI_ERR_BORROWED, "owner"; found "NULL, a borrowed array";
-            expected "an owner that keeps the data alive");
+        return fail!(
+            CAI_ERR_BORROWED,
+            "owner",
+            found = "NULL, a borrowed array",
+            expected = "an owner that keeps the data alive"
+        );
     }
     Ok(())
 }
@@ -119,29 +138,11 @@ unsafe extern "C" fn retain_own(owner: *mut cai_owner) {
     unsafe { (*owner.cast::<Header>()).count.retain() };
 }
 
-/// Who wants to know that an owner of this library is about to be destroyed: NULL, or a `fn(*const c_void)`.
-static ON_DESTROY: std::sync::atomic::AtomicPtr<()> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
-
-/// From now on, `tell` hears of every owner of this library that is about to be destroyed.
-pub fn on_destroy(tell: fn(*const c_void)) {
-    ON_DESTROY.store(tell as *mut (), std::sync::atomic::Ordering::Release);
-}
-
-#[inline]
-fn tell_of_destruction(owner: *const cai_owner) {
-    let tell = ON_DESTROY.load(std::sync::atomic::Ordering::Acquire);
-    if !tell.is_null() {
-        // SAFETY: only `on_destroy` writes it, from a function of this type.
-        let tell = unsafe { std::mem::transmute::<*mut (), fn(*const c_void)>(tell) };
-        tell(owner.cast());
-    }
-}
-
 unsafe extern "C" fn release_own(owner: *mut cai_owner) {
     let header = owner.cast::<Header>();
     // SAFETY: as above.
     if unsafe { (*header).count.release() } {
-        tell_of_destruction(owner);
+        observer::notify_destroy(owner.cast());
         // SAFETY: that was the last reference, so nobody else looks at the object any more.
         unsafe { ((*header).destroy)(header) };
     }
@@ -191,15 +192,17 @@ fn callback(
         return Err(Failure::no_memory(layout.size()));
     }
     // SAFETY: fresh memory of the right size and alignment.
-    unsafe { callback.write(Callback { header: Header::new(destroy_callback), first, context, destroy }) };
+    unsafe {
+        callback.write(Callback { header: Header::new(destroy_callback), first, context, destroy })
+    };
     Ok(callback.cast())
 }
 
 unsafe fn destroy_callback(header: *mut Header) {
     // SAFETY: only `new` installs this function, on a `Callback` that it allocated.
     let Callback { first, context, destroy, .. } = unsafe { header.cast::<Callback>().read() };
-    // Freed first, so that nothing of ours is lost if the callback never returns (a thread that ends).
-    // SAFETY: allocated in `new` with this layout.
+    // Freed first, so that nothing of ours is lost if the callback never returns (a thread that
+    // ends). SAFETY: allocated in `new` with this layout.
     unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
     if !first.is_null() {
         // SAFETY: this owner held a reference to it.
@@ -218,8 +221,8 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two threads let go while a third reference is made and let go: exactly one sees the end, and it
-    /// sees everything that the others did before.
+    /// Two threads let go while a third reference is made and let go: exactly one sees the end, and
+    /// it sees everything that the others did before.
     #[test]
     fn the_last_release_sees_all() {
         loom::model(|| {
@@ -245,7 +248,8 @@ mod tests {
         let last = shared.0.release();
         if last {
             for cell in &shared.1 {
-                // SAFETY: loom reports a race if the other thread's write is not ordered before this.
+                // SAFETY: loom reports a race if the other thread's write is not ordered before
+                // this.
                 cell.with_mut(|cell| unsafe { *cell += 1 });
             }
         }

@@ -3,12 +3,11 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::order::{Direction, order, wait_for};
+use super::{names_a_stream, policy, release_queue, view};
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
-
-use super::order::{Between, order, wait_for};
-use super::{deferred, names_a_stream, policy, view};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -17,20 +16,26 @@ const CONSUMER: u32 =
 
 /// Which half.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Half {
+pub enum Phase {
     /// Before the work: the consumer's stream waits for the producer's.
     Begin,
     /// After it: the producer's stream waits for the consumer's.
     End,
 }
 
-/// Is there certainly nothing to do and nothing wrong? The short way for the usual cases: work on the array's own
-/// stream, or on an array without pending work. `false` means nothing: the long way knows all the rules.
+/// Is there certainly nothing to do and nothing wrong? The short way for the usual cases: work on
+/// the array's own stream, or on an array without pending work. `false` means nothing: the long way
+/// knows all the rules.
 ///
 /// # Safety
 /// As for [`exchange`], or NULL.
 #[inline(always)]
-pub unsafe fn is_usual(half: Half, array: *const cai_array, consumer: u64, flags: u32) -> bool {
+pub unsafe fn is_fast_path(
+    phase: Phase,
+    array: *const cai_array,
+    consumer: u64,
+    flags: u32,
+) -> bool {
     if array.is_null() {
         return false;
     }
@@ -42,13 +47,14 @@ pub unsafe fn is_usual(half: Half, array: *const cai_array, consumer: u64, flags
     // SAFETY: it is as long as ours.
     let local = unsafe { &*array };
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
-    let flags_fit =
-        flags & !CONSUMER == 0 && flags & ACCESS != 0 && local.flags & !abi::CAI_FLAG_READONLY == 0;
+    let flags_fit = flags & !CONSUMER == 0
+        && flags & ACCESS != 0
+        && local.flags & !abi::CAI_ARRAY_READONLY == 0;
     names_a_stream
         && flags_fit
         && !breaks_read_only(local, flags)
         && local.mask.is_null()
-        && is_settled(half, local, consumer, flags)
+        && is_settled(phase, local, consumer, flags)
 }
 
 /// Orders a consumer's stream and that of an array and its masks.
@@ -56,21 +62,26 @@ pub unsafe fn is_usual(half: Half, array: *const cai_array, consumer: u64, flags
 /// # Safety
 /// `array` points to a structure of the size it says, and its masks do too.
 #[inline]
-pub unsafe fn exchange(half: Half, array: *const cai_array, consumer: u64, flags: u32) -> Result<()> {
-    let mut room = MaybeUninit::uninit();
+pub unsafe fn exchange(
+    phase: Phase,
+    array: *const cai_array,
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
+    let mut scratch = MaybeUninit::uninit();
     // SAFETY: handed on.
-    let local = unsafe { view(array, &mut room) }?;
+    let local = unsafe { view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, CONSUMER));
     }
     names_a_stream(consumer, "consumer_stream")?;
     writable(local, flags)?;
-    one(half, local, consumer, flags)?;
+    one(phase, local, consumer, flags)?;
     if local.mask.is_null() {
         return Ok(());
     }
     // SAFETY: handed on.
-    unsafe { masks(local, |mask| one(half, mask, consumer, flags)) }
+    unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }
 }
 
 #[cold]
@@ -86,24 +97,31 @@ fn bad_flags(flags: u32, known: u32) -> Failure {
 /// Is a read-only array to be written?
 #[inline]
 fn breaks_read_only(array: &cai_array, flags: u32) -> bool {
-    array.flags & abi::CAI_FLAG_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
+    array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
 }
 
 fn writable(array: &cai_array, flags: u32) -> Result<()> {
     if breaks_read_only(array, flags) {
-        return fail!(CAI_ERR_READONLY, "flags"; found "CAI_FLAG_READONLY"; expected "a writable array, for CAI_ACCESS_WRITE is asked for");
+        return fail!(
+            CAI_ERR_READONLY,
+            "flags",
+            found = "CAI_ARRAY_READONLY",
+            expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
+        );
     }
     Ok(())
 }
 
 /// Is there nothing to do, whatever the driver would say?
 #[inline]
-fn is_settled(half: Half, array: &cai_array, consumer: u64, flags: u32) -> bool {
+fn is_settled(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> bool {
     if array.stream == abi::CAI_STREAM_NONE {
         return true;
     }
-    // On one stream everything is in order anyway. The event has to follow what was written, though.
-    let event_follows = half == Half::End && !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE != 0;
+    // On one stream everything is in order anyway. The event has to follow what was written,
+    // though.
+    let event_follows =
+        phase == Phase::End && !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE != 0;
     array.stream == consumer
         && consumer > abi::CAI_STREAM_PER_THREAD
         && array.version >= 3
@@ -122,14 +140,20 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
         if next.is_null() {
             break;
         }
-        let inside = |failure: Failure| (0..=depth).fold(failure, |failure, _| failure.within("mask."));
+        let inside =
+            |failure: Failure| (0..=depth).fold(failure, |failure, _| failure.within("mask."));
         if depth == abi::CAI_MAX_MASKS {
-            return fail!(CAI_ERR_MASK_DEPTH, "mask"; found "more masks"; expected "at most {}", abi::CAI_MAX_MASKS)
-                .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                "mask",
+                found = "more masks",
+                expected = ("at most {}", abi::CAI_MAX_MASKS)
+            )
+            .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
         }
-        let mut room = MaybeUninit::uninit();
+        let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL; handed on.
-        let mask = unsafe { view(next, &mut room) }.map_err(inside)?;
+        let mask = unsafe { view(next, &mut scratch) }.map_err(inside)?;
         body(mask).map_err(inside)?;
         next = mask.mask;
     }
@@ -160,8 +184,12 @@ enum Pending {
 
 fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     if array.stream == 0 {
-        return fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0";
-            expected "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream");
+        return fail!(
+            CAI_ERR_STREAM_ZERO,
+            "stream",
+            found = "0",
+            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
+        );
     }
     // Where there are no elements there is nothing to race for.
     if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {
@@ -169,8 +197,12 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     }
     let unknown = array.stream == abi::CAI_STREAM_UNKNOWN;
     if array.version < 3 && !unknown {
-        return fail!(CAI_ERR_STREAM_VERSION, "stream"; found "{:#x} in version {}", array.stream, array.version;
-            expected "CAI_STREAM_UNKNOWN below version 3");
+        return fail!(
+            CAI_ERR_STREAM_VERSION,
+            "stream",
+            found = ("{:#x} in version {}", array.stream, array.version),
+            expected = "CAI_STREAM_UNKNOWN below version 3"
+        );
     }
     let policy = policy::in_force(flags)?;
     if policy & abi::CAI_SYNC_IGNORE != 0 {
@@ -180,8 +212,12 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
         return Ok(Pending::Nothing);
     }
     if !is_cuda(array) {
-        return fail!(CAI_ERR_STREAM_DEVICE, "device.type"; found "{}, with a stream", array.device.r#type;
-            expected "a CUDA device: the streams of others cannot be ordered");
+        return fail!(
+            CAI_ERR_STREAM_DEVICE,
+            "device.type",
+            found = ("{}, with a stream", array.device.r#type),
+            expected = "a CUDA device: the streams of others cannot be ordered"
+        );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
 }
@@ -202,8 +238,8 @@ impl Drop for ArrayContext<'_> {
 }
 
 impl ArrayContext<'_> {
-    /// What the array says; else the memory's; else, for memory that belongs to a device, the device's primary
-    /// one, where that memory was made; else the current one.
+    /// What the array says; else the memory's; else, for memory that belongs to a device, the
+    /// device's primary one, where that memory was made; else the current one.
     fn of<'a>(driver: &'a Driver, array: &cai_array) -> Result<ArrayContext<'a>> {
         let found = |context| Ok(ArrayContext { driver, context, primary: None });
         if !array.context.is_null() {
@@ -216,47 +252,50 @@ impl ArrayContext<'_> {
             }
             let said = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
             match device.or(said) {
-                Some(device) => {
-                    Ok(ArrayContext { driver, context: driver.primary(device)?, primary: Some(device) })
-                }
+                Some(device) => Ok(ArrayContext {
+                    driver,
+                    context: driver.primary(device)?,
+                    primary: Some(device),
+                }),
                 None => found(driver.some_current()?),
             }
         })
     }
 }
 
-/// Gives up a reference once the work that is enqueued on the array's own stream is done; a default stream is that of the
-/// array's context, whichever is current here. On failure the reference is still the caller's.
+/// Gives up a reference once the work that is enqueued on the array's own stream is done; a default
+/// stream is that of the array's context, whichever is current here. On failure the reference is
+/// still the caller's.
 ///
 /// # Safety
 /// `owner` points to a live owner of any library; the caller gives up one reference, on success.
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
         // SAFETY: handed on.
-        return unsafe { deferred::release_after(owner, array.stream) };
+        return unsafe { release_queue::release_after(owner, array.stream) };
     }
     let driver = driver::driver()?;
     let context = ArrayContext::of(driver, array)?;
     let _entered = driver.enter(context.context)?;
     // SAFETY: handed on.
-    unsafe { deferred::release_after(owner, array.stream) }
+    unsafe { release_queue::release_after(owner, array.stream) }
 }
 
 /// Orders the stream of one array.
 #[inline(never)]
-fn one(half: Half, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    if is_settled(half, array, consumer, flags) {
+fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
+    if is_settled(phase, array, consumer, flags) {
         return Ok(());
     }
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
-        Pending::Anywhere => unknown(half, array, consumer, flags),
+        Pending::Anywhere => unknown(phase, array, consumer, flags),
         Pending::Stream => {
             let driver = driver::driver()?;
-            let consumer = Stream::here(driver, consumer)?;
-            with_stream(driver, array, |producer| match half {
-                Half::Begin => begin(driver, array, &producer, &consumer, flags),
-                Half::End => end(driver, array, &producer, &consumer, flags),
+            let consumer = Stream::from_current_context(driver, consumer)?;
+            with_stream(driver, array, |producer| match phase {
+                Phase::Begin => begin(driver, array, &producer, &consumer, flags),
+                Phase::End => end(driver, array, &producer, &consumer, flags),
             })
         }
     }
@@ -264,15 +303,25 @@ fn one(half: Half, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
 
 /// Calls `body` with the stream of an array, in its context.
 #[inline]
-fn with_stream<T>(driver: &Driver, array: &cai_array, body: impl FnOnce(Stream) -> Result<T>) -> Result<T> {
+fn with_stream<T>(
+    driver: &Driver,
+    array: &cai_array,
+    body: impl FnOnce(Stream) -> Result<T>,
+) -> Result<T> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
-        return body(Stream::there(array.stream, ptr::null_mut(), array.stream_id));
+        return body(Stream::from_array(array.stream, ptr::null_mut(), array.stream_id));
     }
     let context = ArrayContext::of(driver, array)?;
-    body(Stream::there(array.stream, context.context, array.stream_id))
+    body(Stream::from_array(array.stream, context.context, array.stream_id))
 }
 
-fn begin(driver: &Driver, array: &cai_array, producer: &Stream, consumer: &Stream, flags: u32) -> Result<()> {
+fn begin(
+    driver: &Driver,
+    array: &cai_array,
+    producer: &Stream,
+    consumer: &Stream,
+    flags: u32,
+) -> Result<()> {
     if producer.is(consumer) {
         return thread(driver, producer);
     }
@@ -284,14 +333,20 @@ fn begin(driver: &Driver, array: &cai_array, producer: &Stream, consumer: &Strea
             return wait_for(driver, array.event.cast(), state, consumer, flags);
         }
     }
-    order(driver, producer, consumer, Between::ProducerThenConsumer, flags)
+    order(driver, producer, consumer, Direction::ProducerThenConsumer, flags)
 }
 
-fn end(driver: &Driver, array: &cai_array, producer: &Stream, consumer: &Stream, flags: u32) -> Result<()> {
+fn end(
+    driver: &Driver,
+    array: &cai_array,
+    producer: &Stream,
+    consumer: &Stream,
+    flags: u32,
+) -> Result<()> {
     if producer.is(consumer) {
         thread(driver, producer)?;
     } else {
-        order(driver, consumer, producer, Between::ConsumerThenProducer, flags)?;
+        order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)?;
     }
     // Later readers wait for the event: it has to follow what was written.
     if !array.event.is_null()
@@ -303,8 +358,8 @@ fn end(driver: &Driver, array: &cai_array, producer: &Stream, consumer: &Stream,
     Ok(())
 }
 
-/// A default stream that this thread calls by the same name in the same context is the same one, unless it is
-/// the per-thread one of another thread.
+/// A default stream that this thread calls by the same name in the same context is the same one,
+/// unless it is the per-thread one of another thread.
 fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
     if stream.has_id() && stream.capture(driver)? == Capture::None {
         stream.check_id(driver)?;
@@ -313,29 +368,35 @@ fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
 }
 
 /// A stream that nobody knows: an event orders readers; else the whole context has to wait.
-fn unknown(half: Half, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
+fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     let driver = driver::driver()?;
-    let consumer = Stream::here(driver, consumer)?;
+    let consumer = Stream::from_current_context(driver, consumer)?;
     let reads = flags & abi::CAI_ACCESS_WRITE == 0;
-    if half == Half::Begin && reads && !array.event.is_null() {
+    if phase == Phase::Begin && reads && !array.event.is_null() {
         return wait_for(driver, array.event.cast(), Capture::None, &consumer, flags);
     }
     if policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
-        // Only an event is known, and a writer must wait for more than that says: at least for that.
-        return match half {
-            Half::Begin => wait_for(driver, array.event.cast(), Capture::None, &consumer, flags),
-            Half::End => Ok(()),
+        // Only an event is known, and a writer must wait for more than that says: at least for
+        // that.
+        return match phase {
+            Phase::Begin => wait_for(driver, array.event.cast(), Capture::None, &consumer, flags),
+            Phase::End => Ok(()),
         };
     }
     if consumer.capture(driver)? != Capture::None {
-        return fail!(CAI_ERR_CAPTURE_CONSUMER, "stream"; found "a capture of the consumer's stream, and a producer whose stream is not known";
-            expected "no capture: call this around the launch of the graph");
+        return fail!(
+            CAI_ERR_CAPTURE_CONSUMER,
+            "stream",
+            found = "a capture of the consumer's stream, and a producer whose stream is not known",
+            expected = "no capture: call this around the launch of the graph"
+        );
     }
     let context = ArrayContext::of(driver, array)?;
-    // Asks whether a blocking stream of the context is being captured: the one thing that can be known here.
-    Stream::there(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
-    match half {
-        Half::Begin => {
+    // Asks whether a blocking stream of the context is being captured: the one thing that can be
+    // known here.
+    Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
+    match phase {
+        Phase::Begin => {
             let entered = driver.enter(context.context)?;
             let event = driver.event(context.context)?;
             let recorded = driver.context_record(context.context, event.handle());
@@ -347,7 +408,7 @@ fn unknown(half: Half, array: &cai_array, consumer: u64, flags: u32) -> Result<(
             consumer.wait(driver, event.handle(), 0)?;
             event.keep();
         }
-        Half::End => {
+        Phase::End => {
             let own = consumer.context(driver)?;
             let entered = driver.enter(own)?;
             let event = driver.event(own)?;
@@ -370,9 +431,9 @@ fn unknown(half: Half, array: &cai_array, consumer: u64, flags: u32) -> Result<(
 /// As for [`exchange`].
 pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     let known = CONSUMER & !CAPTURE;
-    let mut room = MaybeUninit::uninit();
+    let mut scratch = MaybeUninit::uninit();
     // SAFETY: handed on.
-    let local = unsafe { view(array, &mut room) }?;
+    let local = unsafe { view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, known));
     }
@@ -395,7 +456,7 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                 return Ok(());
             }
             let context = ArrayContext::of(driver, array)?;
-            Stream::there(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
+            Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
             let _entered = driver.enter(context.context)?;
             driver.relaxed(|| driver.context_synchronize().ok())
         }
@@ -405,12 +466,20 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                 match producer.capture(driver)? {
                     Capture::None => {}
                     Capture::Active => {
-                        return fail!(CAI_ERR_CAPTURE_HOST, "stream"; found "a stream that is being captured";
-                            expected "one that runs: the host cannot wait for work that is only being captured");
+                        return fail!(
+                            CAI_ERR_CAPTURE_HOST,
+                            "stream",
+                            found = "a stream that is being captured",
+                            expected = "one that runs: the host cannot wait for work that is only being captured"
+                        );
                     }
                     Capture::Invalidated => {
-                        return fail!(CAI_ERR_CAPTURE_INVALIDATED, "stream"; found "a stream whose capture was broken by an earlier call";
-                            expected "the capture to be ended first");
+                        return fail!(
+                            CAI_ERR_CAPTURE_INVALIDATED,
+                            "stream",
+                            found = "a stream whose capture was broken by an earlier call",
+                            expected = "the capture to be ended first"
+                        );
                     }
                 }
                 if by_event {

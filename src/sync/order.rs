@@ -1,17 +1,16 @@
 //! The one step that everything is made of: one stream waits for another.
 
+use super::release_queue;
 use crate::abi::{self, cai_status};
 use crate::driver::{CUcontext, CUevent, Capture, Driver, Event, Stream};
 use crate::error::{Failure, Result, fail};
-
-use super::deferred;
 
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
 const EXTERNAL: u32 = 1;
 
 /// Whose streams they are: which status says that just one of them is being captured.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Between {
+pub enum Direction {
     /// The consumer waits for the producer.
     ProducerThenConsumer,
     /// The producer waits for the consumer.
@@ -22,25 +21,33 @@ pub enum Between {
 
 /// How an event has to be recorded and waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum OrderMode {
     /// Both streams run, or both belong to one capture.
     Event,
     /// The waiting stream alone is being captured.
     External,
 }
 
-/// Makes `to` wait for all that was enqueued on `from` so far. Where that is not possible, no call was made
-/// that could break a capture.
+/// Makes `to` wait for all that was enqueued on `from` so far. Where that is not possible, no call
+/// was made that could break a capture.
 #[inline]
-pub fn order(driver: &Driver, from: &Stream, to: &Stream, between: Between, flags: u32) -> Result<()> {
+pub fn order(
+    driver: &Driver,
+    from: &Stream,
+    to: &Stream,
+    direction: Direction,
+    flags: u32,
+) -> Result<()> {
     let states = (from.capture(driver)?, to.capture(driver)?);
     if states == (Capture::None, Capture::None) {
         return wait_live(driver, from, to);
     }
-    match way(driver, from, to, states, between, flags)? {
-        Way::Event if states.0 == Capture::Active => driver.relaxed(|| wait(driver, from, to)),
-        Way::Event => wait_live(driver, from, to),
-        Way::External => driver.relaxed(|| wait_external(driver, from, to)),
+    match order_mode(driver, from, to, states, direction, flags)? {
+        OrderMode::Event if states.0 == Capture::Active => {
+            driver.relaxed(|| wait(driver, from, to))
+        }
+        OrderMode::Event => wait_live(driver, from, to),
+        OrderMode::External => driver.relaxed(|| wait_external(driver, from, to)),
     }
 }
 
@@ -58,8 +65,8 @@ fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     let entered = driver.enter(context)?;
     let event = driver.event(context)?;
     from.record(driver, event.handle())?;
-    // A handle means the same in every context, and some context has to be current. A default stream makes its own
-    // current, for which this one makes room.
+    // A handle means the same in every context, and some context has to be current. A default
+    // stream makes its own current, for which this one makes room.
     let entered = Some(entered).filter(|_| !to.is_default());
     to.wait(driver, event.handle(), 0)?;
     drop(entered);
@@ -67,7 +74,8 @@ fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// An event that says what was enqueued on a stream so far. It must be of the stream's context. [cuEventRecord]
+/// An event that says what was enqueued on a stream so far. It must be of the stream's context.
+/// [cuEventRecord]
 #[inline]
 pub fn record<'a>(driver: &'a Driver, stream: &Stream, context: CUcontext) -> Result<Event<'a>> {
     let _entered = driver.enter(context)?;
@@ -82,48 +90,70 @@ fn wait_external(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     from.check_id(driver)?;
     let event = record(driver, from, from.context(driver)?)?;
     // First the graph gets the event to keep, then the node that needs it.
-    let event = deferred::keep_event_in(driver, graph, event)?;
+    let event = release_queue::keep_event_in(driver, graph, event)?;
     to.wait(driver, event, EXTERNAL)
 }
 
 /// Makes `to` wait for an event that somebody else recorded on `from`, in a capture or not.
-pub fn wait_for(driver: &Driver, event: CUevent, from: Capture, to: &Stream, flags: u32) -> Result<()> {
+pub fn wait_for(
+    driver: &Driver,
+    event: CUevent,
+    from: Capture,
+    to: &Stream,
+    flags: u32,
+) -> Result<()> {
     let states = (from, to.capture(driver)?);
     match (states, flags & abi::CAI_CAPTURE_EXTERNAL) {
         ((Capture::None, Capture::None), _) => to.wait(driver, event, 0),
-        ((Capture::None, Capture::Active), abi::CAI_CAPTURE_EXTERNAL) => to.wait(driver, event, EXTERNAL),
-        _ => Err(refused(states, Between::ProducerThenConsumer)),
+        ((Capture::None, Capture::Active), abi::CAI_CAPTURE_EXTERNAL) => {
+            to.wait(driver, event, EXTERNAL)
+        }
+        _ => Err(refused(states, Direction::ProducerThenConsumer)),
     }
 }
 
 /// The matrix of capture states: how to order two streams, or the status that says why not.
-fn way(
+fn order_mode(
     driver: &Driver,
     from: &Stream,
     to: &Stream,
     states: (Capture, Capture),
-    between: Between,
+    direction: Direction,
     flags: u32,
-) -> Result<Way> {
+) -> Result<OrderMode> {
     match states {
-        (Capture::None, Capture::None) => Ok(Way::Event),
+        (Capture::None, Capture::None) => Ok(OrderMode::Event),
         (Capture::Active, Capture::Active) => {
             let (one, other) = (from.graph(driver)?.0, to.graph(driver)?.0);
             if one == other {
-                return Ok(Way::Event);
+                return Ok(OrderMode::Event);
             }
-            fail!(CAI_ERR_CAPTURE_MERGE, "stream"; found "two captures ({one} and {other})"; expected "both streams in one capture")
+            fail!(
+                CAI_ERR_CAPTURE_MERGE,
+                "stream",
+                found = "two captures ({one} and {other})",
+                expected = "both streams in one capture"
+            )
         }
-        (Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 => Ok(Way::Event),
-        (Capture::None, Capture::Active) if flags & abi::CAI_CAPTURE_EXTERNAL != 0 => Ok(Way::External),
-        _ => Err(refused(states, between)),
+        (Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 => {
+            Ok(OrderMode::Event)
+        }
+        (Capture::None, Capture::Active) if flags & abi::CAI_CAPTURE_EXTERNAL != 0 => {
+            Ok(OrderMode::External)
+        }
+        _ => Err(refused(states, direction)),
     }
 }
 
 #[cold]
-fn refused((from, to): (Capture, Capture), between: Between) -> Failure {
+fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
     let failure = |status: cai_status, found: &str, expected: &str| {
-        Failure::new(status, format_args!("stream"), format_args!("{found}"), format_args!("{expected}"))
+        Failure::new(
+            status,
+            format_args!("stream"),
+            format_args!("{found}"),
+            format_args!("{expected}"),
+        )
     };
     if from == Capture::Invalidated || to == Capture::Invalidated {
         return failure(
@@ -132,16 +162,16 @@ fn refused((from, to): (Capture, Capture), between: Between) -> Failure {
             "the capture to be ended first",
         );
     }
-    let producer_captures = match between {
-        Between::Producers => {
+    let producer_captures = match direction {
+        Direction::Producers => {
             return failure(
                 abi::CAI_ERR_CAPTURE_STREAMS,
                 "a stream that is being captured and one that is not",
                 "all streams in one capture, or none; see CAI_CAPTURE_JOIN and CAI_CAPTURE_EXTERNAL",
             );
         }
-        Between::ProducerThenConsumer => from == Capture::Active,
-        Between::ConsumerThenProducer => to == Capture::Active,
+        Direction::ProducerThenConsumer => from == Capture::Active,
+        Direction::ConsumerThenProducer => to == Capture::Active,
     };
     let expected = if from == Capture::Active {
         "both streams in one capture, or none; CAI_CAPTURE_JOIN draws the waiting stream into the capture"

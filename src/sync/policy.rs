@@ -1,5 +1,5 @@
-//! What users override: per call, for the process, and in the environment. Off by default, as the specification
-//! demands ("Design Motivations" 3, "Interface Requirements").
+//! What users override: per call, for the process, and in the environment. Off by default, as the
+//! specification demands ("Design Motivations" 3, "Interface Requirements").
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +7,8 @@ use crate::abi;
 use crate::error::{Result, fail};
 
 /// The bits that can be set for the whole process.
-pub(super) const BITS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE | abi::CAI_SYNC_CONSERVATIVE;
+pub(super) const BITS: u32 =
+    abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE | abi::CAI_SYNC_CONSERVATIVE;
 
 const VARIABLE: &str = "CAI_SYNC";
 
@@ -37,7 +38,12 @@ pub fn process() -> Result<u32> {
 /// Sets it, over what the environment says.
 pub fn set(bits: u32) -> Result<()> {
     if bits & !BITS != 0 {
-        return fail!(CAI_ERR_ARGUMENT, "policy"; found "{bits:#x}"; expected "bits of {BITS:#x} only");
+        return fail!(
+            CAI_ERR_ARGUMENT,
+            "policy",
+            found = "{bits:#x}",
+            expected = "bits of {BITS:#x} only"
+        );
     }
     POLICY.store(bits, Ordering::Relaxed);
     Ok(())
@@ -56,8 +62,12 @@ fn read() -> Result<u32> {
             "conservative" => abi::CAI_SYNC_CONSERVATIVE,
             // A misspelt word must neither switch synchronization off nor be overlooked.
             _ => {
-                return fail!(CAI_ERR_ENVIRONMENT, "{VARIABLE}"; found "\"{word}\"";
-                    expected "words out of 0, 1, ignore, export-none, conservative, with commas between them");
+                return fail!(
+                    CAI_ERR_ENVIRONMENT,
+                    "{VARIABLE}",
+                    found = "\"{word}\"",
+                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas between them"
+                );
             }
         };
     }

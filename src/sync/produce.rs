@@ -2,23 +2,39 @@
 
 use std::ptr;
 
+use super::order::{Direction, order};
+use super::{names_a_stream, policy};
 use crate::abi::{self, cai_array, cai_stream};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 
-use super::order::{Between, order};
-use super::{names_a_stream, policy};
-
-const PRODUCER: u32 =
-    abi::CAI_SYNC_EXPORT_NONE | abi::CAI_SYNC_THIS_CALL | abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
+const PRODUCER: u32 = abi::CAI_SYNC_EXPORT_NONE
+    | abi::CAI_SYNC_THIS_CALL
+    | abi::CAI_CAPTURE_JOIN
+    | abi::CAI_CAPTURE_EXTERNAL;
 
 /// Joins `streams` into `export`, and writes into `array` what a consumer has to know.
-pub fn produce(array: &mut cai_array, streams: &[cai_stream], export: cai_stream, flags: u32) -> Result<()> {
+pub fn produce(
+    array: &mut cai_array,
+    streams: &[cai_stream],
+    export: cai_stream,
+    flags: u32,
+) -> Result<()> {
     if flags & !PRODUCER != 0 {
-        return fail!(CAI_ERR_ARGUMENT, "flags"; found "{flags:#x}"; expected "bits of {PRODUCER:#x} only");
+        return fail!(
+            CAI_ERR_ARGUMENT,
+            "flags",
+            found = "{flags:#x}",
+            expected = "bits of {PRODUCER:#x} only"
+        );
     }
     if array.version < 3 {
-        return fail!(CAI_ERR_VERSION, "version"; found "{}", array.version; expected "3: earlier versions have no stream");
+        return fail!(
+            CAI_ERR_VERSION,
+            "version",
+            found = ("{}", array.version),
+            expected = "3: earlier versions have no stream"
+        );
     }
     for (index, &stream) in streams.iter().enumerate() {
         names_a_stream(stream, format_args!("streams[{index}]"))?;
@@ -31,14 +47,14 @@ pub fn produce(array: &mut cai_array, streams: &[cai_stream], export: cai_stream
     }
     names_a_stream(export, "export_stream")?;
     let driver = driver::driver()?;
-    let to = Stream::here(driver, export)?;
+    let to = Stream::from_current_context(driver, export)?;
     for (index, &value) in streams.iter().enumerate() {
         // A stream that was joined before has nothing to add.
         if value == export || streams[..index].contains(&value) {
             continue;
         }
-        let from = Stream::here(driver, value)?;
-        order(driver, &from, &to, Between::Producers, flags)
+        let from = Stream::from_current_context(driver, value)?;
+        order(driver, &from, &to, Direction::Producers, flags)
             .map_err(|failure| failure.at(format_args!("streams[{index}]")))?;
     }
     identify(array, driver, export, &to).map_err(|failure| failure.at("export_stream"))

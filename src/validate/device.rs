@@ -24,32 +24,57 @@ pub fn memory(array: &cai_array, span: Span) -> Result<()> {
 
 fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
     let said = array.device;
-    // With negative strides `data` need not be the lowest address, nor with any others the only one.
+    // With negative strides `data` need not be the lowest address, nor with any others the only
+    // one.
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);
     let info = driver::attributes(driver, array.data)?;
     if info.device.r#type == abi::CAI_DEVICE_CPU {
-        return fail!(CAI_ERR_NOT_DEVICE_POINTER, "data"; found "{:p}, which the CUDA driver does not know", array.data;
-            expected "memory of the device, or page-locked, registered or managed memory");
+        return fail!(
+            CAI_ERR_NOT_DEVICE_POINTER,
+            "data",
+            found = ("{:p}, which the CUDA driver does not know", array.data),
+            expected = "memory of the device, or page-locked, registered or managed memory"
+        );
     }
     let same_kind = said.r#type == info.device.r#type
         || (said.r#type == abi::CAI_DEVICE_CUDA && info.managed)
         || said.r#type == abi::CAI_DEVICE_UNKNOWN;
     if !same_kind {
-        return fail!(CAI_ERR_DEVICE_MISMATCH, "device.type"; found "{}", said.r#type;
-            expected "{}, the kind of memory at {:p}", info.device.r#type, array.data);
+        return fail!(
+            CAI_ERR_DEVICE_MISMATCH,
+            "device.type",
+            found = ("{}", said.r#type),
+            expected = ("{}, the kind of memory at {:p}", info.device.r#type, array.data)
+        );
     }
     if said.r#type == abi::CAI_DEVICE_CUDA && !info.managed && said.id != info.device.id {
-        return fail!(CAI_ERR_DEVICE_MISMATCH, "device.id"; found "{}", said.id;
-            expected "{}, where the memory at {:p} is", info.device.id, array.data);
+        return fail!(
+            CAI_ERR_DEVICE_MISMATCH,
+            "device.id",
+            found = ("{}", said.id),
+            expected = ("{}, where the memory at {:p} is", info.device.id, array.data)
+        );
     }
     if !info.mapped {
-        return fail!(CAI_ERR_NOT_ACCESSIBLE, "data"; found "{:p}, an address that was reserved", array.data; expected "one with memory behind it");
+        return fail!(
+            CAI_ERR_NOT_ACCESSIBLE,
+            "data",
+            found = ("{:p}, an address that was reserved", array.data),
+            expected = "one with memory behind it"
+        );
     }
     if info.size > 0 && !driver::is_inside(driver, &info, low, high)? {
         let base = info.base as u64;
-        return fail!(CAI_ERR_OUT_OF_ALLOCATION, "data"; found "bytes from {low:#x} up to {high:#x}";
-            expected "bytes of the allocation from {base:#x} up to {:#x}", base.saturating_add(info.size));
+        return fail!(
+            CAI_ERR_OUT_OF_ALLOCATION,
+            "data",
+            found = "bytes from {low:#x} up to {high:#x}",
+            expected = (
+                "bytes of the allocation from {base:#x} up to {:#x}",
+                base.saturating_add(info.size)
+            )
+        );
     }
     if !driver.current()?.is_null() {
         driver::device_pointer(driver, array.data).map_err(|failure| failure.at("data"))?;
@@ -64,23 +89,29 @@ pub fn stream(array: &cai_array) -> Result<()> {
     }
     let driver = driver::driver()?;
     if array.stream <= abi::CAI_STREAM_PER_THREAD {
-        let context = if array.context.is_null() { driver.some_current()? } else { array.context.cast() };
-        let stream = Stream::there(array.stream, context, array.stream_id);
+        let context =
+            if array.context.is_null() { driver.some_current()? } else { array.context.cast() };
+        let stream = Stream::from_array(array.stream, context, array.stream_id);
         return match stream.capture(driver)? {
             Capture::None => stream.check_id(driver),
             _ => Ok(()),
         };
     }
-    let stream = Stream::there(array.stream, std::ptr::null_mut(), array.stream_id);
-    // Who it is can be asked only outside of a capture; that it answers at all says that it is alive.
+    let stream = Stream::from_array(array.stream, std::ptr::null_mut(), array.stream_id);
+    // Who it is can be asked only outside of a capture; that it answers at all says that it is
+    // alive.
     if stream.capture(driver)? != Capture::None {
         return Ok(());
     }
     stream.check_id(driver)?;
     let context = stream.context(driver)?;
     if !array.context.is_null() && array.context != context.cast() {
-        return fail!(CAI_ERR_STREAM_CONTEXT, "stream"; found "a stream of context {context:p}";
-            expected "one of context {:p}, as the array says", array.context);
+        return fail!(
+            CAI_ERR_STREAM_CONTEXT,
+            "stream",
+            found = "a stream of context {context:p}",
+            expected = ("one of context {:p}, as the array says", array.context)
+        );
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! The rules of the array, one status each.
 //!
-//! May use: `abi`, `error`, `raw`, `dtype`, `layout`, `driver`. `unsafe`: follows the pointers of an array that the
-//! caller vouches for.
+//! May use: `abi`, `error`, `raw`, `dtype`, `layout`, `driver`. `unsafe`: follows the pointers of
+//! an array that the caller vouches for.
 //!
 //! [`usual`] is a short cut for the common case; it knows no rules of its own.
 //!
-//! Reads the structure, shape, strides, fields and masks. Never reads the data, allocates nothing for arrays
-//! without fields. [`device`] is the one file that asks the driver.
+//! Reads the structure, shape, strides, fields and masks. Never reads the data, allocates nothing
+//! for arrays without fields. [`device`] is the one file that asks the driver.
 
 mod device;
-mod usual;
+mod fast_path;
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -18,7 +18,7 @@ use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout, Span};
-use crate::raw::{self, Descr};
+use crate::read::{self, Descr};
 
 /// All that is known of an array once its layout was found sound.
 pub struct Described<'a> {
@@ -35,15 +35,24 @@ pub struct Described<'a> {
 pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
     let dtype = dtype::of_array(array)?;
     // SAFETY: handed on.
-    let (shape, strides) = unsafe { raw::shape_and_strides(array) }?;
+    let (shape, strides) = unsafe { read::shape_and_strides(array) }?;
     layout::check_shape(shape)?;
     if dtype.bits == 0 {
-        return fail!(CAI_ERR_ITEMSIZE, "typestr"; found "elements of 0 bytes"; expected "at least 1 byte");
+        return fail!(
+            CAI_ERR_ITEMSIZE,
+            "typestr",
+            found = "elements of 0 bytes",
+            expected = "at least 1 byte"
+        );
     }
     let layout = Layout { shape, strides, bits: dtype.bits };
     if layout.is_packed_bits() && strides.is_some() {
-        return fail!(CAI_ERR_BIT_STRIDES, "strides"; found "strides for elements of {} bits", dtype.bits;
-            expected "NULL: bit fields are packed in C order");
+        return fail!(
+            CAI_ERR_BIT_STRIDES,
+            "strides",
+            found = ("strides for elements of {} bits", dtype.bits),
+            expected = "NULL: bit fields are packed in C order"
+        );
     }
     Ok(Described { dtype, layout })
 }
@@ -54,15 +63,15 @@ pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
 /// `array` points to a structure of the size it says, and what that points to is readable.
 #[inline]
 pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
-    let mut room = MaybeUninit::uninit();
+    let mut scratch = MaybeUninit::uninit();
     // SAFETY: handed on.
-    let local = unsafe { raw::view(array, &mut room) }?;
+    let local = unsafe { read::view(array, &mut scratch) }?;
     // SAFETY: handed on.
-    if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { usual::is_sound(local) } {
+    if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { fast_path::is_sound(local) } {
         return Ok(());
     }
     // SAFETY: handed on.
-    unsafe { the_long_way(array, local, checks) }
+    unsafe { slow_path(array, local, checks) }
 }
 
 /// As [`array`], which has found nothing out but the structure's size.
@@ -71,7 +80,7 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
 /// As for [`array`]; `local` is what `array` points to.
 #[cold]
 #[inline(never)]
-unsafe fn the_long_way(array: *const cai_array, local: &cai_array, checks: u32) -> Result<()> {
+unsafe fn slow_path(array: *const cai_array, local: &cai_array, checks: u32) -> Result<()> {
     // SAFETY: handed on.
     let (_, shape) = unsafe { one(local, checks) }?;
     if local.mask.is_null() {
@@ -81,34 +90,54 @@ unsafe fn the_long_way(array: *const cai_array, local: &cai_array, checks: u32) 
     unsafe { masks(array, *local, shape, checks) }
 }
 
-/// Follows the chain of masks. Each mask is looked at with its parent's eyes first: does its type and
-/// shape fit; then as an array of its own.
+/// Follows the chain of masks. Each mask is looked at with its parent's eyes first: does its type
+/// and shape fit; then as an array of its own.
 ///
 /// # Safety
 /// As for [`array`].
-unsafe fn masks(first: *const cai_array, parent: cai_array, shape: &[i64], checks: u32) -> Result<()> {
+unsafe fn masks(
+    first: *const cai_array,
+    parent: cai_array,
+    shape: &[i64],
+    checks: u32,
+) -> Result<()> {
     let mut chain = [ptr::null(); CAI_MAX_MASKS as usize];
     let mut length = 0;
     let (mut parent, mut shape) = (parent, shape);
     while !parent.mask.is_null() {
-        let inside = |failure: Failure| (0..=length).fold(failure, |failure, _| failure.within("mask."));
-        let outside = |failure: Failure| (0..length).fold(failure, |failure, _| failure.within("mask."));
+        let inside =
+            |failure: Failure| (0..=length).fold(failure, |failure, _| failure.within("mask."));
+        let outside =
+            |failure: Failure| (0..length).fold(failure, |failure, _| failure.within("mask."));
         if parent.version < 1 {
-            return fail!(CAI_ERR_MASK_VERSION, "mask"; found "a mask in version {}", parent.version;
-                expected "version 1 or later")
+            return fail!(
+                CAI_ERR_MASK_VERSION,
+                "mask",
+                found = ("a mask in version {}", parent.version),
+                expected = "version 1 or later"
+            )
             .map_err(outside);
         }
         if parent.mask == first || chain[..length].contains(&parent.mask) {
-            return fail!(CAI_ERR_MASK_CYCLE, "mask"; found "an array that it is a mask of"; expected "another array")
-                .map_err(outside);
+            return fail!(
+                CAI_ERR_MASK_CYCLE,
+                "mask",
+                found = "an array that it is a mask of",
+                expected = "another array"
+            )
+            .map_err(outside);
         }
         if length == chain.len() {
-            return fail!(CAI_ERR_MASK_DEPTH, "mask"; found "{} masks on one another", length + 1;
-                expected "at most {CAI_MAX_MASKS}")
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                "mask",
+                found = ("{} masks on one another", length + 1),
+                expected = "at most {CAI_MAX_MASKS}"
+            )
             .map_err(outside);
         }
         // SAFETY: not NULL; handed on.
-        let mask = unsafe { raw::array(parent.mask) }.map_err(inside)?;
+        let mask = unsafe { read::array(parent.mask) }.map_err(inside)?;
         // SAFETY: handed on.
         let (dtype, mask_extents) = unsafe { one(&mask, checks) }.map_err(inside)?;
         mask_type(&mask, &dtype).map_err(inside)?;
@@ -126,21 +155,35 @@ fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
     if says_true_or_not && dtype.code == abi::CAI_DTYPE_NONE {
         return Ok(());
     }
-    let text = raw::typestr(&mask.typestr).unwrap_or_default();
-    fail!(CAI_ERR_MASK_TYPE, "typestr"; found "\"{}\"", text.escape_ascii();
-        expected "a boolean (b), integer (i, u) or bit field (t)")
+    let text = read::typestr(&mask.typestr).unwrap_or_default();
+    fail!(
+        CAI_ERR_MASK_TYPE,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = "a boolean (b), integer (i, u) or bit field (t)"
+    )
 }
 
-/// A mask's shape must broadcast to the array's as NumPy does it: compared from the last dimension, each
-/// extent is equal or 1, and the mask has no more dimensions.
+/// A mask's shape must broadcast to the array's as NumPy does it: compared from the last dimension,
+/// each extent is equal or 1, and the mask has no more dimensions.
 fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
     if mask.len() > array.len() {
-        return fail!(CAI_ERR_MASK_SHAPE, "ndim"; found "{}", mask.len(); expected "at most the array's {}", array.len());
+        return fail!(
+            CAI_ERR_MASK_SHAPE,
+            "ndim",
+            found = ("{}", mask.len()),
+            expected = ("at most the array's {}", array.len())
+        );
     }
     let lead = array.len() - mask.len();
     for (index, (&extent, &wanted)) in mask.iter().zip(&array[lead..]).enumerate() {
         if extent != wanted && extent != 1 {
-            return fail!(CAI_ERR_MASK_SHAPE, "shape[{index}]"; found "{extent}"; expected "{wanted} as in the array, or 1");
+            return fail!(
+                CAI_ERR_MASK_SHAPE,
+                "shape[{index}]",
+                found = "{extent}",
+                expected = "{wanted} as in the array, or 1"
+            );
         }
     }
     Ok(())
@@ -151,11 +194,21 @@ fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
 /// # Safety
 /// As for [`array`].
 unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64])> {
-    if array.flags & !abi::CAI_FLAG_READONLY != 0 {
-        return fail!(CAI_ERR_FLAGS, "flags"; found "{:#x}", array.flags; expected "0 or CAI_FLAG_READONLY ({:#x})", abi::CAI_FLAG_READONLY);
+    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(
+            CAI_ERR_FLAGS,
+            "flags",
+            found = ("{:#x}", array.flags),
+            expected = ("0 or CAI_ARRAY_READONLY ({:#x})", abi::CAI_ARRAY_READONLY)
+        );
     }
-    if array.version > abi::CAI_PROTOCOL_VERSION {
-        return fail!(CAI_ERR_VERSION, "version"; found "{}", array.version; expected "0 to {}", abi::CAI_PROTOCOL_VERSION);
+    if array.version > abi::CAI_INTERFACE_VERSION {
+        return fail!(
+            CAI_ERR_VERSION,
+            "version",
+            found = ("{}", array.version),
+            expected = ("0 to {}", abi::CAI_INTERFACE_VERSION)
+        );
     }
     // SAFETY: handed on.
     let Described { dtype, layout } = unsafe { describe(array) }?;
@@ -194,23 +247,46 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     const LAST_DEVICE_TYPE: i32 = 18;
     let device = array.device;
     if !(0..=LAST_DEVICE_TYPE).contains(&device.r#type) {
-        return fail!(CAI_ERR_DEVICE_TYPE, "device.type"; found "{}", device.r#type;
-            expected "0 (not known) or a device type of DLPack, 1 to {LAST_DEVICE_TYPE}");
+        return fail!(
+            CAI_ERR_DEVICE_TYPE,
+            "device.type",
+            found = ("{}", device.r#type),
+            expected = "0 (not known) or a device type of DLPack, 1 to {LAST_DEVICE_TYPE}"
+        );
     }
     if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
-        return fail!(CAI_ERR_DEVICE_ID, "device.id"; found "{}", device.id; expected "at least 0");
+        return fail!(
+            CAI_ERR_DEVICE_ID,
+            "device.id",
+            found = ("{}", device.id),
+            expected = "at least 0"
+        );
     }
     if (count == 0) != array.data.is_null() {
         return if count == 0 {
-            fail!(CAI_ERR_DATA_NOT_NULL, "data"; found "{:p}", array.data; expected "NULL, for the array has no elements")
+            fail!(
+                CAI_ERR_DATA_NOT_NULL,
+                "data",
+                found = ("{:p}", array.data),
+                expected = "NULL, for the array has no elements"
+            )
         } else {
-            fail!(CAI_ERR_DATA_NULL, "data"; found "NULL"; expected "an address, for the array has {count} elements")
+            fail!(
+                CAI_ERR_DATA_NULL,
+                "data",
+                found = "NULL",
+                expected = "an address, for the array has {count} elements"
+            )
         };
     }
     let opaque = is_opaque(device.r#type);
     if array.byte_offset != 0 && !opaque {
-        return fail!(CAI_ERR_BYTE_OFFSET, "byte_offset"; found "{}", array.byte_offset;
-            expected "0, for data is an address on devices of type {}", device.r#type);
+        return fail!(
+            CAI_ERR_BYTE_OFFSET,
+            "byte_offset",
+            found = ("{}", array.byte_offset),
+            expected = ("0, for data is an address on devices of type {}", device.r#type)
+        );
     }
     let (start, field) =
         if opaque { (array.byte_offset, "byte_offset") } else { (array.data as u64, "data") };
@@ -219,12 +295,23 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     match (below, above) {
         (Some(_), Some(_)) => Ok(()),
         (None, _) => {
-            fail!(CAI_ERR_ADDRESS_RANGE, "{field}"; found "{start:#x}, from which the strides reach {} bytes down", span.lower.unsigned_abs();
-            expected "at least {:#x}", span.lower.unsigned_abs())
+            fail!(
+                CAI_ERR_ADDRESS_RANGE,
+                "{field}",
+                found = (
+                    "{start:#x}, from which the strides reach {} bytes down",
+                    span.lower.unsigned_abs()
+                ),
+                expected = ("at least {:#x}", span.lower.unsigned_abs())
+            )
         }
         (_, None) => {
-            fail!(CAI_ERR_ADDRESS_RANGE, "{field}"; found "{start:#x}, from which the array reaches {} bytes up", span.upper;
-            expected "an end below 2^64")
+            fail!(
+                CAI_ERR_ADDRESS_RANGE,
+                "{field}",
+                found = ("{start:#x}, from which the array reaches {} bytes up", span.upper),
+                expected = "an end below 2^64"
+            )
         }
     }
 }
@@ -233,18 +320,36 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
 fn stream(array: &cai_array) -> Result<()> {
     let nothing = matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN);
     if array.stream == 0 {
-        return fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0";
-            expected "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 (per-thread default) or a CUstream");
+        return fail!(
+            CAI_ERR_STREAM_ZERO,
+            "stream",
+            found = "0",
+            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 (per-thread default) or a CUstream"
+        );
     }
     if array.version < 3 && !nothing {
-        return fail!(CAI_ERR_STREAM_VERSION, "stream"; found "{:#x} in version {}", array.stream, array.version;
-            expected "CAI_STREAM_UNKNOWN below version 3");
+        return fail!(
+            CAI_ERR_STREAM_VERSION,
+            "stream",
+            found = ("{:#x} in version {}", array.stream, array.version),
+            expected = "CAI_STREAM_UNKNOWN below version 3"
+        );
     }
     if array.stream_id != 0 && nothing {
-        return fail!(CAI_ERR_STREAM_ID, "stream_id"; found "{}", array.stream_id; expected "0, for stream names none");
+        return fail!(
+            CAI_ERR_STREAM_ID,
+            "stream_id",
+            found = ("{}", array.stream_id),
+            expected = "0, for stream names none"
+        );
     }
     if !array.event.is_null() && array.stream == abi::CAI_STREAM_NONE {
-        return fail!(CAI_ERR_EVENT, "event"; found "{:p}", array.event; expected "NULL, for stream is CAI_STREAM_NONE");
+        return fail!(
+            CAI_ERR_EVENT,
+            "event",
+            found = ("{:p}", array.event),
+            expected = "NULL, for stream is CAI_STREAM_NONE"
+        );
     }
     Ok(())
 }
@@ -260,17 +365,27 @@ unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
     if bits == expected {
         return Ok(());
     }
-    let text = raw::typestr(&array.typestr).unwrap_or_default().escape_ascii();
+    let text = read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
     if bits % 8 == 0 && expected % 8 == 0 {
-        fail!(CAI_ERR_DESCR_SIZE, "descr"; found "fields of {} bytes in all", bits / 8;
-            expected "{} bytes as typestr \"{text}\" says; padding has rows of its own", expected / 8)
+        fail!(
+            CAI_ERR_DESCR_SIZE,
+            "descr",
+            found = ("fields of {} bytes in all", bits / 8),
+            expected =
+                ("{} bytes as typestr \"{text}\" says; padding has rows of its own", expected / 8)
+        )
     } else {
-        fail!(CAI_ERR_DESCR_SIZE, "descr"; found "fields of {bits} bits in all";
-            expected "{} bits as typestr \"{text}\" says", expected)
+        fail!(
+            CAI_ERR_DESCR_SIZE,
+            "descr",
+            found = "fields of {bits} bits in all",
+            expected = ("{} bits as typestr \"{text}\" says", expected)
+        )
     }
 }
 
-/// Address, or offset, and the strides that are used, against the alignment of the element's C type.
+/// Address, or offset, and the strides that are used, against the alignment of the element's C
+/// type.
 fn alignment(array: &cai_array, dtype: cai_dtype, layout: Layout) -> Result<()> {
     let alignment = dtype::alignment(&dtype);
     let (start, field) = if is_opaque(array.device.r#type) {
@@ -279,19 +394,30 @@ fn alignment(array: &cai_array, dtype: cai_dtype, layout: Layout) -> Result<()> 
         (array.data as u64, "data")
     };
     if start % alignment as u64 != 0 {
-        return fail!(CAI_ERR_ALIGNMENT, "{field}"; found "{start:#x}"; expected "a multiple of {alignment}");
+        return fail!(
+            CAI_ERR_ALIGNMENT,
+            "{field}",
+            found = "{start:#x}",
+            expected = "a multiple of {alignment}"
+        );
     }
-    for (index, (&extent, &stride)) in layout.shape.iter().zip(layout.strides.unwrap_or_default()).enumerate()
+    for (index, (&extent, &stride)) in
+        layout.shape.iter().zip(layout.strides.unwrap_or_default()).enumerate()
     {
         if extent > 1 && stride % alignment != 0 {
-            return fail!(CAI_ERR_ALIGNMENT, "strides[{index}]"; found "{stride}"; expected "a multiple of {alignment}");
+            return fail!(
+                CAI_ERR_ALIGNMENT,
+                "strides[{index}]",
+                found = "{stride}",
+                expected = "a multiple of {alignment}"
+            );
         }
     }
     Ok(())
 }
 
-/// May two arrays share bytes? Their spans are compared, so interleaved arrays count as overlapping;
-/// `false` is certain for memory that has one address.
+/// May two arrays share bytes? Their spans are compared, so interleaved arrays count as
+/// overlapping; `false` is certain for memory that has one address.
 ///
 /// # Safety
 /// As for [`array`], for both; both layouts must be sound.
@@ -302,7 +428,8 @@ pub unsafe fn may_overlap(a: &cai_array, b: &cai_array) -> Result<bool> {
         let count = layout::count(described.layout.shape)?;
         let span = described.layout.span()?;
         place(array, count, span)?;
-        let start = if is_opaque(array.device.r#type) { array.byte_offset } else { array.data as u64 };
+        let start =
+            if is_opaque(array.device.r#type) { array.byte_offset } else { array.data as u64 };
         // `place` found that neither wraps around.
         Ok((start.wrapping_add_signed(span.lower), start.wrapping_add_signed(span.upper)))
     };

@@ -1,8 +1,8 @@
-"""cai_from_python and cai_to_python for tests: options by name, arrays as Python values.
+"""cai_array_from_python and cai_array_to_python for tests: options by name, arrays as Python values.
 
-    taken = take(obj, writable=True, ndim=2)     what cai_from_python says of an object
+    taken = take(obj, writable=True, ndim=2)     what cai_array_from_python says of an object
     taken.release()                              ... and its reference given up
-    obj = give(taken)                            what cai_to_python makes of an array
+    obj = give(taken)                            what cai_array_to_python makes of an array
 
 Both are called through ctypes.PyDLL, which keeps the interpreter's lock and raises the exception that was set.
 """
@@ -54,8 +54,8 @@ class ImportOptions(c.Structure):
         ("stream", c.c_uint64),
         ("ndim", c.c_int32),
         ("dtype_code", c.c_uint16),
-        ("opaque1", c.c_uint16),
-        ("opaque2", c.c_uint16),
+        ("opaque_8bit", c.c_uint16),
+        ("opaque_16bit", c.c_uint16),
         ("reserved", c.c_uint16 * 3),
         ("typestr", c.c_char * 16),
     ]
@@ -73,10 +73,10 @@ LIBRARY = pathlib.Path(os.environ.get("CAI_LIBRARY", ROOT / "target/release/libc
 def declare(library):
     P = c.POINTER
     T.declare(library)
-    library.cai_from_python.restype = c.c_int32
-    library.cai_from_python.argtypes = [c.py_object, P(ImportOptions), P(T.Array), P(T.Error)]
-    library.cai_to_python.restype = c.py_object
-    library.cai_to_python.argtypes = [P(T.Array), P(ExportOptions), P(T.Error)]
+    library.cai_array_from_python.restype = c.c_int32
+    library.cai_array_from_python.argtypes = [c.py_object, P(ImportOptions), P(T.Array), P(T.Error)]
+    library.cai_array_to_python.restype = c.py_object
+    library.cai_array_to_python.argtypes = [P(T.Array), P(ExportOptions), P(T.Error)]
     library.cai_python_publish.restype = c.c_int32
     library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, P(T.Error)]
     library.cai_python_raise.restype = c.c_void_p
@@ -90,11 +90,11 @@ held = declare(c.PyDLL(str(LIBRARY)))  # the interpreter's lock stays held
 free = declare(c.CDLL(str(LIBRARY)))  # it is given up during the call
 
 
-def import_options(*, ndim=None, protocols=(), stream=0, dtype_code=0, opaque1=0, opaque2=0, typestr="", **flags):
+def import_options(*, ndim=None, protocols=(), stream=0, dtype_code=0, opaque_8bit=0, opaque_16bit=0, typestr="", **flags):
     options = ImportOptions(struct_size=c.sizeof(ImportOptions))
     for position, protocol in enumerate(protocols):
         options.protocols[position] = protocol
-    options.stream, options.dtype_code, options.opaque1, options.opaque2 = stream, dtype_code, opaque1, opaque2
+    options.stream, options.dtype_code, options.opaque_8bit, options.opaque_16bit = stream, dtype_code, opaque_8bit, opaque_16bit
     options.typestr = typestr.encode()
     if ndim is not None:
         options.ndim, options.flags = ndim, IMPORT_NDIM
@@ -178,10 +178,10 @@ class Refused(Exception):
 
 
 def take(obj, /, **options):
-    """cai_from_python. Raises what it set, or Refused. The last error is in `take.error`."""
+    """cai_array_from_python. Raises what it set, or Refused. The last error is in `take.error`."""
     array, take.error = T.new_array(stream=0), T.Error()
     given = c.byref(import_options(**options)) if options else None
-    status = held.cai_from_python(obj, given, c.byref(array), c.byref(take.error))
+    status = held.cai_array_from_python(obj, given, c.byref(array), c.byref(take.error))
     if status != 0:
         assert take.error.code == status and not array.owner
         raise Refused(status, take.error.message.decode())
@@ -191,10 +191,10 @@ def take(obj, /, **options):
 
 
 def give(array, **options):
-    """cai_to_python. Raises what it set. The last error is in `give.error`."""
+    """cai_array_to_python. Raises what it set. The last error is in `give.error`."""
     give.error = T.Error()
     given = c.byref(export_options(**options)) if options else None
-    return held.cai_to_python(c.byref(getattr(array, "array", array)), given, c.byref(give.error))
+    return held.cai_array_to_python(c.byref(getattr(array, "array", array)), given, c.byref(give.error))
 
 
 class Exporter:
@@ -219,7 +219,7 @@ class Counted:
 
     def owner(self):
         owner = c.c_void_p()
-        assert held.cai_owner_new(None, self._destroy, c.byref(owner), None) == 0
+        assert held.cai_owner_create(None, self._destroy, c.byref(owner), None) == 0
         return owner.value
 
 
@@ -248,7 +248,7 @@ def make(shape=(2, 3), typestr="<f4", data=0x7000_0000, strides=None, counted=No
         description.descr = rows
     description.owner = counted.owner()
     out = T.new_array()
-    assert held.cai_array_new(c.byref(description), c.byref(out), c.byref(error)) == 0, error.message
+    assert held.cai_array_create(c.byref(description), c.byref(out), c.byref(error)) == 0, error.message
     if rows_owner:
         held.cai_owner_release(rows_owner)
     taken = Taken(out)

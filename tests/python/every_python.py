@@ -146,7 +146,7 @@ def releases():
 
 def the_lock():
     array, error = T.new_array(), T.Error()
-    assert P.free.cai_from_python(object(), None, c.byref(array), c.byref(error)) == P.ERRORS["PYTHON_LOCK"]
+    assert P.free.cai_array_from_python(object(), None, c.byref(array), c.byref(error)) == P.ERRORS["PYTHON_LOCK"]
 
 
 def sub_interpreters():

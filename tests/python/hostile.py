@@ -4,7 +4,7 @@
     python hostile.py --seed 7 --only 1234        one of them again
     python hostile.py --case types_that_vanish    one of the cases with names
 
-Whatever cai_from_python is given: either an array that validates, or an output that is as before, an error that is filled,
+Whatever cai_array_from_python is given: either an array that validates, or an output that is as before, an error that is filled,
 and an exception of a sane type. The number of the object that is being tried stands in the file --progress.
 """
 
@@ -634,7 +634,7 @@ class World:
         if chance() < 0.1:
             options.dtype_code = self.random.choice([4, 10, 60000])
         if chance() < 0.1:
-            options.opaque1, options.opaque2 = 10, 4
+            options.opaque_8bit, options.opaque_16bit = 10, 4
         if chance() < 0.2:
             options.stream = self.random.choice([1, 2, 77, 2**64 - 1, 2**64 - 2])
         if chance() < 0.02:
@@ -696,7 +696,7 @@ class World:
         error = T.Error()
         options = self.random.choice([None, P.ExportOptions(8, self.random.randrange(9))])
         try:
-            obj = P.held.cai_to_python(c.byref(out), c.byref(options) if options else None, c.byref(error))
+            obj = P.held.cai_array_to_python(c.byref(out), c.byref(options) if options else None, c.byref(error))
         except BaseException as exception:
             assert error.code == 504 or type(exception) in SANE, (error.code, exception)
             return
@@ -779,7 +779,7 @@ class World:
 
 COUNTS = collections.Counter()
 # The address of the object: to take an object, ctypes asks it for its class.
-STATUS = c.PYFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)(("cai_from_python", P.held))
+STATUS = c.PYFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)(("cai_array_from_python", P.held))
 P.held.cai_abi_major.restype = c.c_int32
 T_MAJOR = P.held.cai_abi_major()
 EXPORTED = P.give(P.make())

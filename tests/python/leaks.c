@@ -21,8 +21,8 @@ extern void PyEval_RestoreThread(void *);
 extern void Py_DecRef(PyObject *);
 extern PyObject *PyObject_GetAttrString(PyObject *, const char *);
 
-/* Each object so many times. Answers the last status, or -1: not always the same, or an exception that should
-   not be there, or none where there should be one. */
+/* Each object so many times. Answers the last status, or -1: not always the same, or an exception
+   that should not be there, or none where there should be one. */
 long leaks_import(PyObject *object, long times, unsigned flags, int via) {
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
     options.flags = flags;
@@ -31,10 +31,11 @@ long leaks_import(PyObject *object, long times, unsigned flags, int via) {
     long last = -2;
     for (long index = 0; index < times; index++) {
         cai_array array = CAI_ARRAY_INIT;
-        cai_status status = cai_from_python(object, &options, &array, index % 2 ? NULL : &error);
+        cai_status status =
+            cai_array_from_python(object, &options, &array, index % 2 ? NULL : &error);
         int raised = PyErr_Occurred() != NULL;
-        if (raised !=
-            (status != CAI_OK && (!(flags & CAI_IMPORT_QUIET) || status == CAI_ERR_PYTHON_EXCEPTION)))
+        if (raised != (status != CAI_OK &&
+                       (!(flags & CAI_IMPORT_NO_EXCEPTION) || status == CAI_ERR_PYTHON_EXCEPTION)))
             return -1;
         PyErr_Clear();
         if (last != -2 && status != last) return -1;
@@ -60,9 +61,9 @@ long leaks_export(PyObject *object, long times) {
                                         "nothing",
                                         "__class__"};
     cai_array array = CAI_ARRAY_INIT;
-    if (cai_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
+    if (cai_array_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
     for (long index = 0; index < times; index++) {
-        PyObject *out = cai_to_python(&array, NULL, NULL);
+        PyObject *out = cai_array_to_python(&array, NULL, NULL);
         if (!out) return -1;
         for (size_t name = 0; name < sizeof NAMES / sizeof *NAMES; name++) {
             PyObject *found = PyObject_GetAttrString(out, NAMES[name]);
@@ -70,7 +71,7 @@ long leaks_export(PyObject *object, long times) {
             PyErr_Clear();
         }
         cai_array again = CAI_ARRAY_INIT;
-        if (cai_from_python(out, NULL, &again, NULL) != CAI_OK) return -1;
+        if (cai_array_from_python(out, NULL, &again, NULL) != CAI_OK) return -1;
         Py_DecRef(out);
         cai_array_release(&again);
     }
@@ -119,7 +120,7 @@ void leaks_end(void) {
 long leaks_share(PyObject *object, long times) {
     for (long index = 0; index < times; index++) {
         cai_array array = CAI_ARRAY_INIT;
-        if (cai_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
+        if (cai_array_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
         if (index % 16 == 0) {
             void *state = PyEval_SaveThread();
             if (index % 32 == 0) {
@@ -168,7 +169,7 @@ static cai_status describe(cai_array *out, int ndim) {
     static const int64_t SHAPE[2] = {2, 3};
     struct cai_owner *owner;
     void *data = malloc(24);
-    if (cai_owner_new(data, destroy, &owner, NULL) != CAI_OK) return CAI_ERR_NO_MEMORY;
+    if (cai_owner_create(data, destroy, &owner, NULL) != CAI_OK) return CAI_ERR_NO_MEMORY;
     out->owner = owner;
     out->data = data;
     out->shape = SHAPE;
@@ -207,4 +208,6 @@ static const cai_exchange_api TABLES[] = {
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, borrows, NULL},
 };
 
-long leaks_publish(PyObject *type, int table) { return cai_python_publish(type, &TABLES[table], NULL); }
+long leaks_publish(PyObject *type, int table) {
+    return cai_python_publish(type, &TABLES[table], NULL);
+}

@@ -53,7 +53,9 @@ static void *save(void) { return CALL(void *, "PyEval_SaveThread", void)(); }
 
 static void restore(void *state) { CALL(void, "PyEval_RestoreThread", void *)(state); }
 
-static void run(const char *text) { CHECK(CALL(int, "PyRun_SimpleString", const char *)(text) == 0); }
+static void run(const char *text) {
+    CHECK(CALL(int, "PyRun_SimpleString", const char *)(text) == 0);
+}
 
 static void decref(PyObject *object) { CALL(void, "Py_DecRef", PyObject *)(object); }
 
@@ -71,21 +73,22 @@ static long number(const char *name) {
     return value;
 }
 
-static const char SETUP[] = "import sys\n"
-                            "gone = 0\n"
-                            "class Array:\n"
-                            "    def __init__(self):\n"
-                            "        self.ballast = [object() for _ in range(10)]\n"
-                            "        self.__cuda_array_interface__ = dict(shape=(2, 3), typestr='<f4',\n"
-                            "            data=(0x70000000, False), version=3)\n"
-                            "    def __del__(self):\n"
-                            "        global gone\n"
-                            "        gone += 1\n";
+static const char SETUP[] =
+    "import sys\n"
+    "gone = 0\n"
+    "class Array:\n"
+    "    def __init__(self):\n"
+    "        self.ballast = [object() for _ in range(10)]\n"
+    "        self.__cuda_array_interface__ = dict(shape=(2, 3), typestr='<f4',\n"
+    "            data=(0x70000000, False), version=3)\n"
+    "    def __del__(self):\n"
+    "        global gone\n"
+    "        gone += 1\n";
 
 static cai_status take_object(PyObject *object, cai_array *out) {
     cai_error error;
     *out = (cai_array)CAI_ARRAY_INIT;
-    cai_status status = cai_from_python(object, NULL, out, &error);
+    cai_status status = cai_array_from_python(object, NULL, out, &error);
     if (status != CAI_OK && status != CAI_ERR_PYTHON_LOCK && status != CAI_ERR_NO_PYTHON)
         fprintf(stderr, "%d %s\n", status, error.message);
     return status;
@@ -94,7 +97,8 @@ static cai_status take_object(PyObject *object, cai_array *out) {
 static PyObject *make(void) {
     PyObject *type = global("Array");
     CHECK(type);
-    PyObject *object = CALL(PyObject *, "PyObject_CallFunction", PyObject *, const char *, ...)(type, NULL);
+    PyObject *object =
+        CALL(PyObject *, "PyObject_CallFunction", PyObject *, const char *, ...)(type, NULL);
     CHECK(object);
     decref(type);
     return object;
@@ -139,7 +143,7 @@ static void again(void) {
         initialize();
         run(SETUP);
         cai_array first = take(), exported;
-        PyObject *object = cai_to_python(&first, NULL, NULL);
+        PyObject *object = cai_array_to_python(&first, NULL, NULL);
         CHECK(object);
         CHECK(take_object(object, &exported) == CAI_OK);
         decref(object);
@@ -153,7 +157,8 @@ static void again(void) {
     }
     initialize();
     run(SETUP);
-    /* Arrays of interpreters that are gone, while another one lives, known to the library or not. */
+    /* Arrays of interpreters that are gone, while another one lives, known to the library or not.
+     */
     cai_array_release(&arrays[0]);
     collect();
     cai_array_release(&arrays[1]);
@@ -172,7 +177,8 @@ static void threads(int when) {
     take_many();
     pthread_t workers[4];
     for (int index = 0; index < 4; index++)
-        if (when < 2) pthread_create(&workers[index], NULL, release_all, (void *)(size_t)(when ? 150 : 0));
+        if (when < 2)
+            pthread_create(&workers[index], NULL, release_all, (void *)(size_t)(when ? 150 : 0));
     if (when == 0) {
         void *state = save();
         for (int index = 0; index < 4; index++)
@@ -209,8 +215,8 @@ static void *begin_sub(int own_lock) {
     void *state = NULL;
     if (!own_lock) return CALL(void *, "Py_NewInterpreter", void)();
     PyInterpreterConfig config = {0, 0, 0, 1, 0, 1, 2};
-    PyStatus status =
-        CALL(PyStatus, "Py_NewInterpreterFromConfig", void **, PyInterpreterConfig *)(&state, &config);
+    PyStatus status = CALL(PyStatus, "Py_NewInterpreterFromConfig", void **,
+                           PyInterpreterConfig *)(&state, &config);
     CHECK(status.type == 0);
     return state;
 }
@@ -301,7 +307,7 @@ static void sub_own(void) {
 static void *take_without(void *object) {
     cai_array array;
     CHECK(take_object(object, &array) == CAI_ERR_PYTHON_LOCK);
-    CHECK(cai_to_python(&array, NULL, NULL) == NULL);
+    CHECK(cai_array_to_python(&array, NULL, NULL) == NULL);
     return NULL;
 }
 
@@ -397,14 +403,16 @@ static void child(void) {
 }
 
 static void capsule_ends(PyObject *capsule) {
-    cai_array_release(CALL(void *, "PyCapsule_GetPointer", PyObject *, const char *)(capsule, NULL));
+    cai_array_release(
+        CALL(void *, "PyCapsule_GetPointer", PyObject *, const char *)(capsule, NULL));
 }
 
 static void put_capsule(const char *module, const char *name, cai_array *array) {
     PyObject *capsule = CALL(PyObject *, "PyCapsule_New", void *, const char *,
                              void (*)(PyObject *))(array, NULL, capsule_ends);
     PyObject *to = CALL(PyObject *, "PyImport_AddModule", const char *)(module);
-    CHECK(CALL(int, "PyObject_SetAttrString", PyObject *, const char *, PyObject *)(to, name, capsule) == 0);
+    CHECK(CALL(int, "PyObject_SetAttrString", PyObject *, const char *, PyObject *)(to, name,
+                                                                                    capsule) == 0);
     decref(capsule);
 }
 
@@ -416,7 +424,8 @@ __attribute__((destructor)) static void unload(void) {
     if (late >= 0) cai_array_release(&arrays[late]);
 }
 
-/* By objects that the interpreter takes down, by its last functions, by the C library's, and by a destructor.
+/* By objects that the interpreter takes down, by its last functions, by the C library's, and by a
+ * destructor.
  */
 static void teardown(void) {
     initialize();
@@ -453,9 +462,10 @@ int main(int count, char **arguments) {
     cai_array array;
     int nothing = 0;
     CHECK(take_object((PyObject *)&nothing, &array) == CAI_ERR_NO_PYTHON);
-    CHECK(cai_to_python(&array, NULL, NULL) == NULL);
+    CHECK(cai_array_to_python(&array, NULL, NULL) == NULL);
     CHECK(count == 4);
-    python = dlopen(arguments[1], RTLD_NOW | (strcmp(arguments[2], "local") ? RTLD_GLOBAL : RTLD_LOCAL));
+    python =
+        dlopen(arguments[1], RTLD_NOW | (strcmp(arguments[2], "local") ? RTLD_GLOBAL : RTLD_LOCAL));
     if (!python) fprintf(stderr, "%s\n", dlerror());
     CHECK(python);
     CHECK(take_object((PyObject *)&nothing, &array) == CAI_ERR_NO_PYTHON);

@@ -249,7 +249,7 @@ def test_long_chains():
     obj = Exporter(interface())
     for _ in range(200_000):
         taken = take_quick(obj)
-        obj = P.held.cai_to_python(c.byref(taken), None, None)
+        obj = P.held.cai_array_to_python(c.byref(taken), None, None)
         P.held.cai_array_release(c.byref(taken))
     del obj
     gc.collect()
@@ -268,7 +268,7 @@ def test_chains_after_finalizers_that_give_the_lock_up():
     def chain(obj, length):
         for _ in range(length):
             taken = take_quick(obj)
-            obj = P.held.cai_to_python(c.byref(taken), None, None)
+            obj = P.held.cai_array_to_python(c.byref(taken), None, None)
             P.held.cai_array_release(c.byref(taken))
         return obj
 
@@ -291,7 +291,7 @@ def test_chains_after_finalizers_that_give_the_lock_up():
 
 def take_quick(obj, options=P.import_options(protocols=[P.CUDA_ARRAY_INTERFACE])):
     array = P.T.new_array()
-    assert P.held.cai_from_python(obj, c.byref(options), c.byref(array), None) == 0
+    assert P.held.cai_array_from_python(obj, c.byref(options), c.byref(array), None) == 0
     return array
 
 
@@ -375,9 +375,9 @@ def memory():
     check(cuda.cuMemAlloc_v2(c.byref(address), c.c_size_t(SIZE)))
     return address.value
 def consume(array, flags=3):
-    check(P.held.cai_consume_begin(c.byref(array), c.c_uint64(stream.value), flags, None))
+    check(P.held.cai_array_consume_begin(c.byref(array), c.c_uint64(stream.value), flags, None))
     check(cuda.cuMemsetD8Async(c.c_uint64(array.data), 7, c.c_size_t(SIZE), stream))
-    check(P.held.cai_consume_end(c.byref(array), c.c_uint64(stream.value), flags, None))
+    check(P.held.cai_array_consume_end(c.byref(array), c.c_uint64(stream.value), flags, None))
 """
 
 
@@ -437,9 +437,9 @@ here = (c.c_char * SIZE)()
 for _ in range(10):
     legacy = 1
     taken = P.take(producer)
-    check(P.held.cai_consume_begin(c.byref(taken.array), c.c_uint64(legacy), 3, None))
+    check(P.held.cai_array_consume_begin(c.byref(taken.array), c.c_uint64(legacy), 3, None))
     check(cuda.cuMemsetD8Async(c.c_uint64(taken.data), 7, c.c_size_t(SIZE), c.c_void_p(legacy)))
-    check(P.held.cai_consume_end(c.byref(taken.array), c.c_uint64(legacy), 3, None))
+    check(P.held.cai_array_consume_end(c.byref(taken.array), c.c_uint64(legacy), 3, None))
     check(P.held.cai_array_release_after(c.byref(taken.array), c.c_uint64(legacy), None))
     check(cuda.cuCtxSynchronize())
     check(cuda.cuMemcpyDtoH_v2(here, c.c_uint64(producer.__cuda_array_interface__["data"][0]), c.c_size_t(SIZE)))

@@ -34,7 +34,7 @@ def test_the_header_alone_and_twice(tmp_path, compiler, standard):
     source = tmp_path / f"alone.{language}"
     source.write_text(
         "#include <cai/cai.h>\n#include <cai/cai.h>\n"
-        "int main(void) { cai_array a = CAI_ARRAY_INIT; a.stream = CAI_STREAM_NONE; a.flags |= CAI_FLAG_READONLY;\n"
+        "int main(void) { cai_array a = CAI_ARRAY_INIT; a.stream = CAI_STREAM_NONE; a.flags |= CAI_ARRAY_READONLY;\n"
         "a.device.type = CAI_DEVICE_CUDA; cai_inline_release(&a); return a.stream == 0 ? 0 : 1; }\n"
     )
     strict = [*STRICT, "-Wold-style-cast"] if language == "cpp" else [*STRICT, "-Wcast-qual", "-Wcast-align"]
@@ -46,7 +46,7 @@ def test_cpp_with_mdspan(tmp_path):
     includes = ["-I", ROOT / "include", "-I", ROOT / "capi-tests"]
     macros = run(*CPP, "-std=c++23", *includes, "-include", "cai/cai.hpp", "-x", "c++", "-E", "-dM", os.devnull)
     assert "__cpp_lib_mdspan" in macros
-    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
         *CPP, "-std=c++23", *STRICT, *includes, ROOT / "capi-tests/cpp_array.cpp", "-o", program,
         ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",

@@ -58,7 +58,7 @@ def taken(cai, source, versioned=True):
     fresh, used = NAMES[versioned]
     capsule = source.__dlpack__(max_version=(1, 0)) if versioned else source.__dlpack__()
     array = T.new_array()
-    take = cai.cai_from_dlpack if versioned else cai.cai_from_dlpack_unversioned
+    take = cai.cai_array_from_dlpack if versioned else cai.cai_array_from_dlpack_unversioned
     error = T.Error()
     status = take(pythonapi.PyCapsule_GetPointer(capsule, fresh), T.STREAM_UNKNOWN, array, error)
     assert status == 0, error.message
@@ -74,7 +74,7 @@ class Given:
 
     def __dlpack__(self, **_):
         tensor = c.c_void_p()
-        give = self.cai.cai_to_dlpack if self.versioned else self.cai.cai_to_dlpack_unversioned
+        give = self.cai.cai_array_to_dlpack if self.versioned else self.cai.cai_array_to_dlpack_unversioned
         error = T.Error()
         assert give(self.array, 0, tensor, error) == 0, error.message
         return pythonapi.PyCapsule_New(tensor, NAMES[self.versioned][0], None)
@@ -163,7 +163,7 @@ def test_readonly(cai):
     array = taken(cai, source)
     same(cai, array, source)
     tensor, error = c.c_void_p(), T.Error()
-    assert cai.cai_to_dlpack_unversioned(array, 0, tensor, error) == 708 and error.field == b"flags"
+    assert cai.cai_array_to_dlpack_unversioned(array, 0, tensor, error) == 708 and error.field == b"flags"
     assert not np.from_dlpack(Given(cai, array)).flags.writeable
     cai.cai_array_release(array)
 
@@ -194,7 +194,7 @@ def test_refused_stays_with_the_capsule(cai):
     tensor = Versioned.from_address(pointer)
     tensor.major = 2
     array = T.new_array()
-    assert cai.cai_from_dlpack(pointer, T.STREAM_NONE, array, None) == 710
+    assert cai.cai_array_from_dlpack(pointer, T.STREAM_NONE, array, None) == 710
     assert not array.owner
     tensor.major = 1
     del capsule
@@ -297,7 +297,7 @@ def test_random_numbers(cai, seed):
             tensor.tensor.strides = (c.c_int64 * 5)(*strides)
         expected = reference(shape, strides, itemsize, address + offset)
         array, error = T.new_array(), T.Error()
-        status = cai.cai_from_dlpack(c.byref(tensor), 1, array, error)
+        status = cai.cai_array_from_dlpack(c.byref(tensor), 1, array, error)
         assert status in (expected or {0}), (shape, strides, itemsize, address, status, error.message, expected)
         seen[status - 205 if status else 0] += 1
         if status:
@@ -311,7 +311,7 @@ def test_random_numbers(cai, seed):
             assert all(step == theirs * itemsize for extent, step, theirs in ours if extent > 1)
         # And out again: the same where it matters, and always there.
         out = c.c_void_p()
-        assert cai.cai_to_dlpack(array, 0, out, error) == 0, error.message
+        assert cai.cai_array_to_dlpack(array, 0, out, error) == 0, error.message
         back = Versioned.from_address(out.value)
         assert (back.major, back.minor, back.flags) == (1, 3, 0)
         assert tuple(back.tensor.shape[:ndim]) == tuple(shape)
@@ -336,7 +336,7 @@ def test_deleted_by_other_threads(cai):
     tensors = []
     for _ in range(200):
         tensor = c.c_void_p()
-        assert cai.cai_to_dlpack(array, 0, tensor, None) == 0
+        assert cai.cai_array_to_dlpack(array, 0, tensor, None) == 0
         tensors.append(tensor)
     cai.cai_array_release(array)
 
@@ -358,13 +358,13 @@ def test_deleted_by_other_threads(cai):
 OUT = """
 import test_dlpack as D
 owner = c.c_void_p()
-assert cai.cai_owner_new(None, cai_ctypes.DESTROY(), c.byref(owner), None) == 0
+assert cai.cai_owner_create(None, cai_ctypes.DESTROY(), c.byref(owner), None) == 0
 def out(address, count=4, device=(0, 0)):
     a = array(NONE)
     a.data, a.owner, a.device.type, a.device.id = address, owner, *device
     a.shape = (c.c_int64 * 1)(count)
     tensor = c.c_void_p()
-    status = cai.cai_to_dlpack(c.byref(a), 0, c.byref(tensor), c.byref(error))
+    status = cai.cai_array_to_dlpack(c.byref(a), 0, c.byref(tensor), c.byref(error))
     if status:
         assert not tensor.value
         return status, error.field.decode()

@@ -18,8 +18,8 @@ import cai_ctypes
 cai = cai_ctypes.declare(c.CDLL({library!r}))
 error = cai_ctypes.Error()
 READ, WRITE, NONE = 1, 2, 2**64 - 1
-cai.cai_consume_begin.argtypes = cai.cai_consume_end.argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
-cai.cai_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_array_consume_begin.argtypes = cai.cai_array_consume_end.argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_array_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
 cai.cai_owner_release_after.argtypes = [c.c_void_p, c.c_uint64, c.c_void_p]
 shape = (c.c_int64 * 1)(4)
 data = c.create_string_buffer(16)
@@ -32,7 +32,7 @@ def array(stream):
     return a
 
 def begin(stream, consumer, flags=READ):
-    code = cai.cai_consume_begin(c.byref(array(stream)), consumer, flags, c.byref(error))
+    code = cai.cai_array_consume_begin(c.byref(array(stream)), consumer, flags, c.byref(error))
     return code, (error.message.decode() if code else "")
 
 def is_loaded(name="libcuda"):
@@ -86,7 +86,7 @@ def test_no_driver(tmp_path):
             a = array(0x1000)
             assert cai.cai_array_validate(c.byref(a), 1, c.byref(error)) == 0
             assert cai.cai_array_validate(c.byref(a), 4, c.byref(error)) == 301
-            assert cai.cai_produce(c.byref(a), None, 0, 0, 0, c.byref(error)) == 0 and a.stream == NONE
+            assert cai.cai_array_produce(c.byref(a), None, 0, 0, 0, c.byref(error)) == 0 and a.stream == NONE
             assert threads() == 0
             """,
             CAI_CUDA_DRIVER=path,
@@ -135,7 +135,7 @@ def test_nothing_before_it_is_needed(driver):
     python(
         """
         owner, a = c.c_void_p(), array(NONE)
-        assert cai.cai_owner_new(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
+        assert cai.cai_owner_create(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
         assert begin(NONE, 5)[0] == 0 and begin(5, 5)[0] == 0
         assert cai.cai_array_validate(c.byref(a), 0, None) == 0
         assert cai.cai_owner_release_after(owner, NONE, None) == 0
@@ -144,7 +144,7 @@ def test_nothing_before_it_is_needed(driver):
         one, two = d.stream(), d.stream()
         assert begin(one, two)[0] == 0
         assert threads() == 0
-        assert cai.cai_owner_new(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
+        assert cai.cai_owner_create(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
         assert cai.cai_owner_release_after(owner, two, None) == 0
         import time
         for _ in range(1000):  # a thread names itself
@@ -203,7 +203,7 @@ def test_after_a_fork(driver):
         one, two = d.stream(), d.stream()
         owner, gone = c.c_void_p(), []
         count = c.CFUNCTYPE(None, c.c_void_p)(lambda _: gone.append(1))
-        assert cai.cai_owner_new(None, count, c.byref(owner), None) == 0
+        assert cai.cai_owner_create(None, count, c.byref(owner), None) == 0
         if {used}:
             assert begin(one, two)[0] == 0
         child = os.fork()
@@ -259,7 +259,7 @@ def test_late_calls(built, tmp_path):  # noqa: F811
         static cai_array array;
         static cai_owner *owner;
         static void late(void) {
-            cai_status status = cai_consume_begin(&array, as_value(two), CAI_ACCESS_READ, NULL);
+            cai_status status = cai_array_consume_begin(&array, as_value(two), CAI_ACCESS_READ, NULL);
             if (status != CAI_ERR_DRIVER_EXIT) _exit(3);
             status = cai_owner_release_after(owner, as_value(two), NULL);
             if (status != CAI_ERR_DRIVER_EXIT) _exit(4);
@@ -272,8 +272,8 @@ def test_late_calls(built, tmp_path):  # noqa: F811
             one = new_stream();
             two = new_stream();
             array = array_of(new_buffer(), as_value(one));
-            if (cai_consume_begin(&array, as_value(two), CAI_ACCESS_READ, NULL) != CAI_OK) return 1;
-            if (cai_owner_new(NULL, NULL, &owner, NULL) != CAI_OK) return 1;
+            if (cai_array_consume_begin(&array, as_value(two), CAI_ACCESS_READ, NULL) != CAI_OK) return 1;
+            if (cai_owner_create(NULL, NULL, &owner, NULL) != CAI_OK) return 1;
             return 0;
         }
         """
@@ -296,15 +296,15 @@ def test_environment(driver, text, ignored, policy):
         f"""
         d = Driver()
         found = c.c_uint32()
-        assert cai.cai_get_sync(c.byref(found), None) == 0 and found.value == {policy}
+        assert cai.cai_sync_policy_get(c.byref(found), None) == 0 and found.value == {policy}
         one, two = d.stream(), d.stream()
         assert begin(one, two) == (0, "")
         assert begin(0x10 if {ignored} else one, two) == (0, "")  # a handle that nobody must touch
         streams, a = (c.c_uint64 * 1)(one), array(0)
-        assert cai.cai_produce(c.byref(a), streams, 1, one, 0, None) == 0
+        assert cai.cai_array_produce(c.byref(a), streams, 1, one, 0, None) == 0
         assert a.stream == (NONE if {policy} & 32 else one)
-        assert cai.cai_set_sync(0, None) == 0
-        assert cai.cai_get_sync(c.byref(found), None) == 0 and found.value == 0
+        assert cai.cai_sync_policy_set(0, None) == 0
+        assert cai.cai_sync_policy_get(c.byref(found), None) == 0 and found.value == 0
         """,
         LD_LIBRARY_PATH=driver,
         CAI_SYNC=text,
@@ -318,7 +318,7 @@ def test_environment_with_a_typing_error(driver):
         code, why = begin(d.stream(), d.stream())
         assert code == 603 and '"ingore"' in why and "ignore" in why, why
         assert begin(NONE, 5)[0] == 0
-        assert cai.cai_set_sync(0, None) == 0
+        assert cai.cai_sync_policy_set(0, None) == 0
         assert begin(d.stream(), d.stream())[0] == 0
         """,
         LD_LIBRARY_PATH=driver,

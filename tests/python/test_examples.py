@@ -46,7 +46,7 @@ def test_every_example_is_tested():
 def test_extension_in_plain_c(tmp_path):
     driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
     headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
-    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
         "gcc", "-std=c99", *STRICT, "-g", "-shared", "-fPIC", "-I", "include", "-isystem", headers,
         "-isystem", sysconfig.get_path("include"), "examples-c/08_python.c", "-o", tmp_path / "plain.so",
@@ -65,7 +65,7 @@ def build_on_a_device(name, tmp_path):
     compiler = ["gcc", "-std=c99"] if name.endswith(".c") else ["g++", "-std=c++17", "-x", "c++"]
     driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
     headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
-    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     program = tmp_path / "program"
     run(
         *compiler, *STRICT, "-g", "-I", "include", "-I", "cuda-sim/include", "-isystem", headers, f"examples-c/{name}",
@@ -87,13 +87,13 @@ def test_the_example_that_forgets(tmp_path):
     program = build_on_a_device("06_streams.c", tmp_path)
     done = run(ROOT / "target/release/cai-race", "--", program, "forget", check=False)
     assert done.returncode == 66
-    assert "rule R3" in done.stderr and "cai_consume_begin(array, " in done.stderr and "read_all" in done.stderr
+    assert "rule R3" in done.stderr and "cai_array_consume_begin(array, " in done.stderr and "read_all" in done.stderr
 
 
 @pytest.mark.parametrize("name", OUTPUT)
 def test_example(tmp_path, name):
     compiler = ["g++", "-std=c++17"] if name.endswith("cpp") else ["gcc", "-std=c99"]
-    (tmp_path / "libcai.so.0").symlink_to(ROOT / "target/release/libcai.so")
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     library = [] if name == "04_header_only.c" else [ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}"]
     program = tmp_path / "program"
     run(*compiler, *STRICT, "-g", "-I", "include", f"examples-c/{name}", "-o", program, *library)

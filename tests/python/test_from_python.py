@@ -1,4 +1,4 @@
-"""cai_from_python: what real libraries' dictionaries demand of whoever reads them."""
+"""cai_array_from_python: what real libraries' dictionaries demand of whoever reads them."""
 
 import collections
 import ctypes as c
@@ -398,7 +398,7 @@ def some(count):
     arrays = (T.Array * count)()
     for array in arrays:
         array.struct_size = c.sizeof(T.Array)
-        assert P.held.cai_from_python(Big(), None, c.byref(array), None) == 0
+        assert P.held.cai_array_from_python(Big(), None, c.byref(array), None) == 0
     return arrays
 libc = c.CDLL(None)
 def pinned(arrays):
@@ -453,7 +453,7 @@ def test_release_by_a_thread_that_python_does_not_know(late):
         obj = Big()
         alive = weakref.ref(obj)
         arrays = (T.Array * 1)(T.new_array())
-        assert P.held.cai_from_python(obj, None, c.byref(arrays[0]), None) == 0
+        assert P.held.cai_array_from_python(obj, None, c.byref(arrays[0]), None) == 0
         del obj
         late.start(arrays, 1, 1000, 0)
         end = time.monotonic() + 5
@@ -484,7 +484,7 @@ def test_release_in_a_child():
 def test_the_lock_must_be_held():
     array, error = T.new_array(), T.Error()
     before = bytes(array)
-    assert P.free.cai_from_python(exporter(), None, c.byref(array), c.byref(error)) == ERRORS["PYTHON_LOCK"]
+    assert P.free.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error)) == ERRORS["PYTHON_LOCK"]
     assert bytes(array) == before and error.code == ERRORS["PYTHON_LOCK"]
 
 
@@ -987,11 +987,11 @@ def test_foreign_byte_order():
 
 @pytest.mark.parametrize(
     "typestr, options, code",
-    [("<V2", dict(opaque2=P.BFLOAT16), P.BFLOAT16), ("|V2", dict(opaque2=P.BFLOAT16), P.BFLOAT16),
-     ("<V1", dict(opaque1=P.FLOAT8_E4M3FN), P.FLOAT8_E4M3FN), ("<f1", dict(opaque1=P.FLOAT8_E5M2), P.FLOAT8_E5M2),
-     ("<V1", dict(opaque2=P.BFLOAT16), 0), ("<V2", dict(opaque1=P.FLOAT8_E5M2), 0), ("<V4", dict(opaque2=P.BFLOAT16), 0),
-     ("<f4", dict(opaque1=P.FLOAT8_E5M2, opaque2=P.BFLOAT16), 0), ("<u2", dict(opaque2=P.BFLOAT16), 0),
-     ("<f2", dict(opaque2=P.BFLOAT16), 0), ("|u1", dict(opaque1=P.FLOAT8_E4M3FN), 0)],
+    [("<V2", dict(opaque_16bit=P.BFLOAT16), P.BFLOAT16), ("|V2", dict(opaque_16bit=P.BFLOAT16), P.BFLOAT16),
+     ("<V1", dict(opaque_8bit=P.FLOAT8_E4M3FN), P.FLOAT8_E4M3FN), ("<f1", dict(opaque_8bit=P.FLOAT8_E5M2), P.FLOAT8_E5M2),
+     ("<V1", dict(opaque_16bit=P.BFLOAT16), 0), ("<V2", dict(opaque_8bit=P.FLOAT8_E5M2), 0), ("<V4", dict(opaque_16bit=P.BFLOAT16), 0),
+     ("<f4", dict(opaque_8bit=P.FLOAT8_E5M2, opaque_16bit=P.BFLOAT16), 0), ("<u2", dict(opaque_16bit=P.BFLOAT16), 0),
+     ("<f2", dict(opaque_16bit=P.BFLOAT16), 0), ("|u1", dict(opaque_8bit=P.FLOAT8_E4M3FN), 0)],
 )  # fmt: skip
 def test_opaque_types(typestr, options, code):
     with take(exporter(typestr=typestr), **options) as taken:
@@ -1000,14 +1000,14 @@ def test_opaque_types(typestr, options, code):
 
 def test_opaque_types_with_fields_are_not_opaque():
     given = exporter(typestr="|V2", descr=[("a", "|i1"), ("b", "|i1")])
-    with take(given, opaque2=P.BFLOAT16) as taken:
+    with take(given, opaque_16bit=P.BFLOAT16) as taken:
         assert taken.dtype_code == 0 and taken.descr
     # A row without a name says no more than the typestr: that is how CuPy writes bfloat16.
-    with take(exporter(typestr="<V2", descr=[("", "<V2")]), opaque2=P.BFLOAT16) as taken:
+    with take(exporter(typestr="<V2", descr=[("", "<V2")]), opaque_16bit=P.BFLOAT16) as taken:
         assert taken.dtype_code == P.BFLOAT16 and taken.descr is None
 
 
-@pytest.mark.parametrize("typestr, options", [("<V1", dict(opaque1=P.BFLOAT16)), ("<V2", dict(opaque2=P.FLOAT8_E5M2)), ("<V1", dict(opaque1=9999)), ("<V2", dict(opaque2=1))])
+@pytest.mark.parametrize("typestr, options", [("<V1", dict(opaque_8bit=P.BFLOAT16)), ("<V2", dict(opaque_16bit=P.FLOAT8_E5M2)), ("<V1", dict(opaque_8bit=9999)), ("<V2", dict(opaque_16bit=1))])
 def test_codes_of_another_size(typestr, options):
     with pytest.raises(ValueError, match="options->"):
         take(exporter(typestr=typestr), **options)
@@ -1030,7 +1030,7 @@ def test_the_type_that_is_demanded(typestr, wanted, fits):
 
 def test_the_code_that_is_demanded():
     given = exporter(typestr="<V2")
-    with take(given, typestr="<V2", dtype_code=P.BFLOAT16, opaque2=P.BFLOAT16) as taken:
+    with take(given, typestr="<V2", dtype_code=P.BFLOAT16, opaque_16bit=P.BFLOAT16) as taken:
         assert taken.dtype_code == P.BFLOAT16
     refused(given, BufferError, "", "CONVERT_TYPE", typestr="<V2", dtype_code=P.BFLOAT16)
     for wanted in ("nonsense", "f4", "<f3"):
@@ -1528,7 +1528,7 @@ def test_options_of_another_size():
     for size in (0, 1, 8, 5000):
         options.struct_size = size
         with pytest.raises(Exception):
-            status = P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+            status = P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
             raise Refused(status, "")
         assert error.code == ERRORS["STRUCT_SIZE"] and not array.owner
 
@@ -1537,12 +1537,12 @@ def test_unknown_flags():
     options, array, error = P.import_options(), T.new_array(), T.Error()
     options.flags = 1 << 30 | P.IMPORT["quiet"]  # what is not understood is not followed, in no part
     with pytest.raises(ValueError):
-        P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+        P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
     assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
     options = P.import_options()
     options.reserved[1] = 1
     with pytest.raises(ValueError):
-        P.held.cai_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+        P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
     assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->reserved"
     with pytest.raises(ValueError):
         take(exporter(), strict=True, lenient=True)
@@ -1551,13 +1551,13 @@ def test_unknown_flags():
 def test_null():
     array, error = T.new_array(), T.Error()
     with pytest.raises(ValueError):
-        P.held.cai_from_python(c.py_object(), None, c.byref(array), c.byref(error))
+        P.held.cai_array_from_python(c.py_object(), None, c.byref(array), c.byref(error))
     assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"object"
     with pytest.raises(ValueError):
-        P.held.cai_from_python(exporter(), None, None, c.byref(error))
+        P.held.cai_array_from_python(exporter(), None, None, c.byref(error))
     assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"out"
     with pytest.raises(TypeError):
-        P.held.cai_from_python(None, None, c.byref(array), None)  # no words are wanted
+        P.held.cai_array_from_python(None, None, c.byref(array), None)  # no words are wanted
 
 
 def test_failure_changes_nothing():
@@ -1565,7 +1565,7 @@ def test_failure_changes_nothing():
     before = bytes(array)
     options = P.import_options(quiet=True)
     for obj in (None, exporter(shape=(-1,)), exporter(mask=3), exporter(typestr="x"), exporter(data=(0, False))):
-        assert P.held.cai_from_python(obj, c.byref(options), c.byref(array), None) != 0
+        assert P.held.cai_array_from_python(obj, c.byref(options), c.byref(array), None) != 0
         assert bytes(array) == before
 
 
@@ -1573,7 +1573,7 @@ def test_a_structure_of_an_older_header():
     array = T.new_array()
     array.struct_size = 88
     array.event = 0x1111
-    assert P.held.cai_from_python(exporter(stream=STREAM), None, c.byref(array), None) == 0
+    assert P.held.cai_array_from_python(exporter(stream=STREAM), None, c.byref(array), None) == 0
     assert array.stream == STREAM and array.event == 0x1111 and array.struct_size == 88
     P.held.cai_array_release(c.byref(array))
 

@@ -1,4 +1,4 @@
-"""cai_from_python and cai_to_python against hostile objects, with the library under AddressSanitizer.
+"""cai_array_from_python and cai_array_to_python against hostile objects, with the library under AddressSanitizer.
 
 The interpreter itself is not instrumented; its memory comes from malloc, and what is freed is overwritten, so that it stumbles over
 whatever the library lets go too early. CAI_FUZZ_SECONDS: for how long (`make fuzz`).
@@ -47,6 +47,6 @@ def test_the_sanitizer_is_there(sanitized):
     """A read behind the options shows that the instrumented library is the one that runs."""
     text = "import cai_python as P, ctypes as c; b = c.create_string_buffer(16); b[:4] = (48).to_bytes(4, 'little')\n"
     text += "m = c.CDLL(None); m.malloc.restype = c.c_void_p; p = m.malloc(16); c.memmove(p, b, 16)\n"
-    text += "P.held.cai_from_python(1, c.cast(p, c.POINTER(P.ImportOptions)), P.T.new_array(), None)\n"
+    text += "P.held.cai_array_from_python(1, c.cast(p, c.POINTER(P.ImportOptions)), P.T.new_array(), None)\n"
     found = subprocess.run([sys.executable, "-c", text], env=sanitized | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True)
     assert "heap-buffer-overflow" in found.stderr, found.stderr

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
 BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
 
 
 def run(*command, check=True, **more):
@@ -40,7 +41,8 @@ def prefix(tmp_path_factory):
 
 def exported(library):
     lines = run("nm", "-D", "--defined-only", library).stdout.splitlines()
-    return {line.split()[-1].split("@")[0] for line in lines}
+    # A symbol version is a symbol of its own, with an absolute value.
+    return {line.split()[-1].split("@")[0] for line in lines if " A " not in line}
 
 
 def test_what_is_installed(prefix):
@@ -53,7 +55,7 @@ def test_what_is_installed(prefix):
         "include/cai/pybind11.hpp",
         "lib/libcai.a",
         "lib/libcai.so",
-        "lib/libcai.so.0",
+        "lib/libcai.so.1",
         f"lib/libcai.so.{VERSION}",
         "lib/pkgconfig/cai.pc",
         "lib/cmake/cai/caiConfig.cmake",
@@ -66,14 +68,14 @@ def test_what_is_installed(prefix):
         if path.suffix in {".cmake", ".pc"}:
             assert str(ROOT) not in path.read_text() and "was here" not in path.read_text()
     # The links hold wherever they lie.
-    for link in (prefix / "lib/libcai.so", prefix / "lib/libcai.so.0"):
+    for link in (prefix / "lib/libcai.so", prefix / "lib/libcai.so.1"):
         assert os.readlink(link) == f"libcai.so.{VERSION}"
 
 
 def test_the_shared_library(prefix, tmp_path):
     library = prefix / "lib/libcai.so"
     dynamic = run("readelf", "-d", library).stdout
-    assert re.search(r"SONAME.*\[libcai\.so\.0\]", dynamic)
+    assert re.search(r"SONAME.*\[libcai\.so\.1\]", dynamic)
     assert "NODELETE" in dynamic
     loaded = {line.split()[0].split("/")[-1].split(".")[0] for line in run("ldd", library).stdout.splitlines()}
     assert {"libc"} <= loaded <= {"libc", "libgcc_s", "linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64"}
@@ -82,6 +84,17 @@ def test_the_shared_library(prefix, tmp_path):
     stripped = tmp_path / "libcai.so"
     run("strip", "-o", stripped, library)
     assert stripped.stat().st_size < 1 << 20
+
+
+@pytest.mark.parametrize("built", ["Makefile", "CMake"])
+def test_symbol_versions(prefix, built):
+    """Each function has the version that abi/cai.map states, and nothing else is exported."""
+    library = {"CMake": prefix / "lib/libcai.so", "Makefile": ROOT / "target/release/libcai.so"}[built]
+    versions = re.search(r"'\.gnu\.version_d'.*?(?=\n\n)", run("readelf", "-V", library).stdout, re.S)[0]
+    assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1.0"]
+    lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", library).stdout.splitlines()
+    found = {line.split()[-1] for line in lines if " A " not in line}
+    assert found == {f"{name}@@CAI_1.0" for name in (ROOT / "abi/symbols.txt").read_text().split()}
 
 
 def test_native_libraries(prefix, tmp_path):
@@ -113,9 +126,10 @@ def build_and_run(folder, *options):
         for program in (f"consumer_{kind}", f"consumer_cpp_{kind}"):
             assert run(folder / program).stdout == f"ok {VERSION}\n"
     needed = run("readelf", "-d", folder / "consumer_cai").stdout
-    assert "[libcai.so.0]" in needed
+    assert "[libcai.so.1]" in needed
     assert "[libcai" not in run("readelf", "-d", folder / "consumer_cai_static").stdout
-    check_extension(folder / "extension.so")
+    check_extension(folder / "extension_cai_static.so")
+    assert "NODELETE" in run("readelf", "-d", folder / "extension_cai.so").stdout
     # Nothing is built again when nothing has changed.
     again = run("cmake", "--build", folder).stdout
     assert "Linking" not in again
@@ -149,7 +163,7 @@ def test_sources_that_change(prefix, tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE"):
         shutil.copy(ROOT / name, source)
-    for name in ("cmake", "cuda-sim", "include", "src"):
+    for name in ("abi", "cmake", "cuda-sim", "include", "src"):
         shutil.copytree(ROOT / name, source / name)
     before = sorted(source.rglob("*"))
     offline = {"CARGO_NET_OFFLINE": "true"}
@@ -169,8 +183,8 @@ def test_sources_that_change(prefix, tmp_path):
 
     def state_major(name, prefix):
         text = (source / name).read_text()
-        assert f"{prefix}0" in text
-        (source / name).write_text(text.replace(f"{prefix}0", f"{prefix}7"))
+        assert f"{prefix}1" in text
+        (source / name).write_text(text.replace(f"{prefix}1", f"{prefix}7"))
 
     # The new library beside the old header: linked again, and the program finds the difference.
     state_major("src/abi/version.rs", "CAI_ABI_MAJOR: i32 = ")
@@ -183,11 +197,12 @@ def test_sources_that_change(prefix, tmp_path):
 
 
 WANTED = [
-    ("0.1", ""),
-    ("0.1.0", ""),
-    ("0.2", f"version: {VERSION}"),
+    ("0.9", ""),
+    ("0.9.0", ""),
+    ("0.9...<1", ""),
+    ("0.99", f"version: {VERSION}"),
     ("9", f"version: {VERSION}"),
-    ("0.1 COMPONENTS nonsense", "libcai has no components"),
+    ("0.9 COMPONENTS nonsense", "libcai has no components"),
 ]
 
 

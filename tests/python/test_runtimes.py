@@ -25,7 +25,7 @@ def test_ctypes(cai):
     data = (ctypes.c_float * 12)()
     shape = (ctypes.c_int64 * 2)(3, 4)
     owner = ctypes.c_void_p()
-    assert cai.cai_owner_new(4711, destroy, owner, error) == 0
+    assert cai.cai_owner_create(4711, destroy, owner, error) == 0
     array = T.new_array(
         owner=owner,
         data=ctypes.addressof(data),
@@ -37,7 +37,7 @@ def test_ctypes(cai):
     )
     assert cai.cai_array_validate(array, T.CHECK_LAYOUT, error) == 0, error.message
     made = T.new_array()
-    assert cai.cai_array_new(array, made, error) == 0
+    assert cai.cai_array_create(array, made, error) == 0
     shape[0] = 99
     shared = T.new_array()
     assert cai.cai_array_share(made, shared, error) == 0
@@ -66,7 +66,7 @@ def test_ctypes_from_other_threads(cai):
     owners = []
     for _ in range(64):
         owner = ctypes.c_void_p()
-        assert cai.cai_owner_new(None, destroy, owner, None) == 0
+        assert cai.cai_owner_create(None, destroy, owner, None) == 0
         for _ in range(7):
             assert cai.cai_owner_retain(owner, None) == 0
         owners.append(owner)
@@ -114,7 +114,7 @@ def test_cffi(library_path):
     handle = ffi.new_handle("the producer")
     error = ffi.new("cai_error *")
     owner = ffi.new("cai_owner **")
-    assert lib.cai_owner_new(handle, destroy, owner, error) == 0
+    assert lib.cai_owner_create(handle, destroy, owner, error) == 0
     data = ffi.new("float[12]")
     shape = ffi.new("int64_t[2]", [3, 4])
     array = ffi.new("cai_array *")
@@ -156,7 +156,7 @@ end)
 local context = ffi.new("int[1]", 4711)
 local err = ffi.new("cai_error[1]")
 local owner = ffi.new("cai_owner *[1]")
-assert(lib.cai_owner_new(context, destroy, owner, err) == 0)
+assert(lib.cai_owner_create(context, destroy, owner, err) == 0)
 local data = ffi.new("float[12]")
 local shape = ffi.new("int64_t[2]", 3, 4)
 local array = ffi.new("cai_array[1]")
@@ -207,10 +207,10 @@ lib = ctypes.CDLL({library_path!r})
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 owner = ctypes.c_void_p()
-lib.cai_owner_new.argtypes = [ctypes.c_void_p] * 4
+lib.cai_owner_create.argtypes = [ctypes.c_void_p] * 4
 # puts() as the destructor: it shows on standard output that it ran.
 text = ctypes.c_char_p(b"destroyed")
-assert lib.cai_owner_new(text, ctypes.cast(libc.puts, ctypes.c_void_p), ctypes.byref(owner), None) == 0
+assert lib.cai_owner_create(text, ctypes.cast(libc.puts, ctypes.c_void_p), ctypes.byref(owner), None) == 0
 cxa_atexit = libc.__cxa_atexit
 cxa_atexit.argtypes = [ctypes.c_void_p] * 3
 assert cxa_atexit(ctypes.cast(lib.cai_owner_release, ctypes.c_void_p), owner, None) == 0

@@ -35,7 +35,7 @@ class Built:
         self.folder = folder
         self.driver = driver
         self.shim = folder / "libshim.so"
-        (folder / "libcai.so.0").symlink_to(BUILT / "libcai.so")
+        (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
         run(
             "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", TESTS / "shim.c",
             "-o", self.shim, "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl",
@@ -213,21 +213,21 @@ int main(int count, char **words) {
     producer = new_stream(), consumer = new_stream(), out = new_buffer();
     streams[0] = as_value(producer);
     array = array_of(new_buffer(), 0);
-    if (cai_owner_new(NULL, NULL, &array.owner, NULL) != CAI_OK) return 1;
+    if (cai_owner_create(NULL, NULL, &array.owner, NULL) != CAI_OK) return 1;
     fill((CUdeviceptr)(uintptr_t)array.data, 1, strcmp(what, "R2") == 0 ? consumer : producer);
-    if (cai_produce(&array, streams, strcmp(what, "R1") != 0, streams[0], 0, NULL) != CAI_OK) return 1;
-    if (strcmp(what, "R7") == 0) array.flags = CAI_FLAG_READONLY;
+    if (cai_array_produce(&array, streams, strcmp(what, "R1") != 0, streams[0], 0, NULL) != CAI_OK) return 1;
+    if (strcmp(what, "R7") == 0) array.flags = CAI_ARRAY_READONLY;
     if (strcmp(what, "R3") != 0) {
-        cai_consume_begin(&array, strcmp(what, "R8") == 0 ? 0 : as_value(consumer),
+        cai_array_consume_begin(&array, strcmp(what, "R8") == 0 ? 0 : as_value(consumer),
                           strcmp(what, "R7") == 0 ? CAI_ACCESS_WRITE : CAI_ACCESS_READ, NULL);
     }
     if (strcmp(what, "R7") != 0 && strcmp(what, "R8") != 0) copy(out, (CUdeviceptr)(uintptr_t)array.data, consumer);
     if (strcmp(what, "R4") != 0 && strcmp(what, "R5") != 0) {
-        cai_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, NULL);
+        cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, NULL);
     }
     if (strcmp(what, "R4") == 0) fill((CUdeviceptr)(uintptr_t)array.data, 2, producer);
     if (strcmp(what, "R6") == 0) CU(cuStreamDestroy(producer));
-    if (strcmp(what, "R9") == 0) cai_synchronize(&array, CAI_ACCESS_READ, NULL);
+    if (strcmp(what, "R9") == 0) cai_array_synchronize(&array, CAI_ACCESS_READ, NULL);
     if (strcmp(what, "R10") == 0) {
         CU(cuStreamBeginCapture(consumer, CU_STREAM_CAPTURE_MODE_GLOBAL));
         cuStreamSynchronize(consumer);

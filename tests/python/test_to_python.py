@@ -1,4 +1,4 @@
-"""cai_to_python: what others see of our arrays."""
+"""cai_array_to_python: what others see of our arrays."""
 
 import copy
 import ctypes as c
@@ -156,7 +156,7 @@ def test_bfloat16():
         assert found.get("descr", [("", "<V2")]) == [("", "<V2")]
         with take(give(array)) as again:  # by the table on the type, nothing is lost
             assert again.dtype_code == P.BFLOAT16
-        with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE], opaque2=P.BFLOAT16) as again:
+        with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE], opaque_16bit=P.BFLOAT16) as again:
             assert again.dtype_code == P.BFLOAT16
 
 
@@ -692,25 +692,25 @@ def test_options():
         options = P.export_options()
         options.flags = 1 << 20
         with pytest.raises(ValueError):
-            P.held.cai_to_python(c.byref(array.array), c.byref(options), c.byref(error))
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(error))
         assert error.code == ERRORS["ARGUMENT"]
         options = P.export_options()
         options.struct_size = 4
         with pytest.raises(ValueError):
-            P.held.cai_to_python(c.byref(array.array), c.byref(options), c.byref(error))
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(error))
         assert error.code == ERRORS["STRUCT_SIZE"]
     with pytest.raises((ValueError, TypeError)):
-        P.held.cai_to_python(None, None, c.byref(error))
+        P.held.cai_array_to_python(None, None, c.byref(error))
     assert error.code == ERRORS["NULL_ARGUMENT"]
 
 
 def test_the_lock_must_be_held():
     library = c.CDLL(str(P.LIBRARY))
-    library.cai_to_python.restype = c.c_void_p
-    library.cai_to_python.argtypes = [c.c_void_p] * 3
+    library.cai_array_to_python.restype = c.c_void_p
+    library.cai_array_to_python.argtypes = [c.c_void_p] * 3
     error = T.Error()
     with make() as array:
-        assert library.cai_to_python(c.byref(array.array), None, c.byref(error)) is None
+        assert library.cai_array_to_python(c.byref(array.array), None, c.byref(error)) is None
     assert error.code == ERRORS["PYTHON_LOCK"]
 
 
@@ -759,7 +759,7 @@ def test_types_of_ml_dtypes():
     for kind, code in ((ml_dtypes.bfloat16, P.BFLOAT16), (ml_dtypes.float8_e5m2, P.FLOAT8_E5M2), (ml_dtypes.float8_e4m3fn, P.FLOAT8_E4M3FN)):
         dtype = np.dtype(kind)
         memory = np.arange(6).astype(dtype)
-        with take(memory, host=True, protocols=[P.ARRAY_INTERFACE], opaque1=code if dtype.itemsize == 1 else 0, opaque2=code if dtype.itemsize == 2 else 0) as taken:  # fmt: skip
+        with take(memory, host=True, protocols=[P.ARRAY_INTERFACE], opaque_8bit=code if dtype.itemsize == 1 else 0, opaque_16bit=code if dtype.itemsize == 2 else 0) as taken:  # fmt: skip
             assert taken.dtype_code == code and taken.typestr == dtype.str
             t = versioned(capsule := give(taken).__dlpack__(max_version=(1, 3))).tensor
             assert t.code == code and t.bits == 8 * dtype.itemsize and capsule

@@ -155,7 +155,7 @@ def test_find_package(cai, tmp_path):
             assert run(build / program, cwd="/").stdout == f"ok {VERSION}\n"
     assert f"[libcai.so.{MAJOR}]" in run("readelf", "-d", build / "consumer_cai").stdout
     assert "[libcai" not in run("readelf", "-d", build / "consumer_cai_static").stdout
-    check_extension(build / "extension.so")
+    check_extension(build / "extension_cai_static.so")
 
 
 LINKERS = {
@@ -241,7 +241,7 @@ version = "1"
 cmake_minimum_required(VERSION 3.18)
 project(stranger LANGUAGES C)
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-find_package(cai 0.1 CONFIG REQUIRED)
+find_package(cai 0.9 CONFIG REQUIRED)
 Python_add_library(stranger MODULE stranger.c WITH_SOABI)
 target_link_libraries(stranger PRIVATE cai::cai_static)
 install(TARGETS stranger DESTINATION .)

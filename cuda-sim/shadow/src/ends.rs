@@ -39,7 +39,9 @@ fn at(address: u64) -> (u64, u64) {
 
 /// Where the device has host memory.
 fn of_host(address: u64) -> (u64, u64) {
-    at(crate::sim::lock().and_then(|sim| sim.memory.find(address).map(|found| found.base)).unwrap_or(address))
+    at(crate::sim::lock()
+        .and_then(|sim| sim.memory.find(address).map(|found| found.base))
+        .unwrap_or(address))
 }
 
 fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {

@@ -34,9 +34,17 @@ fn adopt(sim: &mut Locked, own: u64, handle: u64) {
 }
 
 /// The capture is over either way, but for a stream that is not its origin.
-fn end_capture(sim: &mut Locked, stream: u64, default: u64, result: i32, graph: *const u64) -> Result {
+fn end_capture(
+    sim: &mut Locked,
+    stream: u64,
+    default: u64,
+    result: i32,
+    graph: *const u64,
+) -> Result {
     let core = sim.stream(stream, default)?;
-    let Some(capture) = sim.core_mut(core).lane.as_ref().map(|lane| lane.capture) else { return Ok(()) };
+    let Some(capture) = sim.core_mut(core).lane.as_ref().map(|lane| lane.capture) else {
+        return Ok(());
+    };
     let to_graph = sim.captures.get(&capture).is_some_and(|capture| capture.to_graph);
     if result != 0 {
         sim.invalidate(capture);

@@ -15,7 +15,12 @@ fn name(sim: &mut Locked, handle: *const u64, name: CString) -> crate::results::
     Ok(())
 }
 
-fn named(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64, text: *const c_char) -> i32 {
+fn named(
+    symbol: &'static str,
+    real: impl FnOnce() -> i32,
+    to: *const u64,
+    text: *const c_char,
+) -> i32 {
     follow(symbol, 1, real, std::ptr::null(), |sim, _| {
         // SAFETY: the driver took it for NUL-terminated text.
         name(sim, to, unsafe { CStr::from_ptr(text) }.to_owned())

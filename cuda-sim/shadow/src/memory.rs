@@ -33,7 +33,11 @@ const _: () = assert!(size_of::<ValueOp>() == 48);
 fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str) {
     let (context, device) = crate::handles::CURRENT.get();
     let context = if kind == Kind::Imported { context } else { 0 };
-    enter(sim, New { kind, base, host: base, size, device, context, pool: 0, flags: 0, block: None }, label);
+    enter(
+        sim,
+        New { kind, base, host: base, size, device, context, pool: 0, flags: 0, block: None },
+        label,
+    );
 }
 
 /// Memory of another process, of which only the address is known.
@@ -83,7 +87,12 @@ fn values(sim: &mut Locked, default: u64, stream: u64, count: u32, ops: *const V
 }
 
 /// Variables of modules are not followed; they may lie where something was freed.
-fn variable(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64, size: *const usize) -> i32 {
+fn variable(
+    symbol: &'static str,
+    real: impl FnOnce() -> i32,
+    to: *const u64,
+    size: *const usize,
+) -> i32 {
     follow(symbol, 1, real, std::ptr::null(), |sim, _| {
         if let (Ok(base), Ok(size)) = (get(to), get(size)) {
             sim.memory.begins_again(base, base.saturating_add(size as u64));

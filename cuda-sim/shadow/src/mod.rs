@@ -51,7 +51,12 @@ fn is_alive() -> bool {
 }
 
 /// Tells the checker of a call. `given`: the handle or the address that the driver made, 0 for none.
-pub fn tell(symbol: &'static str, default: u64, given: u64, body: impl FnOnce(&mut Locked, u64) -> Result) {
+pub fn tell(
+    symbol: &'static str,
+    default: u64,
+    given: u64,
+    body: impl FnOnce(&mut Locked, u64) -> Result,
+) {
     if !is_alive() {
         return;
     }

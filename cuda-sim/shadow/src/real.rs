@@ -35,7 +35,8 @@ extern "C" fn load() {
     };
     let Some(driver) = places.iter().map(open).find(|driver| !driver.is_null()) else {
         // SAFETY: the loader's text about the last failure, read at once.
-        let why = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy()) };
+        let why =
+            unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy()) };
         let (places, why) = (places.join(", "), why.unwrap_or_default());
         return say(&format!("cuda-sim: no real driver: tried {places} (CUDASIM_REAL): {why}\n"));
     };

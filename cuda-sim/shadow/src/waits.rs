@@ -50,7 +50,8 @@ fn of_event(sim: &mut Locked, event: u64) -> Result<Vec<Clock>> {
 }
 
 fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
-    let mut actors: Vec<_> = sim.cores_of(context).into_iter().map(|core| sim.core_mut(core).actor).collect();
+    let mut actors: Vec<_> =
+        sim.cores_of(context).into_iter().map(|core| sim.core_mut(core).actor).collect();
     actors.push(sim.contexts.get(context).and_then(|context| context.gone[1]));
     Ok(actors.into_iter().filter_map(|actor| sim.knowledge(actor)).collect())
 }

@@ -16,7 +16,8 @@ use std::sync::Arc;
 pub struct Kernel {
     name: *const c_char,
     run: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void)>,
-    accesses: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
+    accesses:
+        Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
     nargs: usize,
     sizes: *const usize,
 }
@@ -152,9 +153,15 @@ extern "C" fn launch(
         let accesses = slice(accesses, count)?.to_vec();
         let mut arguments = vec![0u128; size.div_ceil(16)];
         // SAFETY: there is room for `size` bytes.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), arguments.as_mut_ptr().cast(), size) };
-        let launch =
-            Launch { function: Function::Direct(run), grid: Grid::default(), arguments, offsets: Vec::new() };
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), arguments.as_mut_ptr().cast(), size)
+        };
+        let launch = Launch {
+            function: Function::Direct(run),
+            grid: Grid::default(),
+            arguments,
+            offsets: Vec::new(),
+        };
         let label = text(name).map_or("a kernel", |name| sim.interned(&name));
         submit(sim, core, Work::Kernel(Arc::new(launch)), accesses, label)?;
         Ok(())
@@ -184,7 +191,9 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
 /// What a library says of an array that it exchanges.
 extern "C" fn cai(note: *const Note) {
     // SAFETY: NULL or the beginning of a note, which says how long it is.
-    if note.is_null() || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>() {
+    if note.is_null()
+        || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>()
+    {
         return;
     }
     crate::border::note(|sim| {
@@ -217,7 +226,8 @@ extern "C" fn hb_after(object: usize) {
 /// The state, where the order of host threads matters.
 fn checking() -> Option<crate::sim::Locked> {
     use std::sync::atomic::Ordering;
-    let off = crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed);
+    let off =
+        crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed);
     if off || crate::sim::is_locked_here() {
         return None;
     }
@@ -242,7 +252,8 @@ fn moment_on(
     let core = sim.stream(stream, 1)?;
     sim.prepare(core);
     let actor = sim.core_mut(core).actor;
-    Ok(actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, name, u64::from(thread_id())))))
+    Ok(actor
+        .and_then(|actor| Some(sim.checker.as_mut()?.step(actor, name, u64::from(thread_id())))))
 }
 
 extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
@@ -263,7 +274,9 @@ extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
 
 extern "C" fn subfree(address: u64, nbytes: usize, stream: u64) {
     enter("cudasim_subfree", 1, |sim, _| {
-        if let Some(moment) = moment_on(sim, stream, "a return to an allocator (cuMemFree of a part)")? {
+        if let Some(moment) =
+            moment_on(sim, stream, "a return to an allocator (cuMemFree of a part)")?
+        {
             sim.check_at(&moment, &[Access::range(address, nbytes as u64, WRITE)]);
         }
         Ok(())

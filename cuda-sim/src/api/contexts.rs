@@ -62,13 +62,21 @@ pub fn end_context(sim: &mut Locked, handle: u64) {
     for capture in captures {
         sim.captures.remove(&capture);
     }
-    let streams: Vec<u64> =
-        sim.streams.iter().filter(|(_, core)| cores.contains(core)).map(|(stream, _)| stream).collect();
+    let streams: Vec<u64> = sim
+        .streams
+        .iter()
+        .filter(|(_, core)| cores.contains(core))
+        .map(|(stream, _)| stream)
+        .collect();
     for stream in streams {
         sim.streams.remove(stream);
     }
-    let events: Vec<u64> =
-        sim.events.iter().filter(|(_, event)| event.context == handle).map(|(event, _)| event).collect();
+    let events: Vec<u64> = sim
+        .events
+        .iter()
+        .filter(|(_, event)| event.context == handle)
+        .map(|(event, _)| event)
+        .collect();
     for event in events {
         sim.events.remove(event);
     }
@@ -316,7 +324,9 @@ pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     let cores = sim.cores_of(context);
     sim.forbid_capturing_context(context)?;
     // Event and context must be of the same primary context, or the same one. [cuGreenCtxRecordEvent]
-    if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != sim.base(context) && !crate::WATCHING {
+    if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != sim.base(context)
+        && !crate::WATCHING
+    {
         return Err(Code::INVALID_HANDLE);
     }
     let device = sim.context(context)?.device;

@@ -76,7 +76,8 @@ fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
             return Ok((Side::Pageable, end.origin));
         }
         // Under unified addressing any other address is the host's, unless it was the device's.
-        let known = end.claim == Claim::Any && address != 0 && sim.memory.was_freed(address).is_none();
+        let known =
+            end.claim == Claim::Any && address != 0 && sim.memory.was_freed(address).is_none();
         return if known { Ok((Side::Pageable, end.origin)) } else { Err(Code::INVALID_VALUE) };
     };
     let by_device = address >= found.base && address < found.end();
@@ -173,7 +174,14 @@ fn flat(bytes: usize) -> Extent {
     Extent { width: bytes as u64, rows: 1, layers: 1 }
 }
 
-fn copy_now(sim: &mut Locked, default: u64, to: End, from: End, bytes: usize, label: &'static str) -> Result {
+fn copy_now(
+    sim: &mut Locked,
+    default: u64,
+    to: End,
+    from: End,
+    bytes: usize,
+    label: &'static str,
+) -> Result {
     let core = sim.stream(0, default)?;
     copy(sim, core, Request { to, from, extent: flat(bytes), synchronous: true, label })
 }
@@ -260,10 +268,12 @@ impl Side3D {
             return Err(Code::INVALID_VALUE);
         }
         let layer = row.checked_mul(rows).ok_or(Code::INVALID_VALUE)?;
-        let skipped =
-            (self.z as u64).checked_mul(layer).and_then(|z| z.checked_add((self.y as u64).checked_mul(row)?));
-        let offset =
-            skipped.and_then(|skipped| skipped.checked_add(self.x as u64)).ok_or(Code::INVALID_VALUE)?;
+        let skipped = (self.z as u64)
+            .checked_mul(layer)
+            .and_then(|z| z.checked_add((self.y as u64).checked_mul(row)?));
+        let offset = skipped
+            .and_then(|skipped| skipped.checked_add(self.x as u64))
+            .ok_or(Code::INVALID_VALUE)?;
         let address = address.checked_add(offset).ok_or(Code::INVALID_VALUE)?;
         Ok(End { origin: Origin { address, row, layer }, claim })
     }
@@ -301,16 +311,22 @@ fn copy_3d(
     synchronous: bool,
     label: &'static str,
 ) -> Result {
-    let extent =
-        Extent { width: copy_of.width as u64, rows: copy_of.height as u64, layers: copy_of.depth as u64 };
+    let extent = Extent {
+        width: copy_of.width as u64,
+        rows: copy_of.height as u64,
+        layers: copy_of.depth as u64,
+    };
     let (to, from) = (copy_of.to.end(&extent)?, copy_of.from.end(&extent)?);
     copy(sim, core, Request { to, from, extent, synchronous, label })
 }
 
 /// The work and the accesses of a node that copies.
 pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
-    let extent =
-        Extent { width: copy_of.width as u64, rows: copy_of.height as u64, layers: copy_of.depth as u64 };
+    let extent = Extent {
+        width: copy_of.width as u64,
+        rows: copy_of.height as u64,
+        layers: copy_of.depth as u64,
+    };
     let (to, from) = (copy_of.to.end(&extent)?, copy_of.from.end(&extent)?);
     let (_, to_bytes) = locate(sim, &to, &extent)?;
     let (_, from_bytes) = locate(sim, &from, &extent)?;
@@ -331,7 +347,11 @@ fn fill_of(
     }
     let end = End { origin: Origin { address, row: pitch, layer: 0 }, claim: Claim::Device };
     let (side, bytes) = locate(sim, &end, &extent)?;
-    Ok((side, Work::Fill(Fill { to: bytes, extent, value, element }), access(&end.origin, &extent, WRITE)))
+    Ok((
+        side,
+        Work::Fill(Fill { to: bytes, extent, value, element }),
+        access(&end.origin, &extent, WRITE),
+    ))
 }
 
 /// The work and the access of a node that fills.
@@ -348,7 +368,8 @@ pub fn fill_node_of(
         return Err(Code::INVALID_VALUE);
     }
     let element = u64::from(element);
-    let extent = Extent { width: width.checked_mul(element).ok_or(Code::INVALID_VALUE)?, rows, layers: 1 };
+    let extent =
+        Extent { width: width.checked_mul(element).ok_or(Code::INVALID_VALUE)?, rows, layers: 1 };
     let (_, work, access) = fill_of(sim, address, pitch, value, element, extent)?;
     Ok((work, vec![access]))
 }
@@ -381,7 +402,9 @@ fn fill(sim: &mut Locked, core: CoreRef, request: FillRequest) -> Result {
     }
     let position = submit(sim, core, work, vec![access], label)?;
     match position {
-        Some(position) if synchronous && (side != Side::Device || managed) => host_waits(sim, core, position),
+        Some(position) if synchronous && (side != Side::Device || managed) => {
+            host_waits(sim, core, position)
+        }
         _ => {
             if synchronous {
                 sim.synchronous_call(core);

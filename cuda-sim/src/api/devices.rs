@@ -51,19 +51,19 @@ fn attribute(sim: &Sim, device: Device, which: i32) -> i32 {
         89 => 1,                              // CONCURRENT_MANAGED_ACCESS
         90 => 1,                              // COMPUTE_PREEMPTION_SUPPORTED
         91 => i32::from(!sim.config.shifted), // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
-        92..=94 => 1,    // CAN_USE_STREAM_MEM_OPS (v1), 64_BIT_STREAM_MEM_OPS, WAIT_VALUE_NOR
-        95 => 0,         // COOPERATIVE_LAUNCH
+        92..=94 => 1, // CAN_USE_STREAM_MEM_OPS (v1), 64_BIT_STREAM_MEM_OPS, WAIT_VALUE_NOR
+        95 => 0,      // COOPERATIVE_LAUNCH
         97 => 227 << 10, // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        99 => 1,         // HOST_REGISTER_SUPPORTED
-        102 => 1,        // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-        103 => 1,        // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
-        106 => 32,       // MAX_BLOCKS_PER_MULTIPROCESSOR
-        111 => 1024,     // RESERVED_SHARED_MEMORY_PER_BLOCK
-        115 => 1,        // MEMORY_POOLS_SUPPORTED
-        119 => 1,        // MEMPOOL_SUPPORTED_HANDLE_TYPES: file descriptors
-        121 => 0,        // DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED
-        122 | 123 => 1,  // CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR
-        125 => 1,        // IPC_EVENT_SUPPORTED
+        99 => 1,      // HOST_REGISTER_SUPPORTED
+        102 => 1,     // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        103 => 1,     // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+        106 => 32,    // MAX_BLOCKS_PER_MULTIPROCESSOR
+        111 => 1024,  // RESERVED_SHARED_MEMORY_PER_BLOCK
+        115 => 1,     // MEMORY_POOLS_SUPPORTED
+        119 => 1,     // MEMPOOL_SUPPORTED_HANDLE_TYPES: file descriptors
+        121 => 0,     // DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED
+        122 | 123 => 1, // CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR
+        125 => 1,     // IPC_EVENT_SUPPORTED
         _ => 0,
     }
 }
@@ -85,7 +85,8 @@ pub fn retain_primary(sim: &mut Locked, device: Device) -> Result<u64> {
     let at = check(sim, device)?;
     if sim.devices[at].primary == 0 {
         let flags = sim.devices[at].primary_flags;
-        sim.devices[at].primary = super::contexts::new_context(sim, device, flags, true, 3020, None);
+        sim.devices[at].primary =
+            super::contexts::new_context(sim, device, flags, true, 3020, None);
     }
     sim.devices[at].primary_refs += 1;
     Ok(sim.devices[at].primary)

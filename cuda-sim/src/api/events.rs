@@ -59,7 +59,13 @@ fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -
         // A real driver made it without a word that was heard.
         let (context, device) = (sim.core_mut(core).context, sim.core_mut(core).device);
         crate::handles::GIVEN.set(event);
-        sim.events.insert(Event { context, device, flags: 0, recorded: Recorded::Never, shared: None });
+        sim.events.insert(Event {
+            context,
+            device,
+            flags: 0,
+            recorded: Recorded::Never,
+            shared: None,
+        });
     }
     if flags > 1 {
         return Err(Code::INVALID_VALUE);

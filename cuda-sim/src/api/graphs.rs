@@ -68,8 +68,11 @@ fn add_kernel(
     params: *const KernelParams,
 ) -> Result {
     let params = get(params)?;
-    let grid =
-        crate::work::Grid { grid: params.grid, block: params.block, shared_bytes: params.shared_bytes };
+    let grid = crate::work::Grid {
+        grid: params.grid,
+        block: params.block,
+        shared_bytes: params.shared_bytes,
+    };
     let (launch, accesses) =
         super::modules::prepare_known(sim, params.function, grid, params.arguments, params.extra)?;
     add(sim, to, graph, dependencies, count, work(launch, accesses, "a kernel node"))

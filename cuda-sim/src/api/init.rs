@@ -15,7 +15,8 @@ pub const ENTRIES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/entries.rs"));
 pub fn read_stub_once() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let stub = std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
+        let stub =
+            std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
         STUB.store(stub, Ordering::Relaxed);
     });
 }
@@ -63,7 +64,8 @@ pub extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
 
 /// Also before cuInit.
 fn driver_version() -> i32 {
-    sim::lock().map_or_else(|| Config::from_environment().driver_version, |sim| sim.config.driver_version)
+    sim::lock()
+        .map_or_else(|| Config::from_environment().driver_version, |sim| sim.config.driver_version)
 }
 
 fn put_result_text(
@@ -95,11 +97,17 @@ pub extern "C" fn cuGetErrorString(code: i32, text: *mut *const c_char) -> i32 {
 
 /// The form of a function that a program of some version gets. `flags`: 2 asks for the twin whose handle 0 is
 /// the per-thread default stream.
-pub fn find_entry(name: &str, version: i32, flags: u64) -> std::result::Result<&'static Entry, i32> {
+pub fn find_entry(
+    name: &str,
+    version: i32,
+    flags: u64,
+) -> std::result::Result<&'static Entry, i32> {
     let twin = |symbol: &str| symbol.ends_with("_ptsz") || symbol.ends_with("_ptds");
     let of_name = || ENTRIES.iter().filter(|entry| entry.0 == name);
     let newest = |wanted: bool| {
-        of_name().filter(|entry| entry.1 <= version && twin(entry.2) == wanted).max_by_key(|entry| entry.1)
+        of_name()
+            .filter(|entry| entry.1 <= version && twin(entry.2) == wanted)
+            .max_by_key(|entry| entry.1)
     };
     let found = if flags & 2 != 0 { newest(true).or_else(|| newest(false)) } else { newest(false) };
     // 1: no such symbol; 2: the version is too old for it.

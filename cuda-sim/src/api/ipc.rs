@@ -15,8 +15,11 @@ pub struct IpcHandle([u8; 64]);
 
 fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
     // Only what cuMemAlloc made, by its beginning or any address in it. [cuIpcGetMemHandle]
-    let found =
-        sim.memory.find(address).filter(|found| found.kind == Kind::Device).ok_or(Code::INVALID_VALUE)?;
+    let found = sim
+        .memory
+        .find(address)
+        .filter(|found| found.kind == Kind::Device)
+        .ok_or(Code::INVALID_VALUE)?;
     let (base, size, device) = (found.base, found.size, found.device as usize);
     let (fd, offset, total) = sim.memory.arenas[device].file_of(base).ok_or(Code::INVALID_VALUE)?;
     let handle = Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
@@ -43,7 +46,17 @@ pub fn import(
     let size = parsed.size;
     enter(
         sim,
-        New { kind: Kind::Imported, base, host: base, size, device, context, pool, flags: 0, block: None },
+        New {
+            kind: Kind::Imported,
+            base,
+            host: base,
+            size,
+            device,
+            context,
+            pool,
+            flags: 0,
+            block: None,
+        },
         label,
     );
     Ok(base)

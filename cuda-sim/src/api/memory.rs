@@ -30,7 +30,8 @@ pub fn enter(sim: &mut Sim, new: New, label: &'static str) {
 
 pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::checker::Site>>) {
     let buffer_id = sim.memory.next_buffer_id();
-    let shadow = mark.map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.base + new.size, mark));
+    let shadow = mark
+        .map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.base + new.size, mark));
     sim.memory.insert(Allocation {
         kind: new.kind,
         base: new.base,
@@ -69,7 +70,17 @@ pub fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) 
     let block = Some((device as usize, size));
     enter(
         sim,
-        New { kind: Kind::Device, base, host: base, size, device, context, pool: 0, flags: 0, block },
+        New {
+            kind: Kind::Device,
+            base,
+            host: base,
+            size,
+            device,
+            context,
+            pool: 0,
+            flags: 0,
+            block,
+        },
         label,
     );
     put(to, base)
@@ -103,7 +114,13 @@ pub fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
     Ok(())
 }
 
-fn allocate_host(sim: &mut Locked, to: *mut u64, size: u64, flags: u32, label: &'static str) -> Result {
+fn allocate_host(
+    sim: &mut Locked,
+    to: *mut u64,
+    size: u64,
+    flags: u32,
+    label: &'static str,
+) -> Result {
     let context = sim.current_context()?;
     // PORTABLE, DEVICEMAP, WRITECOMBINED
     if to.is_null() || size == 0 || flags & !7 != 0 {
@@ -144,7 +161,8 @@ pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result
         }
     } else if sim.config.shifted {
         // Addresses that nothing else has, and nothing lies at.
-        sim.mappings.reserve(round_up(size, 2 << 20).ok_or(Code::INVALID_VALUE)?, 0, 0)? + address % 4096
+        sim.mappings.reserve(round_up(size, 2 << 20).ok_or(Code::INVALID_VALUE)?, 0, 0)?
+            + address % 4096
     } else {
         address
     };
@@ -165,8 +183,10 @@ pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result
 
 pub fn unregister(sim: &mut Locked, address: u64) -> Result {
     sim.forbid_while_capturing()?;
-    let found =
-        sim.memory.find(address).filter(|found| found.kind == Kind::Registered && found.host == address);
+    let found = sim
+        .memory
+        .find(address)
+        .filter(|found| found.kind == Kind::Registered && found.host == address);
     let base = found.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?.base;
     end(sim, base, "cuMemHostUnregister")?;
     // The memory is the program's and may be gone right after: what comes too late must not crash here.
@@ -181,7 +201,8 @@ fn host_pointer(sim: &mut Locked, to: *mut u64, address: u64, flags: u32) -> Res
     if flags != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let found = sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
+    let found =
+        sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
     let device = found.base + (address - found.host);
     put(to, device)
 }
@@ -196,7 +217,8 @@ fn allocate_managed(sim: &mut Locked, to: *mut u64, size: u64, flags: u32) -> Re
     let arena = sim.managed_arena();
     let base = sim.memory.arenas[arena].allocate(size)?;
     let block = Some((arena, size));
-    let new = New { kind: Kind::Managed, base, host: base, size, device, context, pool: 0, flags, block };
+    let new =
+        New { kind: Kind::Managed, base, host: base, size, device, context, pool: 0, flags, block };
     enter(sim, new, "cuMemAllocManaged");
     put(to, base)
 }
@@ -378,6 +400,12 @@ fn managed(sim: &Locked, address: u64) -> Result {
 fn prefetch(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
     managed(sim, address)?;
     let core = sim.stream(stream, default)?;
-    crate::capture::submit(sim, core, crate::work::Work::Nothing, Vec::new(), "cuMemPrefetchAsync")?;
+    crate::capture::submit(
+        sim,
+        core,
+        crate::work::Work::Nothing,
+        Vec::new(),
+        "cuMemPrefetchAsync",
+    )?;
     Ok(())
 }

@@ -26,8 +26,11 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
     if !sim.kernels.contains_key(name.as_bytes()) {
         return Err(Code::NOT_FOUND);
     }
-    let known =
-        sim.functions.iter().find(|(_, found)| found.module == module && found.name == name).map(|(f, _)| f);
+    let known = sim
+        .functions
+        .iter()
+        .find(|(_, found)| found.module == module && found.name == name)
+        .map(|(f, _)| f);
     let handle = known.unwrap_or_else(|| sim.functions.insert(Named { name, module }));
     put(to, handle)
 }
@@ -126,8 +129,10 @@ fn prepare(
         if count > accesses.len() {
             accesses.resize(count, Access::range(0, 0, 0));
             // SAFETY: as above, with the room that it asked for.
-            count = unsafe { declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len()) }
-                .min(accesses.len());
+            count = unsafe {
+                declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len())
+            }
+            .min(accesses.len());
         }
         accesses.truncate(count);
     }

@@ -74,7 +74,8 @@ fn allocate(
     }
     let device = sim.core_mut(core).device;
     // Pools of a real driver are not followed: one stands for all.
-    let pool = pool.filter(|_| !crate::WATCHING).unwrap_or(sim.devices[device as usize].current_pool);
+    let pool =
+        pool.filter(|_| !crate::WATCHING).unwrap_or(sim.devices[device as usize].current_pool);
     let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?.device;
     if sim.pools.get(pool).is_some_and(|pool| pool.imported) {
         // Nothing can be allocated from the pool of another process. [cuMemPoolImportFromShareableHandle]
@@ -98,7 +99,17 @@ fn allocate(
     let thread = u64::from(crate::sim::thread_id());
     let mark = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread).mark));
     let block = Some((of as usize, size));
-    let new = New { kind: Kind::Pool, base, host: base, size, device: of, context: 0, pool, flags: 0, block };
+    let new = New {
+        kind: Kind::Pool,
+        base,
+        host: base,
+        size,
+        device: of,
+        context: 0,
+        pool,
+        flags: 0,
+        block,
+    };
     enter_at(sim, new, mark);
     if let Some(pool) = sim.pools.get_mut(pool) {
         pool.used += size;
@@ -134,7 +145,10 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     let Some((arena, size)) = allocation.block else { return Ok(()) };
     let id = sim.id();
     let position = sim.core_mut(core).enqueued + 1;
-    sim.freed.insert(id, Freed { core, position, address, size, arena, pool: allocation.pool, taken: false });
+    sim.freed.insert(
+        id,
+        Freed { core, position, address, size, arena, pool: allocation.pool, taken: false },
+    );
     Sim::enqueue(sim, core, Work::Release(id));
     Ok(())
 }

@@ -14,7 +14,13 @@ fn create(sim: &mut Locked, to: *mut u64, flags: u32, priority: i32) -> Result {
     create_in(sim, to, context, flags, priority)
 }
 
-pub fn create_in(sim: &mut Locked, to: *mut u64, context: u64, flags: u32, priority: i32) -> Result {
+pub fn create_in(
+    sim: &mut Locked,
+    to: *mut u64,
+    context: u64,
+    flags: u32,
+    priority: i32,
+) -> Result {
     if to.is_null() || flags & !NON_BLOCKING != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -100,7 +106,12 @@ fn put_capture_info(
     Ok(())
 }
 
-fn update_dependencies(sim: &mut Locked, core: crate::work::CoreRef, nodes: &[u64], flags: u32) -> Result {
+fn update_dependencies(
+    sim: &mut Locked,
+    core: crate::work::CoreRef,
+    nodes: &[u64],
+    flags: u32,
+) -> Result {
     let Some(Lane { capture, mut tail }) = sim.core_mut(core).lane.clone() else {
         return Err(Code::ILLEGAL_STATE);
     };
@@ -113,7 +124,8 @@ fn update_dependencies(sim: &mut Locked, core: crate::work::CoreRef, nodes: &[u6
         return Err(Code::INVALID_VALUE);
     }
     match flags {
-        0 => tail.extend(nodes.iter().filter(|node| !tail.contains(node)).copied().collect::<Vec<_>>()),
+        0 => tail
+            .extend(nodes.iter().filter(|node| !tail.contains(node)).copied().collect::<Vec<_>>()),
         1 => tail = nodes.to_vec(),
         _ => return Err(Code::INVALID_VALUE),
     }

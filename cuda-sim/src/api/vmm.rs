@@ -42,8 +42,12 @@ fn drop_unused(sim: &mut Sim, handle: u64) {
 }
 
 fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
-    let inside: Vec<u64> =
-        sim.mappings.mapped.range(address..address.saturating_add(size)).map(|(base, _)| *base).collect();
+    let inside: Vec<u64> = sim
+        .mappings
+        .mapped
+        .range(address..address.saturating_add(size))
+        .map(|(base, _)| *base)
+        .collect();
     let covered: u64 = inside.iter().map(|base| sim.mappings.mapped[base].size).sum();
     if inside.is_empty() || covered != size || inside[0] != address {
         return Err(Code::INVALID_VALUE);

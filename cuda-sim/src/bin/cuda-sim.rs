@@ -99,7 +99,11 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
         Some("--version") => {
-            println!("cuda-sim {} (driver {})", env!("CARGO_PKG_VERSION"), cuda::config::DRIVER_VERSION);
+            println!(
+                "cuda-sim {} (driver {})",
+                env!("CARGO_PKG_VERSION"),
+                cuda::config::DRIVER_VERSION
+            );
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("what is to be done?\n\n{USAGE}")),
@@ -131,7 +135,9 @@ fn library(name: &str) -> Result<PathBuf, String> {
         folder.join(name),
     ];
     let found = places.into_iter().find(|path| path.exists());
-    found.ok_or_else(|| format!("{name} is neither in {} nor in {}", installed.display(), folder.display()))
+    found.ok_or_else(|| {
+        format!("{name} is neither in {} nor in {}", installed.display(), folder.display())
+    })
 }
 
 /// The folders in which the libraries have the names that programs ask for.
@@ -214,8 +220,11 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         let Some(option) = text.strip_prefix("--") else { break };
         let (name, value) =
             option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-        let wanted =
-            || value.map(str::to_owned).ok_or_else(|| format!("--{name} wants a value, as in --{name}=..."));
+        let wanted = || {
+            value
+                .map(str::to_owned)
+                .ok_or_else(|| format!("--{name} wants a value, as in --{name}=..."))
+        };
         let one_of = |allowed: &[&str]| {
             let value = wanted()?;
             let kind = value.split(':').next().unwrap_or("");
@@ -244,7 +253,9 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "memory" => ("CUDASIM_MEMORY", number()?),
             "fail" => {
                 let value = wanted()?;
-                if let Some(bad) = value.split(',').find(|part| cuda::config::parse_fault(part).is_none()) {
+                if let Some(bad) =
+                    value.split(',').find(|part| cuda::config::parse_fault(part).is_none())
+                {
                     return Err(format!("--fail is CALL[:N]=CODE, found {bad}"));
                 }
                 ("CUDASIM_FAIL", value)
@@ -319,9 +330,12 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
         Some(_) => vec![shadow::folder()?],
     };
     let mut temporary = None;
-    let mut hidden: Vec<String> = options.without.iter().flat_map(|name| symbols_of(name)).collect();
+    let mut hidden: Vec<String> =
+        options.without.iter().flat_map(|name| symbols_of(name)).collect();
     if let Some(version) = options.version {
-        hidden.extend(cuda::ENTRIES.iter().filter(|entry| entry.1 > version).map(|entry| entry.2.to_owned()));
+        hidden.extend(
+            cuda::ENTRIES.iter().filter(|entry| entry.1 > version).map(|entry| entry.2.to_owned()),
+        );
     }
     hidden.sort();
     hidden.dedup();
@@ -330,7 +344,8 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
         temporary = Some(own.clone());
         folders.insert(0, own);
     }
-    let path = folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
+    let path =
+        folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
     let mut command = Command::new(name);
     command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", Path::new(&path)));
     let mut preload: Vec<PathBuf> =
@@ -339,7 +354,8 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
         preload.push(library("libcudasim_threads.so")?);
     }
     if !preload.is_empty() {
-        let list = preload.iter().map(|path| path.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
+        let list =
+            preload.iter().map(|path| path.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
         command.env("LD_PRELOAD", prepend("LD_PRELOAD", Path::new(&list)));
     }
     command.envs(variables);
@@ -351,7 +367,8 @@ fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
     if let Some(path) = &options.shadow {
         return shadow::variables(options, path.as_deref());
     }
-    let mut variables = vec![("CUDASIM_RACES", "error".to_owned()), ("CUDASIM_SCHEDULE", "lazy".to_owned())];
+    let mut variables =
+        vec![("CUDASIM_RACES", "error".to_owned()), ("CUDASIM_SCHEDULE", "lazy".to_owned())];
     if options.threads_seen {
         variables.push(("CUDASIM_HOST_THREADS", "seen".to_owned()));
     }
@@ -362,7 +379,8 @@ fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
 /// A function by any of its names: all forms of it.
 fn symbols_of(name: &str) -> Vec<String> {
     let of = |entry: &&(&str, i32, &str, bool)| entry.0 == name || entry.2 == name;
-    let found: Vec<String> = cuda::ENTRIES.iter().filter(of).map(|entry| entry.2.to_owned()).collect();
+    let found: Vec<String> =
+        cuda::ENTRIES.iter().filter(of).map(|entry| entry.2.to_owned()).collect();
     if found.is_empty() { vec![name.to_owned()] } else { found }
 }
 
@@ -373,7 +391,8 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     for (_, path) in options.variables.iter().filter(|(name, _)| *name == "CUDASIM_REPORT") {
         let _ = std::fs::remove_file(path);
     }
-    let status = command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
+    let status =
+        command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
     if let Some(folder) = temporary {
         let _ = std::fs::remove_dir_all(folder);
     }
@@ -403,8 +422,9 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     options.variables.push(("CUDASIM_MISSING_LOG", log.to_string_lossy().into_owned()));
     options.threads_seen = false;
     let (mut command, _) = command(&options, program)?;
-    let status =
-        command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
+    let status = command
+        .status()
+        .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
     let text = std::fs::read_to_string(&log).unwrap_or_default();
     let _ = std::fs::remove_file(&log);
     let mut lines: Vec<&str> = text.lines().collect();

@@ -13,7 +13,8 @@ impl Sim {
     /// `core` goes on only after what `other` was given so far.
     pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
         let Some(found) = self.get(other) else { return };
-        let (position, done, theirs) = (found.enqueued, found.completed >= found.enqueued, found.actor);
+        let (position, done, theirs) =
+            (found.enqueued, found.completed >= found.enqueued, found.actor);
         let actor = self.core_mut(core).actor;
         self.order_actors(theirs, actor);
         if !done {
@@ -61,7 +62,8 @@ impl Sim {
             }
             Schedule::Threads => sim.wake_worker(core),
         }
-        let long = |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
+        let long =
+            |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
         if long(sim) {
             let position = sim.core_mut(core).completed + 1;
             Self::wait_done(sim, core, position);
@@ -92,7 +94,9 @@ impl Sim {
         match work {
             Work::Wait(other, position) => self.is_done(*other, *position),
             Work::WaitShared(event, number) => event.reached(*number),
-            Work::WaitValue { address, value, wide, flags } => is_ready(*address, *value, *wide, *flags),
+            Work::WaitValue { address, value, wide, flags } => {
+                is_ready(*address, *value, *wide, *flags)
+            }
             _ => true,
         }
     }
@@ -217,7 +221,8 @@ impl Sim {
 
     /// One operation of any stream; `false` where none can run.
     pub fn run_any(sim: &mut Locked) -> bool {
-        let runnable: Vec<CoreRef> = sim.busy.iter().copied().filter(|core| sim.is_runnable(*core)).collect();
+        let runnable: Vec<CoreRef> =
+            sim.busy.iter().copied().filter(|core| sim.is_runnable(*core)).collect();
         if runnable.is_empty() {
             return false;
         }

@@ -37,10 +37,10 @@ const UNKNOWN: u64 = u64::MAX - 1;
 /// What the library did, for reports.
 fn name_of(kind: u32) -> &'static str {
     match kind {
-        EXPORT => "cai_produce",
-        BEGIN => "cai_consume_begin",
-        END => "cai_consume_end",
-        SYNCHRONIZE => "cai_synchronize",
+        EXPORT => "cai_array_produce",
+        BEGIN => "cai_array_consume_begin",
+        END => "cai_array_consume_end",
+        SYNCHRONIZE => "cai_array_synchronize",
         RELEASE_AFTER => "cai_owner_release_after",
         _ => "the last release of an owner",
     }
@@ -84,7 +84,9 @@ impl Sim {
         let of = |core: &CoreRef| self.get(*core).and_then(|core| core.actor);
         let implied = match found.kind {
             CoreKind::NonBlocking => Vec::new(),
-            CoreKind::Legacy => context.dirty.iter().filter_map(of).chain(context.gone[0]).collect(),
+            CoreKind::Legacy => {
+                context.dirty.iter().filter_map(of).chain(context.gone[0]).collect()
+            }
             CoreKind::Blocking | CoreKind::PerThread => of(&context.legacy).into_iter().collect(),
         };
         Some(Named { actor: found.actor?, implied, captures: found.lane.is_some() })
@@ -150,7 +152,9 @@ impl Sim {
             SYNCHRONIZE => {
                 checker.rules.waited(note.owner, bytes, readonly, stream, host, &here);
                 if stream.is_some() {
-                    let advice = "nothing where the host reads the data; else cai_consume_begin.".to_owned();
+                    let advice =
+                        "nothing where the host reads the data; else cai_array_consume_begin."
+                            .to_owned();
                     checker.broken("R9", None, &here, 0, None, advice);
                 }
             }
@@ -171,12 +175,20 @@ impl Sim {
             return;
         }
         let (rule, advice) = if stream.is_some() {
-            ("R2", "name this stream too in cai_produce, which joins it into the exported one.")
+            (
+                "R2",
+                "name this stream too in cai_array_produce, which joins it into the exported one.",
+            )
         } else {
-            ("R1", "name the stream in cai_produce; CAI_STREAM_NONE promises that nothing is pending.")
+            (
+                "R1",
+                "name the stream in cai_array_produce; CAI_STREAM_NONE promises that nothing is pending.",
+            )
         };
-        let streams: Vec<Actor> =
-            stream.into_iter().flat_map(|named| [vec![named.actor], named.implied].concat()).collect();
+        let streams: Vec<Actor> = stream
+            .into_iter()
+            .flat_map(|named| [vec![named.actor], named.implied].concat())
+            .collect();
         let Some(clock) = self.known_here(&streams) else { return };
         // Consumers say by themselves when they are done: their work is no producer's.
         let found = self.unordered(&clock, bytes, &|rules, site, mode, from, to| {
@@ -195,7 +207,7 @@ impl Sim {
                 rules.was_use_of(&export, site, from, to)
             });
             let advice = if export.stream.is_some() {
-                "cai_owner_release_after, or cai_consume_end before the release."
+                "cai_owner_release_after, or cai_array_consume_end before the release."
             } else {
                 "cai_owner_release_after: nobody waits for the consumer of an array without a stream."
             };
@@ -225,15 +237,32 @@ impl Sim {
         None
     }
 
-    fn say_broken(&mut self, rule: &'static str, found: Option<Pending>, here: &Site, advice: &str) {
-        if let (Some(Pending { mark, mode, place, range }), Some(checker)) = (found, &mut self.checker) {
-            checker.broken(rule, Some((&mark.site, mode)), here, 0, Some((place, range)), advice.to_owned());
+    fn say_broken(
+        &mut self,
+        rule: &'static str,
+        found: Option<Pending>,
+        here: &Site,
+        advice: &str,
+    ) {
+        if let (Some(Pending { mark, mode, place, range }), Some(checker)) =
+            (found, &mut self.checker)
+        {
+            checker.broken(
+                rule,
+                Some((&mark.site, mode)),
+                here,
+                0,
+                Some((place, range)),
+                advice.to_owned(),
+            );
         }
     }
 
     /// The program destroys a stream: was something exported with it that is still there?
     pub fn stream_of_export_ends(&mut self, core: CoreRef) {
-        let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &self.checker) else {
+        let (Some(actor), Some(checker)) =
+            (self.get(core).and_then(|core| core.actor), &self.checker)
+        else {
             return;
         };
         let Some(exported) = checker.rules.exported_with(actor) else { return };
@@ -241,7 +270,7 @@ impl Sim {
         let label = self.label("cuStreamDestroy");
         let Some(checker) = &mut self.checker else { return };
         let here = checker.here(host, label, u64::from(thread_id()));
-        let advice = "destroy the stream after the array: the owner has to keep it, as with cai_array_keep.";
+        let advice = "destroy the stream after the array: the owner has to keep it, as with cai_array_attach.";
         checker.broken("R6", Some((&exported, 0)), &here, 0, None, advice.to_owned());
     }
 
@@ -258,9 +287,9 @@ impl Sim {
         }
         let host = self.host_actor();
         if let Some(checker) = &mut self.checker {
-            let here = checker.here(host, std::borrow::Cow::Borrowed(symbol), u64::from(thread_id()));
-            let advice =
-                "the call after the end of the capture, or cuThreadExchangeStreamCaptureMode around it.";
+            let here =
+                checker.here(host, std::borrow::Cow::Borrowed(symbol), u64::from(thread_id()));
+            let advice = "the call after the end of the capture, or cuThreadExchangeStreamCaptureMode around it.";
             checker.broken("R10", None, &here, 0, None, advice.to_owned());
         }
     }

@@ -18,7 +18,9 @@ pub extern "C" fn at_exit() {
     let missing = crate::border::missing_calls();
     for (name, count) in &missing {
         say(&if crate::WATCHING {
-            format!("cuda-sim: {name} was called {count} times in ways that the checker does not follow\n")
+            format!(
+                "cuda-sim: {name} was called {count} times in ways that the checker does not follow\n"
+            )
         } else {
             format!(
                 "cuda-sim: {name} is not simulated and was called {count} times; it answered \"not supported\"\n"
@@ -40,11 +42,11 @@ pub extern "C" fn at_exit() {
         let missing: serde_json::Map<String, serde_json::Value> =
             missing.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
         let process = std::process::id();
-        let line =
-            serde_json::json!({"process": process, "count": found, "races": races, "missing": missing});
+        let line = serde_json::json!({"process": process, "count": found, "races": races, "missing": missing});
         // One write a process: several may end at the same moment.
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
+        if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
+        {
             say(&format!("cuda-sim: {path}: {error}\n"));
         }
     }

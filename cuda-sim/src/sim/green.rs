@@ -29,7 +29,11 @@ impl Sim {
 
     /// The contexts that stand for green contexts over a primary one.
     pub fn greens_over(&self, context: u64) -> Vec<u64> {
-        self.greens.iter().map(|(_, green)| *green).filter(|green| self.base(*green) == context).collect()
+        self.greens
+            .iter()
+            .map(|(_, green)| *green)
+            .filter(|green| self.base(*green) == context)
+            .collect()
     }
 
     /// A context and the green ones over it.
@@ -58,7 +62,8 @@ impl Sim {
 
     /// The same without streams that take no more work.
     pub fn live_cores_of(&self, context: u64) -> Vec<CoreRef> {
-        let is_live = |core: &CoreRef| self.get(*core).is_some_and(|core| !core.destroyed && !core.detached);
+        let is_live =
+            |core: &CoreRef| self.get(*core).is_some_and(|core| !core.destroyed && !core.detached);
         self.cores_of(context).into_iter().filter(is_live).collect()
     }
 
@@ -88,7 +93,8 @@ impl Sim {
     }
 
     pub fn streams_to_come_learn(&mut self, context: u64, clock: &Clock) {
-        if let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context)) {
+        if let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context))
+        {
             let waited = *context.waited.get_or_insert_with(|| checker.actor(None, Who::Destroyed));
             checker.learn(waited, clock);
         }

@@ -327,7 +327,9 @@ struct Ending;
 impl Drop for Ending {
     fn drop(&mut self) {
         let id = THREAD.get();
-        if EXITED.load(Ordering::Acquire) || PROCESS.load(Ordering::Acquire) != std::process::id() as i32 {
+        if EXITED.load(Ordering::Acquire)
+            || PROCESS.load(Ordering::Acquire) != std::process::id() as i32
+        {
             return;
         }
         if let Some(mut sim) = lock() {
@@ -376,7 +378,8 @@ impl Sim {
             Schedule::Random(seed) => seed,
             _ => 0,
         };
-        let checker = (config.races != Races::Off).then(|| Checker::new(config.races, config.strict));
+        let checker =
+            (config.races != Races::Off).then(|| Checker::new(config.races, config.strict));
         let mut sim = Sim {
             started: Instant::now(),
             devices: Vec::new(),
@@ -625,7 +628,8 @@ impl Sim {
                 self.adopt_stream(token)?;
             }
             let core = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
-            let (context, detached) = self.get(core).map_or((0, false), |core| (core.context, core.detached));
+            let (context, detached) =
+                self.get(core).map_or((0, false), |core| (core.context, core.detached));
             if detached {
                 return Err(Code::STREAM_DETACHED);
             }
@@ -681,7 +685,9 @@ impl Sim {
                 checker.access(&mut allocation.shadow, &place, &access, moment);
             }
         }
-        if let (Some(checker), Some(allocation)) = (&mut self.checker, self.memory.allocations.get(&base)) {
+        if let (Some(checker), Some(allocation)) =
+            (&mut self.checker, self.memory.allocations.get(&base))
+        {
             checker.rules.forget(base, base + allocation.size);
         }
         self.memory.remove(base, moment.map(|moment| moment.mark.site.clone()))
@@ -689,8 +695,13 @@ impl Sim {
 
     /// Ends all allocations of a context that goes.
     pub fn end_allocations_of(&mut self, context: u64) {
-        let bases: Vec<u64> =
-            self.memory.allocations.values().filter(|a| a.context == context).map(|a| a.base).collect();
+        let bases: Vec<u64> = self
+            .memory
+            .allocations
+            .values()
+            .filter(|a| a.context == context)
+            .map(|a| a.base)
+            .collect();
         for base in bases {
             if let Some(allocation) = self.memory.remove(base, None) {
                 self.give_back(&allocation);

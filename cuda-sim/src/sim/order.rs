@@ -52,7 +52,8 @@ impl Sim {
     /// The legacy stream and whoever waits for the context still wait for a stream that is gone.
     pub(super) fn remember_destroyed(&mut self, core: CoreRef, context: u64) {
         let (kind, actor) = (self.core_mut(core).kind, self.core_mut(core).actor);
-        let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context)) else {
+        let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context))
+        else {
             return;
         };
         let blocking = matches!(kind, CoreKind::Blocking | CoreKind::PerThread);
@@ -155,7 +156,10 @@ impl Sim {
     }
 
     pub fn kernel_label(&mut self, function: u64) -> &'static str {
-        let name = self.functions.get(function).map(|function| function.name.to_string_lossy().into_owned());
+        let name = self
+            .functions
+            .get(function)
+            .map(|function| function.name.to_string_lossy().into_owned());
         name.map_or("a kernel", |name| self.interned(&name))
     }
 
@@ -190,7 +194,8 @@ impl Sim {
     /// A synchronous call came back before its work on a stream is done.
     pub fn synchronous_call(&mut self, core: CoreRef) {
         let host = self.host_actor();
-        if let (Some(actor), Some(checker)) = (self.get(core).and_then(|core| core.actor), &mut self.checker)
+        if let (Some(actor), Some(checker)) =
+            (self.get(core).and_then(|core| core.actor), &mut self.checker)
         {
             checker.order_before_free(actor, host);
         }
@@ -212,8 +217,12 @@ impl Sim {
             // What is mapped side by side is one memory to whoever uses it.
             let (from, to) = access.hull();
             if from < place.base || to > place.base + place.size {
-                for other in self.memory.inside(from, to).into_iter().filter(|base| *base != place.base) {
-                    let Some(allocation) = self.memory.allocations.get_mut(&other) else { continue };
+                for other in
+                    self.memory.inside(from, to).into_iter().filter(|base| *base != place.base)
+                {
+                    let Some(allocation) = self.memory.allocations.get_mut(&other) else {
+                        continue;
+                    };
                     let place = allocation.place();
                     checker.access(&mut allocation.shadow, &place, &access, moment);
                 }

@@ -1,7 +1,7 @@
 // The rules that are told by whoever refused or waited: R8, R9 and R10. They are run with --rules=strict.
 #include "exchange.h"
 
-// What cai_consume_begin and others answer.
+// What cai_array_consume_begin and others answer.
 enum { STREAM_ZERO = 220, STREAM_THREAD = 221, DRIVER = 301 };
 
 static CUstream s, blocking;

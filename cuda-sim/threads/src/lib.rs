@@ -10,8 +10,8 @@
 #![allow(clippy::missing_safety_doc)]
 
 use libc::{
-    c_int, c_void, pthread_attr_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t,
-    pthread_t, sem_t, timespec,
+    c_int, c_void, pthread_attr_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t,
+    pthread_rwlock_t, pthread_t, sem_t, timespec,
 };
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -329,8 +329,11 @@ pub unsafe extern "C" fn thrd_create(
     function: extern "C" fn(*mut c_void) -> c_int,
     data: *mut c_void,
 ) -> c_int {
-    type Create =
-        unsafe extern "C" fn(*mut pthread_t, extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+    type Create = unsafe extern "C" fn(
+        *mut pthread_t,
+        extern "C" fn(*mut c_void) -> c_int,
+        *mut c_void,
+    ) -> c_int;
     let real = real!(thrd_create, Create);
     let start = Box::into_raw(Box::new(C11Start { function, data })).cast::<c_void>();
     before(start);
@@ -377,8 +380,14 @@ joins! {
 
 /// C++ lets exceptions out of it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_once(control: *mut c_int, function: extern "C-unwind" fn()) -> c_int {
-    let real = real!(pthread_once, unsafe extern "C-unwind" fn(*mut c_int, extern "C-unwind" fn()) -> c_int);
+pub unsafe extern "C-unwind" fn pthread_once(
+    control: *mut c_int,
+    function: extern "C-unwind" fn(),
+) -> c_int {
+    let real = real!(
+        pthread_once,
+        unsafe extern "C-unwind" fn(*mut c_int, extern "C-unwind" fn()) -> c_int
+    );
     let outer = ONCE.replace((control, Some(function)));
     // SAFETY: passes on what the caller passed, with `run_once` for its function.
     let result = unsafe { real(control, run_once) };

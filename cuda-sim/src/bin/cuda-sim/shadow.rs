@@ -17,7 +17,10 @@ fn variable(name: &str) -> Option<&'static str> {
 }
 
 /// The variables for the program. `path`: of the driver, where the user named one.
-pub fn variables(options: &Options, path: Option<&str>) -> Result<Vec<(&'static str, String)>, String> {
+pub fn variables(
+    options: &Options,
+    path: Option<&str>,
+) -> Result<Vec<(&'static str, String)>, String> {
     let mut variables = vec![("CUDASIM_SHADOW_RACES", "error".to_owned())];
     if options.threads_seen {
         variables.push(("CUDASIM_SHADOW_HOST_THREADS", "seen".to_owned()));

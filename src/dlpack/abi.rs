@@ -1,0 +1,185 @@
+//! DLPack's structures, and access to the tensor and the deleter inside them.
+
+use std::ffi::c_void;
+use std::mem::{offset_of, size_of};
+
+use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned};
+use crate::error::{Result, fail};
+
+pub(crate) const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+
+/// `DLDataType`: the element's type.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DataType {
+    pub code: u8,
+    pub bits: u8,
+    pub lanes: u16,
+}
+
+/// `DLTensor`: a tensor without an owner.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Tensor {
+    pub data: *mut c_void,
+    pub device_type: i32,
+    pub device_id: i32,
+    pub ndim: i32,
+    pub dtype: DataType,
+    pub shape: *mut i64,
+    /// In elements.
+    pub strides: *mut i64,
+    pub byte_offset: u64,
+}
+
+/// `DLPackVersion`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Version {
+    pub major: u32,
+    pub minor: u32,
+}
+
+/// A deleter, which takes the managed tensor itself, and any function like it.
+pub type Deleter = Option<unsafe extern "C" fn(*mut c_void)>;
+
+/// `DLManagedTensorVersioned`.
+#[repr(C)]
+pub struct Versioned {
+    pub version: Version,
+    pub manager_ctx: *mut c_void,
+    pub deleter: Deleter,
+    pub flags: u64,
+    pub tensor: Tensor,
+}
+
+/// `DLManagedTensor`.
+#[repr(C)]
+pub struct Unversioned {
+    pub tensor: Tensor,
+    pub manager_ctx: *mut c_void,
+    pub deleter: Deleter,
+}
+
+const _: () = assert!(size_of::<DataType>() == 4);
+
+const _: () = assert!(size_of::<Tensor>() == 48);
+
+const _: () = assert!(offset_of!(Tensor, device_type) == 8);
+
+const _: () = assert!(offset_of!(Tensor, ndim) == 16);
+
+const _: () = assert!(offset_of!(Tensor, dtype) == 20);
+
+const _: () = assert!(offset_of!(Tensor, shape) == 24);
+
+const _: () = assert!(offset_of!(Tensor, strides) == 32);
+
+const _: () = assert!(offset_of!(Tensor, byte_offset) == 40);
+
+const _: () = assert!(size_of::<Versioned>() == 80);
+
+const _: () = assert!(offset_of!(Versioned, manager_ctx) == 8);
+
+const _: () = assert!(offset_of!(Versioned, deleter) == 16);
+
+const _: () = assert!(offset_of!(Versioned, flags) == 24);
+
+const _: () = assert!(offset_of!(Versioned, tensor) == 32);
+
+const _: () = assert!(size_of::<Unversioned>() == 64);
+
+const _: () = assert!(offset_of!(Unversioned, manager_ctx) == 48);
+
+const _: () = assert!(offset_of!(Unversioned, deleter) == 56);
+
+/// The version that this file was written after. Another minor number has the same layout.
+pub(crate) const VERSION: Version = Version { major: 1, minor: 3 };
+
+pub(crate) const READ_ONLY: u64 = 1;
+
+/// The data belongs to the consumer alone. Nothing follows from it here.
+pub(crate) const IS_COPIED: u64 = 2;
+
+/// Elements of less than a byte lie one in a byte each.
+pub(crate) const PADDED: u64 = 4;
+
+impl Tensor {
+    /// Device type and id.
+    pub fn device(&self) -> (i32, i32) {
+        (self.device_type, self.device_id)
+    }
+}
+
+/// The tensor in a versioned one, and its flags.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn inside_versioned(
+    tensor: *const DLManagedTensorVersioned,
+) -> Result<(*const Tensor, u64)> {
+    let managed = tensor.cast::<Versioned>();
+    // SAFETY: the version comes first in every version; no reference to the whole is made.
+    let version = unsafe { (&raw const (*managed).version).read() };
+    if version.major != VERSION.major {
+        return fail!(
+            CAI_ERR_DLPACK_VERSION,
+            "version",
+            found = ("{}.{}", version.major, version.minor),
+            expected = ("{}, with any minor number", VERSION.major)
+        );
+    }
+    // SAFETY: of this version, all fields are there.
+    Ok(unsafe { (&raw const (*managed).tensor, (&raw const (*managed).flags).read()) })
+}
+
+/// The tensor in one without a version.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn inside_unversioned(tensor: *const DLManagedTensor) -> *const Tensor {
+    // SAFETY: by contract.
+    unsafe { &raw const (*tensor.cast::<Unversioned>()).tensor }
+}
+
+/// The deleter of a tensor.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor.
+pub unsafe fn deleter_versioned(tensor: *const DLManagedTensorVersioned) -> Deleter {
+    // SAFETY: every version has the deleter at this place.
+    unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() }
+}
+
+/// The same for a tensor without a version.
+///
+/// # Safety
+/// As for [`deleter_versioned`].
+pub unsafe fn deleter_unversioned(tensor: *const DLManagedTensor) -> Deleter {
+    // SAFETY: by contract.
+    unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() }
+}
+
+/// Calls the deleter of a tensor.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor that the caller owns; it is gone afterwards.
+pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
+    // SAFETY: by contract.
+    if let Some(deleter) = unsafe { deleter_versioned(tensor) } {
+        // SAFETY: by contract.
+        unsafe { deleter(tensor.cast()) };
+    }
+}
+
+/// The same for a tensor without a version.
+///
+/// # Safety
+/// As for [`delete_versioned`].
+pub unsafe fn delete_unversioned(tensor: *mut DLManagedTensor) {
+    // SAFETY: by contract.
+    if let Some(deleter) = unsafe { deleter_unversioned(tensor) } {
+        // SAFETY: by contract.
+        unsafe { deleter(tensor.cast()) };
+    }
+}

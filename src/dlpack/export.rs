@@ -1,0 +1,292 @@
+//! DLPack tensors from arrays.
+
+use std::alloc::{Layout as Memory, alloc, dealloc};
+use std::ffi::c_void;
+use std::mem::{align_of, offset_of, size_of};
+use std::ptr;
+
+use crate::abi::{
+    self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device, cai_owner,
+};
+use crate::dlpack::abi::{DIMENSIONS, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned};
+use crate::dlpack::dtype::to_dlpack;
+use crate::dtype::{self, NATIVE};
+use crate::error::{Failure, Result, fail};
+use crate::layout::{self, Layout};
+use crate::{driver, owner, read, validate};
+
+/// Memory that the host allocates, for ROCm.
+const ROCM_HOST: i32 = 11;
+
+/// Where an array is, as DLPack says it: type and id. Where the array does not say it, the driver
+/// is asked.
+///
+/// Host memory and managed memory belong to no single device, so their id is 0.
+pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
+    let device = match array.device.r#type {
+        abi::CAI_DEVICE_UNKNOWN if array.data.is_null() => {
+            cai_device { r#type: abi::CAI_DEVICE_CUDA, id: 0 }
+        }
+        abi::CAI_DEVICE_UNKNOWN => {
+            let driver = driver::driver()?;
+            let (found, _) = driver.relaxed(|| driver::location(driver, array.data))?;
+            if found.r#type == abi::CAI_DEVICE_CPU {
+                return fail!(
+                    CAI_ERR_CONVERT_DEVICE,
+                    "device.type",
+                    found = (
+                        "0 (not known), and {:p}, which the CUDA driver does not know either",
+                        array.data
+                    ),
+                    expected = "a device type"
+                );
+            }
+            found
+        }
+        _ => array.device,
+    };
+    let is_of_no_device = matches!(
+        device.r#type,
+        abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED | ROCM_HOST
+    );
+    Ok((device.r#type, if is_of_no_device { 0 } else { device.id }))
+}
+
+/// An array in DLPack's terms.
+struct Export<'a> {
+    /// Without shape and steps.
+    tensor: Tensor,
+    flags: u64,
+    shape: &'a [i64],
+    owner: *mut cai_owner,
+}
+
+/// Says an array in DLPack's terms; as many of `steps` as it has dimensions are written.
+///
+/// # Safety
+/// `array` points to what a caller's array may point to.
+unsafe fn convert<'a>(
+    array: &cai_array,
+    flags: u32,
+    steps: &mut [i64; DIMENSIONS],
+) -> Result<Export<'a>> {
+    if flags != 0 {
+        return fail!(CAI_ERR_ARGUMENT, "flags", found = "{flags:#x}", expected = "0");
+    }
+    // SAFETY: handed on.
+    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+    owner::not_borrowed(array.owner)?;
+    if !array.mask.is_null() {
+        return fail!(
+            CAI_ERR_CONVERT_MASK,
+            "mask",
+            found = "a mask",
+            expected = "NULL, for DLPack has none"
+        );
+    }
+    // SAFETY: handed on.
+    let validate::Described { dtype, layout } = unsafe { validate::describe(array) }?;
+    let Some(theirs) = to_dlpack(&dtype) else {
+        let text = read::typestr(&array.typestr).unwrap_or_default();
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "typestr",
+            found = ("\"{}\"", text.escape_ascii()),
+            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, or a dtype_code"
+        );
+    };
+    if !dtype::is_native(&dtype) {
+        let text = read::typestr(&array.typestr).unwrap_or_default();
+        return fail!(
+            CAI_ERR_CONVERT_BYTE_ORDER,
+            "typestr",
+            found = ("\"{}\"", text.escape_ascii()),
+            expected = ("the machine's order, '{}'", NATIVE as char)
+        );
+    }
+    let is_empty = array.data.is_null();
+    element_steps(layout, is_empty, steps)?;
+    let (device_type, device_id) = device_of(array)?;
+    let read_only = if array.flags & abi::CAI_ARRAY_READONLY != 0 { READ_ONLY } else { 0 };
+    let is_padded = theirs.is_below_a_byte() && dtype.code != abi::CAI_DTYPE_NONE;
+    let padded = if is_padded { PADDED } else { 0 };
+    Ok(Export {
+        tensor: Tensor {
+            data: array.data,
+            device_type,
+            device_id,
+            ndim: array.ndim,
+            dtype: theirs,
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset: if is_empty { 0 } else { array.byte_offset },
+        },
+        flags: read_only | padded,
+        shape: layout.shape,
+        owner: array.owner,
+    })
+}
+
+/// Steps in bytes, stated or not, as steps of elements. One that nothing ever takes may be any
+/// number of bytes: where it has no counterpart, it becomes one element.
+fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) -> Result<()> {
+    let Some(strides) = layout.strides else {
+        let steps = steps.get_mut(..layout.shape.len()).unwrap_or_default();
+        if layout::c_strides(layout.shape, 1, steps).is_err() {
+            // Only an empty array can have extents whose product is not a number.
+            steps.fill(1);
+        }
+        return Ok(());
+    };
+    // Packed bits have no strides, so elements are whole bytes here.
+    let itemsize = (layout.bits / 8).max(1);
+    for (index, ((&extent, &stride), step)) in
+        layout.shape.iter().zip(strides).zip(steps).enumerate()
+    {
+        *step = match (stride.checked_rem(itemsize), stride.checked_div(itemsize)) {
+            (Some(0), Some(elements)) => elements,
+            _ if is_empty || extent <= 1 => 1,
+            _ => {
+                return fail!(
+                    CAI_ERR_CONVERT_STRIDES,
+                    "strides[{index}]",
+                    found = "{stride} bytes",
+                    expected = "a multiple of the element's {itemsize}"
+                );
+            }
+        };
+    }
+    Ok(())
+}
+
+/// A managed tensor of ours. The shape and the steps follow behind it.
+#[repr(C)]
+struct Block<T> {
+    managed: T,
+    owner: *mut cai_owner,
+    size: usize,
+}
+
+const _: () = assert!(size_of::<Block<Versioned>>() % align_of::<i64>() == 0);
+
+const _: () = assert!(size_of::<Block<Unversioned>>() % align_of::<i64>() == 0);
+
+const _: () = assert!(offset_of!(Block<Versioned>, managed) == 0);
+
+const _: () = assert!(offset_of!(Block<Unversioned>, managed) == 0);
+
+fn memory<T>(size: usize) -> Memory {
+    // SAFETY: the alignment is a power of two; the size is that of a block with 128 numbers at
+    // most.
+    unsafe { Memory::from_size_align_unchecked(size, align_of::<Block<T>>()) }
+}
+
+/// Puts a managed tensor into a block of its own, with a reference to the array's owner.
+///
+/// # Safety
+/// The owner is alive; `manage` makes the structure whose deleter is [`delete`] of the same type.
+unsafe fn place<T>(
+    export: Export,
+    steps: &[i64; DIMENSIONS],
+    manage: impl FnOnce(Tensor, u64) -> T,
+) -> Result<*mut T> {
+    let Export { mut tensor, flags, shape, owner } = export;
+    let numbers = size_of_val(shape).saturating_mul(2);
+    let size = size_of::<Block<T>>().saturating_add(numbers);
+    // SAFETY: the size is not zero.
+    let block = unsafe { alloc(memory::<T>(size)) }.cast::<Block<T>>();
+    if block.is_null() {
+        return Err(Failure::no_memory(size));
+    }
+    // SAFETY: a live owner by contract.
+    if let Err(failure) = unsafe { owner::retain(owner) } {
+        // SAFETY: allocated just now with this layout.
+        unsafe { dealloc(block.cast(), memory::<T>(size)) };
+        return Err(failure);
+    }
+    // SAFETY: there is room for the block and as many numbers twice; an array has no more
+    // dimensions than `steps`.
+    unsafe {
+        let (their_shape, their_steps) =
+            (block.add(1).cast::<i64>(), block.add(1).cast::<i64>().add(shape.len()));
+        ptr::copy_nonoverlapping(shape.as_ptr(), their_shape, shape.len());
+        ptr::copy_nonoverlapping(steps.as_ptr(), their_steps, shape.len());
+        if !shape.is_empty() {
+            (tensor.shape, tensor.strides) = (their_shape, their_steps);
+        }
+        block.write(Block { managed: manage(tensor, flags), owner, size });
+    }
+    Ok(block.cast())
+}
+
+/// The deleter of our tensors: gives the owner's reference up. From any thread; of NULL it does
+/// nothing.
+unsafe extern "C" fn delete<T>(managed: *mut c_void) {
+    if managed.is_null() {
+        return;
+    }
+    let block = managed.cast::<Block<T>>();
+    // SAFETY: only `place` makes structures with this deleter, in a block of this type. What the
+    // receiver may have changed in the tensor is not looked at.
+    let (owner, size) =
+        unsafe { ((&raw const (*block).owner).read(), (&raw const (*block).size).read()) };
+    // Freed first, so that nothing of ours is lost if the owner never returns.
+    // SAFETY: allocated in `place` with this layout.
+    unsafe { dealloc(managed.cast(), memory::<T>(size)) };
+    // SAFETY: the block held one reference.
+    unsafe { owner::release(owner) };
+}
+
+/// Makes a tensor of an array, with a reference of its own to the array's owner. `flags` must be 0.
+///
+/// # Safety
+/// `array` points to what a caller's array may point to.
+pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensorVersioned> {
+    let mut steps = [0; DIMENSIONS];
+    // SAFETY: handed on.
+    let export = unsafe { convert(array, flags, &mut steps) }?;
+    let manage = |tensor, flags| Versioned {
+        version: VERSION,
+        manager_ctx: ptr::null_mut(),
+        deleter: Some(delete::<Versioned>),
+        flags,
+        tensor,
+    };
+    // SAFETY: the array keeps its owner alive; the deleter is the one for this structure.
+    unsafe { place(export, &steps, manage) }.map(<*mut Versioned>::cast)
+}
+
+/// The same as the structure without a version, which can say neither that it is read-only nor how
+/// elements of less than a byte lie.
+///
+/// # Safety
+/// As for [`to_versioned`].
+pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensor> {
+    let mut steps = [0; DIMENSIONS];
+    // SAFETY: handed on.
+    let export = unsafe { convert(array, flags, &mut steps) }?;
+    if export.flags & READ_ONLY != 0 {
+        return fail!(
+            CAI_ERR_CONVERT_READONLY,
+            "flags",
+            found = "CAI_ARRAY_READONLY",
+            expected = "a writable array, or a versioned tensor"
+        );
+    }
+    if export.tensor.dtype.is_below_a_byte() {
+        let text = read::typestr(&array.typestr).unwrap_or_default();
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "typestr",
+            found = ("\"{}\", elements of less than a byte", text.escape_ascii()),
+            expected = "elements of whole bytes, or a versioned tensor"
+        );
+    }
+    let manage = |tensor, _| Unversioned {
+        tensor,
+        manager_ctx: ptr::null_mut(),
+        deleter: Some(delete::<Unversioned>),
+    };
+    // SAFETY: the array keeps its owner alive; the deleter is the one for this structure.
+    unsafe { place(export, &steps, manage) }.map(<*mut Unversioned>::cast)
+}

@@ -1,0 +1,281 @@
+//! Arrays from DLPack tensors.
+
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, size_of};
+use std::ptr;
+
+use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device};
+use crate::dlpack::abi::{
+    DIMENSIONS, DataType, Deleter, IS_COPIED, PADDED, READ_ONLY, Tensor, Unversioned, VERSION,
+    Versioned, inside_versioned,
+};
+use crate::dlpack::dtype::{BIT, from_dlpack};
+use crate::error::{Failure, Result, fail};
+use crate::layout::{self, Layout};
+use crate::owner::shape;
+use crate::{read, validate};
+
+/// Room for as many steps as an array can have.
+pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
+
+/// Writes to `to` the array that a tensor describes, borrowed and sound: its shape is the tensor's,
+/// its steps are written to `steps`. `flags` are those of a versioned tensor. The paths of failures
+/// are the names in the tensor; what is in `to` then has no owner and is not to be used.
+///
+/// # Safety
+/// `tensor` points to a live tensor, which stays unchanged while the answer is in use.
+pub unsafe fn describe(
+    tensor: *const Tensor,
+    flags: Option<u64>,
+    stream: u64,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> Result<()> {
+    // SAFETY: by contract.
+    unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
+    // SAFETY: a structure of our own, over the tensor's shape and our steps.
+    unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
+}
+
+/// Is work on data of this device type enqueued on CUDA's streams?
+pub fn has_streams(device_type: i32) -> bool {
+    matches!(
+        device_type,
+        abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED
+    )
+}
+
+/// What validation says of our fields, said of the tensor's.
+#[cold]
+fn named(failure: Failure) -> Failure {
+    let name = match failure.details().map(|details| details.field.as_str()) {
+        Some("device.type") => "device.device_type",
+        Some("device.id") => "device.device_id",
+        Some("typestr") => "dtype",
+        _ => return failure,
+    };
+    failure.at(name)
+}
+
+/// As [`describe`], not yet held against the rules of arrays.
+///
+/// # Safety
+/// As for [`describe`].
+#[inline(always)]
+unsafe fn describe_unchecked(
+    tensor: &Tensor,
+    flags: Option<u64>,
+    stream: u64,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> Result<()> {
+    let said = flags.unwrap_or_default();
+    if said & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
+        return fail!(
+            CAI_ERR_FLAGS,
+            "flags",
+            found = "{said:#x}",
+            expected = ("bits of DLPack {}.{} only", VERSION.major, VERSION.minor)
+        );
+    }
+    if tensor.device_type == abi::CAI_DEVICE_UNKNOWN {
+        return fail!(
+            CAI_ERR_DEVICE_TYPE,
+            "device.device_type",
+            found = "0",
+            expected = "a device type of DLPack"
+        );
+    }
+    let dtype = tensor.dtype;
+    let converted = from_dlpack(dtype, said & PADDED != 0);
+    // The older structure says nothing about how such elements lie, and both ways were in use.
+    let Some((typestr, dtype_code)) =
+        converted.filter(|_| flags.is_some() || !dtype.is_below_a_byte())
+    else {
+        return no_type(dtype, flags);
+    };
+    // SAFETY: by contract.
+    let shape = unsafe { read::shape(tensor.ndim, tensor.shape) }?;
+    layout::check_shape(shape)?;
+    let is_empty = layout::count(shape)? == 0;
+    let strides = if tensor.strides.is_null() {
+        None
+    } else {
+        // SAFETY: not NULL; `ndim` steps by contract.
+        Some(unsafe { read::values(tensor.strides, shape.len()) })
+    };
+    let strides = match strides {
+        Some(strides) if dtype == BIT && dtype_code == abi::CAI_DTYPE_NONE => {
+            // Steps of single elements are compared as if these were bytes.
+            if !(Layout { shape, strides: Some(strides), bits: 8 }).is_c_contiguous() {
+                return fail!(
+                    CAI_ERR_BIT_STRIDES,
+                    "strides",
+                    found = "packed bits with gaps or in another order",
+                    expected = "packed bits in C order"
+                );
+            }
+            ptr::null()
+        }
+        Some(strides) => {
+            // Whatever is no bit has whole bytes on our side.
+            let itemsize = (i64::from(dtype.bits) / 8).max(1);
+            byte_steps(shape, strides, itemsize, is_empty, steps)?;
+            steps.as_ptr().cast()
+        }
+        None => ptr::null(),
+    };
+    let is_handle = validate::is_opaque(tensor.device_type);
+    let (data, byte_offset) = if is_empty {
+        (ptr::null_mut(), 0)
+    } else if is_handle || tensor.data.is_null() {
+        // NULL stays NULL, so that it is found.
+        (tensor.data, if is_handle { tensor.byte_offset } else { 0 })
+    } else {
+        match (tensor.data as u64).checked_add(tensor.byte_offset) {
+            Some(address) => (address as *mut c_void, 0),
+            None => {
+                return fail!(
+                    CAI_ERR_ADDRESS_RANGE,
+                    "byte_offset",
+                    found = ("{} from {:p}", tensor.byte_offset, tensor.data),
+                    expected = "an address below 2^64"
+                );
+            }
+        }
+    };
+    *to = cai_array {
+        struct_size: size_of::<cai_array>() as u32,
+        flags: if said & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
+        owner: ptr::null_mut(),
+        data,
+        shape: tensor.shape,
+        strides,
+        ndim: tensor.ndim,
+        version: abi::CAI_INTERFACE_VERSION,
+        dtype_code,
+        typestr,
+        descr: ptr::null(),
+        mask: ptr::null(),
+        // Nothing is ever pending on memory that only the host works with.
+        stream: if tensor.device_type == abi::CAI_DEVICE_CPU {
+            abi::CAI_STREAM_NONE
+        } else {
+            stream
+        },
+        stream_id: 0,
+        event: ptr::null_mut(),
+        device: cai_device { r#type: tensor.device_type, id: tensor.device_id },
+        context: ptr::null_mut(),
+        byte_offset,
+    };
+    Ok(())
+}
+
+#[cold]
+fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
+    let DataType { code, bits, lanes } = dtype;
+    if dtype.is_below_a_byte() {
+        let lie = if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "dtype",
+            found = "code {code}, bits {bits}, lanes {lanes}, {lie}",
+            expected =
+                "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
+        );
+    }
+    fail!(
+        CAI_ERR_CONVERT_TYPE,
+        "dtype",
+        found = "code {code}, bits {bits}, lanes {lanes}",
+        expected =
+            "a number of 1 to 8 bytes, an integer or complex number of 16, or a bool, in one lane"
+    )
+}
+
+/// Steps of elements as steps in bytes. One that nothing ever takes may be any number: where it has
+/// no counterpart, it becomes one element.
+fn byte_steps(
+    shape: &[i64],
+    strides: &[i64],
+    itemsize: i64,
+    is_empty: bool,
+    steps: &mut Steps,
+) -> Result<()> {
+    for (index, ((&extent, &stride), step)) in shape.iter().zip(strides).zip(steps).enumerate() {
+        step.write(match stride.checked_mul(itemsize) {
+            Some(bytes) => bytes,
+            None if is_empty || extent <= 1 => itemsize,
+            None => {
+                return fail!(
+                    CAI_ERR_SPAN_OVERFLOW,
+                    "strides[{index}]",
+                    found = "{stride} elements of {itemsize} bytes",
+                    expected = "a step within 2^63 bytes"
+                );
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Makes a borrowed description one that keeps itself alive: one block holds shape and steps, and
+/// calls `destroy(context)` at its end. `size` is that of the structure that the caller is going to
+/// write. On failure nothing has changed hands.
+///
+/// # Safety
+/// `array` is what [`describe`] answered; `context` keeps the data alive until it is given to
+/// `destroy`.
+pub unsafe fn own(
+    array: cai_array,
+    size: usize,
+    context: *mut c_void,
+    destroy: Deleter,
+) -> Result<cai_array> {
+    read::fits(&array, size)?;
+    // SAFETY: described just now.
+    let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
+    let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
+    Ok(cai_array { owner, shape, strides, ..array })
+}
+
+/// Makes an array of a tensor and takes the tensor over; on failure nothing has changed hands.
+/// `size` is that of the structure that the caller is going to write.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor that the caller may give away.
+pub unsafe fn from_versioned(
+    tensor: *mut DLManagedTensorVersioned,
+    stream: u64,
+    size: usize,
+) -> Result<cai_array> {
+    // SAFETY: by contract.
+    let (inside, flags) = unsafe { inside_versioned(tensor) }?;
+    // SAFETY: of a version that we know, all fields are there.
+    let deleter = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() };
+    let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
+    // SAFETY: handed on.
+    unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
+    // SAFETY: described just now; the tensor is the caller's to give.
+    unsafe { own(array, size, tensor.cast(), deleter) }
+}
+
+/// The same for the structure without a version.
+///
+/// # Safety
+/// As for [`from_versioned`].
+pub unsafe fn from_unversioned(
+    tensor: *mut DLManagedTensor,
+    stream: u64,
+    size: usize,
+) -> Result<cai_array> {
+    let managed = tensor.cast::<Unversioned>();
+    // SAFETY: by contract.
+    let deleter = unsafe { (&raw const (*managed).deleter).read() };
+    let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
+    // SAFETY: handed on.
+    unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
+    // SAFETY: described just now; the tensor is the caller's to give.
+    unsafe { own(array, size, tensor.cast(), deleter) }
+}

@@ -1,0 +1,179 @@
+//! One optional observer of exchanges: a race checker. The simulated driver offers one in a table
+//! of functions; on other drivers there is none, and an event costs one load.
+//!
+//! May use: nothing. `unsafe`: calls the observer's function.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::{offset_of, size_of};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// Bytes that follow each other, repeated at steps: `cudasim_access` of `cudasim.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Bytes {
+    /// Where the block at index (0, 0, ...) begins.
+    pub address: u64,
+    /// Bytes of one block.
+    pub nbytes: u64,
+    /// Bit 1: read, bit 2: written.
+    pub mode: u32,
+    /// Dimensions in use.
+    pub ndim: u32,
+    /// How often.
+    pub count: [i64; MAX_NDIM],
+    /// Bytes from one to the next.
+    pub stride: [i64; MAX_NDIM],
+}
+
+/// `CUDASIM_MAX_NDIM`.
+pub(crate) const MAX_NDIM: usize = 8;
+
+/// `cudasim_cai_note` of `cudasim.h`.
+#[repr(C)]
+pub struct Event {
+    /// Its size.
+    pub struct_size: u32,
+    /// What happened.
+    pub kind: Kind,
+    /// Which owner, by its address.
+    pub owner: *const c_void,
+    /// What the array can touch.
+    pub bytes: Bytes,
+    /// 1: read-only.
+    pub flags: u32,
+    /// What the library answers.
+    pub status: i32,
+    /// The array's stream.
+    pub stream: u64,
+    /// Its number.
+    pub stream_id: u64,
+    /// Its context.
+    pub context: *mut c_void,
+    /// The other side's stream.
+    pub consumer: u64,
+    /// Its context.
+    pub consumer_context: *mut c_void,
+    /// The rule because of which the library itself refused.
+    pub rule: *const c_char,
+}
+
+/// What happened.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `cai_array_produce`
+    Export = 1,
+    /// `cai_array_consume_begin`
+    Begin = 2,
+    /// `cai_array_consume_end`
+    End = 3,
+    /// `cai_array_synchronize`
+    Synchronize = 4,
+    /// `cai_owner_release_after`
+    ReleaseAfter = 5,
+    /// The last reference is gone.
+    Destroy = 6,
+}
+
+impl Event {
+    /// A note that says nothing yet.
+    pub fn new(kind: Kind) -> Event {
+        Event {
+            struct_size: size_of::<Event>() as u32,
+            kind,
+            owner: ptr::null(),
+            bytes: Bytes::default(),
+            flags: 0,
+            status: 0,
+            stream: 0,
+            stream_id: 0,
+            context: ptr::null_mut(),
+            consumer: 0,
+            consumer_context: ptr::null_mut(),
+            rule: ptr::null(),
+        }
+    }
+}
+
+/// As much as is used of `cudasim_api`.
+#[repr(C)]
+pub struct Api {
+    struct_size: u32,
+    version: u32,
+    others: [*const c_void; 14],
+    cai: Option<unsafe extern "C" fn(*const Event)>,
+}
+
+/// The checker's table, NULL, or [`NOT_LOOKED`].
+static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
+/// Nobody has looked for a checker yet: at first it counts as one, so that the first note looks for
+/// it.
+const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
+static SIMULATED: AtomicBool = AtomicBool::new(false);
+
+/// `cudasim_get_api`
+pub type Get = unsafe extern "C" fn(u32) -> *mut Api;
+/// The name of the function that answers the table.
+pub(crate) const NAME: &CStr = c"cudasim_get_api";
+const VERSION: u32 = 3;
+
+/// Takes the table that a driver offers; `None`: it offers none.
+pub fn accept(get: Option<Get>) {
+    // SAFETY: as declared in cudasim.h; it answers NULL or a constant table.
+    let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
+    SIMULATED.store(get.is_some(), Ordering::Relaxed);
+    // SAFETY: every table begins with its size.
+    if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
+        API.store(api, Ordering::Release);
+    } else {
+        API.store(ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Does the driver belong to this project?
+pub fn is_simulated() -> bool {
+    SIMULATED.load(Ordering::Relaxed)
+}
+
+/// Is anybody interested?
+#[inline]
+pub fn is_watched() -> bool {
+    !API.load(Ordering::Relaxed).is_null()
+}
+
+/// No driver was asked for an observer yet.
+pub fn is_unknown() -> bool {
+    API.load(Ordering::Relaxed) == NOT_LOOKED
+}
+
+/// Forgets the observer: after a fork, in the child.
+pub fn detach() {
+    API.store(ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Notifies the observer, if there is one.
+pub fn notify(event: &Event) {
+    let api = API.load(Ordering::Acquire);
+    if api == NOT_LOOKED {
+        return;
+    }
+    // SAFETY: NULL or a constant table that was found to be long enough.
+    if let Some(cai) = unsafe { api.as_ref() }.and_then(|api| api.cai) {
+        // SAFETY: the note is a valid one, and read during the call only.
+        unsafe { cai(event) };
+    }
+}
+
+/// Notifies the observer that an owner of this library is about to be destroyed.
+#[inline]
+pub fn notify_destroy(owner: *const c_void) {
+    let api = API.load(Ordering::Acquire);
+    if !api.is_null() && api != NOT_LOOKED {
+        notify(&Event { owner, ..Event::new(Kind::Destroy) });
+    }
+}
+
+const _: () = assert!(size_of::<Bytes>() == 152);
+const _: () = assert!(size_of::<Event>() == 224);
+const _: () = assert!(offset_of!(Api, cai) == 120);

@@ -1,0 +1,651 @@
+//! CPython, found in the process that loaded this library: the one file that names its functions.
+//!
+//! May use: `abi`, `error`. `unsafe`: looks symbols up, and reads where objects keep their type.
+//!
+//! Nothing is linked. All that is needed is in the stable interface, or has been exported by every
+//! version from 3.9 on; what came later is optional. Functions are called with the interpreter's
+//! lock held, unless they say otherwise.
+
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libloading::os::unix::{Library, Symbol};
+
+use crate::abi::_object;
+use crate::error::{Result, fail};
+
+/// A Python object.
+pub type Object = _object;
+
+/// What `PyCapsule_New` and others call back.
+pub type CapsuleDestructor = unsafe extern "C" fn(*mut Object);
+
+/// `PyType_Slot`
+#[repr(C)]
+pub struct TypeSlot {
+    pub slot: c_int,
+    pub function: *mut c_void,
+}
+
+/// `PyType_Spec`
+#[repr(C)]
+pub struct TypeSpec {
+    pub name: *const c_char,
+    pub basicsize: c_int,
+    pub itemsize: c_int,
+    pub flags: u32,
+    pub slots: *mut TypeSlot,
+}
+
+/// `PyMethodDef`
+#[repr(C)]
+pub struct MethodDef {
+    pub name: *const c_char,
+    pub function: *const c_void,
+    pub flags: c_int,
+    pub doc: *const c_char,
+}
+
+/// `PyGetSetDef`
+#[repr(C)]
+pub struct GetSetDef {
+    pub name: *const c_char,
+    pub get: Option<unsafe extern "C" fn(*mut Object, *mut c_void) -> *mut Object>,
+    pub set: *const c_void,
+    pub doc: *const c_char,
+    pub closure: *mut c_void,
+}
+
+/// `PyMemberDef`
+#[repr(C)]
+pub struct MemberDef {
+    pub name: *const c_char,
+    pub r#type: c_int,
+    pub offset: isize,
+    pub flags: c_int,
+    pub doc: *const c_char,
+}
+
+pub(super) const TP_DEALLOC: c_int = 52;
+pub(super) const TP_DOC: c_int = 56;
+pub(super) const TP_GETSET: c_int = 73;
+pub(super) const TP_MEMBERS: c_int = 72;
+pub(super) const TP_METHODS: c_int = 64;
+pub(super) const TP_REPR: c_int = 66;
+pub(super) const TP_ALLOC: c_int = 47;
+pub(super) const TP_FREE: c_int = 74;
+pub(super) const TPFLAGS_DEFAULT: u32 = 1 << 18;
+pub(super) const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
+pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
+pub(super) const METH_NOARGS: c_int = 4;
+/// `T_PYSSIZET` / `Py_T_PYSSIZET`
+pub(super) const T_PYSSIZET: c_int = 19;
+pub(super) const READONLY: c_int = 1;
+
+macro_rules! table {
+    (
+        functions { $($field:ident = $name:literal ($($arg:ty),*) $(-> $ret:ty)?;)* }
+        optional { $($opt:ident = $optname:literal ($($optarg:ty),*) $(-> $optret:ty)?;)* }
+        objects { $($object:ident = $objname:literal;)* }
+        exceptions { $($exception:ident = $excname:literal;)* }
+    ) => {
+        /// CPython's functions and objects.
+        #[allow(missing_docs)]
+        pub struct Capi {
+            $(pub $field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+            $(pub $opt: Option<unsafe extern "C" fn($($optarg),*) $(-> $optret)?>,)*
+            $(pub $object: *mut Object,)*
+            /// Exceptions: where CPython keeps them, for they are made when it starts.
+            $(pub $exception: *const *mut Object,)*
+            pub facts: Facts,
+        }
+
+        impl Capi {
+            fn find(library: &Library) -> Result<Self> {
+                $(let $field = required::<unsafe extern "C" fn($($arg),*) $(-> $ret)?>(library, $name)?;)*
+                $(let $opt = optional::<unsafe extern "C" fn($($optarg),*) $(-> $optret)?>(library, $optname);)*
+                $(let $object = required::<*mut Object>(library, $objname)?;)*
+                $(let $exception = required::<*const *mut Object>(library, $excname)?;)*
+                Ok(Capi { $($field,)* $($opt,)* $($object,)* $($exception,)* facts: Facts::default() })
+            }
+        }
+    };
+}
+
+table! {
+    functions {
+        is_initialized = "Py_IsInitialized" () -> c_int;
+        get_version = "Py_GetVersion" () -> *const c_char;
+        incref = "Py_IncRef" (*mut Object);
+        decref = "Py_DecRef" (*mut Object);
+        at_exit = "Py_AtExit" (unsafe extern "C" fn()) -> c_int;
+        add_pending_call = "Py_AddPendingCall" (unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+        this_thread_state = "PyGILState_GetThisThreadState" () -> *mut c_void;
+        interpreter = "PyInterpreterState_Get" () -> *mut c_void;
+        interpreter_id = "PyInterpreterState_GetID" (*mut c_void) -> i64;
+        object_type = "PyObject_Type" (*mut Object) -> *mut Object;
+        get_attr = "PyObject_GetAttr" (*mut Object, *mut Object) -> *mut Object;
+        set_attr = "PyObject_SetAttr" (*mut Object, *mut Object, *mut Object) -> c_int;
+        get_item = "PyObject_GetItem" (*mut Object, *mut Object) -> *mut Object;
+        is_true = "PyObject_IsTrue" (*mut Object) -> c_int;
+        call = "PyObject_Call" (*mut Object, *mut Object, *mut Object) -> *mut Object;
+        repr = "PyObject_Repr" (*mut Object) -> *mut Object;
+        clear_weakrefs = "PyObject_ClearWeakRefs" (*mut Object);
+        mapping_check = "PyMapping_Check" (*mut Object) -> c_int;
+        sequence_check = "PySequence_Check" (*mut Object) -> c_int;
+        contains = "PySequence_Contains" (*mut Object, *mut Object) -> c_int;
+        sequence_size = "PySequence_Size" (*mut Object) -> isize;
+        sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
+        dict_new = "PyDict_New" () -> *mut Object;
+        dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
+        dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object, *mut *mut Object) -> c_int;
+        tuple_new = "PyTuple_New" (isize) -> *mut Object;
+        tuple_set = "PyTuple_SetItem" (*mut Object, isize, *mut Object) -> c_int;
+        tuple_get = "PyTuple_GetItem" (*mut Object, isize) -> *mut Object;
+        tuple_size = "PyTuple_Size" (*mut Object) -> isize;
+        long_from_signed = "PyLong_FromLongLong" (c_longlong) -> *mut Object;
+        long_from_unsigned = "PyLong_FromUnsignedLongLong" (c_ulonglong) -> *mut Object;
+        long_as_signed = "PyLong_AsLongLongAndOverflow" (*mut Object, *mut c_int) -> c_longlong;
+        long_as_unsigned = "PyLong_AsUnsignedLongLong" (*mut Object) -> c_ulonglong;
+        index = "PyNumber_Index" (*mut Object) -> *mut Object;
+        str_from = "PyUnicode_FromStringAndSize" (*const c_char, isize) -> *mut Object;
+        str_intern = "PyUnicode_InternFromString" (*const c_char) -> *mut Object;
+        str_utf8 = "PyUnicode_AsUTF8AndSize" (*mut Object, *mut isize) -> *const c_char;
+        error_occurred = "PyErr_Occurred" () -> *mut Object;
+        error_clear = "PyErr_Clear" ();
+        error_matches = "PyErr_ExceptionMatches" (*mut Object) -> c_int;
+        error_fetch = "PyErr_Fetch" (*mut *mut Object, *mut *mut Object, *mut *mut Object);
+        error_restore = "PyErr_Restore" (*mut Object, *mut Object, *mut Object);
+        error_set = "PyErr_SetObject" (*mut Object, *mut Object);
+        capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
+        capsule_is = "PyCapsule_IsValid" (*mut Object, *const c_char) -> c_int;
+        capsule_pointer = "PyCapsule_GetPointer" (*mut Object, *const c_char) -> *mut c_void;
+        capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
+        type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
+        type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
+        type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
+    }
+    optional {
+        // 3.13; before that under the private name. The thread's own state from 3.12 on, earlier
+        // that of whichever thread holds the lock. Need no lock.
+        thread_state = "PyThreadState_GetUnchecked" () -> *mut c_void;
+        thread_state_before = "_PyThreadState_UncheckedGet" () -> *mut c_void;
+        // Says yes to everybody from 3.9 to 3.11, once there was a sub-interpreter.
+        gil_check = "PyGILState_Check" () -> c_int;
+        thread_ident = "PyThread_get_thread_ident" () -> c_ulong;
+        is_finalizing = "Py_IsFinalizing" () -> c_int;
+        is_finalizing_before = "_Py_IsFinalizing" () -> c_int;
+        // An attribute that is not there costs an exception without these: 3.13, and before that.
+        optional_attr = "PyObject_GetOptionalAttr" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
+        optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
+        // 3.13: with a new reference, as several threads at once need it.
+        dict_get_ref = "PyDict_GetItemRef" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
+    }
+    objects {
+        none = "_Py_NoneStruct";
+        r#true = "_Py_TrueStruct";
+        r#false = "_Py_FalseStruct";
+        object_type_object = "PyBaseObject_Type";
+        type_type = "PyType_Type";
+        long_type = "PyLong_Type";
+        bool_type = "PyBool_Type";
+        tuple_type = "PyTuple_Type";
+        list_type = "PyList_Type";
+        dict_type = "PyDict_Type";
+        str_type = "PyUnicode_Type";
+        bytes_type = "PyBytes_Type";
+        bytearray_type = "PyByteArray_Type";
+        float_type = "PyFloat_Type";
+    }
+    exceptions {
+        attribute_error = "PyExc_AttributeError";
+        key_error = "PyExc_KeyError";
+        type_error = "PyExc_TypeError";
+        value_error = "PyExc_ValueError";
+        buffer_error = "PyExc_BufferError";
+        memory_error = "PyExc_MemoryError";
+        runtime_error = "PyExc_RuntimeError";
+        system_error = "PyExc_SystemError";
+    }
+}
+
+// SAFETY: a table of constants; the interpreter's lock is what the calls themselves need.
+unsafe impl Send for Capi {}
+// SAFETY: as above.
+unsafe impl Sync for Capi {}
+
+/// What differs between builds and is found out by looking.
+#[derive(Default)]
+pub struct Facts {
+    /// Bytes from the start of an object to the pointer to its type; 0: only CPython can say.
+    pub type_offset: usize,
+    /// The same to the number of items of a tuple; 0: only CPython can say.
+    pub tuple_size: usize,
+    /// The same to the items of a tuple, where `tuple_size` is known.
+    pub tuple_items: usize,
+    /// Bytes from the start of a thread's state to the number of the thread; 0: not known. Up to
+    /// 3.11.
+    pub thread_offset: usize,
+    /// Bytes of the head that every object begins with.
+    pub head: usize,
+    /// Several threads run Python at once.
+    pub free_threaded: bool,
+    /// The version, as in 0x030d: 3.13.
+    pub version: u32,
+}
+
+fn optional<T: Copy>(library: &Library, name: &str) -> Option<T> {
+    // SAFETY: the type stands beside the name in the table above, as CPython's documentation has
+    // it.
+    let symbol: Symbol<T> = unsafe { library.get(name.as_bytes()) }.ok()?;
+    Some(*symbol)
+}
+
+fn required<T: Copy>(library: &Library, name: &str) -> Result<T> {
+    match optional(library, name) {
+        Some(found) => Ok(found),
+        None => {
+            fail!(
+                CAI_ERR_PYTHON_VERSION,
+                "python",
+                found = "a CPython without {name}",
+                expected = "3.9 or later"
+            )
+        }
+    }
+}
+
+static CAPI: AtomicPtr<Capi> = AtomicPtr::new(ptr::null_mut());
+
+/// CPython's functions, if they were found before.
+#[inline]
+pub fn found() -> Option<&'static Capi> {
+    // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
+    unsafe { CAPI.load(Ordering::Acquire).as_ref() }
+}
+
+/// CPython's functions. What is not there is looked for again the next time.
+#[inline]
+pub fn capi() -> Result<&'static Capi> {
+    match found() {
+        Some(capi) => Ok(capi),
+        None => find(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find() -> Result<&'static Capi> {
+    let nowhere = || {
+        fail!(
+            CAI_ERR_NO_PYTHON,
+            "python",
+            found = "none in this process",
+            expected = "a running CPython, 3.9 or later"
+        )
+    };
+    let Some(library) = library() else { return nowhere() };
+    let Some(is_initialized) =
+        optional::<unsafe extern "C" fn() -> c_int>(&library, "Py_IsInitialized")
+    else {
+        return nowhere();
+    };
+    // SAFETY: may be called at any time.
+    if unsafe { is_initialized() } == 0 {
+        return nowhere();
+    }
+    let mut capi = Capi::find(&library)?;
+    if capi.thread_state.is_none() && capi.thread_state_before.is_none() {
+        return fail!(
+            CAI_ERR_PYTHON_VERSION,
+            "python",
+            found = "a CPython without PyThreadState_GetUnchecked",
+            expected = "3.9 or later"
+        );
+    }
+    // SAFETY: may be called at any time; a constant text.
+    let text = unsafe { CStr::from_ptr((capi.get_version)()) }.to_string_lossy();
+    let mut numbers =
+        text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
+    capi.facts.version = numbers.next().unwrap_or(0) << 8 | numbers.next().unwrap_or(0);
+    capi.facts.free_threaded = text.contains("free-threading");
+    if capi.facts.version < 0x0309 {
+        return fail!(
+            CAI_ERR_PYTHON_VERSION,
+            "python",
+            found = "{text}",
+            expected = "3.9 or later"
+        );
+    }
+    capi.look_at_threads();
+    if !capi.is_attached() {
+        return not_attached();
+    }
+    let mut pending = [ptr::null_mut(); 3];
+    let [kind, value, trace] = &mut pending;
+    // SAFETY: the interpreter's lock is held. An exception that is set already is the caller's.
+    unsafe {
+        (capi.error_fetch)(kind, value, trace);
+        capi.look_at_objects();
+        (capi.error_restore)(*kind, *value, *trace);
+    }
+    // The functions are used for the rest of the process.
+    std::mem::forget(library);
+    let capi = Box::into_raw(Box::new(capi));
+    match CAPI.compare_exchange(ptr::null_mut(), capi, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: leaked just now.
+        Ok(_) => Ok(unsafe { &*capi }),
+        Err(other) => {
+            // SAFETY: nobody has seen this one; the other is a leaked box.
+            unsafe {
+                drop(Box::from_raw(capi));
+                Ok(&*other)
+            }
+        }
+    }
+}
+
+/// What has CPython in it: the names that everybody sees, or a libpython that was loaded for
+/// somebody alone.
+fn library() -> Option<Library> {
+    let everybody = Library::this();
+    if optional::<*const c_void>(&everybody, "Py_IsInitialized").is_some() {
+        return Some(everybody);
+    }
+    loaded_libpython()
+}
+
+#[cfg(target_os = "linux")]
+fn loaded_libpython() -> Option<Library> {
+    use std::ffi::CString;
+
+    unsafe extern "C" fn look(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        found: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader's own structure and text; `found` is the option below.
+        let (name, found) = unsafe { ((*info).dlpi_name, &mut *found.cast::<Option<CString>>()) };
+        if name.is_null() {
+            return 0;
+        }
+        // SAFETY: as above.
+        let name = unsafe { CStr::from_ptr(name) };
+        let file = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        // libpython3.so only points to the other one.
+        if file.starts_with(b"libpython3.") && !file.starts_with(b"libpython3.so") {
+            *found = Some(name.to_owned());
+            return 1;
+        }
+        0
+    }
+    let mut name: Option<CString> = None;
+    // SAFETY: the function gets what it expects.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut name).cast()) };
+    let name = name?;
+    // SAFETY: it is loaded already; no code runs.
+    unsafe {
+        Library::open(
+            Some(std::ffi::OsStr::new(name.to_str().ok()?)),
+            libc::RTLD_NOLOAD | libc::RTLD_NOW,
+        )
+    }
+    .ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn loaded_libpython() -> Option<Library> {
+    None
+}
+
+/// The calling thread must hold the interpreter's lock.
+#[cold]
+#[inline(never)]
+pub fn not_attached<T>() -> Result<T> {
+    fail!(
+        CAI_ERR_PYTHON_LOCK,
+        "python",
+        found = "a thread without the interpreter's lock",
+        expected = "the lock to be held (ctypes.PyDLL holds it, ctypes.CDLL gives it up)"
+    )
+}
+
+impl Capi {
+    /// Does the calling thread hold the interpreter's lock? Where there is none: is it attached?
+    /// Any thread may ask.
+    #[inline]
+    pub fn is_attached(&self) -> bool {
+        // SAFETY: these may be called from any thread at any time.
+        unsafe {
+            let Some(current) = self.thread_state.or(self.thread_state_before) else {
+                return false;
+            };
+            let state = current();
+            // Before 3.12 that is the state of whichever thread holds the lock.
+            !state.is_null()
+                && (self.facts.version >= 0x030c
+                    || state == (self.this_thread_state)()
+                    || self.is_in_another_interpreter(state))
+        }
+    }
+
+    /// Up to 3.11, a thread keeps the state that it had first, also while it is in a
+    /// sub-interpreter with another one.
+    ///
+    /// # Safety
+    /// `state` is that of the thread that held the lock a moment ago.
+    #[cold]
+    #[inline(never)]
+    unsafe fn is_in_another_interpreter(&self, state: *mut c_void) -> bool {
+        let (Some(gil_check), Some(thread_ident)) = (self.gil_check, self.thread_ident) else {
+            return false;
+        };
+        // SAFETY: these may be called from any thread at any time. Where there are no
+        // sub-interpreters, the check says no, and a thread without a state of its own is in none:
+        // nothing is read. Else, `state` is this thread's, or another's that may end meanwhile: a
+        // word of memory that was freed just now, which is compared and not used.
+        unsafe {
+            !(self.this_thread_state)().is_null()
+                && gil_check() != 0
+                && self.facts.thread_offset != 0
+                && state.byte_add(self.facts.thread_offset).cast::<c_ulong>().read_volatile()
+                    == thread_ident()
+        }
+    }
+
+    /// Finds out where a thread's state keeps the number of the thread. Any thread may ask.
+    fn look_at_threads(&mut self) {
+        const WORDS: std::ops::Range<usize> = 3..28;
+        let Some(thread_ident) = self.thread_ident.filter(|_| self.facts.version < 0x030c) else {
+            return;
+        };
+        // SAFETY: may be called from any thread at any time. The state that this thread had first
+        // ends no earlier than the thread; the structures of 3.9 to 3.11 are longer than what is
+        // looked at (the shortest has 33 words).
+        unsafe {
+            let (state, ident) = ((self.this_thread_state)().cast::<c_ulong>(), thread_ident());
+            if !state.is_null() {
+                let word = WORDS.into_iter().find(|&word| state.add(word).read() == ident);
+                self.facts.thread_offset = word.unwrap_or(0) * size_of::<c_ulong>();
+            }
+        }
+    }
+
+    /// Has the interpreter begun to end? Any thread may ask.
+    pub fn is_ending(&self) -> bool {
+        // SAFETY: as above.
+        unsafe {
+            (self.is_initialized)() == 0
+                || self
+                    .is_finalizing
+                    .or(self.is_finalizing_before)
+                    .is_some_and(|is_finalizing| is_finalizing() != 0)
+        }
+    }
+
+    /// Finds out where objects keep their type, and how long their head is.
+    ///
+    /// # Safety
+    /// The interpreter's lock is held.
+    unsafe fn look_at_objects(&mut self) {
+        const WORDS: usize = 6;
+        // SAFETY: the lock is held; both objects are longer than the words that are looked at (a
+        // dictionary, and a tuple of eight), and whatever stands there is read as an integer.
+        unsafe {
+            let (dict, tuple) = ((self.dict_new)(), (self.tuple_new)(8));
+            if !dict.is_null() && !tuple.is_null() {
+                let holds = |object: *mut Object, word: usize, what: *mut Object| {
+                    object.cast::<usize>().add(word).read() == what as usize
+                };
+                let word = (0..WORDS).find(|&word| {
+                    holds(dict, word, self.dict_type) && holds(tuple, word, self.tuple_type)
+                });
+                self.facts.type_offset = word.unwrap_or(0) * size_of::<usize>();
+            } else {
+                (self.error_clear)();
+            }
+            for object in [dict, tuple] {
+                if !object.is_null() {
+                    (self.decref)(object);
+                }
+            }
+            self.look_at_tuples();
+            let name = (self.str_intern)(c"__basicsize__".as_ptr());
+            if !name.is_null() {
+                let size = (self.get_attr)(self.object_type_object, name);
+                if !size.is_null() {
+                    let mut overflow = 0;
+                    self.facts.head = (self.long_as_signed)(size, &raw mut overflow) as usize;
+                    (self.decref)(size);
+                }
+                (self.decref)(name);
+            }
+            (self.error_clear)();
+        }
+    }
+
+    /// Finds out where tuples keep their size and their items: in two of different sizes.
+    ///
+    /// # Safety
+    /// The interpreter's lock is held.
+    unsafe fn look_at_tuples(&mut self) {
+        // More than the head of any object has words, and so more than stand before the items.
+        const WORDS: usize = 8;
+        let fill = |size: usize| -> *mut Object {
+            // SAFETY: the lock is held. What is put into a tuple is given away; these objects are
+            // always there.
+            unsafe {
+                let tuple = (self.tuple_new)(size as isize);
+                if !tuple.is_null() {
+                    for index in 0..size {
+                        let item = [self.none, self.r#true, self.r#false][index % 3];
+                        (self.incref)(item);
+                        (self.tuple_set)(tuple, index as isize, item);
+                    }
+                }
+                tuple
+            }
+        };
+        let (large, small) = (fill(11), fill(9));
+        let mut found = None;
+        if !large.is_null() && !small.is_null() {
+            // SAFETY: both are longer than the words that are looked at, which are read as
+            // integers.
+            let word =
+                |tuple: *mut Object, word: usize| unsafe { tuple.cast::<usize>().add(word).read() };
+            let constants = [self.none, self.r#true, self.r#false].map(|object| object as usize);
+            let items = (1..WORDS).find(|&start| {
+                [large, small]
+                    .iter()
+                    .all(|&tuple| (0..3).all(|item| word(tuple, start + item) == constants[item]))
+            });
+            let size = (1..WORDS).find(|&at| word(large, at) == 11 && word(small, at) == 9);
+            found = size.zip(items).filter(|(size, items)| size < items);
+        }
+        if let Some((size, items)) = found {
+            self.facts.tuple_size = size * size_of::<usize>();
+            self.facts.tuple_items = items * size_of::<usize>();
+        }
+        for tuple in [large, small] {
+            if !tuple.is_null() {
+                // SAFETY: the lock is held; ours.
+                unsafe { (self.decref)(tuple) };
+            }
+        }
+    }
+
+    /// The number of items of a tuple.
+    ///
+    /// # Safety
+    /// The lock is held; a live tuple.
+    #[inline(always)]
+    pub unsafe fn tuple_len(&self, tuple: *mut Object) -> usize {
+        // SAFETY: `look_at_tuples` found the size there; the rest by contract.
+        unsafe {
+            match self.facts.tuple_size {
+                0 => (self.tuple_size)(tuple) as usize,
+                offset => tuple.cast::<u8>().add(offset).cast::<usize>().read(),
+            }
+        }
+    }
+
+    /// An item of a tuple, borrowed.
+    ///
+    /// # Safety
+    /// As for [`Capi::tuple_len`]; `index` is below that.
+    #[inline(always)]
+    pub unsafe fn tuple_item(&self, tuple: *mut Object, index: usize) -> *mut Object {
+        // SAFETY: `look_at_tuples` found the items there; the rest by contract.
+        unsafe {
+            match self.facts.tuple_size {
+                0 => (self.tuple_get)(tuple, index as isize),
+                _ => tuple
+                    .cast::<u8>()
+                    .add(self.facts.tuple_items)
+                    .cast::<*mut Object>()
+                    .add(index)
+                    .read(),
+            }
+        }
+    }
+
+    /// The type of an object, borrowed from the object.
+    ///
+    /// # Safety
+    /// The lock is held; the object is alive.
+    #[inline(always)]
+    pub unsafe fn type_of(&self, object: *mut Object) -> *mut Object {
+        // SAFETY: `look_at_objects` found the type there; the rest by contract.
+        unsafe {
+            match self.facts.type_offset {
+                offset @ 1.. => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
+                0 => self.ask_type_of(object),
+            }
+        }
+    }
+
+    /// Where it was not found out.
+    #[cold]
+    #[inline(never)]
+    unsafe fn ask_type_of(&self, object: *mut Object) -> *mut Object {
+        // SAFETY: as for `type_of`.
+        unsafe {
+            let r#type = (self.object_type)(object);
+            (self.decref)(r#type);
+            r#type
+        }
+    }
+
+    /// Is it an object of this type or of one derived from it?
+    ///
+    /// # Safety
+    /// As for [`Capi::type_of`].
+    pub unsafe fn is_instance(&self, object: *mut Object, of: *mut Object) -> bool {
+        // SAFETY: handed on.
+        unsafe {
+            let r#type = self.type_of(object);
+            r#type == of || (self.type_is_subtype)(r#type, of) != 0
+        }
+    }
+}

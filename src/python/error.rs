@@ -1,0 +1,84 @@
+//! Failures as Python exceptions.
+//!
+//! May use: `abi`, `error`; of this folder `capi`, `interpreter`. `unsafe`: calls CPython with its
+//! lock held.
+
+use std::ffi::CStr;
+
+use crate::abi::{self, cai_error, cai_status};
+use crate::error::Failure;
+use crate::python::capi::{Capi, Object};
+use crate::python::interpreter::{Py, raised};
+
+/// The exception that a status belongs to.
+fn exception_of(capi: &Capi, status: cai_status) -> *mut Object {
+    let place = match status {
+        abi::CAI_ERR_KEY => capi.key_error,
+        abi::CAI_ERR_TYPE | abi::CAI_ERR_NO_PROTOCOL => capi.type_error,
+        abi::CAI_ERR_READONLY | abi::CAI_ERR_UNSUPPORTED | 700..=799 => capi.buffer_error,
+        abi::CAI_ERR_NO_MEMORY => capi.memory_error,
+        abi::CAI_ERR_INTERNAL => capi.system_error,
+        300..=499 | 600..=699 => capi.runtime_error,
+        _ => capi.value_error,
+    };
+    // SAFETY: a place that CPython keeps an exception in.
+    unsafe { *place }
+}
+
+fn set(py: Py, exception: *mut Object, message: &[u8]) {
+    // Where there is no memory for the text, the exception that says so is set already.
+    if let Ok(text) = py.string(String::from_utf8_lossy(message).as_bytes()) {
+        // SAFETY: the lock is held.
+        unsafe { (py.capi().error_set)(exception, text.get()) };
+    }
+}
+
+/// Sets the exception of a failure that was reported to a caller.
+pub fn raise(error: &cai_error) {
+    let Ok(py) = Py::here() else { return };
+    if py.has_exception() {
+        return;
+    }
+    // Whoever returns NULL now must have an exception.
+    if error.code == abi::CAI_OK || error.code == abi::CAI_ERR_PYTHON_EXCEPTION {
+        return nothing_to_raise(py);
+    }
+    // SAFETY: terminated, by whoever filled it.
+    let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
+    set(py, exception_of(py.capi(), error.code), message.to_bytes());
+}
+
+/// A failure was promised, and there is none.
+pub fn raise_nothing() {
+    if let Ok(py) = Py::here() {
+        if !py.has_exception() {
+            nothing_to_raise(py);
+        }
+    }
+}
+
+fn nothing_to_raise(py: Py) {
+    // SAFETY: a place that CPython keeps an exception in.
+    set(
+        py,
+        unsafe { *py.capi().system_error },
+        b"a failure of libcai was to be raised, but nothing says which",
+    );
+}
+
+/// Sets the exception of a failure.
+pub fn raise_failure(failure: &Failure) {
+    raise(&failure.to_error());
+}
+
+/// Sets another exception with the words of a failure.
+pub fn raise_as(py: Py, exception: *mut Object, failure: &Failure) -> Failure {
+    let error = failure.to_error();
+    // SAFETY: filled just now.
+    let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
+    set(py, exception, message.to_bytes());
+    match raised::<()>() {
+        Err(failure) => failure,
+        Ok(()) => Failure::no_memory(0),
+    }
+}

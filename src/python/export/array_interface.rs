@@ -1,0 +1,37 @@
+//! `__array_interface__` of an exported array.
+
+use std::ffi::c_void;
+
+use crate::abi;
+use crate::error::fail;
+use crate::python::capi::Object;
+use crate::python::export::cai_dict::{Dictionary, common, mask_of};
+use crate::python::export::type_object::{array_of, attribute};
+
+pub unsafe extern "C" fn get_host(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        let (array, flags) = array_of(py, object)?;
+        if array.device.r#type != abi::CAI_DEVICE_CPU {
+            return fail!(
+                CAI_ERR_CONVERT_DEVICE,
+                "__array_interface__",
+                found = ("an array on a device of type {}", array.device.r#type),
+                expected = "one in host memory"
+            );
+        }
+        if array.typestr[1] as u8 == b't' {
+            return fail!(
+                CAI_ERR_CONVERT_TYPE,
+                "__array_interface__",
+                found = "bit fields",
+                expected = "a type of NumPy"
+            );
+        }
+        let dictionary = Dictionary::new(py)?;
+        common(&dictionary, array, flags, 3)?;
+        if let Some(mask) = mask_of(py, array, flags)? {
+            dictionary.set(py.names.mask, mask)?;
+        }
+        Ok(dictionary.0.into_raw())
+    })
+}

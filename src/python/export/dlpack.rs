@@ -1,0 +1,318 @@
+//! `__dlpack__` and `__dlpack_device__` of an exported array.
+
+use std::ffi::{CStr, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
+use crate::dlpack;
+use crate::error::{Failure, Result, fail};
+use crate::python::capi::Object;
+use crate::python::capsules::{UNVERSIONED, VERSIONED};
+use crate::python::convert::pair;
+use crate::python::error::raise_as;
+use crate::python::export::type_object::{answer, array_of};
+use crate::python::interpreter::{Owned, Py, raised};
+use crate::sync::consume::{self, Phase};
+
+pub unsafe extern "C" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
+    answer(|py| {
+        let (array, _) = array_of(py, object)?;
+        let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
+        pair(py, r#type.into(), id.into()).map(Owned::into_raw)
+    })
+}
+
+/// What DLPack's Python side raises where an array cannot be exported.
+pub fn cannot(py: Py, failure: Failure) -> Failure {
+    if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+        || failure.status() == abi::CAI_ERR_NO_MEMORY
+    {
+        return failure;
+    }
+    // SAFETY: a place that CPython keeps it in.
+    raise_as(py, unsafe { *py.capi().buffer_error }, &failure)
+}
+
+pub unsafe extern "C" fn dlpack_method(
+    object: *mut Object,
+    arguments: *mut Object,
+    keywords: *mut Object,
+) -> *mut Object {
+    answer(|py| {
+        let (array, flags) = array_of(py, object)?;
+        let asked = DlpackRequest::read(py, arguments, keywords)?;
+        let versioned = asked.versioned(py)?;
+        let device = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
+        asked.check_device(py, device).map_err(|failure| cannot(py, failure))?;
+        let mut array = *array;
+        if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
+            array.flags &= !abi::CAI_ARRAY_READONLY;
+        }
+        // First whether it can be done at all, so that nothing is ordered for nothing.
+        let capsule = if versioned {
+            // SAFETY: validated when the object was made.
+            let tensor = unsafe { dlpack::to_versioned(&array, 0) }
+                .map_err(|failure| cannot(py, failure))?;
+            Capsule::Versioned(tensor)
+        } else {
+            // SAFETY: as above.
+            let tensor = unsafe { dlpack::to_unversioned(&array, 0) }
+                .map_err(|failure| cannot(py, failure))?;
+            Capsule::Unversioned(tensor)
+        };
+        asked.order(py, &array, device.0)?;
+        capsule.into_object(py)
+    })
+}
+
+/// What `__dlpack__` was asked for.
+pub struct DlpackRequest {
+    pub stream: Option<Owned>,
+    pub max_version: Option<Owned>,
+    pub device: Option<Owned>,
+}
+
+impl DlpackRequest {
+    fn read(py: Py, arguments: *mut Object, keywords: *mut Object) -> Result<Self> {
+        let capi = py.capi();
+        let mut asked = DlpackRequest { stream: None, max_version: None, device: None };
+        let mut take = |key: &[u8], value: *mut Object| -> Result<()> {
+            let value = ptr::NonNull::new(value).filter(|value| value.as_ptr() != capi.none);
+            let value = value.map(|value| Owned::share(py, value));
+            match key {
+                b"stream" => asked.stream = value,
+                b"max_version" => asked.max_version = value,
+                b"dl_device" => asked.device = value,
+                b"copy" => {
+                    let copies = match &value {
+                        // SAFETY: the lock is held.
+                        Some(copy) => unsafe { (capi.is_true)(copy.get()) },
+                        None => 0,
+                    };
+                    if copies < 0 {
+                        return raised();
+                    }
+                    if copies > 0 {
+                        return fail!(
+                            CAI_ERR_UNSUPPORTED,
+                            "copy",
+                            found = "True",
+                            expected = "None or False: nothing is copied here"
+                        )
+                        .map_err(|failure| cannot(py, failure));
+                    }
+                }
+                other => {
+                    return fail!(
+                        CAI_ERR_TYPE,
+                        "__dlpack__",
+                        found = ("a keyword {}", other.escape_ascii()),
+                        expected = "stream, max_version, dl_device or copy"
+                    );
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: the lock is held; CPython passes a tuple, and a dictionary of its own or NULL,
+        // with texts for keys.
+        unsafe {
+            match (capi.tuple_size)(arguments) {
+                0 => {}
+                // From before the keywords had to be named.
+                1 => take(b"stream", (capi.tuple_get)(arguments, 0))?,
+                more => {
+                    return fail!(
+                        CAI_ERR_TYPE,
+                        "__dlpack__",
+                        found = "{more} arguments",
+                        expected = "keywords"
+                    );
+                }
+            }
+            if !keywords.is_null() {
+                let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+                while (capi.dict_next)(keywords, &raw mut position, &raw mut key, &raw mut value)
+                    != 0
+                {
+                    // The truth of a value, and a name without a text, may run code; the dictionary
+                    // may be somebody's.
+                    let kept = [key, value].map(|object| {
+                        ptr::NonNull::new(object).map(|object| Owned::share(py, object))
+                    });
+                    take(py.text(key).unwrap_or_default(), value)?;
+                    drop(kept);
+                }
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Does the consumer know DLPack 1?
+    fn versioned(&self, py: Py) -> Result<bool> {
+        match &self.max_version {
+            Some(version) => Ok(two_integers(py, version, "max_version")?.0 >= 1),
+            None => Ok(false),
+        }
+    }
+
+    fn check_device(&self, py: Py, device: (i32, i32)) -> Result<()> {
+        let Some(wanted) = &self.device else { return Ok(()) };
+        let wanted = two_integers(py, wanted, "dl_device")?;
+        if wanted != (device.0.into(), device.1.into()) {
+            return fail!(
+                CAI_ERR_CONVERT_DEVICE,
+                "dl_device",
+                found = "{wanted:?}",
+                expected = "{device:?}, where the data is"
+            );
+        }
+        Ok(())
+    }
+
+    /// Makes the consumer's stream wait for the array's work.
+    pub fn order(&self, py: Py, array: &cai_array, device_type: i32) -> Result<()> {
+        let capi = py.capi();
+        if !dlpack::has_streams(device_type) {
+            return Ok(());
+        }
+        let stream = match &self.stream {
+            None => abi::CAI_STREAM_LEGACY,
+            // SAFETY: the lock is held.
+            Some(stream) => unsafe {
+                let number = Owned::new(py, (capi.index)(stream.get()))?;
+                let mut overflow = 0;
+                match (capi.long_as_signed)(number.get(), &raw mut overflow) {
+                    -1 if overflow == 0 => return Ok(()),
+                    value @ 1.. if overflow == 0 => value as u64,
+                    0 if overflow == 0 => {
+                        return fail!(
+                            CAI_ERR_STREAM_ZERO,
+                            "stream",
+                            found = "0",
+                            expected = "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t"
+                        );
+                    }
+                    _ if overflow != 0 => {
+                        return fail!(
+                            CAI_ERR_VALUE,
+                            "stream",
+                            found = "an integer beyond 63 bits",
+                            expected = "a cudaStream_t"
+                        );
+                    }
+                    value => {
+                        return fail!(
+                            CAI_ERR_VALUE,
+                            "stream",
+                            found = "{value}",
+                            expected = "-1, or at least 1"
+                        );
+                    }
+                }
+            },
+        };
+        let access = if array.flags & abi::CAI_ARRAY_READONLY == 0 {
+            abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
+        } else {
+            abi::CAI_ACCESS_READ
+        };
+        // DLPack has no word for work on a stream that nobody knows: it has to be waited for.
+        let unknown =
+            if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
+        // SAFETY: validated when the object was made.
+        unsafe { consume::exchange(Phase::Begin, array, stream, access | unknown) }
+    }
+}
+
+fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)> {
+    let capi = py.capi();
+    let item = |index: isize| -> Result<i64> {
+        // SAFETY: the lock is held.
+        unsafe {
+            let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
+            let number = Owned::new(py, (capi.index)(item.get()))?;
+            let mut overflow = 0;
+            let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
+            Ok(match overflow {
+                0 => value,
+                1.. => i64::MAX,
+                _ => i64::MIN,
+            })
+        }
+    };
+    // SAFETY: the lock is held; any object may be asked.
+    unsafe {
+        let size = match (capi.sequence_check)(tuple.get()) {
+            0 => 0,
+            _ => (capi.sequence_size)(tuple.get()),
+        };
+        if size < 0 {
+            return raised();
+        }
+        if size != 2 {
+            return fail!(
+                CAI_ERR_TYPE,
+                "{name}",
+                found = ("an object of type {}", py.type_name(tuple.get())),
+                expected = "a tuple of two integers"
+            );
+        }
+    }
+    Ok((item(0)?, item(1)?))
+}
+
+/// A tensor on its way into a capsule.
+pub enum Capsule {
+    Versioned(*mut DLManagedTensorVersioned),
+    Unversioned(*mut DLManagedTensor),
+}
+
+impl Drop for Capsule {
+    fn drop(&mut self) {
+        // SAFETY: still ours.
+        unsafe {
+            match *self {
+                Capsule::Versioned(tensor) => dlpack::delete_versioned(tensor),
+                Capsule::Unversioned(tensor) => dlpack::delete_unversioned(tensor),
+            }
+        }
+    }
+}
+
+impl Capsule {
+    fn into_object(self, py: Py) -> Result<*mut Object> {
+        let (tensor, name): (*mut c_void, &CStr) = match self {
+            Capsule::Versioned(tensor) => (tensor.cast(), VERSIONED),
+            Capsule::Unversioned(tensor) => (tensor.cast(), UNVERSIONED),
+        };
+        // SAFETY: the lock is held; a live tensor.
+        let capsule = unsafe { (py.capi().capsule_new)(tensor, name.as_ptr(), Some(capsule_ends)) };
+        if capsule.is_null() {
+            return raised();
+        }
+        std::mem::forget(self);
+        Ok(capsule)
+    }
+}
+
+/// A capsule that nobody took: whoever does renames it.
+unsafe extern "C" fn capsule_ends(capsule: *mut Object) {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        let Ok(py) = Py::here() else { return };
+        let capi = py.capi();
+        // SAFETY: the lock is held; what is in a capsule of such a name is a tensor that was not
+        // taken.
+        unsafe {
+            if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
+                dlpack::delete_versioned(
+                    (capi.capsule_pointer)(capsule, VERSIONED.as_ptr()).cast(),
+                );
+            } else if (capi.capsule_is)(capsule, UNVERSIONED.as_ptr()) != 0 {
+                dlpack::delete_unversioned(
+                    (capi.capsule_pointer)(capsule, UNVERSIONED.as_ptr()).cast(),
+                );
+            }
+        }
+    }));
+}

@@ -1,0 +1,116 @@
+//! `__sycl_usm_array_interface__` of an exported array.
+
+use std::ffi::c_void;
+
+use crate::abi::{self, cai_array};
+use crate::error::{Result, fail};
+use crate::python::capi::Object;
+use crate::python::capsules::{CONTEXT, QUEUE};
+use crate::python::convert::{integer, none};
+use crate::python::export::cai_dict::{Dictionary, data, row, typestr};
+use crate::python::export::type_object::{array_of, attribute};
+use crate::python::interpreter::{Owned, Py};
+use crate::validate;
+
+pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        const NAME: &str = "__sycl_usm_array_interface__";
+        let (array, flags) = array_of(py, object)?;
+        if array.device.r#type != abi::CAI_DEVICE_ONEAPI {
+            return fail!(
+                CAI_ERR_CONVERT_DEVICE,
+                "{NAME}",
+                found = ("an array on a device of type {}", array.device.r#type),
+                expected = ("one of oneAPI's ({})", abi::CAI_DEVICE_ONEAPI)
+            );
+        }
+        if !array.mask.is_null() {
+            return fail!(
+                CAI_ERR_CONVERT_MASK,
+                "{NAME}",
+                found = "an array with a mask",
+                expected = "one without"
+            );
+        }
+        let Some(syclobj) = syclobj(py, array)? else {
+            return fail!(
+                CAI_ERR_CONVERT_DEVICE,
+                "{NAME}['syclobj']",
+                found = "neither a queue in stream nor a context",
+                expected = "one of them"
+            );
+        };
+        // SAFETY: validated when the object was made.
+        let described = unsafe { validate::describe(array) }?;
+        if !matches!(described.dtype.kind as u8, b'b' | b'i' | b'u' | b'f' | b'c') {
+            return fail!(
+                CAI_ERR_CONVERT_TYPE,
+                "{NAME}['typestr']",
+                found = ("kind '{}'", described.dtype.kind as u8 as char),
+                expected = "one of b i u f c"
+            );
+        }
+        // `data` is where the memory begins, as far as the array reaches, and `offset` leads to the
+        // element with index zero.
+        let itemsize = described.dtype.itemsize.max(1);
+        let below = described.layout.span()?.lower;
+        if below % itemsize != 0 {
+            return fail!(
+                CAI_ERR_CONVERT_STRIDES,
+                "{NAME}['offset']",
+                found = "{below} bytes",
+                expected = "a multiple of {itemsize}"
+            );
+        }
+        let lowest = cai_array { data: array.data.wrapping_byte_offset(below as isize), ..*array };
+        let dictionary = Dictionary::new(py)?;
+        dictionary.set(py.names.shape, row(py, described.layout.shape)?)?;
+        dictionary.set(py.names.typestr, typestr(py, array)?)?;
+        dictionary.set(py.names.data, data(py, &lowest, flags)?)?;
+        let c_order = described.layout.is_c_contiguous() && flags & abi::CAI_EXPORT_STRIDES == 0;
+        let strides = if c_order { none(py) } else { element_steps(py, &described)? };
+        dictionary.set(py.names.strides, strides)?;
+        dictionary.set(py.names.offset, integer(py, below.unsigned_abs() as i64 / itemsize)?)?;
+        dictionary.set(py.names.version, integer(py, 1)?)?;
+        dictionary.set(py.names.syclobj, syclobj)?;
+        Ok(dictionary.0.into_raw())
+    })
+}
+
+/// Steps in elements, which is what SYCL's dictionary counts in.
+fn element_steps(py: Py, described: &validate::Described) -> Result<Owned> {
+    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+    let steps = &mut steps[..described.layout.shape.len()];
+    described.layout.write_strides(steps)?;
+    let itemsize = described.dtype.itemsize.max(1);
+    for (index, step) in steps.iter_mut().enumerate() {
+        let used = described.layout.shape[index] > 1;
+        if used && *step % itemsize != 0 {
+            return fail!(
+                CAI_ERR_CONVERT_STRIDES,
+                "strides[{index}]",
+                found = "{step}",
+                expected = "a multiple of {itemsize}"
+            );
+        }
+        *step /= itemsize;
+    }
+    row(py, steps)
+}
+
+/// The `syclobj` of an array: a capsule around its queue or its context; `None` where neither is
+/// known.
+pub fn syclobj(py: Py, array: &cai_array) -> Result<Option<Owned>> {
+    let capi = py.capi();
+    let (pointer, name) =
+        if array.stream > abi::CAI_STREAM_PER_THREAD && array.stream < abi::CAI_STREAM_UNKNOWN {
+            (array.stream as *mut c_void, QUEUE)
+        } else if !array.context.is_null() {
+            (array.context, CONTEXT)
+        } else {
+            return Ok(None);
+        };
+    // Whoever takes it makes a copy of the reference; nothing is to be done when the capsule goes.
+    // SAFETY: the lock is held; not NULL.
+    Owned::new(py, unsafe { (capi.capsule_new)(pointer, name.as_ptr(), None) }).map(Some)
+}

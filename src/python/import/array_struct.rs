@@ -1,0 +1,111 @@
+//! `__array_struct__`: NumPy's structure for arrays in host memory.
+//!
+//! May use: `abi`, `error`, `validate`; of this folder `capi`, `interpreter`, `keeper`. `unsafe`:
+//! reads the structure in the capsule.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use crate::abi::{self, cai_device};
+use crate::dtype::NATIVE;
+use crate::error::{Result, Text, fail};
+use crate::python::capi::Object;
+use crate::python::interpreter::{Owned, Py};
+use crate::python::owner::{Description, attach};
+use crate::validate;
+
+/// `PyArrayInterface`
+#[repr(C)]
+struct ArrayInterface {
+    two: c_int,
+    nd: c_int,
+    typekind: c_char,
+    itemsize: c_int,
+    flags: c_int,
+    shape: *const isize,
+    strides: *const isize,
+    data: *mut c_void,
+    descr: *mut Object,
+}
+
+const NOT_SWAPPED: c_int = 0x200;
+
+const WRITEABLE: c_int = 0x400;
+
+/// An array of numbers or truths. Types that the structure cannot name whole (texts, times,
+/// records) are left to the dictionary.
+pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<bool> {
+    const NAME: &str = "__array_struct__";
+    let capi = py.capi();
+    let Some(capsule) = py.attribute(object.as_ptr(), py.names.array_struct)? else {
+        return Ok(false);
+    };
+    // SAFETY: the lock is held; any object may be asked.
+    let is_capsule = unsafe { (capi.capsule_is)(capsule.get(), ptr::null()) } != 0;
+    if !is_capsule {
+        return fail!(
+            CAI_ERR_TYPE,
+            "{NAME}",
+            found = ("an object of type {}", py.type_name(capsule.get())),
+            expected = "a capsule"
+        );
+    }
+    // SAFETY: as above; NumPy's manual says what is in it, and that `two` tells.
+    let interface = unsafe {
+        let interface = (capi.capsule_pointer)(capsule.get(), ptr::null()).cast::<ArrayInterface>();
+        let two = (&raw const (*interface).two).read();
+        if two != 2 {
+            return fail!(CAI_ERR_VALUE, "{NAME}.two", found = "{two}", expected = "2");
+        }
+        interface.read()
+    };
+    let kind = interface.typekind as u8;
+    if !matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c') {
+        return Ok(false);
+    }
+    if !(0..=abi::CAI_MAX_NDIM).contains(&interface.nd) {
+        return fail!(
+            CAI_ERR_NDIM,
+            "{NAME}.nd",
+            found = ("{}", interface.nd),
+            expected = ("0 to {}", abi::CAI_MAX_NDIM)
+        );
+    }
+    if interface.nd > 0 && interface.shape.is_null() {
+        return fail!(
+            CAI_ERR_SHAPE_NULL,
+            "{NAME}.shape",
+            found = "NULL",
+            expected = ("{} extents", interface.nd)
+        );
+    }
+    to.reset();
+    to.array.ndim = interface.nd;
+    to.has_strides = !interface.strides.is_null();
+    for index in 0..interface.nd as usize {
+        // SAFETY: `nd` values each, by NumPy's manual; `shape` and `strides` are not NULL here.
+        unsafe {
+            to.shape[index].write(interface.shape.add(index).read() as i64);
+            if to.has_strides {
+                to.strides[index].write(interface.strides.add(index).read() as i64);
+            }
+        }
+    }
+    let order = match (interface.itemsize, interface.flags & NOT_SWAPPED != 0) {
+        (1, _) => '|',
+        (_, true) => char::from(NATIVE),
+        (_, false) => char::from(b'<' + b'>' - NATIVE),
+    };
+    let text: Text<16> =
+        Text::new(format_args!("{order}{}{}", char::from(kind), interface.itemsize));
+    to.set_typestr(text.as_str().as_bytes());
+    to.array.flags = if interface.flags & WRITEABLE == 0 { abi::CAI_ARRAY_READONLY } else { 0 };
+    to.array.data = if to.is_empty() { ptr::null_mut() } else { interface.data };
+    to.array.device = cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 };
+    // SAFETY: described just now.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
+    // The capsule keeps the array.
+    attach(py, &mut to.array, Owned::share(py, object), Some(capsule))?;
+    Ok(true)
+}

@@ -1,0 +1,210 @@
+//! Import from interface dictionaries.
+
+use std::ffi::c_char;
+use std::ptr::{self, NonNull};
+
+use crate::abi::{self, cai_array, cai_import_options};
+use crate::error::{Result, fail};
+use crate::owner::description;
+use crate::python::capi::Object;
+use crate::python::import::dict_keys::{Protocol, in_dictionary};
+use crate::python::import::options::ImportOptions;
+use crate::python::import::{dict_fast, dict_reader, find, sycl};
+use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::owner::{Description, attach};
+use crate::validate;
+
+/// Through a dictionary.
+#[inline]
+pub fn from_dictionary(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    name: *mut Object,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<bool> {
+    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(false) };
+    if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, &dictionary, to) {
+        return import_general(py, object, &dictionary, protocol, options, depth, to)
+            .map(|()| true);
+    }
+    // SAFETY: described just now.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| in_dictionary(protocol, failure))?;
+    attach(py, &mut to.array, Owned::share(py, object), None)?;
+    resolved(py, object, &to.array, protocol.name())?;
+    Ok(true)
+}
+
+/// PyTorch has tensors whose values are the conjugates, or the negatives, of what lies in memory:
+/// views that remember to compute that later. No protocol can say so, and most of PyTorch's exports
+/// do not look. Here it is looked at where it can be: in complex tensors, and in those that may be
+/// the imaginary part of one, which lie every other number.
+#[inline(always)]
+pub fn resolved(
+    py: Py,
+    object: NonNull<Object>,
+    array: &cai_array,
+    name: &'static str,
+) -> Result<()> {
+    let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
+    let every_other = || {
+        // SAFETY: sound, with `ndim` values where there are any.
+        let Ok((shape, strides)) = (unsafe { crate::read::shape_and_strides(array) }) else {
+            return true;
+        };
+        // Of two elements, which are a power of two bytes where the size has one digit; the others
+        // may be asked.
+        let within = 2 * i64::from(size.wrapping_sub(b'0')) - 1;
+        match strides {
+            None => shape.iter().all(|&extent| extent < 2),
+            // The last is the one that tells, nearly always.
+            Some(strides) => {
+                let mut dimensions = shape.iter().zip(strides).rev();
+                dimensions.all(|(&extent, &stride)| extent < 2 || stride & within == 0)
+            }
+        }
+    };
+    if kind == b'c' || (kind == b'f' && every_other()) {
+        ask_resolved(py, object, name)
+    } else {
+        Ok(())
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
+    let capi = py.capi();
+    // Only tensors have both.
+    for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
+        if py.type_attribute(object.as_ptr(), method)?.is_none() {
+            return Ok(());
+        }
+        let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
+        // SAFETY: the lock is held.
+        let set = unsafe {
+            let nothing = Owned::new(py, (capi.tuple_new)(0))?;
+            let answer = Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?;
+            (capi.is_true)(answer.get())
+        };
+        if set < 0 {
+            return raised();
+        }
+        if set > 0 {
+            return fail!(
+                CAI_ERR_CONVERT_TYPE,
+                "{name}",
+                found = "a tensor with the {bit} bit: its values are not those in memory",
+                expected = "one without (resolve_conj(), resolve_neg())"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What is not usual: other types than the built-in ones, fields, masks, SYCL's objects, and all
+/// that is wrong.
+#[cold]
+#[inline(never)]
+fn import_general(
+    py: Py,
+    object: NonNull<Object>,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<()> {
+    let rest = dict_reader::read(py, dictionary, protocol, options, to)?;
+    let mut more = None;
+    if let Some(syclobj) = &rest.syclobj {
+        more = sycl::context(py, syclobj, &mut to.array)?;
+    }
+    if let Some(fields) = &rest.fields {
+        to.array.descr = fields.as_ptr();
+    }
+    let mut mask = None;
+    if let Some(object) = rest.mask.as_ref().and_then(|mask| NonNull::new(mask.get())) {
+        if depth >= abi::CAI_MAX_MASKS {
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                ("{}['mask']", protocol.name()),
+                found = "more masks on one another",
+                expected = ("at most {}", abi::CAI_MAX_MASKS)
+            );
+        }
+        let plain = ImportOptions {
+            raw: cai_import_options {
+                flags: options.raw.flags
+                    & (abi::CAI_IMPORT_STRICT
+                        | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+                        | abi::CAI_IMPORT_ALLOW_HOST),
+                ..ImportOptions::NONE.raw
+            },
+        };
+        let found = mask.insert(Description::new());
+        find(py, object, &plain, depth + 1, found)
+            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+        as_bits(py, object, options, to, &mut found.array);
+    }
+    to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
+    // SAFETY: described just now; fields and mask are alive.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| in_dictionary(protocol, failure))?;
+    let described = *to.array();
+    to.array.descr = ptr::null();
+    to.array.mask = ptr::null();
+    attach(py, &mut to.array, Owned::share(py, object), more)?;
+    resolved(py, object, &to.array, protocol.name())?;
+    if described.descr.is_null() && described.mask.is_null() {
+        return Ok(());
+    }
+    // SAFETY: validated above; the reference goes to the block.
+    let array = unsafe { description::new(&cai_array { owner: to.array.owner, ..described }) }?;
+    to.taken();
+    to.set(array);
+    Ok(())
+}
+
+/// cuDF's masks are bit fields that call themselves bytes: one bit for each element, in a buffer
+/// whose length is padded. Nothing but whose object it is tells them from bytes.
+fn as_bits(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    array: &Description,
+    mask: &mut cai_array,
+) {
+    let [extent] = *array.extents() else { return };
+    if mask.ndim != 1
+        || mask.typestr[1] as u8 != b'u'
+        || mask.typestr[2] as u8 != b'1'
+        || mask.shape.is_null()
+    {
+        return;
+    }
+    // SAFETY: an array that was imported, with one dimension.
+    let (bytes, stride) =
+        unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
+    let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);
+    let module = py.type_attribute(object.as_ptr(), py.names.module);
+    let of_cudf = match &module {
+        Ok(Some(module)) if py.is(module.get(), py.capi().str_type) => {
+            let text = py.text(module.get()).unwrap_or_default();
+            text == b"cudf" || text.starts_with(b"cudf.")
+        }
+        Ok(_) => false,
+        Err(_) => {
+            py.clear();
+            false
+        }
+    };
+    if stride == 1 && enough && (of_cudf || (options.lenient() && bytes != extent)) {
+        mask.typestr[..4].copy_from_slice(&[b'|', b't', b'1', 0].map(|byte| byte as c_char));
+        mask.shape = array.shape.as_ptr().cast();
+        mask.strides = ptr::null();
+    }
+}

@@ -1,0 +1,91 @@
+//! Keys of the interface dictionaries.
+
+use crate::dtype::text::Fields;
+use crate::error::{Failure, Text};
+use crate::python::interpreter::Owned;
+
+/// Whose dictionary it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// `__cuda_array_interface__`
+    Cuda,
+    /// `__sycl_usm_array_interface__`: strides and offset are in elements.
+    Sycl,
+    /// `__array_interface__`
+    Host,
+    /// No dictionary, but attributes that say the same: the buffer interface.
+    Buffer,
+}
+
+impl Protocol {
+    /// The attribute.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Cuda => "__cuda_array_interface__",
+            Protocol::Sycl => "__sycl_usm_array_interface__",
+            Protocol::Host => "__array_interface__",
+            Protocol::Buffer => "buffer interface",
+        }
+    }
+
+    pub fn versions(self) -> std::ops::RangeInclusive<i64> {
+        match self {
+            Protocol::Cuda => 0..=3,
+            Protocol::Sycl => 1..=1,
+            Protocol::Host | Protocol::Buffer => 3..=3,
+        }
+    }
+}
+
+pub(crate) const SHAPE: usize = 0;
+
+pub(crate) const TYPESTR: usize = 1;
+
+pub(crate) const DATA: usize = 2;
+
+pub(crate) const VERSION: usize = 3;
+
+pub(crate) const STRIDES: usize = 4;
+
+pub(crate) const DESCR: usize = 5;
+
+pub(crate) const MASK: usize = 6;
+
+pub(crate) const STREAM: usize = 7;
+
+pub(crate) const OFFSET: usize = 8;
+
+pub(crate) const SYCLOBJ: usize = 9;
+
+pub(crate) const KEYS: usize = 10;
+
+pub(crate) const TEXTS: [&str; KEYS] = [
+    "shape", "typestr", "data", "version", "strides", "descr", "mask", "stream", "offset",
+    "syclobj",
+];
+
+/// What was found besides the description.
+pub struct Extras {
+    /// The fields of a structured type.
+    pub fields: Option<Fields>,
+    /// The object in `mask`.
+    pub mask: Option<Owned>,
+    /// The object in `syclobj`.
+    pub syclobj: Option<Owned>,
+}
+
+impl Extras {
+    /// Nothing.
+    pub const NONE: Extras = Extras { fields: None, mask: None, syclobj: None };
+}
+
+pub type Values = [Option<Owned>; KEYS];
+
+/// `shape[1]` of the array is `__cuda_array_interface__['shape'][1]` to those who wrote it.
+pub fn in_dictionary(protocol: Protocol, failure: Failure) -> Failure {
+    failure.rename(|field| {
+        let end = field.find(['.', '[']).unwrap_or(field.len());
+        let (key, rest) = field.split_at(end);
+        Text::new(format_args!("{}['{key}']{rest}", protocol.name()))
+    })
+}

@@ -1,0 +1,639 @@
+//! Reads any interface dictionary, and reports what is wrong in it.
+
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_device};
+use crate::dtype;
+use crate::dtype::text::Fields;
+use crate::error::{Failure, Result, Text, fail};
+use crate::python::capi::Object;
+use crate::python::import::dict_fast::{entries, stays_as_it_is};
+use crate::python::import::dict_keys::{
+    DATA, DESCR, Extras, KEYS, MASK, OFFSET, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TEXTS,
+    TYPESTR, VERSION, Values,
+};
+use crate::python::import::options::ImportOptions;
+use crate::python::interpreter::{Owned, Py};
+use crate::python::owner::Description;
+
+/// Reads any dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no
+/// elements. Answers what there is besides.
+pub fn read(
+    py: Py,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras> {
+    let mut values = [ptr::null_mut(); KEYS];
+    if stays_as_it_is(py, dictionary) && entries(py, dictionary.get(), &mut values) {
+        return with_references(py, &values, protocol, options, to);
+    }
+    let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
+    look_up(py, dictionary.get(), exact, protocol, options, to)
+}
+
+fn with_references(
+    py: Py,
+    values: &[*mut Object; KEYS],
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras> {
+    // References first: from here on Python code may run.
+    let values = values.map(|value| NonNull::new(value).map(|value| Owned::share(py, value)));
+    slow_path(py, values, protocol, options, to)
+}
+
+/// Reads what the attributes of the buffer interface say.
+#[cold]
+pub fn read_buffer(
+    py: Py,
+    shape: Owned,
+    typestr: Option<Owned>,
+    data: Owned,
+    strides: Option<Owned>,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<()> {
+    let mut values: Values = Default::default();
+    values[SHAPE] = Some(shape);
+    values[TYPESTR] = typestr;
+    values[DATA] = Some(data);
+    values[STRIDES] = strides;
+    slow_path(py, values, Protocol::Buffer, options, to).map(drop)
+}
+
+/// The values of a mapping that is no exact dictionary, or that other threads may change.
+fn look_up(
+    py: Py,
+    mapping: *mut Object,
+    exact: bool,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras> {
+    let capi = py.capi();
+    let names = &py.names;
+    let keys = [
+        names.shape,
+        names.typestr,
+        names.data,
+        names.version,
+        names.strides,
+        names.descr,
+        names.mask,
+        names.stream,
+        names.offset,
+        names.syclobj,
+    ];
+    let is_mapping = |object: *mut Object| {
+        // SAFETY: the lock is held; any object may be asked.
+        let maps = unsafe { (capi.mapping_check)(object) } != 0;
+        let other =
+            [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.list_type, capi.tuple_type];
+        maps && !other.iter().any(|&of| py.is(object, of))
+    };
+    let welcome = py.is(mapping, capi.dict_type) || (!options.strict() && is_mapping(mapping));
+    if !welcome {
+        let found = if mapping == capi.none {
+            Text::new(format_args!("None"))
+        } else {
+            py.type_name(mapping)
+        };
+        return fail!(
+            CAI_ERR_TYPE,
+            ("{}", protocol.name()),
+            found = "{found}",
+            expected = "a dictionary"
+        );
+    }
+    // A dictionary that makes up what it lacks would keep what it made up: it is asked what it has
+    // first.
+    let derived = py.is(mapping, capi.dict_type);
+    let mut values: Values = Default::default();
+    for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
+        let wanted = match protocol {
+            Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
+            Protocol::Sycl => !matches!(index, DESCR | MASK | STREAM),
+        };
+        if !wanted {
+            continue;
+        }
+        if let Some(get) = capi.dict_get_ref.filter(|_| exact) {
+            let mut found = ptr::null_mut();
+            // SAFETY: the lock is held; an exact dictionary.
+            if unsafe { get(mapping, key, &raw mut found) } < 0 {
+                return crate::python::interpreter::raised();
+            }
+            *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
+            continue;
+        }
+        if derived {
+            // SAFETY: the lock is held; both are alive.
+            match unsafe { (capi.contains)(mapping, key) } {
+                0 => continue,
+                1.. => {}
+                _ => return crate::python::interpreter::raised(),
+            }
+        }
+        // SAFETY: the lock is held; both are alive.
+        let found = unsafe { (capi.get_item)(mapping, key) };
+        if found.is_null() {
+            // SAFETY: the lock is held.
+            unsafe {
+                if (capi.error_matches)(*capi.key_error) == 0 {
+                    return crate::python::interpreter::raised();
+                }
+                (capi.error_clear)();
+            }
+        } else {
+            *value = Some(Owned::new(py, found)?);
+        }
+    }
+    slow_path(py, values, protocol, options, to)
+}
+
+/// Reads values one by one and says what is wrong with them.
+struct Reader<'a> {
+    py: Py,
+    protocol: Protocol,
+    options: &'a ImportOptions,
+}
+
+/// Everything that the fast path did not take.
+#[cold]
+#[inline(never)]
+fn slow_path(
+    py: Py,
+    values: Values,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras> {
+    let reader = Reader { py, protocol, options };
+    to.reset();
+    let none = py.capi().none;
+    let given =
+        |index: usize| values[index].as_ref().map(Owned::get).filter(|&value| value != none);
+    let required = |index: usize| match &values[index] {
+        Some(value) => Ok(value.get()),
+        None => {
+            fail!(
+                CAI_ERR_KEY,
+                ("{}['{}']", protocol.name(), TEXTS[index]),
+                found = "no such key",
+                expected = "one, for it is required"
+            )
+        }
+    };
+
+    let (shape, typestr, data) = (required(SHAPE)?, required(TYPESTR)?, required(DATA)?);
+    let stated = reader.version(values[VERSION].as_ref().map(Owned::get))?;
+    to.array.ndim = reader.row(shape, SHAPE, &mut to.shape)? as i32;
+    for (index, extent) in to.extents().iter().enumerate() {
+        if *extent < 0 {
+            return fail!(
+                CAI_ERR_SHAPE_NEGATIVE,
+                ("{}['shape'][{index}]", protocol.name()),
+                found = "{extent}",
+                expected = "at least 0"
+            );
+        }
+    }
+    let typestr = reader.typestr(typestr)?;
+    to.array.typestr = typestr.map(|byte| byte as std::ffi::c_char);
+
+    if let Some(strides) = given(STRIDES) {
+        to.has_strides = true;
+        let count = reader.row(strides, STRIDES, &mut to.strides)?;
+        if count != to.array.ndim as usize {
+            return fail!(
+                CAI_ERR_VALUE,
+                ("{}['strides']", protocol.name()),
+                found = "{count} strides",
+                expected = ("{}, one for each extent", to.array.ndim)
+            );
+        }
+    }
+    let empty = to.is_empty();
+    let (address, readonly) = reader.data(data, empty)?;
+    to.array.data = if empty { ptr::null_mut() } else { address as *mut c_void };
+    to.array.flags = if readonly { abi::CAI_ARRAY_READONLY } else { 0 };
+
+    let mut rest = Extras::NONE;
+    match protocol {
+        Protocol::Cuda => {
+            let stream = values[STREAM].as_ref().map(Owned::get);
+            reader.stream(stream, stated, to)?;
+        }
+        Protocol::Sycl => {
+            to.array.device = cai_device { r#type: abi::CAI_DEVICE_ONEAPI, id: 0 };
+            to.array.stream = abi::CAI_STREAM_UNKNOWN;
+            let offset =
+                given(OFFSET).map_or(Ok(0), |offset| reader.integer(offset, OFFSET, None))?;
+            reader.elements_to_bytes(to, offset)?;
+            match &values[SYCLOBJ] {
+                Some(syclobj) => {
+                    rest.syclobj =
+                        NonNull::new(syclobj.get()).map(|object| Owned::share(py, object))
+                }
+                None => required(SYCLOBJ).map(drop)?,
+            }
+        }
+        Protocol::Host => {
+            to.array.device = cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 };
+        }
+        Protocol::Buffer => {}
+    }
+    if let Some(descr) = given(DESCR).filter(|_| typestr[1] == b'V') {
+        rest.fields = reader.descr(descr)?;
+    }
+    rest.mask = given(MASK).and_then(NonNull::new).map(|mask| Owned::share(py, mask));
+    Ok(rest)
+}
+
+/// A text that a message shows of an object: its value where that is short, else its type.
+fn shown(py: Py, object: *mut Object) -> Text<64> {
+    let capi = py.capi();
+    if object == capi.none {
+        return Text::new(format_args!("None"));
+    }
+    let plain = [capi.long_type, capi.str_type, capi.bool_type, capi.float_type, capi.bytes_type];
+    if plain.contains(&py.type_of(object)) {
+        // SAFETY: the lock is held.
+        let text = unsafe { (capi.repr)(object) };
+        match Owned::new(py, text) {
+            Ok(text) => {
+                let text = py.text(text.get()).unwrap_or_default();
+                return Text::new(format_args!("{}", String::from_utf8_lossy(text)));
+            }
+            Err(_) => py.clear(),
+        }
+    }
+    Text::new(format_args!("an object of type {}", py.type_name(object)))
+}
+
+impl Reader<'_> {
+    /// `['shape']` or `['shape'][2]`.
+    fn path(&self, key: usize, index: Option<usize>) -> Text<95> {
+        let name = self.protocol.name();
+        match index {
+            Some(index) => Text::new(format_args!("{name}['{}'][{index}]", TEXTS[key])),
+            None => Text::new(format_args!("{name}['{}']", TEXTS[key])),
+        }
+    }
+
+    fn wrong(
+        &self,
+        status: abi::cai_status,
+        key: usize,
+        index: Option<usize>,
+        found: &dyn fmt::Display,
+        expected: &str,
+    ) -> Failure {
+        Failure::new(
+            status,
+            format_args!("{}", self.path(key, index)),
+            format_args!("{found}"),
+            format_args!("{expected}"),
+        )
+    }
+
+    fn wrong_type(
+        &self,
+        key: usize,
+        index: Option<usize>,
+        object: *mut Object,
+        expected: &str,
+    ) -> Failure {
+        self.wrong(abi::CAI_ERR_TYPE, key, index, &shown(self.py, object), expected)
+    }
+
+    /// An integer of any type that stands for one, as wide as anything here needs.
+    fn int128(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<i128> {
+        const EXPECTED: &str = "an integer";
+        let (py, capi) = (self.py, self.py.capi());
+        // A truth is an integer to Python, but no address and no extent.
+        if py.type_of(object) == capi.bool_type {
+            return Err(self.wrong_type(key, index, object, EXPECTED));
+        }
+        let number = if py.is(object, capi.long_type) {
+            None
+        } else if self.options.strict()
+            || py.is(object, capi.float_type)
+            || py.is(object, capi.str_type)
+        {
+            return Err(self.wrong_type(key, index, object, EXPECTED));
+        } else {
+            // SAFETY: the lock is held.
+            let number = unsafe { (capi.index)(object) };
+            if number.is_null() {
+                // SAFETY: the lock is held.
+                unsafe {
+                    if (capi.error_matches)(*capi.type_error) == 0 {
+                        return crate::python::interpreter::raised();
+                    }
+                    (capi.error_clear)();
+                }
+                return Err(self.wrong_type(key, index, object, EXPECTED));
+            }
+            Some(Owned::new(py, number)?)
+        };
+        let number = number.as_ref().map_or(object, Owned::get);
+        let mut overflow: c_int = 0;
+        // SAFETY: the lock is held; an integer.
+        let value = unsafe { (capi.long_as_signed)(number, &raw mut overflow) };
+        if overflow == 0 {
+            return Ok(value.into());
+        }
+        if overflow > 0 {
+            // SAFETY: as above.
+            let value = unsafe { (capi.long_as_unsigned)(number) };
+            if !py.has_exception() {
+                return Ok(value.into());
+            }
+            py.clear();
+        }
+        Err(self.wrong(
+            abi::CAI_ERR_VALUE,
+            key,
+            index,
+            &"an integer beyond 64 bits",
+            "one of at most 64 bits",
+        ))
+    }
+
+    /// A signed integer.
+    fn integer(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<i64> {
+        let value = self.int128(object, key, index)?;
+        i64::try_from(value)
+            .map_err(|_| self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at most 2^63 - 1"))
+    }
+
+    /// An address or a handle.
+    fn unsigned(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<u64> {
+        let value = self.int128(object, key, index)?;
+        u64::try_from(value)
+            .map_err(|_| self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at least 0"))
+    }
+
+    /// Is it a sequence that may stand for a tuple?
+    fn is_sequence(&self, object: *mut Object) -> bool {
+        let (py, capi) = (self.py, self.py.capi());
+        if py.is(object, capi.tuple_type) {
+            return true;
+        }
+        let other = [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.dict_type];
+        !self.options.strict()
+            && !other.iter().any(|&of| py.is(object, of))
+            // SAFETY: the lock is held; any object may be asked.
+            && unsafe { (capi.sequence_check)(object) } != 0
+    }
+
+    /// The number of items. A negative answer is the producer's exception.
+    fn size(&self, object: *mut Object) -> Result<usize> {
+        // SAFETY: the lock is held.
+        let size = unsafe { (self.py.capi().sequence_size)(object) };
+        usize::try_from(size).or_else(|_| crate::python::interpreter::raised())
+    }
+
+    fn item(&self, object: *mut Object, index: usize) -> Result<Owned> {
+        // SAFETY: the lock is held.
+        Owned::new(self.py, unsafe { (self.py.capi().sequence_item)(object, index as isize) })
+    }
+
+    /// Shape or strides.
+    fn row(&self, object: *mut Object, key: usize, to: &mut [MaybeUninit<i64>]) -> Result<usize> {
+        if !self.is_sequence(object) {
+            return Err(self.wrong_type(key, None, object, "a tuple of integers"));
+        }
+        let size = self.size(object)?;
+        if size > to.len() {
+            let found: Text<48> = Text::new(format_args!("{size} items"));
+            return Err(self.wrong(
+                abi::CAI_ERR_NDIM,
+                key,
+                None,
+                &found,
+                "at most CAI_MAX_NDIM (64)",
+            ));
+        }
+        for (index, place) in to.iter_mut().enumerate().take(size) {
+            let item = self.item(object, index)?;
+            place.write(self.integer(item.get(), key, Some(index))?);
+        }
+        Ok(size)
+    }
+
+    fn version(&self, object: Option<*mut Object>) -> Result<Option<i64>> {
+        let versions = self.protocol.versions();
+        let expected: Text<48> = if versions.start() == versions.end() {
+            Text::new(format_args!("{}", versions.start()))
+        } else {
+            Text::new(format_args!("{} to {}", versions.start(), versions.end()))
+        };
+        let Some(object) = object else {
+            return if self.options.strict() && self.protocol != Protocol::Buffer {
+                Err(self.wrong(
+                    abi::CAI_ERR_KEY,
+                    VERSION,
+                    None,
+                    &"no such key",
+                    "one, for it is required",
+                ))
+            } else {
+                Ok(None)
+            };
+        };
+        let version = self.integer(object, VERSION, None)?;
+        if versions.contains(&version) || (self.options.lenient() && version > *versions.end()) {
+            return Ok(Some(version.min(*versions.end())));
+        }
+        Err(self.wrong(abi::CAI_ERR_VERSION, VERSION, None, &version, expected.as_str()))
+    }
+
+    fn typestr(&self, object: *mut Object) -> Result<[u8; CAI_TYPESTR_SIZE]> {
+        let py = self.py;
+        if !py.is(object, py.capi().str_type) {
+            return Err(self.wrong_type(TYPESTR, None, object, "a string such as '<f4'"));
+        }
+        let text = py.text(object).unwrap_or_default();
+        let failure = match dtype::parse(text) {
+            Ok(_) => {
+                let mut out = [0; CAI_TYPESTR_SIZE];
+                // What parses is shorter than its room.
+                out.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+                return Ok(out);
+            }
+            Err(failure) => failure,
+        };
+        match dtype::parse_lenient(text).filter(|_| !self.options.strict()) {
+            Some(text) => Ok(text),
+            None => Err(failure.rename(|_| self.path(TYPESTR, None))),
+        }
+    }
+
+    /// Address and read-only flag.
+    fn data(&self, object: *mut Object, empty: bool) -> Result<(u64, bool)> {
+        const EXPECTED: &str = "a tuple of an address and a read-only flag";
+        if !self.is_sequence(object) {
+            return Err(self.wrong_type(DATA, None, object, EXPECTED));
+        }
+        let size = self.size(object)?;
+        if size != 2 {
+            let found: Text<48> = Text::new(format_args!("{size} items"));
+            return Err(self.wrong(abi::CAI_ERR_VALUE, DATA, None, &found, EXPECTED));
+        }
+        let (address, readonly) = (self.item(object, 0)?, self.item(object, 1)?);
+        let (py, capi) = (self.py, self.py.capi());
+        let address = if address.get() == capi.none && empty && !self.options.strict() {
+            0
+        } else {
+            self.unsigned(address.get(), DATA, Some(0))?
+        };
+        if address == 0 && !empty {
+            return Err(self.wrong(
+                abi::CAI_ERR_DATA_NULL,
+                DATA,
+                Some(0),
+                &"0",
+                "an address, for the array has elements",
+            ));
+        }
+        let flag = readonly.get();
+        let readonly = if flag == capi.r#true {
+            true
+        } else if flag == capi.r#false {
+            false
+        } else {
+            // A text, or nothing at all, says neither; truths of other libraries (NumPy's) do.
+            let says_nothing = flag == capi.none
+                || [capi.str_type, capi.bytes_type, capi.float_type, capi.tuple_type]
+                    .iter()
+                    .any(|&of| py.is(flag, of));
+            if self.options.strict() || says_nothing {
+                return Err(self.wrong_type(DATA, Some(1), flag, "True or False"));
+            }
+            // SAFETY: the lock is held.
+            match unsafe { (capi.is_true)(flag) } {
+                truth @ 0.. => truth != 0,
+                _ => return crate::python::interpreter::raised(),
+            }
+        };
+        Ok((address, readonly))
+    }
+
+    /// The stream, and the version that the contents follow: whether there is a stream decides, not
+    /// the number.
+    fn stream(
+        &self,
+        object: Option<*mut Object>,
+        stated: Option<i64>,
+        to: &mut Description,
+    ) -> Result<()> {
+        let Some(object) = object else {
+            to.array.version = stated.unwrap_or(2) as u16;
+            to.array.stream =
+                if to.array.version < 3 { abi::CAI_STREAM_UNKNOWN } else { abi::CAI_STREAM_NONE };
+            return Ok(());
+        };
+        to.array.version = abi::CAI_INTERFACE_VERSION;
+        if object == self.py.capi().none {
+            to.array.stream = abi::CAI_STREAM_NONE;
+            return Ok(());
+        }
+        to.array.stream = match self.unsigned(object, STREAM, None)? {
+            0 if self.options.lenient() => abi::CAI_STREAM_LEGACY,
+            0 => {
+                return Err(self.wrong(
+                    abi::CAI_ERR_STREAM_ZERO,
+                    STREAM,
+                    None,
+                    &"0",
+                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t",
+                ));
+            }
+            value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {
+                return Err(self.wrong(abi::CAI_ERR_VALUE, STREAM, None, &value, "a cudaStream_t"));
+            }
+            value => value,
+        };
+        Ok(())
+    }
+
+    /// Steps and offset of SYCL's dictionary count elements.
+    fn elements_to_bytes(&self, to: &mut Description, offset: i64) -> Result<()> {
+        let itemsize = dtype::of_array(&to.array)?.itemsize;
+        let overflow = |key, index, found: i64| {
+            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a reach within 2^63 bytes")
+        };
+        if to.has_strides {
+            let count = to.array.ndim as usize;
+            for (index, stride) in to.strides[..count].iter_mut().enumerate() {
+                // SAFETY: `row` filled in as many.
+                let elements = unsafe { stride.assume_init() };
+                let bytes = elements.checked_mul(itemsize).ok_or(()).or(Err(overflow(
+                    STRIDES,
+                    Some(index),
+                    elements,
+                )))?;
+                stride.write(bytes);
+            }
+        }
+        if offset != 0 && !to.array.data.is_null() {
+            let bytes = offset.checked_mul(itemsize);
+            let address = bytes.and_then(|bytes| (to.array.data as u64).checked_add_signed(bytes));
+            match address.filter(|&address| address != 0) {
+                Some(address) => to.array.data = address as *mut c_void,
+                None => return Err(overflow(OFFSET, None, offset)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields; `None` for the one nameless row that says nothing but the typestr again.
+    fn descr(&self, object: *mut Object) -> Result<Option<Fields>> {
+        let (py, capi) = (self.py, self.py.capi());
+        let tuple = py.is(object, capi.tuple_type);
+        if !py.is(object, capi.list_type) && (!tuple || self.options.strict()) {
+            return Err(self.wrong_type(DESCR, None, object, "a list of tuples"));
+        }
+        // What NumPy prints is what the parser reads.
+        let list =
+            if tuple { Some(Owned::new(py, call(py, capi.list_type, object)?)?) } else { None };
+        let list = Owned::new(py, repr(py, list.as_ref().map_or(object, Owned::get)))?;
+        let Some(text) = py.text(list.get()).and_then(|text| std::str::from_utf8(text).ok()) else {
+            return Err(self.wrong(
+                abi::CAI_ERR_DESCR_SYNTAX,
+                DESCR,
+                None,
+                &"no text",
+                "a list of tuples",
+            ));
+        };
+        let fields = dtype::text::parse(text)
+            .map_err(|failure| failure.rename(|_| self.path(DESCR, None)))?;
+        Ok(if fields.is_plain() { None } else { Some(fields) })
+    }
+}
+
+/// Calls an object with one argument.
+fn call(py: Py, function: *mut Object, argument: *mut Object) -> Result<*mut Object> {
+    let capi = py.capi();
+    // SAFETY: the lock is held; the tuple takes a reference of its own.
+    unsafe {
+        let arguments = Owned::new(py, (capi.tuple_new)(1))?;
+        (capi.incref)(argument);
+        (capi.tuple_set)(arguments.get(), 0, argument);
+        Ok((capi.call)(function, arguments.get(), ptr::null_mut()))
+    }
+}
+
+fn repr(py: Py, object: *mut Object) -> *mut Object {
+    // SAFETY: the lock is held.
+    unsafe { (py.capi().repr)(object) }
+}

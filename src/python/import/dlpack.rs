@@ -1,0 +1,296 @@
+//! Import through `__dlpack__` and through DLPack's exchange table.
+
+use std::alloc::{Layout, alloc};
+use std::ffi::{CStr, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+
+use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
+use crate::dlpack::exchange_table::ExchangeTable;
+use crate::error::{Failure, Result, fail};
+use crate::python::capi::Object;
+use crate::python::convert::{first_integer, pair};
+use crate::python::import::dict::resolved;
+use crate::python::import::options::ImportOptions;
+use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::owner::{Description, attach_tensor};
+use crate::sync::consume;
+use crate::{dlpack, owner};
+
+/// Fields of arrays and tensors, as those see them who offered them.
+pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
+    move |failure| failure.within(format_args!("{name}."))
+}
+
+/// Through DLPack's table. A managed tensor is asked for, and not the view that the table may lend
+/// as well: a view is good for the time of a call only, and cannot say that it is read-only.
+#[inline]
+pub fn from_dlpack_table(
+    py: Py,
+    object: NonNull<Object>,
+    table: &ExchangeTable,
+    options: &ImportOptions,
+    host_only: &mut bool,
+    to: &mut Description,
+) -> Result<bool> {
+    const NAME: &str = "__dlpack_c_exchange_api__";
+    let Some(from_object) = table.from_object else { return Ok(false) };
+    let mut tensor: *mut DLManagedTensorVersioned = ptr::null_mut();
+    // SAFETY: DLPack's table, for an object of a type with this table.
+    if unsafe { from_object(object.as_ptr().cast(), &raw mut tensor) } != 0 || tensor.is_null() {
+        return failed(py, NAME, "managed_tensor_from_py_object_no_sync");
+    }
+    let tensor = Tensor::Versioned(tensor);
+    // SAFETY: the tensor is ours.
+    let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
+    // SAFETY: as above.
+    let device = unsafe { (*inside).device() };
+    if device.0 == abi::CAI_DEVICE_CPU && !options.host() {
+        *host_only = true;
+        return Ok(false);
+    }
+    let stream = match table.current_stream.filter(|_| on_device(device.0)) {
+        Some(current) => {
+            let mut stream: *mut c_void = ptr::null_mut();
+            // SAFETY: DLPack's table; the function gets what it expects.
+            if unsafe { current(device.0, device.1, &raw mut stream) } != 0 {
+                return failed(py, NAME, "current_work_stream");
+            }
+            if stream.is_null() { abi::CAI_STREAM_LEGACY } else { stream as u64 }
+        }
+        None => abi::CAI_STREAM_UNKNOWN,
+    };
+    let Description { array, strides, .. } = to;
+    // SAFETY: the tensor is alive until it is kept or deleted.
+    unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
+    tensor.attach(py, array)?;
+    resolved(py, object, &to.array, NAME)?;
+    Ok(true)
+}
+
+/// Does a producer have a current stream for this device? Page-locked memory is the host's: nobody
+/// enqueues on it unasked.
+fn on_device(device_type: i32) -> bool {
+    dlpack::has_streams(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
+}
+
+/// A managed tensor that is ours: deleted unless it is kept.
+enum Tensor {
+    Versioned(*mut DLManagedTensorVersioned),
+    Unversioned(*mut DLManagedTensor),
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        // SAFETY: ours.
+        unsafe {
+            match *self {
+                Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),
+                Tensor::Unversioned(tensor) => dlpack::delete_unversioned(tensor),
+            }
+        }
+    }
+}
+
+impl Tensor {
+    /// The tensor inside, and the flags where there are any.
+    ///
+    /// # Safety
+    /// The tensor is alive.
+    unsafe fn inside(&self) -> Result<(*const dlpack::Tensor, Option<u64>)> {
+        // SAFETY: by contract.
+        unsafe {
+            match *self {
+                Tensor::Versioned(tensor) => {
+                    dlpack::inside_versioned(tensor).map(|(inside, flags)| (inside, Some(flags)))
+                }
+                Tensor::Unversioned(tensor) => Ok((dlpack::inside_unversioned(tensor), None)),
+            }
+        }
+    }
+
+    /// Makes it the owner of the array that it describes.
+    fn attach(self, py: Py, array: &mut cai_array) -> Result<()> {
+        // SAFETY: alive.
+        let (deleter, tensor): (_, *mut c_void) = unsafe {
+            match self {
+                Tensor::Versioned(tensor) => (dlpack::deleter_versioned(tensor), tensor.cast()),
+                Tensor::Unversioned(tensor) => (dlpack::deleter_unversioned(tensor), tensor.cast()),
+            }
+        };
+        attach_tensor(py, array, deleter, tensor)?;
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+/// A function of DLPack's table failed: with an exception, as it should.
+#[cold]
+fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
+    if py.has_exception() {
+        return raised();
+    }
+    fail!(
+        CAI_ERR_VALUE,
+        "{table}.{function}",
+        found = "a failure without an exception",
+        expected = "a tensor"
+    )
+}
+
+/// Through the methods `__dlpack_device__` and `__dlpack__`.
+#[cold]
+pub fn from_dlpack(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    host_only: &mut bool,
+    to: &mut Description,
+) -> Result<bool> {
+    const NAME: &str = "__dlpack__";
+    let capi = py.capi();
+    let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else {
+        return Ok(false);
+    };
+    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(false) };
+    // SAFETY: the lock is held.
+    let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
+    // SAFETY: the lock is held.
+    let device =
+        Owned::new(py, unsafe { (capi.call)(device.get(), nothing.get(), ptr::null_mut()) })?;
+    let device_type = first_integer(py, &device)?;
+    if device_type == i64::from(abi::CAI_DEVICE_CPU) && !options.host() {
+        *host_only = true;
+        return Ok(false);
+    }
+    // oneAPI's dictionary says more: on which queue work may be pending.
+    let prefers_sycl =
+        device_type == i64::from(abi::CAI_DEVICE_ONEAPI) && options.raw.protocols[0] == 0;
+    if prefers_sycl
+        && py.type_attribute(object.as_ptr(), py.names.sycl_usm_array_interface)?.is_some()
+    {
+        return Ok(false);
+    }
+    const ROCM: i64 = 10;
+    let wished = options.raw.stream;
+    // What the producer shall order its work before, and where the work is then.
+    let (asked, stream) = match device_type {
+        _ if !i32::try_from(device_type).is_ok_and(on_device) && device_type != ROCM => {
+            let cpu = device_type == i64::from(abi::CAI_DEVICE_CPU);
+            (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
+        }
+        // HIP's default stream is 0 there, and 1 and 2 are no streams.
+        ROCM if wished == 0 => (Some(0), abi::CAI_STREAM_LEGACY),
+        _ => match wished {
+            0 => (Some(1), abi::CAI_STREAM_LEGACY),
+            abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => (Some(-1), abi::CAI_STREAM_UNKNOWN),
+            stream => (Some(stream as i64), stream),
+        },
+    };
+    // SAFETY: the lock is held throughout; what is new is owned, what is put into a tuple is given
+    // away.
+    let capsule = unsafe {
+        let (keywords, older) =
+            (Owned::new(py, (capi.dict_new)())?, Owned::new(py, (capi.dict_new)())?);
+        if let Some(asked) = asked {
+            let number = Owned::new(py, (capi.long_from_signed)(asked))?;
+            for keywords in [&keywords, &older] {
+                if (capi.dict_set)(keywords.get(), py.names.stream, number.get()) != 0 {
+                    return raised();
+                }
+            }
+        }
+        let version = pair(py, 1, 3)?;
+        if (capi.dict_set)(keywords.get(), py.names.max_version, version.get()) != 0 {
+            return raised();
+        }
+        let mut capsule = (capi.call)(method.get(), nothing.get(), keywords.get());
+        if capsule.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
+            // Producers from before DLPack 1.0 know no versions.
+            (capi.error_clear)();
+            capsule = (capi.call)(method.get(), nothing.get(), older.get());
+        }
+        Owned::new(py, capsule)?
+    };
+    let pointer = |name: &CStr| -> *mut c_void {
+        // SAFETY: the lock is held; any object may be asked.
+        unsafe {
+            if (capi.capsule_is)(capsule.get(), name.as_ptr()) == 0 {
+                return ptr::null_mut();
+            }
+            (capi.capsule_pointer)(capsule.get(), name.as_ptr())
+        }
+    };
+    let (versioned, unversioned) = (pointer(c"dltensor_versioned"), pointer(c"dltensor"));
+    let (tensor, used) = if !versioned.is_null() {
+        (Tensor::Versioned(versioned.cast()), c"used_dltensor_versioned")
+    } else if !unversioned.is_null() {
+        (Tensor::Unversioned(unversioned.cast()), c"used_dltensor")
+    } else {
+        let is_used = ["used_dltensor_versioned", "used_dltensor"];
+        let used =
+            [c"used_dltensor_versioned", c"used_dltensor"].map(|name| !pointer(name).is_null());
+        let name = is_used.iter().zip(used).find(|(_, is)| *is).map_or("", |(name, _)| name);
+        return fail!(
+            CAI_ERR_TYPE,
+            "{NAME}",
+            found = ("an object of type {} {name}", py.type_name(capsule.get())),
+            expected = "a capsule named dltensor_versioned or dltensor"
+        );
+    };
+    // Renamed, it is ours, and nobody else takes it.
+    // SAFETY: the lock is held; a capsule, and a constant name.
+    if unsafe { (capi.capsule_rename)(capsule.get(), used.as_ptr()) } != 0 {
+        std::mem::forget(tensor);
+        return raised();
+    }
+    // SAFETY: the tensor is ours.
+    let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
+    let Description { array, strides, .. } = to;
+    // SAFETY: alive until it is kept or deleted.
+    unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
+    tensor.attach(py, array)?;
+    if stream < abi::CAI_STREAM_UNKNOWN {
+        defer_release(array)?;
+    }
+    resolved(py, object, &to.array, NAME)?;
+    Ok(true)
+}
+
+/// A tensor of `__dlpack__`, and the array that it became: where its receiver works.
+struct Deferred {
+    tensor: *mut cai_owner,
+    array: cai_array,
+}
+
+/// The producer has ordered its work before the receiver's stream, and nothing tells it when the
+/// receiver is done: it may free or use the memory as soon as the deleter has run. So the tensor
+/// goes when the stream gets there.
+fn defer_release(array: &mut cai_array) -> Result<()> {
+    // SAFETY: not empty.
+    let later = unsafe { alloc(Layout::new::<Deferred>()) }.cast::<Deferred>();
+    if later.is_null() {
+        return Err(Failure::no_memory(size_of::<Deferred>()));
+    }
+    // SAFETY: fresh memory of this layout, which is that of a `Box`.
+    let later = unsafe {
+        later.write(Deferred { tensor: array.owner, array: *array });
+        Box::from_raw(later)
+    };
+    array.owner = owner::new((&raw const *later).cast_mut().cast(), Some(release_deferred))?;
+    std::mem::forget(later);
+    Ok(())
+}
+
+unsafe extern "C" fn release_deferred(later: *mut c_void) {
+    // SAFETY: `later` made it, and this runs once.
+    let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
+    // Without elements there is no work; where the stream cannot be asked, there is nothing to wait
+    // for. SAFETY: the reference is ours.
+    let run =
+        || !array.data.is_null() && unsafe { consume::release_after_own(tensor, &array) }.is_ok();
+    if !catch_unwind(AssertUnwindSafe(run)).unwrap_or(false) {
+        // SAFETY: it was not given up.
+        unsafe { owner::release(tensor) };
+    }
+}

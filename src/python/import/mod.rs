@@ -1,0 +1,292 @@
+//! Imports Python objects: tries the protocols in order and checks the requirements of the caller.
+
+pub mod array_struct;
+pub mod buffer;
+pub mod dict;
+pub mod dict_fast;
+pub mod dict_keys;
+pub mod dict_reader;
+pub mod dlpack;
+pub mod exchange_table;
+pub mod options;
+pub mod requirements;
+pub mod sycl;
+
+use std::ptr::{self, NonNull};
+
+use crate::abi::{self, cai_array};
+use crate::error::{Failure, Result, Text, fail};
+use crate::python::cache::Offer;
+use crate::python::capi::Object;
+use crate::python::import::dict::from_dictionary;
+use crate::python::import::dict_keys::Protocol;
+use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
+use crate::python::import::exchange_table::from_table;
+use crate::python::import::options::ImportOptions;
+use crate::python::import::requirements::check_requirements;
+use crate::python::interpreter::{Py, raised};
+use crate::python::owner::Description;
+
+/// Imports an object into `to`.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(always)]
+pub unsafe fn import(
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    size: usize,
+    to: &mut Description,
+) -> Result<()> {
+    let py = Py::here()?;
+    find(py, object, options, 0, to)?;
+    if options.are_none() && size >= size_of::<cai_array>() {
+        return Ok(());
+    }
+    check_requirements(to, options, size)
+}
+
+/// Tries the ways in. `depth`: how many masks hang above.
+#[inline]
+pub fn find(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<()> {
+    let default_order = options.raw.protocols[0] == 0;
+    let mut offer = None;
+    if default_order {
+        let offered = py.types.offer(py, py.type_of(object.as_ptr()))?;
+        if offered.is_nothing() {
+            // What nearly everybody has.
+            let found = from_dictionary(
+                py,
+                object,
+                Protocol::Cuda,
+                py.names.cuda_array_interface,
+                options,
+                depth,
+                to,
+            )?;
+            if found {
+                return Ok(());
+            }
+        }
+        offer = Some(offered);
+    }
+    try_all(py, object, options, depth, offer, to)
+}
+
+#[inline(never)]
+fn try_all(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    mut offer: Option<Offer>,
+    to: &mut Description,
+) -> Result<()> {
+    // Where the type offers nothing, the dictionary was tried already, and is not read twice.
+    let tried = offer.is_some_and(|offer| offer.is_nothing());
+    let mut host_only = false;
+    let mut declined = None;
+    if try_protocols(
+        py,
+        object,
+        options,
+        depth,
+        &mut offer,
+        tried,
+        &mut host_only,
+        &mut declined,
+        to,
+    )? {
+        return Ok(());
+    }
+    // What was remembered of the type may be of another one, that had its address before.
+    if offer.is_some_and(|offer| offer.is_nothing()) {
+        let mut anew = Some(py.types.ask(py, py.type_of(object.as_ptr()))?);
+        if anew.is_some_and(|anew| !anew.is_nothing())
+            && try_protocols(
+                py,
+                object,
+                options,
+                depth,
+                &mut anew,
+                true,
+                &mut host_only,
+                &mut declined,
+                to,
+            )?
+        {
+            return Ok(());
+        }
+    }
+    if let Some(declined) = declined {
+        return declined.again();
+    }
+    not_found(py, object, options, host_only)
+}
+
+/// A BufferError that a producer raised instead of a tensor.
+struct Declined {
+    py: Py,
+    exception: [*mut Object; 3],
+}
+
+impl Declined {
+    /// What is set, if it is one. Everything else is passed on.
+    fn of(py: Py, failure: Failure) -> Result<Self> {
+        let capi = py.capi();
+        // SAFETY: the lock is held.
+        unsafe {
+            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+                && (capi.error_matches)(*capi.buffer_error) != 0;
+            if !says_so {
+                return Err(failure);
+            }
+            let mut exception = [ptr::null_mut(); 3];
+            let [kind, value, trace] = &mut exception;
+            (capi.error_fetch)(kind, value, trace);
+            Ok(Declined { py, exception })
+        }
+    }
+
+    /// Raises it again.
+    fn again(mut self) -> Result<()> {
+        let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
+        // SAFETY: the lock is held; the references were ours.
+        unsafe { (self.py.capi().error_restore)(kind, value, trace) };
+        raised()
+    }
+}
+
+impl Drop for Declined {
+    fn drop(&mut self) {
+        for object in self.exception {
+            self.py.release(object);
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn try_protocols(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    offer: &mut Option<Offer>,
+    tried: bool,
+    host_only: &mut bool,
+    declined: &mut Option<Declined>,
+    to: &mut Description,
+) -> Result<bool> {
+    for &via in options.protocols() {
+        let mut offers = || -> Result<Offer> {
+            match offer {
+                Some(offer) => Ok(*offer),
+                None => Ok(*offer.insert(py.types.offer(py, py.type_of(object.as_ptr()))?)),
+            }
+        };
+        let found = match via {
+            abi::CAI_PROTOCOL_EXCHANGE => match offers()?.exchange {
+                Some(table) => from_table(py, object, table, to)?,
+                None => false,
+            },
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offers()?.dlpack {
+                Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
+                None => false,
+            },
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => from_dictionary(
+                py,
+                object,
+                Protocol::Cuda,
+                py.names.cuda_array_interface,
+                options,
+                depth,
+                to,
+            )?,
+            abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
+                Ok(found) => found,
+                // DLPack's Python side: what it cannot say. Another protocol may.
+                Err(failure) => {
+                    to.reset();
+                    *declined = Some(Declined::of(py, failure)?);
+                    false
+                }
+            },
+            abi::CAI_PROTOCOL_SYCL_USM => from_dictionary(
+                py,
+                object,
+                Protocol::Sycl,
+                py.names.sycl_usm_array_interface,
+                options,
+                depth,
+                to,
+            )?,
+            abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => array_struct::import(py, object, to)?,
+            _ => from_dictionary(
+                py,
+                object,
+                Protocol::Host,
+                py.names.array_interface,
+                options,
+                depth,
+                to,
+            )?,
+        };
+        if found {
+            if to.array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
+                *host_only = true;
+                to.reset();
+                continue;
+            }
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cold]
+fn not_found(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    host_only: bool,
+) -> Result<()> {
+    let name = py.type_name(object.as_ptr());
+    if host_only {
+        return fail!(
+            CAI_ERR_HOST_MEMORY,
+            "object",
+            found = "an array in host memory, of type {name}",
+            expected = "one in device memory"
+        );
+    }
+    let mut list: Text<200> = Text::new(format_args!(""));
+    for (index, via) in options.protocols().iter().enumerate() {
+        use std::fmt::Write;
+        let name = match *via {
+            abi::CAI_PROTOCOL_EXCHANGE => "__cai_exchange_api__",
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
+            abi::CAI_PROTOCOL_DLPACK => "__dlpack__",
+            abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
+            abi::CAI_PROTOCOL_BUFFER => "buffer",
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
+            _ => "__array_interface__",
+        };
+        // A text that is full says so by itself.
+        let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
+    }
+    fail!(
+        CAI_ERR_NO_PROTOCOL,
+        "object",
+        found = "an object of type {name}, which offers none",
+        expected = "one of {list}"
+    )
+}

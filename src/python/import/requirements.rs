@@ -1,0 +1,155 @@
+//! Requirements of the caller, checked after an import.
+
+use std::mem::offset_of;
+
+use crate::abi::{self, cai_array};
+use crate::error::{Result, Text, fail};
+use crate::python::import::options::ImportOptions;
+use crate::python::owner::Description;
+use crate::read::Descr;
+use crate::{driver, dtype, validate};
+
+/// What the caller demands.
+#[cold]
+#[inline(never)]
+pub fn check_requirements(
+    to: &mut Description,
+    options: &ImportOptions,
+    size: usize,
+) -> Result<()> {
+    let raw = &options.raw;
+    let array = &mut to.array;
+    if array.dtype_code == 0
+        && matches!(array.typestr[1] as u8, b'V' | b'f')
+        && array.descr.is_null()
+    {
+        let meant = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3]) {
+            (_, b'1', 0) => raw.opaque_8bit,
+            (b'V', b'2', 0) => raw.opaque_16bit,
+            _ => 0,
+        };
+        dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
+        array.dtype_code = meant;
+    }
+    if options.has(abi::CAI_IMPORT_QUERY_DEVICE)
+        && array.device.r#type == abi::CAI_DEVICE_UNKNOWN
+        && !array.data.is_null()
+    {
+        ask_device(array)?;
+        if array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
+            return fail!(
+                CAI_ERR_HOST_MEMORY,
+                "data",
+                found = ("{:p}, memory that the CUDA driver does not know", array.data),
+                expected = "device memory"
+            );
+        }
+    }
+    if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(
+            CAI_ERR_READONLY,
+            "data",
+            found = "a read-only array",
+            expected = "a writable one"
+        );
+    }
+    if options.has(abi::CAI_IMPORT_NO_MASK) && !array.mask.is_null() {
+        return fail!(
+            CAI_ERR_CONVERT_MASK,
+            "mask",
+            found = "an array with a mask",
+            expected = "one without"
+        );
+    }
+    if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
+        return fail!(
+            CAI_ERR_CONVERT_NDIM,
+            "shape",
+            found = ("{} dimensions", array.ndim),
+            expected = ("{}", raw.ndim)
+        );
+    }
+    // SAFETY: imported, and so sound.
+    let described = unsafe { validate::describe(array) }?;
+    let native = || -> Result<bool> {
+        if array.descr.is_null() {
+            return Ok(dtype::is_native(&described.dtype));
+        }
+        // SAFETY: as above.
+        dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
+    };
+    if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
+        return fail!(
+            CAI_ERR_CONVERT_BYTE_ORDER,
+            "typestr",
+            found = ("{}", text_of(array)),
+            expected = "the byte order of this machine"
+        );
+    }
+    if raw.typestr[0] != 0 {
+        let wanted = dtype::from_field(&raw.typestr, raw.dtype_code)?;
+        if !dtype::equal(&described.dtype, &wanted) {
+            let demanded = cai_array { typestr: raw.typestr, dtype_code: raw.dtype_code, ..*array };
+            return fail!(
+                CAI_ERR_CONVERT_TYPE,
+                "typestr",
+                found = ("{}", text_of(array)),
+                expected = ("{}", text_of(&demanded))
+            );
+        }
+    }
+    let (c, f) = (
+        options.has(abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS),
+        options.has(abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS),
+    );
+    let layout = &described.layout;
+    if (c || f) && !(c && layout.is_c_contiguous()) && !(f && layout.is_f_contiguous()) {
+        let strides: Text<80> = match layout.strides {
+            Some(strides) => Text::new(format_args!("{strides:?}")),
+            None => Text::new(format_args!("None, which is C order,")),
+        };
+        let wanted = match (c, f) {
+            (true, false) => "C-contiguous",
+            (false, _) => "Fortran-contiguous",
+            _ => "C- or Fortran-contiguous",
+        };
+        return fail!(
+            CAI_ERR_CONVERT_CONTIGUOUS,
+            "strides",
+            found = "{strides}",
+            expected = "a {wanted} array"
+        );
+    }
+    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
+    if array.byte_offset != 0 && size < covered {
+        return fail!(
+            CAI_ERR_STRUCT_SIZE,
+            "out->struct_size",
+            found = "{size}",
+            expected = "at least {covered}, for the array has a byte_offset"
+        );
+    }
+    Ok(())
+}
+
+/// A type for messages.
+fn text_of(array: &cai_array) -> Text<40> {
+    let text = crate::read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
+    if array.dtype_code == 0 {
+        Text::new(format_args!("{text}"))
+    } else {
+        Text::new(format_args!("{text} with dtype_code {}", array.dtype_code))
+    }
+}
+
+/// Device, and context where no stream has one.
+fn ask_device(array: &mut cai_array) -> Result<()> {
+    let driver = driver::driver()?;
+    let (device, context) = driver.relaxed(|| driver::location(driver, array.data))?;
+    array.device = device;
+    let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
+    if streamless && array.context.is_null() {
+        array.context = context.cast();
+    }
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! The owner that keeps Python objects alive, and the description that it holds.
+//!
+//! May use: `abi`, `error`, `owner`; of this folder `interpreter`. `unsafe`: writes into the block
+//! that it allocated.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr;
+
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_owner};
+use crate::dlpack::Deleter;
+use crate::error::{Failure, Result};
+use crate::owner::{self, Header};
+use crate::python::interpreter::{Held, Interpreter, Owned, Py, Waiting, release_from_anywhere};
+use crate::read::NOTHING;
+
+const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+
+/// An array while it is read: at first shape and strides lie beside it, and nothing keeps it alive.
+/// Where it has an owner already, the reference is given up at the end unless it is taken.
+///
+/// In this order, so that what is initialized lies together, and nothing else is written.
+#[repr(C)]
+pub struct Description {
+    /// Before there is an owner, `shape` and `strides` are set by [`Description::array`].
+    pub array: cai_array,
+    /// Not C-contiguous, or said to be in as many words.
+    pub has_strides: bool,
+    /// The first `array.ndim` are filled in.
+    pub shape: [MaybeUninit<i64>; DIMENSIONS],
+    /// Likewise, where `has_strides`.
+    pub strides: [MaybeUninit<i64>; DIMENSIONS],
+}
+
+impl Description {
+    /// Nothing yet.
+    #[inline(always)]
+    pub fn new() -> Self {
+        Description {
+            array: NOTHING,
+            shape: [MaybeUninit::uninit(); DIMENSIONS],
+            strides: [MaybeUninit::uninit(); DIMENSIONS],
+            has_strides: false,
+        }
+    }
+
+    /// Back to nothing.
+    pub fn reset(&mut self) {
+        self.set(NOTHING);
+        self.has_strides = false;
+    }
+
+    /// Another array, with its reference.
+    pub fn set(&mut self, array: cai_array) {
+        let before = std::mem::replace(&mut self.array, array);
+        release(&before);
+    }
+
+    /// Gives the reference to the caller, who has copied the array.
+    #[inline]
+    pub fn taken(&mut self) {
+        self.array.owner = ptr::null_mut();
+    }
+
+    /// The array, with its pointers into this description.
+    #[inline]
+    pub fn array(&mut self) -> &cai_array {
+        let some = self.array.ndim > 0;
+        self.array.shape = if some { self.shape.as_ptr().cast() } else { ptr::null() };
+        self.array.strides =
+            if some && self.has_strides { self.strides.as_ptr().cast() } else { ptr::null() };
+        &self.array
+    }
+
+    /// The extents that were filled in.
+    pub fn extents(&self) -> &[i64] {
+        let count = (self.array.ndim.max(0) as usize).min(DIMENSIONS);
+        // SAFETY: whoever sets `ndim` fills in as many.
+        unsafe { std::slice::from_raw_parts(self.shape.as_ptr().cast(), count) }
+    }
+
+    /// The bytes of a typestr.
+    #[inline]
+    pub fn set_typestr(&mut self, text: &[u8]) {
+        self.array.typestr = [0; CAI_TYPESTR_SIZE];
+        if let [order, kind, size] = *text {
+            // Nearly all of them, without a call.
+            let [first, second, third, ..] = &mut self.array.typestr;
+            (*first, *second, *third) = (order as _, kind as _, size as _);
+            return;
+        }
+        for (to, from) in self.array.typestr[..CAI_TYPESTR_SIZE - 1].iter_mut().zip(text) {
+            *to = *from as std::ffi::c_char;
+        }
+    }
+
+    /// Is there an extent of 0?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.extents().contains(&0)
+    }
+}
+
+fn release(array: &cai_array) {
+    if !array.owner.is_null() {
+        // SAFETY: descriptions hold one reference to the owner of their array.
+        unsafe { owner::release(array.owner) };
+    }
+}
+
+impl Drop for Description {
+    #[inline]
+    fn drop(&mut self) {
+        release(&self.array);
+    }
+}
+
+#[repr(C)]
+struct ObjectOwner {
+    header: Header,
+    waiting: Waiting,
+    interpreter: &'static Interpreter,
+    size: usize,
+}
+
+/// The room that owners of arrays with up to four dimensions get. They come from a list of used
+/// ones, and go back to it: imports one after another allocate nothing.
+const POOLED: usize = size_of::<ObjectOwner>() + 2 * 4 * size_of::<i64>();
+
+fn allocate(py: Py, size: usize) -> (*mut ObjectOwner, usize) {
+    if size > POOLED {
+        // SAFETY: not empty.
+        return (unsafe { alloc(layout(size)) }.cast(), size);
+    }
+    match py.spare.take(py) {
+        Some(memory) => (memory.as_ptr().cast(), POOLED),
+        // SAFETY: not empty.
+        None => (unsafe { alloc(layout(POOLED)) }.cast(), POOLED),
+    }
+}
+
+fn layout(size: usize) -> Layout {
+    // SAFETY: a power of two, and a size of some hundred bytes.
+    unsafe { Layout::from_size_align_unchecked(size, align_of::<ObjectOwner>()) }
+}
+
+/// Gives an array an owner of up to two objects, which holds a copy of shape and strides. `array`
+/// points to sound ones of its `ndim`; on failure it stays as it is.
+#[inline]
+pub fn attach(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
+    let objects = [object.get(), more.as_ref().map_or(ptr::null_mut(), Owned::get)];
+    own(py, array, Held { objects, finish: None, context: ptr::null_mut() })?;
+    std::mem::forget((object, more));
+    Ok(())
+}
+
+/// The same for a tensor: `deleter(tensor)` is called once, with the interpreter's lock held. On
+/// failure the tensor stays the caller's.
+pub fn attach_tensor(
+    py: Py,
+    array: &mut cai_array,
+    deleter: Deleter,
+    tensor: *mut c_void,
+) -> Result<()> {
+    own(py, array, Held { objects: [ptr::null_mut(); 2], finish: deleter, context: tensor })
+}
+
+#[inline]
+fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
+    let ndim = array.ndim as usize;
+    let rows = if array.strides.is_null() { 1 } else { 2 };
+    let size = size_of::<ObjectOwner>() + rows * ndim * size_of::<i64>();
+    let (block, size) = allocate(py, size);
+    if block.is_null() {
+        return Err(Failure::no_memory(size));
+    }
+    // SAFETY: the block has room for the block and for the rows behind it, which are aligned like
+    // pointers; `array`'s own have as many values.
+    unsafe {
+        block.write(ObjectOwner {
+            header: Header::new(destroy),
+            waiting: Waiting::new(held, free),
+            interpreter: py.interpreter(),
+            size,
+        });
+        let values = block.add(1).cast::<i64>();
+        if ndim > 0 {
+            copy(array.shape, values, ndim);
+            array.shape = values;
+            if !array.strides.is_null() {
+                copy(array.strides, values.add(ndim), ndim);
+                array.strides = values.add(ndim);
+            }
+        }
+    }
+    array.owner = block.cast::<cai_owner>();
+    Ok(())
+}
+
+unsafe fn destroy(header: *mut Header) {
+    let block = header.cast::<ObjectOwner>();
+    // SAFETY: only `own` installs this function, and the last reference is gone.
+    unsafe { release_from_anywhere((*block).interpreter, &raw mut (*block).waiting) };
+}
+
+/// Nearly all arrays have few dimensions, for which that needs no call.
+///
+/// # Safety
+/// As `ptr::copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(from: *const i64, to: *mut i64, count: usize) {
+    // SAFETY: by contract.
+    unsafe {
+        match count {
+            1 => to.write(from.read()),
+            2 => to.cast::<[i64; 2]>().write(from.cast::<[i64; 2]>().read()),
+            3 => to.cast::<[i64; 3]>().write(from.cast::<[i64; 3]>().read()),
+            4 => to.cast::<[i64; 4]>().write(from.cast::<[i64; 4]>().read()),
+            _ => ptr::copy_nonoverlapping(from, to, count),
+        }
+    }
+}
+
+unsafe fn free(py: Py, waiting: *mut Waiting) {
+    // SAFETY: only `own` makes one, inside a block of the size it says.
+    unsafe {
+        let block = waiting.byte_sub(offset_of!(ObjectOwner, waiting)).cast::<ObjectOwner>();
+        let size = (*block).size;
+        if size != POOLED || !py.spare.put(py, block.cast()) {
+            dealloc(block.cast(), layout(size));
+        }
+    }
+}

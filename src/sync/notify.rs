@@ -1,0 +1,117 @@
+//! Tells a race checker about exchanges, where there is one.
+
+use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use crate::abi::{self, cai_array, cai_status};
+use crate::driver;
+pub use crate::observer::Kind;
+use crate::observer::{self, Bytes, Event, MAX_NDIM};
+use crate::read;
+use crate::validate;
+
+pub use observer::is_watched;
+
+/// Notifies the observer, after looking for one in a driver that is loaded already.
+fn notify(event: &Event) {
+    if driver::is_forked() {
+        return;
+    }
+    if observer::is_unknown() {
+        driver::find_observer();
+    }
+    observer::notify(event);
+}
+
+/// Of an array and its masks.
+///
+/// # Safety
+/// `array` is NULL or points to a structure of the size it says, and what that points to is
+/// readable.
+#[cold]
+pub unsafe fn array(
+    kind: Kind,
+    array: *const cai_array,
+    consumer: u64,
+    access: u32,
+    status: cai_status,
+) {
+    let mut next = array;
+    for _ in 0..=abi::CAI_MAX_MASKS {
+        if next.is_null() {
+            return;
+        }
+        let mut scratch = MaybeUninit::uninit();
+        // SAFETY: handed on.
+        let Ok(local) = (unsafe { read::view(next, &mut scratch) }) else { return };
+        // SAFETY: handed on.
+        let mut bytes = unsafe { bytes(local) };
+        bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
+        notify(&Event {
+            owner: local.owner.cast::<c_void>().cast_const(),
+            bytes,
+            flags: local.flags & abi::CAI_ARRAY_READONLY,
+            status,
+            stream: local.stream,
+            stream_id: local.stream_id,
+            context: local.context,
+            consumer,
+            rule: rule(status).map_or(ptr::null(), CStr::as_ptr),
+            ..Event::new(kind)
+        });
+        next = local.mask;
+    }
+}
+
+/// Of an owner that goes when a stream gets there.
+pub fn release_after(owner: *const c_void, stream: u64, status: cai_status) {
+    let rule = rule(status).map_or(ptr::null(), CStr::as_ptr);
+    notify(&Event { owner, consumer: stream, status, rule, ..Event::new(Kind::ReleaseAfter) });
+}
+
+/// The checker's rule because of which the library refused.
+fn rule(status: cai_status) -> Option<&'static CStr> {
+    match status {
+        abi::CAI_ERR_READONLY => Some(c"R7"),
+        abi::CAI_ERR_STREAM_ZERO | abi::CAI_ERR_STREAM_THREAD => Some(c"R8"),
+        400..=499 => Some(c"R10"),
+        _ => None,
+    }
+}
+
+/// The bytes that an array can touch: exact up to eight dimensions that do not follow each other
+/// without gaps, else everything between the first and the last. None for arrays that are not
+/// sound.
+///
+/// # Safety
+/// As for [`array`].
+unsafe fn bytes(array: &cai_array) -> Bytes {
+    let nothing = Bytes::default();
+    // SAFETY: handed on.
+    let Ok(described) = (unsafe { validate::describe(array) }) else { return nothing };
+    let layout = described.layout;
+    let (Ok(span), Ok(nbytes)) = (layout.span(), layout.nbytes()) else { return nothing };
+    let address = array.data as u64;
+    let Some(strides) = layout.strides.filter(|_| nbytes > 0) else {
+        return Bytes { address, nbytes: nbytes as u64, ..nothing };
+    };
+    let mut exact = Bytes { address, nbytes: (layout.bits / 8) as u64, ..nothing };
+    // From the last dimension, which is most often the one without gaps.
+    for (&extent, &stride) in layout.shape.iter().zip(strides).rev() {
+        if extent == 1 {
+            continue;
+        }
+        let used = exact.ndim as usize;
+        if used == 0 && stride == exact.nbytes as i64 {
+            exact.nbytes *= extent as u64;
+        } else if used < MAX_NDIM {
+            (exact.count[used], exact.stride[used]) = (extent, stride);
+            exact.ndim += 1;
+        } else {
+            let low = address.wrapping_add_signed(span.lower);
+            return Bytes { address: low, nbytes: (span.upper - span.lower) as u64, ..nothing };
+        }
+    }
+    exact
+}
