@@ -175,7 +175,7 @@ template <class T> struct owned final : counted {
     T object_;
 };
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
 // Owns one reference to a cai_owner.
 class owner {
@@ -237,9 +237,9 @@ class extents {
     extents(std::initializer_list<std::int64_t> list) noexcept : count_(list.size()) {
         first_ = list.begin();
     }
-    template <class Container, class = std::enable_if_t<std::is_same_v<
-                                   const std::int64_t *,
-                                   decltype(std::declval<const Container &>().data())>>>
+    template <class Container,
+              class = std::enable_if_t<std::is_same_v<
+                  const std::int64_t *, decltype(std::declval<const Container &>().data())>>>
     extents(const Container &numbers) noexcept : first_(numbers.data()), count_(numbers.size()) {}
 
     const std::int64_t *data() const noexcept { return first_; }

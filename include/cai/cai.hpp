@@ -83,7 +83,7 @@ void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
     check(status, why);
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
 // The element type that a C++ type stands for. Specialize it for a type of your own, with static
 // constexpr members `kind` (of the typestr) and, for opaque types, `code` (CAI_DTYPE_...):
@@ -152,7 +152,7 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
     std::snprintf(out, sizeof out, "%c%c%u", order, kind, static_cast<unsigned>(sizeof(T)));
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
 // Memory of a C++ type, described: what array::make copies. Holds its shape and strides itself;
 // refers to the data.
@@ -372,7 +372,8 @@ struct requirements {
     std::size_t size, alignment;
     char typestr[CAI_TYPESTR_SIZE];
 
-    template <class T> static requirements of(allow allowed, std::int32_t ndim, bool host) noexcept {
+    template <class T>
+    static requirements of(allow allowed, std::int32_t ndim, bool host) noexcept {
         using value_type = std::remove_cv_t<T>;
         requirements made = {host,
                              allowed,
@@ -402,7 +403,8 @@ inline void require_device(const cai_array &array, const requirements &wanted) {
     case CAI_DEVICE_VULKAN:
     case CAI_DEVICE_METAL:
     case CAI_DEVICE_WEBGPU:
-        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found, "memory with an address, not a handle");
+        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
+               "memory with an address, not a handle");
     default: break;
     }
     if (has(wanted.allowed, allow::any_device)) {
@@ -452,8 +454,8 @@ inline void require(const cai_array &array, const requirements &wanted) {
     }
     // A code names the elements, whatever kind carries them.
     const bool same_kind =
-        wanted.kind == 0 || (dtype.code == wanted.code &&
-                             (wanted.code != CAI_DTYPE_NONE || dtype.kind == wanted.kind));
+        wanted.kind == 0 ||
+        (dtype.code == wanted.code && (wanted.code != CAI_DTYPE_NONE || dtype.kind == wanted.kind));
     if (!same_kind || dtype.itemsize != static_cast<std::int64_t>(wanted.size)) {
         if (wanted.kind == 0) {
             std::snprintf(expected, sizeof expected, "elements of 1 byte");
@@ -466,8 +468,7 @@ inline void require(const cai_array &array, const requirements &wanted) {
         cai_layout layout;
         call(cai_array_layout, &array, &layout);
         if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0) {
-            refuse(CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides",
-                   "a C-contiguous array");
+            refuse(CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides", "a C-contiguous array");
         }
     }
     // The library knows the alignment of numbers; the compiler knows that of every type.
@@ -487,7 +488,7 @@ inline void require(const cai_array &array, const requirements &wanted) {
     }
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
 // Bases of the views. Not hidden, so that a class of the caller's may have a view as a member.
 namespace parts {
@@ -533,7 +534,8 @@ template <class T, std::size_t N> class strided {
 
   protected:
     strided(const cai_array &array, allow allowed, bool host) {
-        detail::require(array, detail::requirements::of<T>(allowed, static_cast<std::int32_t>(N), host));
+        detail::require(array,
+                        detail::requirements::of<T>(allowed, static_cast<std::int32_t>(N), host));
         detail::call(cai_array_strides, &array, static_cast<std::int32_t>(N), strides_);
         for (std::size_t d = 0; d < N; ++d) {
             shape_[d] = array.shape[d];
@@ -620,15 +622,15 @@ inline void check_index(std::size_t &dimension, std::int64_t index, std::int64_t
     ++dimension;
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
 // Elements of device memory with a checked type and number of dimensions, through strides in bytes.
 // Pass it to kernels by value. Owns nothing: the array must outlive it, and orders nothing: that is
 // done by cai::consumer.
 //
 // Construction checks all that access to elements relies on. It throws what cai_array_validate
-// returns, or for an array that does not fit: CAI_ERR_HOST_MEMORY, CAI_ERR_CONVERT_DEVICE (data is a
-// handle), CAI_ERR_READONLY (unless T is const), CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_NDIM,
+// returns, or for an array that does not fit: CAI_ERR_HOST_MEMORY, CAI_ERR_CONVERT_DEVICE (data is
+// a handle), CAI_ERR_READONLY (unless T is const), CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_NDIM,
 // CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_TYPE, CAI_ERR_ALIGNMENT.
 //
 // Elements are accessible in device code only. On the host, use cai::host_view.
@@ -711,8 +713,8 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
 };
 
 // Elements of device memory in C order without gaps, with any number of dimensions: a pointer and a
-// count, as `nb::ndarray<float, nb::c_contig>` has them. Otherwise as cai::view; an array with other
-// strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
+// count, as `nb::ndarray<float, nb::c_contig>` has them. Otherwise as cai::view; an array with
+// other strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
 template <class T> class contiguous_view : public parts::dense<T> {
     using base = parts::dense<T>;
 
