@@ -332,9 +332,17 @@ class array {
     [[nodiscard]] array share() const { return from_unchecked(raw_); }
     // Gives structure and reference to the caller, who is responsible for releasing it.
     [[nodiscard]] cai_array release() noexcept {
-        return std::exchange(raw_, cai_array(CAI_ARRAY_INIT));
+        const cai_array released = raw_;
+        raw_ = cai_array(CAI_ARRAY_INIT);
+        return released;
     }
-    void swap(array &other) noexcept { std::swap(raw_, other.raw_); }
+    // Uses no template of the standard library on cai_array, here and above: files of other ages
+    // have a function of the same name for a structure of another size.
+    void swap(array &other) noexcept {
+        const cai_array mine = raw_;
+        raw_ = other.raw_;
+        other.raw_ = mine;
+    }
 
     const cai_array &get() const noexcept { return raw_; }
     const cai_array *operator->() const noexcept { return &raw_; }
