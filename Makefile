@@ -200,7 +200,7 @@ fuzz: build/cargo/bin/cargo-fuzz $(VENV)/ready lib
 mutants: $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
 
-C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/cai.h$$')
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++, and the header under clang too.
 lint: $(VENV)/ready

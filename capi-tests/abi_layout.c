@@ -52,11 +52,10 @@ AT(cai_field, nested, 32);
 AT(cai_field, shape, 40);
 AT(cai_field, ndim, 48);
 AT(cai_field, dtype_code, 52);
-SIZE(cai_driver_info, 256);
+SIZE(cai_driver_info, 512);
 AT(cai_driver_info, devices, 4);
-AT(cai_driver_info, simulated, 8);
-AT(cai_driver_info, path, 16);
-SIZE(cai_pointer_info, 72);
+AT(cai_driver_info, path, 64);
+SIZE(cai_pointer_info, 128);
 AT(cai_pointer_info, context, 8);
 AT(cai_pointer_info, device_pointer, 16);
 AT(cai_pointer_info, host_pointer, 24);
@@ -80,7 +79,7 @@ AT(cai_import_options, typestr, 40);
 SIZE(cai_export_options, 8);
 AT(cai_export_options, flags, 4);
 SIZE(cai_exchange_api, 24);
-AT(cai_exchange_api, abi_major, 4);
+AT(cai_exchange_api, data_abi, 4);
 AT(cai_exchange_api, from_object, 8);
 AT(cai_exchange_api, to_object, 16);
 
@@ -108,7 +107,7 @@ int main(void) {
     ASSERT(CAI_IMPORT_REQUIRE_WRITABLE == 4 && CAI_IMPORT_REQUIRE_C_CONTIGUOUS == 8 &&
            CAI_IMPORT_REQUIRE_F_CONTIGUOUS == 16);
     ASSERT(CAI_IMPORT_REQUIRE_NATIVE == 32 && CAI_IMPORT_REQUIRE_NDIM == 64 &&
-           CAI_IMPORT_NO_MASK == 128);
+           CAI_IMPORT_ALLOW_MASK == 128);
     ASSERT(CAI_IMPORT_ALLOW_HOST == 256 && CAI_IMPORT_QUERY_DEVICE == 512 &&
            CAI_IMPORT_NO_EXCEPTION == 1024);
     ASSERT(CAI_EXPORT_VERSION_2 == 1 && CAI_EXPORT_STRIDES == 2 && CAI_EXPORT_HIDE_READONLY == 4);

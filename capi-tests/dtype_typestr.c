@@ -80,7 +80,7 @@ static void codes(void) {
 }
 
 static void formats(void) {
-    cai_dtype dtype = {'i', '<', 0, 0, 1, 4, 32};
+    cai_dtype dtype = {'i', '<', 0, 0, 1, {0, 0}, 4, 32};
     char text[CAI_TYPESTR_SIZE];
     cai_error error;
     ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, text, NULL));
@@ -111,7 +111,7 @@ static void formats(void) {
     dtype.unit = -1;
     ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, NULL));
     dtype.unit = INT32_MIN;
-    dtype.unit_count = INT64_MIN;
+    dtype.unit_count = INT32_MIN;
     dtype.itemsize = INT64_MIN;
     dtype.bits = INT64_MIN;
     dtype.kind = 'U';

@@ -383,7 +383,7 @@ static void alignment(void) {
 
 static void checks(void) {
     cai_error error;
-    ASSERT_STATUS(CAI_ERR_CHECKS, cai_array_validate(&a, 0x40000000u, &error));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_validate(&a, 0x40000000u, &error));
     ASSERT_TEXT("checks", error.field);
     ASSERT_CONTAINS(error.message, "0x40000000");
 }

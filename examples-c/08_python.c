@@ -96,7 +96,7 @@ static PyObject *sum(PyObject *self, PyObject *object) {
     cai_stream mine = cai_inline_stream(stream);
     (void)self;
     options.flags =
-        CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS | CAI_IMPORT_NO_MASK;
+        CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
     memcpy(options.typestr, "<f4", 4);
     if (cai_array_from_python(object, &options, &array, NULL) != CAI_OK) {
         return NULL; /* the exception is set */

@@ -43,7 +43,7 @@ fn array(shape: &[i64], strides: Option<&[i64]>, typestr: &str) -> cai_array {
 
 /// Calls a function with one output.
 fn ask<T: Default>(
-    function: unsafe extern "C" fn(*const cai_array, *mut T, *mut cai_error) -> cai_status,
+    function: unsafe extern "C-unwind" fn(*const cai_array, *mut T, *mut cai_error) -> cai_status,
     array: &cai_array,
 ) -> Result<T, cai_status> {
     let mut out = T::default();
@@ -256,7 +256,7 @@ proptest! {
         prop_assert_eq!(span(&a), expected);
 
         // What is contiguous has the strides that contiguity means.
-        for (function, last) in [(cai_array_is_c_contiguous as unsafe extern "C" fn(_, _, _) -> _, true), (cai_array_is_f_contiguous, false)] {
+        for (function, last) in [(cai_array_is_c_contiguous as unsafe extern "C-unwind" fn(_, _, _) -> _, true), (cai_array_is_f_contiguous, false)] {
             let mut step = BigInt::from(size);
             let mut is = true;
             let order: Vec<usize> = if last { (0..shape.len()).rev().collect() } else { (0..shape.len()).collect() };

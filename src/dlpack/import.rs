@@ -15,15 +15,15 @@ use crate::layout::{self, Layout};
 use crate::owner::shape;
 use crate::{read, validate};
 
-/// Room for as many steps as an array can have.
+/// Scratch memory for the strides of any array.
 pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
 
-/// Writes to `to` the array that a tensor describes, borrowed and sound: its shape is the tensor's,
-/// its steps are written to `steps`. `flags` are those of a versioned tensor. The paths of failures
-/// are the names in the tensor; what is in `to` then has no owner and is not to be used.
+/// Writes to `to` the array that a tensor describes, borrowed and validated. Its shape is the
+/// tensor's; its strides are written to `steps`. `flags` are those of a versioned tensor. The paths
+/// of failures are the names in the tensor. After a failure `to` has no owner and must not be used.
 ///
 /// # Safety
-/// `tensor` points to a live tensor, which stays unchanged while the answer is in use.
+/// `tensor` points to a live tensor, which stays unchanged while the result is in use.
 pub unsafe fn describe(
     tensor: *const Tensor,
     flags: Option<u64>,
@@ -31,13 +31,13 @@ pub unsafe fn describe(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
-    // SAFETY: a structure of our own, over the tensor's shape and our steps.
+    // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
     unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
 }
 
-/// Is work on data of this device type enqueued on CUDA's streams?
+/// Returns true if work on data of this device type is enqueued on CUDA streams.
 pub fn has_streams(device_type: i32) -> bool {
     matches!(
         device_type,
@@ -45,7 +45,7 @@ pub fn has_streams(device_type: i32) -> bool {
     )
 }
 
-/// What validation says of our fields, said of the tensor's.
+/// Renames the array's fields in a failure to those of the tensor.
 #[cold]
 fn named(failure: Failure) -> Failure {
     let name = match failure.details().map(|details| details.field.as_str()) {
@@ -57,7 +57,7 @@ fn named(failure: Failure) -> Failure {
     failure.at(name)
 }
 
-/// As [`describe`], not yet held against the rules of arrays.
+/// Describes a tensor without validating the array.
 ///
 /// # Safety
 /// As for [`describe`].
@@ -88,25 +88,27 @@ unsafe fn describe_unchecked(
     }
     let dtype = tensor.dtype;
     let converted = from_dlpack(dtype, said & PADDED != 0);
-    // The older structure says nothing about how such elements lie, and both ways were in use.
+    // The structure without a version does not specify whether such elements are packed or padded,
+    // and both were in use.
     let Some((typestr, dtype_code)) =
         converted.filter(|_| flags.is_some() || !dtype.is_below_a_byte())
     else {
         return no_type(dtype, flags);
     };
-    // SAFETY: by contract.
+    // SAFETY: `shape` refers to `ndim` extents (this function's contract); NULL and the range of
+    // `ndim` are checked there.
     let shape = unsafe { read::shape(tensor.ndim, tensor.shape) }?;
     layout::check_shape(shape)?;
     let is_empty = layout::count(shape)? == 0;
     let strides = if tensor.strides.is_null() {
         None
     } else {
-        // SAFETY: not NULL; `ndim` steps by contract.
+        // SAFETY: not NULL here, so `strides` refers to `ndim` values (this function's contract).
         Some(unsafe { read::values(tensor.strides, shape.len()) })
     };
     let strides = match strides {
         Some(strides) if dtype == BIT && dtype_code == abi::CAI_DTYPE_NONE => {
-            // Steps of single elements are compared as if these were bytes.
+            // Strides of elements are compared as if elements were bytes.
             if !(Layout { shape, strides: Some(strides), bits: 8 }).is_c_contiguous() {
                 return fail!(
                     CAI_ERR_BIT_STRIDES,
@@ -118,7 +120,7 @@ unsafe fn describe_unchecked(
             ptr::null()
         }
         Some(strides) => {
-            // Whatever is no bit has whole bytes on our side.
+            // All types except bits have whole bytes in the array interface.
             let itemsize = (i64::from(dtype.bits) / 8).max(1);
             byte_steps(shape, strides, itemsize, is_empty, steps)?;
             steps.as_ptr().cast()
@@ -129,7 +131,7 @@ unsafe fn describe_unchecked(
     let (data, byte_offset) = if is_empty {
         (ptr::null_mut(), 0)
     } else if is_handle || tensor.data.is_null() {
-        // NULL stays NULL, so that it is found.
+        // NULL stays NULL, so that validation finds it.
         (tensor.data, if is_handle { tensor.byte_offset } else { 0 })
     } else {
         match (tensor.data as u64).checked_add(tensor.byte_offset) {
@@ -157,7 +159,7 @@ unsafe fn describe_unchecked(
         typestr,
         descr: ptr::null(),
         mask: ptr::null(),
-        // Nothing is ever pending on memory that only the host works with.
+        // Memory that only the host uses has no pending work.
         stream: if tensor.device_type == abi::CAI_DEVICE_CPU {
             abi::CAI_STREAM_NONE
         } else {
@@ -194,8 +196,8 @@ fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     )
 }
 
-/// Steps of elements as steps in bytes. One that nothing ever takes may be any number: where it has
-/// no counterpart, it becomes one element.
+/// Converts strides in elements to strides in bytes. A stride that is never used may be any number:
+/// without an equivalent, it becomes one element.
 fn byte_steps(
     shape: &[i64],
     strides: &[i64],
@@ -220,12 +222,12 @@ fn byte_steps(
     Ok(())
 }
 
-/// Makes a borrowed description one that keeps itself alive: one block holds shape and steps, and
-/// calls `destroy(context)` at its end. `size` is that of the structure that the caller is going to
-/// write. On failure nothing has changed hands.
+/// Gives a borrowed description an owner. One block holds shape and strides, and calls
+/// `destroy(context)` when it is destroyed. `size` is that of the structure that the caller writes
+/// to. On failure the caller keeps `context`.
 ///
 /// # Safety
-/// `array` is what [`describe`] answered; `context` keeps the data alive until it is given to
+/// `array` was written by [`describe`]; `context` keeps the data alive until it is passed to
 /// `destroy`.
 pub unsafe fn own(
     array: cai_array,
@@ -234,34 +236,35 @@ pub unsafe fn own(
     destroy: Deleter,
 ) -> Result<cai_array> {
     read::fits(&array, size)?;
-    // SAFETY: described just now.
+    // SAFETY: `describe` validated the array (this function's contract).
     let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
     let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
     Ok(cai_array { owner, shape, strides, ..array })
 }
 
-/// Makes an array of a tensor and takes the tensor over; on failure nothing has changed hands.
-/// `size` is that of the structure that the caller is going to write.
+/// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps the
+/// tensor. `size` is that of the structure that the caller writes to.
 ///
 /// # Safety
-/// `tensor` points to a live managed tensor that the caller may give away.
+/// `tensor` points to a live managed tensor that the caller owns.
 pub unsafe fn from_versioned(
     tensor: *mut DLManagedTensorVersioned,
     stream: u64,
     size: usize,
 ) -> Result<cai_array> {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     let (inside, flags) = unsafe { inside_versioned(tensor) }?;
-    // SAFETY: of a version that we know, all fields are there.
+    // SAFETY: `inside_versioned` has checked that the major version has this member.
     let deleter = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() };
     let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-    // SAFETY: handed on.
+    // SAFETY: `inside` is the tensor inside `tensor`, which is live (this function's contract).
     unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
-    // SAFETY: described just now; the tensor is the caller's to give.
+    // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
+    // contract).
     unsafe { own(array, size, tensor.cast(), deleter) }
 }
 
-/// The same for the structure without a version.
+/// Makes an array of a tensor without a version.
 ///
 /// # Safety
 /// As for [`from_versioned`].
@@ -271,11 +274,12 @@ pub unsafe fn from_unversioned(
     size: usize,
 ) -> Result<cai_array> {
     let managed = tensor.cast::<Unversioned>();
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     let deleter = unsafe { (&raw const (*managed).deleter).read() };
     let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-    // SAFETY: handed on.
+    // SAFETY: the tensor inside `managed`, which is live (this function's contract).
     unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
-    // SAFETY: described just now; the tensor is the caller's to give.
+    // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
+    // contract).
     unsafe { own(array, size, tensor.cast(), deleter) }
 }

@@ -1,4 +1,8 @@
-//! Finds and starts the CUDA driver.
+//! Loads and starts the CUDA driver.
+//!
+//! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
+//! again by the next call. After a fork, every function returns a status in the child. The
+//! simulated driver is just another `libcuda.so.1`.
 
 use std::ffi::{CStr, CString, OsString};
 use std::ops::Deref;
@@ -23,7 +27,7 @@ const FILE: &str = "nvcuda.dll";
 #[cfg(not(windows))]
 const FILE: &str = "libcuda.so.1";
 
-/// A driver that was found and started.
+/// A driver that was loaded and started.
 pub struct Driver {
     table: Table,
     path: String,
@@ -44,13 +48,13 @@ static SEARCH: Mutex<()> = Mutex::new(());
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The driver, if it was found before. For those who only describe something.
+/// Returns the driver if it was loaded before.
 pub fn loaded() -> Option<&'static Driver> {
     // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
     unsafe { DRIVER.load(Ordering::Acquire).as_ref() }
 }
 
-/// The driver, looked for if need be.
+/// Returns the driver; loads and starts it at first use.
 #[inline]
 pub fn driver() -> Result<&'static Driver> {
     if is_forked() {
@@ -62,7 +66,7 @@ pub fn driver() -> Result<&'static Driver> {
     }
 }
 
-/// Is this the child of a process in which the driver had been started?
+/// Returns true in a child of a process that had started the driver.
 #[inline]
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
@@ -78,7 +82,7 @@ fn forked() -> Result<&'static Driver> {
     )
 }
 
-/// The file to look for.
+/// Returns the name of the file to load.
 fn file() -> OsString {
     std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE))
 }
@@ -91,12 +95,12 @@ fn find() -> Result<&'static Driver> {
         return Ok(driver);
     }
     let file = file();
-    // SAFETY: whoever names the file answers for it; the system's driver runs no surprising code
-    // when loaded.
+    // SAFETY: the constructors of the system's driver may run here; a user who names another file
+    // is responsible for it.
     let library = match unsafe { Library::new(&file) } {
         Ok(library) => library,
         Err(error) => {
-            // The loader's own words (a missing file, a missing dependency) stand in the source.
+            // The loader's message (a missing file, a missing dependency) is in the error's source.
             let why = std::error::Error::source(&error)
                 .map_or_else(|| error.to_string(), |e| e.to_string());
             return fail!(
@@ -111,6 +115,7 @@ fn find() -> Result<&'static Driver> {
     let started = table.init(0);
     if started.is_ok() {
         attach_observer(&library);
+        result::set_error_texts(&library);
         let driver = Box::leak(Box::new(Driver { table, path: path_of(&library) }));
         on_fork();
         DRIVER.store(driver, Ordering::Release);
@@ -127,7 +132,7 @@ fn find() -> Result<&'static Driver> {
                 expected = "a CUDA driver"
             )
         }
-        // Before a fork, somebody else had started it.
+        // Other code had started the driver before the fork.
         None if started.code == result::NOT_INITIALIZED => forked(),
         None => Err(crate::error::Failure::new(
             crate::abi::CAI_ERR_NO_DRIVER,
@@ -142,18 +147,18 @@ fn find() -> Result<&'static Driver> {
 #[cfg(unix)]
 fn path_of(library: &Library) -> String {
     use std::mem::MaybeUninit;
-    // SAFETY: only the address of the symbol is looked at.
+    // SAFETY: only the address of the symbol is used.
     let Ok(symbol) = (unsafe { library.get::<*const ()>(b"cuInit\0") }) else {
         return String::new();
     };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `info` is writable; all zeros is a value of it.
+    // SAFETY: `info` is writable, and all zeros is a value of it.
     let (found, info) =
         unsafe { (libc::dladdr((*symbol).cast(), info.as_mut_ptr()), info.assume_init()) };
     if found == 0 || info.dli_fname.is_null() {
         return String::new();
     }
-    // SAFETY: the loader's own text.
+    // SAFETY: not NULL (checked above); a terminated text of the loader.
     unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
 }
 
@@ -162,15 +167,15 @@ fn path_of(_: &Library) -> String {
     String::new()
 }
 
-/// In a child, the driver refuses every call or worse: this library does not even ask.
+/// In a child the driver refuses every call, or crashes: this library makes none.
 #[cfg(unix)]
 fn on_fork() {
     extern "C" fn in_child() {
         FORKED.store(true, Ordering::Relaxed);
         observer::detach();
     }
-    // Where it fails, for want of memory, the driver's own answers still tell.
-    // SAFETY: the handler does nothing but an atomic store, and this library is never unloaded.
+    // If that fails for lack of memory, the driver's own errors still report the fork.
+    // SAFETY: the handler makes only atomic stores, and this library is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
@@ -178,12 +183,11 @@ fn on_fork() {
 fn on_fork() {}
 
 impl Driver {
-    /// What was found.
+    /// Returns what is known about the driver.
     pub fn info(&self) -> Result<cai_driver_info> {
         let mut info = cai_driver_info {
             version: 0,
             devices: 0,
-            simulated: observer::is_simulated(),
             reserved: [0; 7],
             path: [0; CAI_DRIVER_PATH_SIZE],
         };
@@ -195,8 +199,8 @@ impl Driver {
         Ok(info)
     }
 
-    /// Runs `body` as a thread that may make calls which a capture elsewhere would forbid: it
-    /// touches no capture itself. [cuThreadExchangeStreamCaptureMode]
+    /// Runs `body` with a capture mode in which captures of other threads forbid no call. `body`
+    /// must touch no capture itself. [cuThreadExchangeStreamCaptureMode]
     pub fn relaxed<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
@@ -204,8 +208,8 @@ impl Driver {
             exchanged.ok()?;
         }
         let result = body();
-        // A call may answer with the failure of earlier work, whether it did its own or not: saying
-        // the same again does no harm.
+        // A call may return the error of earlier work, whether or not it took effect. Repeating it
+        // is harmless.
         for _ in 0..2 {
             let mut before = mode;
             if exchanged.is_missing() || self.exchange_capture_mode(&raw mut before).is_ok() {
@@ -215,7 +219,8 @@ impl Driver {
         result
     }
 
-    /// The same for the rest of this thread's life. `false`: not now.
+    /// Sets that capture mode for the rest of this thread's life. Returns false if it could not be
+    /// set now.
     pub fn be_relaxed(&self) -> bool {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
@@ -228,7 +233,7 @@ const RELAXED: i32 = 2;
 
 /// Asks a driver for its observer.
 fn attach_observer(library: &Library) {
-    // SAFETY: the type is that of cudasim.h.
+    // SAFETY: the function has the type of cudasim.h.
     let get = unsafe { library.get::<observer::Get>(observer::NAME.to_bytes_with_nul()) };
     observer::accept(get.ok().map(|symbol| *symbol));
 }
@@ -238,8 +243,8 @@ fn attach_observer(library: &Library) {
 #[cold]
 pub fn find_observer() {
     let Ok(file) = CString::new(file().as_encoded_bytes()) else { return observer::accept(None) };
-    // SAFETY: finds a library that is loaded, and asks for a symbol whose type is that of
-    // cudasim.h. The reference to the library is kept.
+    // SAFETY: `RTLD_NOLOAD` finds only a loaded library, and the symbol has the type of cudasim.h.
+    // The reference to the library is kept, so the function stays valid.
     let get = unsafe {
         let loaded = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         let name = observer::NAME.as_ptr();

@@ -1,11 +1,12 @@
-//! The driver's results, as statuses of ours.
+//! Error codes of the driver, as statuses of this library.
 
 use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
+use libloading::Library;
 
-use super::table::MISSING;
 use crate::abi::{self, cai_status};
 use crate::error::{Failure, Result};
 
@@ -13,12 +14,14 @@ use crate::error::{Failure, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Call {
-    /// The function.
+    /// Name of the function.
     pub name: &'static str,
     /// Its `CUresult`, or [`MISSING`].
     pub code: i32,
 }
 
+/// The code of a call whose function this driver lacks; no driver returns it.
+pub(crate) const MISSING: i32 = i32::MIN;
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
 pub(crate) const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
@@ -35,35 +38,35 @@ const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
 const STREAM_DETACHED: i32 = 917;
 
 impl Call {
-    /// Did it succeed?
+    /// Returns true if the call succeeded.
     #[inline]
     pub fn is_ok(self) -> bool {
         self.code == SUCCESS
     }
 
-    /// Is the function missing from this driver?
+    /// Returns true if this driver lacks the function.
     pub fn is_missing(self) -> bool {
         self.code == MISSING
     }
 
-    /// The call itself, unless it succeeded: for those who look at the code.
+    /// Returns the call itself unless it succeeded, for callers that examine the code.
     #[inline]
     pub fn or_call(self) -> std::result::Result<(), Call> {
         if self.is_ok() { Ok(()) } else { Err(self) }
     }
 
-    /// Does it say that no work of its context runs any more?
+    /// Returns true if the code means that no work of the context is running any more.
     pub fn ends_work(self) -> bool {
         self.code == CONTEXT_IS_DESTROYED || is_lost(self.code)
     }
 
-    /// A failure, unless it succeeded.
+    /// Fails unless the call succeeded.
     #[inline]
     pub fn ok(self) -> Result<()> {
         if self.is_ok() { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// What the caller of the library is told: the status, and `[call][NAME] text`.
+    /// Returns the failure for the caller: the status, and `[call][NAME] text`.
     #[cold]
     #[inline(never)]
     pub fn failure(self) -> Failure {
@@ -103,20 +106,17 @@ impl Call {
     }
 }
 
-/// The codes after which nothing more runs in the context: uncorrectable memory and link errors,
-/// and failed kernels. cuda.h says of each that the process must be ended.
+/// Codes after which nothing runs in the context any more: uncorrectable memory and link errors,
+/// and failed kernels. For each of them, cuda.h requires that the process is terminated.
 fn is_lost(code: i32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721)
 }
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let (name, text) = super::loaded().map_or((None, None), |driver| {
-            let (mut name, mut text): (*const c_char, *const c_char) = (ptr::null(), ptr::null());
-            let named = driver.error_name(self.code, &raw mut name).is_ok();
-            let told = driver.error_string(self.code, &raw mut text).is_ok();
-            (constant(name).filter(|_| named), constant(text).filter(|_| told))
-        });
+        let texts = TEXTS.get();
+        let name = texts.and_then(|texts| texts.find(texts.name, self.code));
+        let text = texts.and_then(|texts| texts.find(texts.text, self.code));
         write!(f, "[{}]", self.name)?;
         match name {
             Some(name) => write!(f, "[{name}]")?,
@@ -126,11 +126,36 @@ impl fmt::Display for Call {
     }
 }
 
-/// A text of the driver's own.
-fn constant(text: *const c_char) -> Option<&'static str> {
-    if text.is_null() {
-        return None;
+/// The type of `cuGetErrorName` and `cuGetErrorString`.
+type FindText = unsafe extern "system" fn(i32, *mut *const c_char) -> i32;
+
+/// The functions of the driver that describe a code, if it has them.
+struct ErrorTexts {
+    name: Option<FindText>,
+    text: Option<FindText>,
+}
+
+/// Set once, when a driver is started.
+static TEXTS: OnceLock<ErrorTexts> = OnceLock::new();
+
+/// Uses the functions of this driver to describe codes in messages.
+pub fn set_error_texts(driver: &Library) {
+    // SAFETY: the type is that of cuda.h for exactly these names.
+    let find = |name: &[u8]| unsafe { driver.get(name) }.ok().map(|symbol| *symbol);
+    let texts = ErrorTexts { name: find(b"cuGetErrorName\0"), text: find(b"cuGetErrorString\0") };
+    // A driver is started once; another call would set the same functions.
+    let _ = TEXTS.set(texts);
+}
+
+impl ErrorTexts {
+    fn find(&self, function: Option<FindText>, code: i32) -> Option<&'static str> {
+        let mut text = ptr::null();
+        // SAFETY: the function has the type of cuda.h and writes one pointer, to a local.
+        let found = unsafe { function?(code, &raw mut text) };
+        if found != SUCCESS || text.is_null() {
+            return None;
+        }
+        // SAFETY: not NULL. The driver's texts are constants, and the driver is never unloaded.
+        unsafe { CStr::from_ptr(text) }.to_str().ok()
     }
-    // SAFETY: the driver's texts are constants.
-    unsafe { CStr::from_ptr(text) }.to_str().ok()
 }

@@ -1,13 +1,13 @@
 //! The functions of the driver that this library uses, each of them optional.
 //!
-//! The exported name says which version of a function is meant: `cuCtxPushCurrent_v2`, and the
-//! names without `_ptsz`, in which stream 0 would be the legacy default stream (0 is never passed).
-//! So no version has to be negotiated.
+//! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
+//! without `_ptsz`, for which stream 0 would be the legacy default stream (0 is never passed). So
+//! no version has to be negotiated.
 //!
-//! Results are plain integers: a driver may answer codes that no header knows yet, and an enum with
+//! Results are plain integers: a driver may return codes that no header knows yet, and an enum with
 //! such a value would be undefined behaviour.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn,
@@ -15,20 +15,17 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
-use super::result::Call;
-
-/// Which function is missing, by a code that no driver answers.
-pub(super) const MISSING: i32 = i32::MIN;
+use crate::driver::result::{Call, MISSING};
 
 macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
-        /// What the driver has of the functions that this library uses.
+        /// The functions that the driver has.
         pub struct Table {
-            $($field: Option<unsafe extern "system" fn($($type),*) -> i32>,)*
+            $($field: Option<unsafe extern "system-unwind" fn($($type),*) -> i32>,)*
         }
 
         impl Table {
-            /// Looks all of them up.
+            /// Looks up every function.
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.
@@ -41,8 +38,8 @@ macro_rules! table {
                 #[inline]
                 pub fn $field(&self, $($argument: $type),*) -> Call {
                     let code = match self.$field {
-                        // SAFETY: handles are ones that the driver gave out, by the contract of
-                        // whoever passed them in; everything else points to locals of the caller.
+                        // SAFETY: the driver made the handles (the C API requires that of its
+                        // callers); all other pointers refer to locals of the caller.
                         Some(function) => unsafe { function($($argument),*) },
                         None => MISSING,
                     };
@@ -56,8 +53,6 @@ macro_rules! table {
 table! {
     init = "cuInit"(flags: u32);
     driver_version = "cuDriverGetVersion"(out: *mut i32);
-    error_name = "cuGetErrorName"(code: i32, out: *mut *const c_char);
-    error_string = "cuGetErrorString"(code: i32, out: *mut *const c_char);
     device_count = "cuDeviceGetCount"(out: *mut i32);
     primary_retain = "cuDevicePrimaryCtxRetain"(out: *mut CUcontext, device: CUdevice);
     primary_release = "cuDevicePrimaryCtxRelease_v2"(device: CUdevice);

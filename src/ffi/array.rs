@@ -3,7 +3,7 @@
 use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
-use super::guard::guard;
+use super::guard::{guard, unguarded};
 use super::ptr::{array, fits, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
@@ -20,11 +20,11 @@ use crate::validate;
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_retain(
+pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(array, "array")?;
         // SAFETY: not NULL; the rest by contract.
         unsafe { read::array_size(array) }?;
@@ -44,8 +44,8 @@ pub unsafe extern "C" fn cai_array_retain(
 ///
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
-    guard(null_mut(), || {
+pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
+    unguarded(null_mut(), || {
         if array.is_null() {
             return Ok(());
         }
@@ -89,12 +89,12 @@ pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_share(
+pub unsafe extern "C-unwind" fn cai_array_share(
     array: *const cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: handed on.
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_create(
+pub unsafe extern "C-unwind" fn cai_array_create(
     description: *mut cai_array,
     out: *mut cai_array,
     error: *mut cai_error,

@@ -30,7 +30,7 @@ use crate::dlpack;
 /// (`device.device_type`, `strides[1]`).
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_from_dlpack(
+pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     tensor: *mut DLManagedTensorVersioned,
     stream: cai_stream,
     out: *mut cai_array,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn cai_array_from_dlpack(
 /// Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without `CAI_ERR_DLPACK_VERSION` and
 /// `CAI_ERR_FLAGS`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_from_dlpack_unversioned(
+pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     tensor: *mut DLManagedTensor,
     stream: cai_stream,
     out: *mut cai_array,
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn cai_array_from_dlpack_unversioned(
 /// above, `CAI_ERR_NO_MEMORY`, what `cai_array_validate` says, or what the driver may answer to any call.
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_to_dlpack(
+pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     array: *const cai_array,
     flags: u32,
     out: *mut *mut DLManagedTensorVersioned,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cai_array_to_dlpack(
 ///
 /// Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_to_dlpack_unversioned(
+pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     array: *const cai_array,
     flags: u32,
     out: *mut *mut DLManagedTensor,

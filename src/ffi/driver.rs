@@ -20,7 +20,7 @@ use crate::driver;
 /// `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_DRIVER` with its own code in `driver_code`.
 /// Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_driver_info_get(
+pub unsafe extern "C-unwind" fn cai_driver_info_get(
     out: *mut cai_driver_info,
     error: *mut cai_error,
 ) -> cai_status {
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cai_driver_info_get(
 /// Thread safety: any thread; needs no current context. Source: CAI version 3, "Pointer Attributes";
 /// `cuPointerGetAttributes`, `cuMemGetAddressRange`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_pointer_info_get(
+pub unsafe extern "C-unwind" fn cai_pointer_info_get(
     pointer: *const c_void,
     out: *mut cai_pointer_info,
     error: *mut cai_error,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cai_pointer_info_get(
 /// driver may answer to any call (`cai_driver_info_get`).
 /// Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_device_pointer(
+pub unsafe extern "C-unwind" fn cai_device_pointer(
     pointer: *const c_void,
     out: *mut *mut c_void,
     error: *mut cai_error,

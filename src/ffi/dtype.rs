@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ptr::null_mut;
 
-use super::guard::{guard, guard_bool};
+use super::guard::{guard_bool, guard_local};
 use super::ptr::{array, given};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
@@ -28,12 +28,12 @@ use crate::read::{self, Descr, Field};
 /// `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_parse(
+pub unsafe extern "C-unwind" fn cai_dtype_parse(
     typestr: *const c_char,
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(typestr, "typestr")?;
         given(out, "out")?;
         // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
@@ -64,12 +64,12 @@ pub unsafe extern "C" fn cai_dtype_parse(
 /// `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_format(
+pub unsafe extern "C-unwind" fn cai_dtype_format(
     dtype: *const cai_dtype,
     out: *mut c_char,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(dtype, "dtype")?;
         given(out, "out")?;
         // SAFETY: not NULL; readable by contract.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn cai_dtype_format(
 ///
 /// False if either is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
+pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
     guard_bool(|| {
         if a.is_null() || b.is_null() {
             return false;
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtyp
 ///
 /// False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
+pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
     // SAFETY: read only if not NULL; readable by contract.
     guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
 }
@@ -113,12 +113,12 @@ pub unsafe extern "C" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
 /// `CAI_ERR_DTYPE_CODE`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_dtype(
+pub unsafe extern "C-unwind" fn cai_array_dtype(
     array: *const cai_array,
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
@@ -137,12 +137,12 @@ pub unsafe extern "C" fn cai_array_dtype(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_is_native(
+pub unsafe extern "C-unwind" fn cai_array_is_native(
     array: *const cai_array,
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         // SAFETY: handed on.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
@@ -180,12 +180,12 @@ unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<
 /// number of bytes, or, where a list has more than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_itemsize(
+pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     descr: *const cai_descr,
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         given(out, "out")?;
         let inside = |failure: Failure| failure.within("descr");
@@ -212,13 +212,13 @@ pub unsafe extern "C" fn cai_descr_itemsize(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_equal(
+pub unsafe extern "C-unwind" fn cai_descr_equal(
     a: *const cai_descr,
     b: *const cai_descr,
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(a, "a")?;
         given(b, "b")?;
         given(out, "out")?;
@@ -240,14 +240,14 @@ pub unsafe extern "C" fn cai_descr_equal(
 /// `cai_descr_itemsize` says of a malformed list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_find(
+pub unsafe extern "C-unwind" fn cai_descr_find(
     descr: *const cai_descr,
     name: *const c_char,
     out_field: *mut *const cai_field,
     out_offset: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         given(name, "name")?;
         given(out_field, "out_field")?;
@@ -283,12 +283,12 @@ pub unsafe extern "C" fn cai_descr_find(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed field.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_field_dtype(
+pub unsafe extern "C-unwind" fn cai_field_dtype(
     field: *const cai_field,
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
         // SAFETY: not NULL; a row by contract.
@@ -310,12 +310,12 @@ pub unsafe extern "C" fn cai_field_dtype(
 /// or what `cai_descr_itemsize` says of a malformed field.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_field_nbytes(
+pub unsafe extern "C-unwind" fn cai_field_nbytes(
     field: *const cai_field,
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
         // SAFETY: not NULL; a row by contract.
@@ -347,13 +347,13 @@ pub unsafe extern "C" fn cai_field_nbytes(
 /// `cai_descr_itemsize` says of the list that it reads.
 /// Thread safety: any thread; allocates.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_parse(
+pub unsafe extern "C-unwind" fn cai_descr_parse(
     text: *const c_char,
     out_descr: *mut *const cai_descr,
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(text, "text")?;
         given(out_descr, "out_descr")?;
         given(out_owner, "out_owner")?;
@@ -390,14 +390,14 @@ pub unsafe extern "C" fn cai_descr_parse(
 /// malformed list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_format(
+pub unsafe extern "C-unwind" fn cai_descr_format(
     descr: *const cai_descr,
     buffer: *mut c_char,
     size: usize,
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         if size > 0 {
             given(buffer, "buffer")?;

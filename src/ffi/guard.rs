@@ -1,38 +1,42 @@
-//! Failures and panics on their way out.
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
+//! Failures and panics at the FFI boundary.
+//!
+//! May use: `abi`, `error`, `unwind`. `unsafe`: writes a caller's error.
+//!
+//! Every exported function that calls foreign code runs in [`guard`]; threads may end in there. The
+//! functions of this library that call nothing foreign run in [`guard_local`]. The few whose whole
+//! work takes nanoseconds and which contain nothing that could panic run in [`unguarded`].
 
 use crate::abi::{self, cai_error, cai_status};
 use crate::error::{Failure, Result, terminated};
+use crate::unwind;
 
-/// Runs the body of an exported function. Where the body cannot panic, nothing of this is left in the
-/// machine code.
+/// Runs the body of an exported function.
 #[inline]
 pub fn guard(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => abi::CAI_OK,
-        Ok(Err(failure)) => report(error, &failure),
-        Err(payload) => {
-            // A payload may itself panic when it is dropped.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            let failure = Failure::new(
-                abi::CAI_ERR_INTERNAL,
-                format_args!(""),
-                format_args!("a contradiction inside the library"),
-                format_args!("none; please report it"),
-            );
-            report(error, &failure)
-        }
-    }
+    unguarded(error, || unwind::guarded(body))
 }
 
-/// The same for functions that answer a truth and cannot fail.
+/// Runs the body of an exported function that calls no foreign code. Where the body cannot panic,
+/// nothing of this is left in the machine code.
+#[inline]
+pub fn guard_local(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
+    unguarded(error, || unwind::catch_local(body).unwrap_or_else(|_| Err(Failure::internal())))
+}
+
+/// The same for functions that return a boolean and cannot fail.
 #[inline]
 pub fn guard_bool(body: impl FnOnce() -> bool) -> bool {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        false
-    })
+    unwind::catch_local(body).unwrap_or(false)
+}
+
+/// Runs the body of an exported function that cannot panic: it neither indexes nor divides, and
+/// adds nothing that could overflow.
+#[inline]
+pub fn unguarded(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
+    match body() {
+        Ok(()) => abi::CAI_OK,
+        Err(failure) => report(error, &failure),
+    }
 }
 
 #[cold]
@@ -87,11 +91,13 @@ mod tests {
         let mut error = MaybeUninit::<cai_error>::zeroed();
         let status = guard(error.as_mut_ptr(), || panic!("a bug"));
         let silent = guard(std::ptr::null_mut(), || panic::panic_any(PanicsWhenDropped));
+        let local = guard_local(std::ptr::null_mut(), || panic!("a bug"));
         let truth = guard_bool(|| panic::panic_any(PanicsWhenDropped));
         panic::set_hook(hook);
         // SAFETY: zeroed, and then filled by `guard`.
         let error = unsafe { error.assume_init() };
-        assert_eq!((status, silent, truth), (abi::CAI_ERR_INTERNAL, abi::CAI_ERR_INTERNAL, false));
+        assert_eq!([status, silent, local], [abi::CAI_ERR_INTERNAL; 3]);
+        assert!(!truth);
         assert_eq!(error.code, abi::CAI_ERR_INTERNAL);
         assert!(error.message.starts_with(&b"found a contradiction".map(|byte| byte as c_char)));
     }

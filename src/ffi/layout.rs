@@ -39,7 +39,7 @@ unsafe fn answer<T>(
 /// malformed type, shape or strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_count(
+pub unsafe extern "C-unwind" fn cai_array_count(
     array: *const cai_array,
     out: *mut i64,
     error: *mut cai_error,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cai_array_count(
 /// malformed type, shape or strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_nbytes(
+pub unsafe extern "C-unwind" fn cai_array_nbytes(
     array: *const cai_array,
     out: *mut i64,
     error: *mut cai_error,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cai_array_nbytes(
 /// `cai_array_validate` says of a malformed type, shape or strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_span(
+pub unsafe extern "C-unwind" fn cai_array_span(
     array: *const cai_array,
     out_lower: *mut i64,
     out_upper: *mut i64,
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn cai_array_span(
 /// strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_is_c_contiguous(
+pub unsafe extern "C-unwind" fn cai_array_is_c_contiguous(
     array: *const cai_array,
     out: *mut bool,
     error: *mut cai_error,
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn cai_array_is_c_contiguous(
 /// strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_is_f_contiguous(
+pub unsafe extern "C-unwind" fn cai_array_is_f_contiguous(
     array: *const cai_array,
     out: *mut bool,
     error: *mut cai_error,
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn cai_array_is_f_contiguous(
 /// `cai_array_validate` says of a malformed type, shape or strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_strides(
+pub unsafe extern "C-unwind" fn cai_array_strides(
     array: *const cai_array,
     capacity: i32,
     out: *mut i64,
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn cai_array_strides(
 /// `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_layout_strides(
+pub unsafe extern "C-unwind" fn cai_layout_strides(
     order: std::ffi::c_char,
     ndim: i32,
     shape: *const i64,
@@ -249,7 +249,7 @@ unsafe fn write_strides(
 /// strides, device or address; the error's `field` begins with `a.` or `b.`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_may_overlap(
+pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     a: *const cai_array,
     b: *const cai_array,
     out: *mut bool,

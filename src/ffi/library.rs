@@ -28,7 +28,7 @@ const VERSION: &CStr =
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_abi_major() -> i32 {
+pub extern "C-unwind" fn cai_abi_major() -> i32 {
     abi::CAI_ABI_MAJOR
 }
 
@@ -37,7 +37,7 @@ pub extern "C" fn cai_abi_major() -> i32 {
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_abi_minor() -> i32 {
+pub extern "C-unwind" fn cai_abi_minor() -> i32 {
     abi::CAI_ABI_MINOR
 }
 
@@ -45,7 +45,7 @@ pub extern "C" fn cai_abi_minor() -> i32 {
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_version() -> *const c_char {
+pub extern "C-unwind" fn cai_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
@@ -54,7 +54,7 @@ pub extern "C" fn cai_version() -> *const c_char {
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_status_name(status: cai_status) -> *const c_char {
+pub extern "C-unwind" fn cai_status_name(status: cai_status) -> *const c_char {
     find(status).map_or(c"CAI_ERR_UNKNOWN", |row| row.name).as_ptr()
 }
 
@@ -63,7 +63,7 @@ pub extern "C" fn cai_status_name(status: cai_status) -> *const c_char {
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_status_message(status: cai_status) -> *const c_char {
+pub extern "C-unwind" fn cai_status_message(status: cai_status) -> *const c_char {
     find(status)
         .map_or(c"A status that this version of the library does not know.", |row| row.message)
         .as_ptr()
@@ -77,13 +77,13 @@ pub extern "C" fn cai_status_message(status: cai_status) -> *const c_char {
 ///
 /// Cannot fail; what is too long is cut. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_error_set(
+pub unsafe extern "C-unwind" fn cai_error_set(
     error: *mut cai_error,
     code: cai_status,
     field: *const c_char,
     message: *const c_char,
 ) -> cai_status {
-    guard::guard(null_mut(), || {
+    guard::guard_local(null_mut(), || {
         if error.is_null() {
             return Ok(());
         }

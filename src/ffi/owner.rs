@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::guard::guard;
+use super::guard::unguarded;
 use super::ptr::given;
 use crate::abi::{cai_error, cai_owner, cai_status};
 use crate::owner;
@@ -19,13 +19,13 @@ use crate::owner;
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_create(
+pub unsafe extern "C-unwind" fn cai_owner_create(
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(out, "out")?;
         let owner = owner::new(context, destroy)?;
         // SAFETY: not NULL; writable by contract.
@@ -41,11 +41,11 @@ pub unsafe extern "C" fn cai_owner_create(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_retain(
+pub unsafe extern "C-unwind" fn cai_owner_retain(
     owner: *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(owner, "owner")?;
         // SAFETY: not NULL; a live owner by contract.
         unsafe { owner::retain(owner) }
@@ -59,8 +59,8 @@ pub unsafe extern "C" fn cai_owner_retain(
 ///
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_release(owner: *mut cai_owner) {
-    guard(std::ptr::null_mut(), || {
+pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
+    unguarded(std::ptr::null_mut(), || {
         if !owner.is_null() {
             // SAFETY: a live owner by contract, of which the caller gives up a reference.
             unsafe { owner::release(owner) };

@@ -44,7 +44,7 @@ use crate::python::{self, Description, ImportOptions};
 /// another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block, and none where an earlier array's can be used again.
 /// Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_from_python(
+pub unsafe extern "C-unwind" fn cai_array_from_python(
     object: *mut _object,
     options: *const cai_import_options,
     out: *mut cai_array,
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn cai_array_from_python(
 /// `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
 /// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_to_python(
+pub unsafe extern "C-unwind" fn cai_array_to_python(
     array: *const cai_array,
     options: *const cai_export_options,
     error: *mut cai_error,
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn cai_array_to_python(
 /// without its lock, it does nothing.
 /// Thread safety: any thread that holds the interpreter's lock.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _object {
+pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
     guard(null_mut(), || {
         // SAFETY: NULL, or filled by contract.
         match unsafe { error.as_ref() } {
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _obje
 /// set where there is an interpreter.
 /// Thread safety: any thread that holds the interpreter's lock.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_python_publish(
+pub unsafe extern "C-unwind" fn cai_python_publish(
     r#type: *mut _object,
     table: *const cai_exchange_api,
     error: *mut cai_error,

@@ -2,7 +2,7 @@
 
 use std::ptr::null_mut;
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
@@ -84,7 +84,7 @@ unsafe fn exchange(
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
 /// Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_consume_begin(
+pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn cai_array_consume_begin(
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
 /// Requirements": "Placing a wait on an event in the provided stream".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_consume_end(
+pub unsafe extern "C-unwind" fn cai_array_consume_end(
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn cai_array_consume_end(
 /// Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
 /// `cuStreamSynchronize`, `cuEventSynchronize`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_synchronize(
+pub unsafe extern "C-unwind" fn cai_array_synchronize(
     array: *const cai_array,
     flags: u32,
     error: *mut cai_error,
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn cai_array_synchronize(
 /// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI version 3,
 /// "Interface Requirements": streams 7, 9 and 15 into 3.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_produce(
+pub unsafe extern "C-unwind" fn cai_array_produce(
     array: *mut cai_array,
     streams: *const cai_stream,
     count: usize,
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn cai_array_produce(
 /// Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a captured
 /// stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_release_after(
+pub unsafe extern "C-unwind" fn cai_owner_release_after(
     owner: *mut cai_owner,
     stream: cai_stream,
     error: *mut cai_error,
@@ -281,7 +281,7 @@ unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()>
 /// Returns what `cai_owner_release_after` returns, and `CAI_ERR_STRUCT_SIZE`. On failure the structure is as it was.
 /// Thread safety: any thread, but not two on one structure at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_release_after(
+pub unsafe extern "C-unwind" fn cai_array_release_after(
     array: *mut cai_array,
     stream: cai_stream,
     error: *mut cai_error,
@@ -316,8 +316,11 @@ pub unsafe extern "C" fn cai_array_release_after(
 ///
 /// Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still follow the old one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_sync_policy_set(policy: u32, error: *mut cai_error) -> cai_status {
-    guard(error, || policy::set(policy))
+pub unsafe extern "C-unwind" fn cai_sync_policy_set(
+    policy: u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard_local(error, || policy::set(policy))
 }
 
 /// What `cai_sync_policy_set`, or the environment, has set for the process.
@@ -326,8 +329,11 @@ pub unsafe extern "C" fn cai_sync_policy_set(policy: u32, error: *mut cai_error)
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_sync_policy_get(out: *mut u32, error: *mut cai_error) -> cai_status {
-    guard(error, || {
+pub unsafe extern "C-unwind" fn cai_sync_policy_get(
+    out: *mut u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard_local(error, || {
         given(out, "out")?;
         let bits = policy::process()?;
         // SAFETY: not NULL; writable by contract.
@@ -348,10 +354,10 @@ pub unsafe extern "C" fn cai_sync_policy_get(out: *mut u32, error: *mut cai_erro
 /// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
 /// "Lifetime management", "Streams".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_attach(
+pub unsafe extern "C-unwind" fn cai_array_attach(
     array: *mut cai_array,
     context: *mut std::ffi::c_void,
-    destroy: Option<unsafe extern "C" fn(context: *mut std::ffi::c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut std::ffi::c_void)>,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {

@@ -1,6 +1,6 @@
 //! The rules of the array, for C.
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::error::fail;
@@ -15,7 +15,7 @@ use crate::validate;
 /// Reads the structure, shape, strides, fields and masks; never the data. Only the last two ask the driver. Every NULL is found; other
 /// pointers must be what they are said to be.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, or the status of the first broken rule:
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, a `CAI_ERR_TYPESTR_` status,
 /// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`, `CAI_ERR_ITEMSIZE`,
 /// `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_DEVICE_TYPE`,
@@ -30,12 +30,12 @@ use crate::validate;
 /// begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_validate(
+pub unsafe extern "C-unwind" fn cai_array_validate(
     array: *const cai_array,
     checks: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    let body = || {
         given(array, "array")?;
         const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
             | abi::CAI_CHECK_ALIGNMENT
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cai_array_validate(
             | abi::CAI_CHECK_STREAM;
         if checks & !KNOWN != 0 {
             return fail!(
-                CAI_ERR_CHECKS,
+                CAI_ERR_NEWER_CALLER,
                 "checks",
                 found = "{checks:#x}",
                 expected = "bits of {KNOWN:#x} only"
@@ -51,5 +51,11 @@ pub unsafe extern "C" fn cai_array_validate(
         }
         // SAFETY: not NULL; the rest by contract.
         unsafe { validate::array(array, checks) }
-    })
+    };
+    // Only these two call the driver.
+    if checks & (abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM) != 0 {
+        guard(error, body)
+    } else {
+        guard_local(error, body)
+    }
 }

@@ -2,16 +2,16 @@
 
 use std::ffi::CStr;
 
-/// The name of a capsule with a context.
+/// Capsule with a SYCL context.
 pub(crate) const CONTEXT: &CStr = c"SyclContextRef";
 
-/// The name of a capsule with a queue.
+/// Capsule with a SYCL queue.
 pub(crate) const QUEUE: &CStr = c"SyclQueueRef";
 
-/// The name of the capsule with this library's table.
+/// Capsule with this library's exchange table.
 pub(crate) const EXCHANGE_CAPSULE: &std::ffi::CStr = c"cai_exchange_api";
 
-/// The name of the capsule with DLPack's table.
+/// Capsule with DLPack's exchange table.
 pub(crate) const DLPACK_CAPSULE: &std::ffi::CStr = c"dlpack_exchange_api";
 
 pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";

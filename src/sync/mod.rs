@@ -1,13 +1,10 @@
-//! Ordering producers and consumers on their streams, and lifetime on streams.
-//!
-//! May use: `abi`, `error`, `raw`, `layout`, `owner`, `driver`, `validate`. `unsafe`: follows the
-//! pointers of an array that the caller vouches for.
+//! Orders producers and consumers on their streams; deferred release.
 //!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
-//! specification. [`order`] is the one step that everything is made of: what was enqueued on one
-//! stream comes before what will be enqueued on another, by an event, without blocking the host.
-//! [`consume`] and [`produce`] say between which streams; [`release_queue`] lets owners go when
-//! streams get there; [`policy`] is what users override.
+//! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
+//! without blocking the host. [`consume`] and [`produce`] determine the streams. [`release_queue`]
+//! releases owners when streams get there, [`policy`] holds what users override, and [`notify`]
+//! reports exchanges to the observer.
 
 pub mod consume;
 pub mod notify;
@@ -22,7 +19,7 @@ use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
 use crate::read;
 
-/// What the functions of this room need to know of an array.
+/// Returns what the functions of this folder need of an array.
 ///
 /// # Safety
 /// As for [`read::view`].
@@ -31,7 +28,7 @@ unsafe fn view(
     array: *const cai_array,
     scratch: &mut MaybeUninit<cai_array>,
 ) -> Result<&cai_array> {
-    // SAFETY: handed on.
+    // SAFETY: the contract is that of this function.
     let array = unsafe { read::view(array, scratch) }?;
     if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
         return fail!(
@@ -44,7 +41,7 @@ unsafe fn view(
     Ok(array)
 }
 
-/// A value that names a stream of the driver: not 0, and neither of the two that name none.
+/// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
 fn names_a_stream(value: u64, field: impl std::fmt::Display) -> Result<()> {
     match value {

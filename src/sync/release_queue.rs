@@ -1,17 +1,17 @@
-//! Letting owners go once a stream gets there.
+//! Deferred release: releases owners once a stream gets there.
 //!
-//! An event is recorded on the stream, and a thread of this library asks for it until it has
-//! happened; then it releases the owner, outside of every lock and every callback of the driver.
-//! The thread is started when it is first needed. It asks instead of waiting in the driver because
-//! a thread that waits there cannot be told that the process exits, and one owner must not wait for
-//! the stream of another.
+//! An event is recorded on the stream. A background thread of this library polls it; once it has
+//! completed, the thread releases the owner, outside of every lock and every callback of the
+//! driver. The thread is started at first use. It polls instead of waiting in the driver, because a
+//! thread that waits there cannot be stopped at exit, and because one owner must not wait for the
+//! stream of another.
 //!
-//! Where the stream is being captured, the graph keeps the owner: as a user object, whose
-//! destructor may call neither CUDA nor user code [cuUserObjectCreate], and so just tells the
-//! thread.
+//! If the stream is being captured, the graph holds the owner in a user object. The destructor of a
+//! user object may call neither CUDA nor user code [cuUserObjectCreate], so it only passes the
+//! owner to the thread.
 //!
-//! At exit the thread stops asking, and what is still pending is left alone: its work may be
-//! running. In a forked child there is no thread; nothing is released there.
+//! At exit the thread stops, and pending owners are not released: their work may be running. A
+//! forked child has no thread; nothing is released there.
 
 use std::alloc::{Layout, alloc};
 use std::collections::VecDeque;
@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{names_a_stream, order};
 use crate::abi::{self, cai_owner};
 use crate::driver::{
     self, CUcontext, CUevent, CUgraph, Call, Capture, DEINITIALIZED, Driver, Event,
@@ -29,9 +28,9 @@ use crate::driver::{
 };
 use crate::error::{Failure, Result, fail};
 use crate::owner;
+use crate::sync::names_a_stream;
 
-/// The thread asks again after this long, then after twice as long, and so on, up to the longest
-/// pause.
+/// The first pause between polls. Each pause is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -40,53 +39,54 @@ struct Waiting {
     owner: *mut cai_owner,
     event: Event<'static>,
     context: CUcontext,
-    /// 0 where the driver has no ids.
+    /// 0 if the driver has no ids.
     context_id: u64,
-    /// Work on one stream ends in order: it is enough to ask for the first.
+    /// Work on one stream completes in order, so only the first of its owners is polled.
     stream: Stream,
 }
 
-/// What a graph kept until now.
+/// What a graph has held until now.
 enum Kept {
     Owner(*mut cai_owner),
     Event(CUevent),
 }
 
-// SAFETY: owners may be released from every thread, and events used from every thread.
+// SAFETY: owners may be released by every thread, and events used by every thread.
 unsafe impl Send for Waiting {}
-// SAFETY: the same.
+// SAFETY: owners may be released by every thread, and events used by every thread.
 unsafe impl Send for Kept {}
 
-/// What others hand to the thread.
+/// What other threads pass to the background thread.
 struct Inbox {
     waiting: Vec<Waiting>,
     kept: Vec<Kept>,
-    /// Has the thread been started?
+    /// The thread was started.
     started: bool,
-    /// Does it sleep until somebody wakes it?
+    /// The thread sleeps until it is notified.
     asleep: bool,
 }
 
 static INBOX: Mutex<Inbox> =
     Mutex::new(Inbox { waiting: Vec::new(), kept: Vec::new(), started: false, asleep: false });
 static WAKE: Condvar = Condvar::new();
-/// Held while the thread is in the driver. `true`: the process exits.
+/// Locked while the thread is in the driver. `true`: the process exits.
 static IN_DRIVER: Mutex<bool> = Mutex::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives up a reference once the work enqueued on `stream` so far is done. On failure it is still
-/// the caller's.
+/// Releases an owner once the work enqueued on `stream` so far is done. On failure the caller keeps
+/// the reference.
 ///
 /// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference, on success.
+/// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::check(owner) }?;
     if stream == abi::CAI_STREAM_NONE {
-        // SAFETY: by contract.
+        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
+        // contract).
         unsafe { owner::release(owner) };
         return Ok(());
     }
@@ -112,7 +112,7 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
         }
     }
     let context = stream.context(driver)?;
-    let event = order::record(driver, &stream, context)?;
+    let event = driver.record(&stream, context)?;
     let context_id = event.context_id();
     let mut inbox = lock(&INBOX);
     if inbox.waiting.try_reserve(1).is_err() {
@@ -130,24 +130,24 @@ fn wake(inbox: &mut Inbox) {
     }
 }
 
-/// What the driver is handed for a user object.
+/// What a user object holds.
 struct Tag {
     kept: Kept,
-    /// Unset where the graph did not take it after all.
+    /// False if the graph did not take the user object.
     armed: AtomicBool,
 }
 
-/// Gives something to a graph, which keeps it until it and everything made from it is destroyed.
+/// Gives something to a graph, which holds it until it and everything made from it is destroyed.
 fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
     let layout = Layout::new::<Tag>();
-    // SAFETY: the layout is not empty.
+    // SAFETY: `Tag` is not zero-sized.
     let tag = unsafe { alloc(layout) }.cast::<Tag>();
     if tag.is_null() {
         return Err(Failure::no_memory(layout.size()));
     }
-    // SAFETY: fresh memory of the right size and alignment, such as a `Box` has.
+    // SAFETY: not NULL (checked above), fresh, and of the layout that a `Box` frees.
     unsafe { tag.write(Tag { kept, armed: AtomicBool::new(true) }) };
     let mut object = ptr::null_mut();
     let created = driver.user_object_create(
@@ -158,16 +158,15 @@ fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
         NO_DESTRUCTOR_SYNC,
     );
     if let Err(failure) = created.ok() {
-        // SAFETY: the driver did not take it.
+        // SAFETY: the driver did not take the tag, so this is its only owner.
         drop(unsafe { Box::from_raw(tag) });
         return Err(failure);
     }
     let taken = driver.graph_retain_user_object(graph, object, 1, MOVE);
     if let Err(failure) = taken.ok() {
-        // SAFETY: the object, and with it the tag, lives until its only reference is released
-        // below.
+        // SAFETY: the tag lives until the object's only reference is released below.
         unsafe { (*tag).armed.store(false, Ordering::Release) };
-        // Where this fails, some bytes are lost and nothing else.
+        // If that fails, the tag leaks.
         let _ = driver.user_object_release(object, 1);
         return Err(failure);
     }
@@ -182,7 +181,7 @@ pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CU
     Ok(event.give())
 }
 
-/// Runs on a thread of the driver, where neither CUDA nor anything of a user's may be called.
+/// Runs on a thread of the driver, where neither CUDA nor user code may be called.
 unsafe extern "C" fn destructor(tag: *mut c_void) {
     // SAFETY: `keep_in` made it, and the driver calls this once.
     let tag = unsafe { Box::from_raw(tag.cast::<Tag>()) };
@@ -219,19 +218,18 @@ fn start() -> Result<()> {
     }
 }
 
-/// A thread inherits which signals are blocked. Those of the program are not this thread's
-/// business.
+/// A thread inherits the signal mask. The program's signals must not be delivered to this thread.
 #[cfg(unix)]
 fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
     use std::mem::MaybeUninit;
     let (mut all, mut before) = (MaybeUninit::zeroed(), MaybeUninit::zeroed());
-    // SAFETY: both are writable, and all zeros is a value of a signal set.
+    // SAFETY: both sets are writable, and all zeros is a value of a signal set.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let result = spawn();
-    // SAFETY: filled above.
+    // SAFETY: `before` was filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     result
 }
@@ -241,7 +239,7 @@ fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
     spawn()
 }
 
-/// Waits until the thread is out of the driver, and keeps it out: the driver is about to go away.
+/// Waits until the thread has left the driver, and keeps it out: the driver is about to shut down.
 #[cfg(unix)]
 extern "C" fn at_exit() {
     if !driver::is_forked() {
@@ -249,14 +247,14 @@ extern "C" fn at_exit() {
     }
 }
 
-/// What the thread does.
+/// The thread's loop.
 fn run() {
     let Ok(driver) = driver::driver() else { return };
     let mut lanes: Vec<VecDeque<Waiting>> = Vec::new();
     let (mut waiting, mut kept) = (Vec::new(), Vec::new());
     let mut pause = FIRST_PAUSE;
-    // Asking for an event would break captures of other threads, unless this one says that it means
-    // no harm. [cuThreadExchangeStreamCaptureMode]
+    // Polling an event would invalidate captures of other threads, unless this thread sets the
+    // relaxed mode. [cuThreadExchangeStreamCaptureMode]
     let mut harmless = false;
     loop {
         take(&mut waiting, &mut kept, lanes.is_empty(), pause);
@@ -295,7 +293,7 @@ fn run() {
     }
 }
 
-/// Gets what others have handed in; sleeps before that, where there is nothing.
+/// Takes what other threads have passed on. If there is nothing, sleeps first.
 fn take(waiting: &mut Vec<Waiting>, kept: &mut Vec<Kept>, idle: bool, pause: Duration) {
     let mut inbox = lock(&INBOX);
     if inbox.waiting.is_empty() && inbox.kept.is_empty() {
@@ -310,7 +308,7 @@ fn take(waiting: &mut Vec<Waiting>, kept: &mut Vec<Kept>, idle: bool, pause: Dur
             inbox = lock(&INBOX);
         }
     }
-    // The lists change places, so that neither is allocated anew.
+    // The lists are swapped, so that neither is allocated again.
     std::mem::swap(&mut inbox.waiting, waiting);
     std::mem::swap(&mut inbox.kept, kept);
 }
@@ -328,7 +326,7 @@ impl Waiting {
             && self.context_id == other.context_id
     }
 
-    /// Has the work been done, or will it never be?
+    /// Polls the event. Work that can never complete counts as done.
     fn ask(&self, driver: &Driver) -> Answer {
         let exiting = lock(&IN_DRIVER);
         if *exiting {
@@ -336,8 +334,8 @@ impl Waiting {
         }
         self.ask_driver(driver).unwrap_or_else(|call| match call.code {
             DEINITIALIZED => Answer::Exit,
-            // After these nothing runs any more. Whatever else the driver says, the work may still
-            // be running.
+            // After these nothing runs any more. With any other error, the work may still be
+            // running.
             _ if call.ends_work() => Answer::Done,
             _ => Answer::NotYet,
         })
@@ -348,19 +346,19 @@ impl Waiting {
             let mut id = 0;
             driver.context_id(self.context, &raw mut id).or_call()?;
             if id != self.context_id {
-                // The context is gone, and its work with it.
+                // The context was destroyed, and its work with it.
                 return Ok(Answer::Done);
             }
         }
         let _entered = match driver.try_enter(self.context) {
-            // Where contexts have no ids this is how one that is gone shows.
+            // Without ids, a destroyed context shows here.
             Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => {
                 return Ok(Answer::Done);
             }
             entered => entered?,
         };
         let asked = driver.event_query(self.event.handle());
-        // An event that is not there went with its context.
+        // The event was destroyed with its context.
         if asked.code == INVALID_HANDLE {
             Ok(Answer::Done)
         } else {
@@ -370,22 +368,22 @@ impl Waiting {
 
     fn let_go(self) {
         self.event.keep();
-        // SAFETY: `release_after` was given this reference.
+        // SAFETY: `release_after` took this reference.
         unsafe { owner::release(self.owner) };
     }
 }
 
-/// `false`: the process exits.
+/// Returns false if the process exits.
 fn let_go(driver: &Driver, kept: Kept) -> bool {
     match kept {
-        // SAFETY: `release_after` was given this reference.
+        // SAFETY: `release_after` took this reference.
         Kept::Owner(owner) => unsafe { owner::release(owner) },
         Kept::Event(event) => {
             let exiting = lock(&IN_DRIVER);
             if *exiting {
                 return false;
             }
-            // Where it fails, its context is gone and the event with it.
+            // If that fails, the context was destroyed and the event with it.
             let _ = driver.event_destroy(event);
         }
     }

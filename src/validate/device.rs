@@ -1,11 +1,11 @@
-//! What the driver says about the memory of an array, and about its stream.
+//! Checks of the memory and the stream of an array that need the driver.
 
 use crate::abi::{self, cai_array};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
 
-/// `CAI_CHECK_DEVICE`, of an array whose layout is sound.
+/// Checks `CAI_CHECK_DEVICE` for an array whose layout is sound.
 pub fn memory(array: &cai_array, span: Span) -> Result<()> {
     let said = array.device;
     let asked = matches!(
@@ -24,8 +24,7 @@ pub fn memory(array: &cai_array, span: Span) -> Result<()> {
 
 fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
     let said = array.device;
-    // With negative strides `data` need not be the lowest address, nor with any others the only
-    // one.
+    // With negative strides `data` is not the lowest address.
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);
     let info = driver::attributes(driver, array.data)?;
@@ -82,7 +81,7 @@ fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
     Ok(())
 }
 
-/// `CAI_CHECK_STREAM`.
+/// Checks `CAI_CHECK_STREAM`.
 pub fn stream(array: &cai_array) -> Result<()> {
     if matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) {
         return Ok(());
@@ -98,7 +97,7 @@ pub fn stream(array: &cai_array) -> Result<()> {
         };
     }
     let stream = Stream::from_array(array.stream, std::ptr::null_mut(), array.stream_id);
-    // Who it is can be asked only outside of a capture; that it answers at all says that it is
+    // The id can be queried only outside of a capture. The answer itself shows that the stream is
     // alive.
     if stream.capture(driver)? != Capture::None {
         return Ok(());

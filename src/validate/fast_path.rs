@@ -1,19 +1,16 @@
-//! The short way through validation, for the arrays that nearly everybody exchanges.
+//! Fast path through validation, for the arrays that are exchanged most often.
 //!
-//! May use: `abi`, `raw`. `unsafe`: reads shape and strides.
-//!
-//! A yes means that every rule holds; a no means nothing at all, and the long way decides. It has
-//! no words for what is wrong, and that is why it is fast: nothing needs to be kept for a message.
-//! The long way remains the only place where the rules are written down; a test holds every yes
-//! against it.
+//! A result of true means that every rule holds. A result of false means nothing: the slow path
+//! decides. The fast path builds no messages, so it keeps nothing for them. The slow path is the
+//! only place where the rules are written down; a test compares every true with it.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 use crate::abi::{self, cai_array};
 use crate::read;
 
-/// Devices whose data lies at an address: CPU, CUDA, CUDA host, CUDA managed, oneAPI; and the one
-/// that is not known.
+/// Devices whose data has an address: CPU, CUDA, CUDA host, CUDA managed, oneAPI, and the unknown
+/// one.
 const DEVICES: u32 = 1 << abi::CAI_DEVICE_UNKNOWN
     | 1 << abi::CAI_DEVICE_CPU
     | 1 << abi::CAI_DEVICE_CUDA
@@ -21,7 +18,7 @@ const DEVICES: u32 = 1 << abi::CAI_DEVICE_UNKNOWN
     | 1 << abi::CAI_DEVICE_CUDA_MANAGED
     | 1 << abi::CAI_DEVICE_ONEAPI;
 
-/// Is this a sound array of numbers or booleans without mask or fields, that is not empty?
+/// Returns true for a sound, non-empty array of numbers or booleans without mask and fields.
 ///
 /// # Safety
 /// As for `validate::array`.
@@ -46,12 +43,12 @@ pub unsafe fn is_sound(array: &cai_array) -> bool {
         return false;
     }
     let Some(itemsize) = itemsize(read::typestr_bytes(&array.typestr)) else { return false };
-    // SAFETY: not NULL; the rest by contract.
+    // SAFETY: not NULL here, so it refers to `ndim` extents (this function's contract).
     let shape = unsafe { read::values(array.shape, array.ndim as usize) };
     let span = if array.strides.is_null() {
         dense_span(shape, itemsize)
     } else {
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL here, so it refers to `ndim` strides (this function's contract).
         strided_span(shape, unsafe { read::values(array.strides, shape.len()) }, itemsize)
     };
     let Some((lower, upper)) = span else { return false };
@@ -59,7 +56,7 @@ pub unsafe fn is_sound(array: &cai_array) -> bool {
     address.checked_add_signed(lower).is_some() && address.checked_add_signed(upper).is_some()
 }
 
-/// The size of booleans, and of integers, floats and complex numbers of up to 8 bytes.
+/// Returns the size of booleans, and of integers, floats and complex numbers of up to 8 bytes.
 #[inline(always)]
 fn itemsize(typestr: &[u8; abi::CAI_TYPESTR_SIZE]) -> Option<i64> {
     let [b'<' | b'>' | b'|', kind, digit, 0, ..] = *typestr else { return None };
@@ -116,8 +113,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Arrays with one or two fields that are often wrong: whatever passes here passes the long
-        /// way.
+        /// Arrays with one or two fields that are often wrong: the slow path accepts whatever the
+        /// fast path accepts.
         #[test]
         fn a_yes_is_a_yes_the_long_way(
             shape in prop::collection::vec(number(), 1..5),
@@ -167,7 +164,7 @@ mod tests {
                 11 => array.stream_id = value as u64,
                 _ => {}
             }
-            // SAFETY: shape and strides have at least `ndim` values.
+            // SAFETY: shape and strides have at least `ndim` values, as constructed above.
             unsafe {
                 if is_sound(&array) {
                     let long = crate::validate::one(&array, abi::CAI_CHECK_LAYOUT);

@@ -299,7 +299,7 @@ def test_layouts(cai):
 
 def test_opaque_types(cai):
     """Types that NumPy cannot name: what ml_dtypes writes for each is taken with its code, and with no other size."""
-    header = (pathlib.Path(__file__).resolve().parents[2] / "include/cai/cai.h").read_text()
+    header = (pathlib.Path(__file__).resolve().parents[2] / "include/cai/abi.h").read_text()
     codes = {name: int(code) for name, code in re.findall(r"#define CAI_DTYPE_(\w+) (\d+)", header)}
     met = 0
     for name, code in codes.items():

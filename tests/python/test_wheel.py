@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
 BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/cai.h").read_text())[1]
+MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/status.h").read_text())[1]
 # Cargo builds where it has built before. The build requirements are those of this environment.
 SHARED = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={ROOT / 'target'}"
 

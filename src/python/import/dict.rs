@@ -3,45 +3,65 @@
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array, cai_import_options};
+use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
 use crate::owner::description;
 use crate::python::capi::Object;
-use crate::python::import::dict_keys::{Protocol, in_dictionary};
+use crate::python::import::dict_keys::{Extras, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::{dict_fast, dict_reader, find, sycl};
+use crate::python::import::{dict_fast, dict_reader, sycl};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach};
 use crate::validate;
 
-/// Through a dictionary.
+/// What [`read`] found.
+pub enum Found {
+    /// The object has no such attribute.
+    Nothing,
+    /// An array that needs nothing more.
+    Array,
+    /// An array without an owner, for [`finish`].
+    Parts(Extras),
+}
+
+/// Reads the dictionary in an attribute into `to`.
 #[inline]
-pub fn from_dictionary(
+pub fn read(
     py: Py,
     object: NonNull<Object>,
     protocol: Protocol,
     name: *mut Object,
     options: &ImportOptions,
-    depth: i32,
     to: &mut Description,
-) -> Result<bool> {
-    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(false) };
+) -> Result<Found> {
+    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
     if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, &dictionary, to) {
-        return import_general(py, object, &dictionary, protocol, options, depth, to)
-            .map(|()| true);
+        return read_general(py, &dictionary, protocol, options, to);
     }
-    // SAFETY: described just now.
+    // SAFETY: the array was described above, with `ndim` values.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
     attach(py, &mut to.array, Owned::share(py, object), None)?;
     resolved(py, object, &to.array, protocol.name())?;
-    Ok(true)
+    Ok(Found::Array)
 }
 
-/// PyTorch has tensors whose values are the conjugates, or the negatives, of what lies in memory:
-/// views that remember to compute that later. No protocol can say so, and most of PyTorch's exports
-/// do not look. Here it is looked at where it can be: in complex tensors, and in those that may be
-/// the imaginary part of one, which lie every other number.
+#[cold]
+#[inline(never)]
+fn read_general(
+    py: Py,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found> {
+    dict_reader::read(py, dictionary, protocol, options, to).map(Found::Parts)
+}
+
+/// Fails for tensors of PyTorch whose values are the conjugates, or the negatives, of those in
+/// memory: views that compute that later. No protocol can express it, and most of PyTorch's exports
+/// do not check. It is checked here for complex tensors, and for tensors that may be the imaginary
+/// part of one, whose strides are even.
 #[inline(always)]
 pub fn resolved(
     py: Py,
@@ -51,16 +71,16 @@ pub fn resolved(
 ) -> Result<()> {
     let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
     let every_other = || {
-        // SAFETY: sound, with `ndim` values where there are any.
+        // SAFETY: the array was validated, so shape and strides refer to `ndim` values.
         let Ok((shape, strides)) = (unsafe { crate::read::shape_and_strides(array) }) else {
             return true;
         };
-        // Of two elements, which are a power of two bytes where the size has one digit; the others
-        // may be asked.
+        // The size of two elements, less one. The size is a power of two if it has one digit;
+        // tensors of other sizes may be asked as well.
         let within = 2 * i64::from(size.wrapping_sub(b'0')) - 1;
         match strides {
             None => shape.iter().all(|&extent| extent < 2),
-            // The last is the one that tells, nearly always.
+            // The last dimension decides nearly always.
             Some(strides) => {
                 let mut dimensions = shape.iter().zip(strides).rev();
                 dimensions.all(|(&extent, &stride)| extent < 2 || stride & within == 0)
@@ -78,13 +98,13 @@ pub fn resolved(
 #[inline(never)]
 fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
     let capi = py.capi();
-    // Only tensors have both.
+    // Only tensors have both methods.
     for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
         if py.type_attribute(object.as_ptr(), method)?.is_none() {
             return Ok(());
         }
         let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         let set = unsafe {
             let nothing = Owned::new(py, (capi.tuple_new)(0))?;
             let answer = Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?;
@@ -105,53 +125,28 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
     Ok(())
 }
 
-/// What is not usual: other types than the built-in ones, fields, masks, SYCL's objects, and all
-/// that is wrong.
-#[cold]
-#[inline(never)]
-fn import_general(
+/// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
+pub fn finish(
     py: Py,
     object: NonNull<Object>,
-    dictionary: &Owned,
     protocol: Protocol,
     options: &ImportOptions,
-    depth: i32,
+    extras: Extras,
+    mut mask: Option<Description>,
     to: &mut Description,
 ) -> Result<()> {
-    let rest = dict_reader::read(py, dictionary, protocol, options, to)?;
     let mut more = None;
-    if let Some(syclobj) = &rest.syclobj {
+    if let Some(syclobj) = &extras.syclobj {
         more = sycl::context(py, syclobj, &mut to.array)?;
     }
-    if let Some(fields) = &rest.fields {
+    if let Some(fields) = &extras.fields {
         to.array.descr = fields.as_ptr();
     }
-    let mut mask = None;
-    if let Some(object) = rest.mask.as_ref().and_then(|mask| NonNull::new(mask.get())) {
-        if depth >= abi::CAI_MAX_MASKS {
-            return fail!(
-                CAI_ERR_MASK_DEPTH,
-                ("{}['mask']", protocol.name()),
-                found = "more masks on one another",
-                expected = ("at most {}", abi::CAI_MAX_MASKS)
-            );
-        }
-        let plain = ImportOptions {
-            raw: cai_import_options {
-                flags: options.raw.flags
-                    & (abi::CAI_IMPORT_STRICT
-                        | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
-                        | abi::CAI_IMPORT_ALLOW_HOST),
-                ..ImportOptions::NONE.raw
-            },
-        };
-        let found = mask.insert(Description::new());
-        find(py, object, &plain, depth + 1, found)
-            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
-        as_bits(py, object, options, to, &mut found.array);
+    if let (Some(mask), Some(of)) = (&mut mask, extras.mask_object()) {
+        as_bits(py, of, options, to, &mut mask.array);
     }
     to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
-    // SAFETY: described just now; fields and mask are alive.
+    // SAFETY: the array was described above; its fields and its mask are alive.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
     let described = *to.array();
@@ -162,15 +157,15 @@ fn import_general(
     if described.descr.is_null() && described.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: validated above; the reference goes to the block.
+    // SAFETY: the array was validated above; the block takes over the reference.
     let array = unsafe { description::new(&cai_array { owner: to.array.owner, ..described }) }?;
     to.taken();
     to.set(array);
     Ok(())
 }
 
-/// cuDF's masks are bit fields that call themselves bytes: one bit for each element, in a buffer
-/// whose length is padded. Nothing but whose object it is tells them from bytes.
+/// Corrects the masks of cuDF, which are bit fields declared as bytes: one bit for each element, in
+/// a padded buffer. Only the object's module distinguishes them from bytes.
 fn as_bits(
     py: Py,
     object: NonNull<Object>,
@@ -186,7 +181,7 @@ fn as_bits(
     {
         return;
     }
-    // SAFETY: an array that was imported, with one dimension.
+    // SAFETY: the mask was imported, so it was validated, and has one dimension.
     let (bytes, stride) =
         unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
     let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);

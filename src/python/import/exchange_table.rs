@@ -11,7 +11,7 @@ use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
 
-/// Through a table of this library's.
+/// Imports through a table of this library.
 #[inline]
 pub fn from_table(
     py: Py,
@@ -21,11 +21,11 @@ pub fn from_table(
 ) -> Result<bool> {
     const NAME: &str = "__cai_exchange_api__";
     let Some(from_object) = table.from_object else { return raised() };
-    // As `CAI_ARRAY_INIT` leaves it: a table that forgets the stream is told so.
+    // As `CAI_ARRAY_INIT` leaves it: a table that does not set the stream causes a failure.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
-    // A table that fails without a word has said nothing.
-    // SAFETY: inside the structure.
+    // A table may fail without a message. Its error must be terminated then.
+    // SAFETY: both fields are inside the structure.
     unsafe {
         (&raw mut (*error.as_mut_ptr()).field).cast::<c_char>().write(0);
         (&raw mut (*error.as_mut_ptr()).message).cast::<c_char>().write(0);
@@ -35,12 +35,12 @@ pub fn from_table(
     let status =
         unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };
     if status != abi::CAI_OK {
-        // Whatever it wrote, it says that it gave no reference.
+        // A function that fails gives no reference, whatever it wrote.
         to.taken();
-        // SAFETY: filled where the function failed, by the same contract.
+        // SAFETY: terminated above, or filled by the function, by the same contract.
         return Err(unsafe { foreign(py, status, error.as_ptr()) });
     }
-    // SAFETY: as it says, filled in by the table's function.
+    // SAFETY: the function filled the array by the contract of the table.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     if to.array.owner.is_null() {
@@ -54,7 +54,7 @@ pub fn from_table(
     Ok(true)
 }
 
-/// A failure in another library's words.
+/// Returns a failure with the message of another library.
 ///
 /// # Safety
 /// `error` was filled in.
@@ -83,7 +83,7 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
             format_args!("an array"),
         );
     }
-    // SAFETY: by contract, with terminated texts.
+    // SAFETY: filled in, with terminated texts (this function's contract).
     let (field, message) = unsafe {
         (
             CStr::from_ptr((&raw const (*error).field).cast()),

@@ -18,13 +18,14 @@ use crate::abi::{self, cai_array};
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
-use crate::python::import::dict::from_dictionary;
-use crate::python::import::dict_keys::Protocol;
+use crate::python::import::dict::Found;
+use crate::python::import::dict_keys::{Extras, Protocol};
 use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::from_table;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::check_requirements;
 use crate::python::interpreter::{Py, raised};
+use crate::python::offers;
 use crate::python::owner::Description;
 
 /// Imports an object into `to`.
@@ -40,13 +41,60 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
-    if options.are_none() && size >= size_of::<cai_array>() {
+    if options.are_none() && to.array.mask.is_null() && size >= size_of::<cai_array>() {
         return Ok(());
     }
     check_requirements(to, options, size)
 }
 
-/// Tries the ways in. `depth`: how many masks hang above.
+/// Imports through a dictionary; its mask is imported by any protocol.
+#[inline]
+fn from_dictionary(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    name: *mut Object,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<bool> {
+    let extras = match dict::read(py, object, protocol, name, options, to)? {
+        Found::Nothing => return Ok(false),
+        Found::Array => return Ok(true),
+        Found::Parts(extras) => extras,
+    };
+    from_parts(py, object, protocol, options, depth, extras, to).map(|()| true)
+}
+
+#[cold]
+#[inline(never)]
+fn from_parts(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    options: &ImportOptions,
+    depth: i32,
+    extras: Extras,
+    to: &mut Description,
+) -> Result<()> {
+    let mut mask = None;
+    if let Some(object) = extras.mask_object() {
+        if depth >= abi::CAI_MAX_MASKS {
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                ("{}['mask']", protocol.name()),
+                found = "more masks on one another",
+                expected = ("at most {}", abi::CAI_MAX_MASKS)
+            );
+        }
+        let found = mask.insert(Description::new());
+        find(py, object, &options.of_mask(), depth + 1, found)
+            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+    }
+    dict::finish(py, object, protocol, options, extras, mask, to)
+}
+
+/// Tries the protocols. `depth` is the number of arrays that the object is a mask of.
 #[inline]
 pub fn find(
     py: Py,
@@ -58,9 +106,9 @@ pub fn find(
     let default_order = options.raw.protocols[0] == 0;
     let mut offer = None;
     if default_order {
-        let offered = py.types.offer(py, py.type_of(object.as_ptr()))?;
+        let offered = offers::offer(py, object.as_ptr())?;
         if offered.is_nothing() {
-            // What nearly everybody has.
+            // The most common case.
             let found = from_dictionary(
                 py,
                 object,
@@ -88,7 +136,7 @@ fn try_all(
     mut offer: Option<Offer>,
     to: &mut Description,
 ) -> Result<()> {
-    // Where the type offers nothing, the dictionary was tried already, and is not read twice.
+    // If the type offers no table, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
     let mut declined = None;
@@ -105,9 +153,9 @@ fn try_all(
     )? {
         return Ok(());
     }
-    // What was remembered of the type may be of another one, that had its address before.
+    // The cache may describe an earlier type with the same address.
     if offer.is_some_and(|offer| offer.is_nothing()) {
-        let mut anew = Some(py.types.ask(py, py.type_of(object.as_ptr()))?);
+        let mut anew = Some(offers::offer_anew(py, object.as_ptr())?);
         if anew.is_some_and(|anew| !anew.is_nothing())
             && try_protocols(
                 py,
@@ -137,10 +185,10 @@ struct Declined {
 }
 
 impl Declined {
-    /// What is set, if it is one. Everything else is passed on.
+    /// Takes the exception that is set, if it is a BufferError. Other failures are returned.
     fn of(py: Py, failure: Failure) -> Result<Self> {
         let capi = py.capi();
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe {
             let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
@@ -154,10 +202,10 @@ impl Declined {
         }
     }
 
-    /// Raises it again.
+    /// Raises the exception again.
     fn again(mut self) -> Result<()> {
         let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
-        // SAFETY: the lock is held; the references were ours.
+        // SAFETY: the GIL is held; `error_restore` takes over the references.
         unsafe { (self.py.capi().error_restore)(kind, value, trace) };
         raised()
     }
@@ -184,18 +232,18 @@ fn try_protocols(
     to: &mut Description,
 ) -> Result<bool> {
     for &via in options.protocols() {
-        let mut offers = || -> Result<Offer> {
+        let mut offered = || -> Result<Offer> {
             match offer {
                 Some(offer) => Ok(*offer),
-                None => Ok(*offer.insert(py.types.offer(py, py.type_of(object.as_ptr()))?)),
+                None => Ok(*offer.insert(offers::offer(py, object.as_ptr())?)),
             }
         };
         let found = match via {
-            abi::CAI_PROTOCOL_EXCHANGE => match offers()?.exchange {
+            abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
                 Some(table) => from_table(py, object, table, to)?,
                 None => false,
             },
-            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offers()?.dlpack {
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offered()?.dlpack {
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },
@@ -211,7 +259,7 @@ fn try_protocols(
             )?,
             abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
                 Ok(found) => found,
-                // DLPack's Python side: what it cannot say. Another protocol may.
+                // A BufferError of DLPack: it cannot express the array. Another protocol may.
                 Err(failure) => {
                     to.reset();
                     *declined = Some(Declined::of(py, failure)?);
@@ -280,7 +328,7 @@ fn not_found(
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             _ => "__array_interface__",
         };
-        // A text that is full says so by itself.
+        // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
     fail!(

@@ -21,13 +21,13 @@ const DEFAULT_ORDER: [u8; 8] = [
 
 const HOST_PROTOCOLS: usize = 2;
 
-/// What the caller parsed.
+/// The options of a caller, checked.
 pub struct ImportOptions {
     pub raw: cai_import_options,
 }
 
 impl ImportOptions {
-    /// Nothing in particular.
+    /// The defaults.
     pub const NONE: ImportOptions = ImportOptions {
         raw: cai_import_options {
             struct_size: size_of::<cai_import_options>() as u32,
@@ -43,13 +43,14 @@ impl ImportOptions {
         },
     };
 
-    /// A caller's options.
+    /// Checks a caller's options.
     ///
     /// # Safety
-    /// `options` points to a structure of the size that it says.
+    /// `options` points to a structure of the size that it states.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
         const LEAST: usize = offset_of!(cai_import_options, stream);
-        // SAFETY: the first field is there by contract; no reference to the whole is made.
+        // SAFETY: the first field is readable (this function's contract); no reference to the whole
+        // is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
         if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
             return fail!(
@@ -64,7 +65,8 @@ impl ImportOptions {
         }
         let mut parsed = Self::NONE;
         let known = size.min(size_of::<cai_import_options>());
-        // SAFETY: as many bytes are there on both sides.
+        // SAFETY: `known` bytes are readable (this function's contract, for the size checked above)
+        // and fit.
         unsafe {
             ptr::copy_nonoverlapping(
                 options.cast::<u8>(),
@@ -111,38 +113,46 @@ impl ImportOptions {
         Ok(parsed)
     }
 
+    /// The options for a mask: the same strictness, without requirements.
+    pub fn of_mask(&self) -> ImportOptions {
+        const KEPT: u32 =
+            abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_ALLOW_HOST;
+        ImportOptions {
+            raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
+        }
+    }
+
     pub fn has(&self, flag: u32) -> bool {
         self.raw.flags & flag != 0
     }
 
-    /// Only what the specification says.
+    /// Accepts only what the specification allows.
     pub fn strict(&self) -> bool {
         self.has(abi::CAI_IMPORT_STRICT)
     }
 
-    /// Also what it forbids.
+    /// Accepts also what the specification forbids.
     pub fn lenient(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO)
     }
 
-    /// No exceptions of this library's.
+    /// Sets no exceptions of this library.
     pub fn quiet(&self) -> bool {
         self.has(abi::CAI_IMPORT_NO_EXCEPTION)
     }
 
-    /// Arrays in host memory are welcome.
+    /// Accepts arrays in host memory.
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
-    /// Is there nothing to look at after an import?
+    /// Returns true if nothing has to be checked after an import of an array without a mask.
     pub fn are_none(&self) -> bool {
         const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
             | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_NO_MASK
             | abi::CAI_IMPORT_QUERY_DEVICE;
         let options = &self.raw;
         options.flags & LOOKS == 0

@@ -9,7 +9,7 @@ use crate::python::owner::Description;
 use crate::read::Descr;
 use crate::{driver, dtype, validate};
 
-/// What the caller demands.
+/// Checks the caller's requirements, and completes the array as requested.
 #[cold]
 #[inline(never)]
 pub fn check_requirements(
@@ -53,7 +53,7 @@ pub fn check_requirements(
             expected = "a writable one"
         );
     }
-    if options.has(abi::CAI_IMPORT_NO_MASK) && !array.mask.is_null() {
+    if !options.has(abi::CAI_IMPORT_ALLOW_MASK) && !array.mask.is_null() {
         return fail!(
             CAI_ERR_CONVERT_MASK,
             "mask",
@@ -69,13 +69,13 @@ pub fn check_requirements(
             expected = ("{}", raw.ndim)
         );
     }
-    // SAFETY: imported, and so sound.
+    // SAFETY: the array was imported, and so validated.
     let described = unsafe { validate::describe(array) }?;
     let native = || -> Result<bool> {
         if array.descr.is_null() {
             return Ok(dtype::is_native(&described.dtype));
         }
-        // SAFETY: as above.
+        // SAFETY: the array was imported, and so validated.
         dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
     };
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
@@ -132,7 +132,7 @@ pub fn check_requirements(
     Ok(())
 }
 
-/// A type for messages.
+/// Formats a type for messages.
 fn text_of(array: &cai_array) -> Text<40> {
     let text = crate::read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
     if array.dtype_code == 0 {
@@ -142,7 +142,7 @@ fn text_of(array: &cai_array) -> Text<40> {
     }
 }
 
-/// Device, and context where no stream has one.
+/// Asks the driver for the device, and for the context if the stream has none.
 fn ask_device(array: &mut cai_array) -> Result<()> {
     let driver = driver::driver()?;
     let (device, context) = driver.relaxed(|| driver::location(driver, array.data))?;

@@ -1,0 +1,239 @@
+/*
+ * cai/dtype.h: element types: typestr and fields.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * Generated from the sources of libcai: do not edit.
+ */
+#ifndef CAI_DTYPE_H
+#define CAI_DTYPE_H
+
+#include "status.h"
+#if CAI_ABI_H_VERSION < 0x10000
+#error "an older copy of cai/abi.h was included before cai/dtype.h: include the newest one first"
+#endif
+
+#include <stdbool.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct cai_dtype cai_dtype;
+
+/**
+ * Parsed typestr: byte order, kind, size in bytes (characters for `U`, bits for `t`), and for `m`
+ * and `M` the unit in brackets, as in NumPy's array interface.
+ *
+ * The size never changes: later versions use reserved space, which is zero until then.
+ */
+struct cai_dtype {
+    /** One of `t b i u f c m M O S U V`: bit field, boolean, signed integer, unsigned integer,
+     *  float, complex, time difference, point in time, Python object, bytes, UCS-4 text, opaque
+     *  bytes. */
+    char kind;
+    /** `<` little-endian, `>` big-endian, `|` not relevant. As written: `<V2` and `|V2` differ
+     *  here, and `|i8`, which some producers write, means the machine's own order. */
+    char byte_order;
+    /** Meaning of an opaque type (`CAI_DTYPE_BFLOAT16`, ...), or `CAI_DTYPE_NONE`. */
+    uint16_t code;
+    /** Time unit of the kinds `m` and `M` (`CAI_UNIT_SECOND`, ...), otherwise
+     *  `CAI_UNIT_GENERIC`. */
+    int32_t unit;
+    /** Number of units in a step of the kinds `m` and `M` (25 in `<M8[25us]`), otherwise 1. */
+    int32_t unit_count;
+    /** Zero. Reserved for packed and vector types. */
+    uint16_t reserved[2];
+    /** Bytes of one element; 0 for bit fields that are not a whole number of bytes. */
+    int64_t itemsize;
+    /** Bits of one element. */
+    int64_t bits;
+};
+
+/**
+ * Takes a typestr apart.
+ *
+ * The grammar is that of NumPy's array interface: byte order (`<`, `>` or `|`), kind (one of `t b i
+ * u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), for `m` and `M` a unit:
+ * `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. `|O` needs no size. Beyond NumPy's own types it takes
+ * those that GPU libraries write: `<f1`, `<c4`, 16-byte integers, `|i8` for the machine's order.
+ *
+ * `typestr`: read up to its NUL, 16 characters at most; stays the caller's.
+ * `out`: the type, `out->code` is `CAI_DTYPE_NONE`. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH`, `CAI_ERR_TYPESTR_ORDER`,
+ * `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API cai_status cai_dtype_parse(const char *typestr, cai_dtype *out, cai_error *error);
+
+/**
+ * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of
+ * the unit, and so is the size of `O`.
+ *
+ * `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
+ * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no
+ * multiple.
+ * `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the
+ * status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`,
+ * `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API cai_status cai_dtype_format(const cai_dtype *dtype, char *out, cai_error *error);
+
+/**
+ * Do two types describe the same bytes? Byte orders are compared only where they make a difference:
+ * `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
+ *
+ * False if either is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+ */
+CAI_API bool cai_dtype_equal(const cai_dtype *a, const cai_dtype *b);
+
+/**
+ * Is the type in the machine's own byte order, or one to which order makes no difference? Opaque
+ * bytes (`V` without a code) count as native: nothing is known to swap.
+ *
+ * False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+ */
+CAI_API bool cai_dtype_is_native(const cai_dtype *dtype);
+
+/**
+ * The type of an array's elements: what `typestr` says, and `dtype_code` where it says more.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` status or
+ * `CAI_ERR_DTYPE_CODE`.
+ * Thread safety: any thread; allocates nothing.
+ */
+CAI_API cai_status cai_array_dtype(const cai_array *array, cai_dtype *out, cai_error *error);
+
+/**
+ * Can this machine use the elements as they are? Looks at the type and, where there are fields, at
+ * each of them. Masks are arrays of their own.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_array_is_native(const cai_array *array, bool *out, cai_error *error);
+
+/**
+ * The size of one element of a structured type: the sum of its fields, padding rows included.
+ * Checks every rule about fields on the way.
+ *
+ * `out`: bytes. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
+ * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up
+ * no whole number of bytes, or, where a list has more than 32 fields, `CAI_ERR_NO_MEMORY`.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_descr_itemsize(const cai_descr *descr, int64_t *out, cai_error *error);
+
+/**
+ * Do two lists describe the same fields: the same names, titles, types and shapes in the same
+ * order?
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed list.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_descr_equal(
+    const cai_descr *a, const cai_descr *b, bool *out, cai_error *error);
+
+/**
+ * Finds a field by its name, or else by its title, and where it begins.
+ *
+ * `name`: NUL-terminated UTF-8.
+ * `out_field`: the row, inside `descr`; what `nested` of it points to can be searched in turn.
+ * `out_offset`: bytes from the start of the element. Both are written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`,
+ * or what `cai_descr_itemsize` says of a malformed list.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_descr_find(
+    const cai_descr *descr, const char *name, const cai_field **out_field, int64_t *out_offset,
+    cai_error *error);
+
+/**
+ * The type of one element of a field: what its typestr and code say, or for nested fields opaque
+ * bytes (`V`) of their size.
+ *
+ * `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed
+ * field.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_field_dtype(const cai_field *field, cai_dtype *out, cai_error *error);
+
+/**
+ * The bytes that a field takes, all elements of its sub-array together. Adding them up row by row
+ * gives the offset of each.
+ *
+ * `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+ * `out`: bytes. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are no
+ * whole bytes, or what `cai_descr_itemsize` says of a malformed field.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_field_nbytes(const cai_field *field, int64_t *out, cai_error *error);
+
+/**
+ * Reads a list of fields the way NumPy prints `dtype.descr`: `[('x', '<f4'), ('m', '<i4', (2,
+ * 3))]`, with nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's brackets
+ * and quotes are taken as well. Every rule about fields is checked.
+ *
+ * `text`: NUL-terminated UTF-8.
+ * `out_descr`: the list. `out_owner`: its owner, with one reference, which the caller must release;
+ * the list is gone with it. Both are written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or what
+ * `cai_descr_itemsize` says of the list that it reads.
+ * Thread safety: any thread; allocates.
+ */
+CAI_API cai_status cai_descr_parse(
+    const char *text, const cai_descr **out_descr, cai_owner **out_owner, cai_error *error);
+
+/**
+ * Writes a list of fields the way NumPy prints `dtype.descr`.
+ *
+ * `buffer`: `size` characters, gets a NUL-terminated text; or NULL with a `size` of 0, to ask for
+ * the length.
+ * `out_length`: characters without the NUL; may be NULL. Both are written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize`
+ * says of a malformed list.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+ */
+CAI_API cai_status cai_descr_format(
+    const cai_descr *descr, char *buffer, size_t size, size_t *out_length, cai_error *error);
+
+/* Values of cai_dtype.unit. */
+#define CAI_UNIT_GENERIC 0      /**< Generic, or not a time. */
+#define CAI_UNIT_YEAR 1         /**< Years. */
+#define CAI_UNIT_MONTH 2        /**< Months. */
+#define CAI_UNIT_WEEK 3         /**< Weeks. */
+#define CAI_UNIT_DAY 4          /**< Days. */
+#define CAI_UNIT_HOUR 5         /**< Hours. */
+#define CAI_UNIT_MINUTE 6       /**< Minutes. */
+#define CAI_UNIT_SECOND 7       /**< Seconds. */
+#define CAI_UNIT_MILLISECOND 8  /**< Milliseconds. */
+#define CAI_UNIT_MICROSECOND 9  /**< Microseconds. */
+#define CAI_UNIT_NANOSECOND 10  /**< Nanoseconds. */
+#define CAI_UNIT_PICOSECOND 11  /**< Picoseconds. */
+#define CAI_UNIT_FEMTOSECOND 12 /**< Femtoseconds. */
+#define CAI_UNIT_ATTOSECOND 13  /**< Attoseconds. */
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* CAI_DTYPE_H */

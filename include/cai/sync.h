@@ -1,0 +1,227 @@
+/*
+ * cai/sync.h: ordering of producers and consumers on their CUDA streams.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * Generated from the sources of libcai: do not edit.
+ */
+#ifndef CAI_SYNC_H
+#define CAI_SYNC_H
+
+#include "status.h"
+#if CAI_ABI_H_VERSION < 0x10000
+#error "an older copy of cai/abi.h was included before cai/sync.h: include the newest one first"
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* Access of a consumer. */
+#define CAI_ACCESS_READ 1  /**< The consumer reads the data. */
+#define CAI_ACCESS_WRITE 2 /**< The consumer writes the data. */
+
+/* Synchronization, for one call or the whole process. */
+/** Consumers treat every array as if its stream were `CAI_STREAM_NONE`. */
+#define CAI_SYNC_IGNORE 16
+/** Producers always export `CAI_STREAM_NONE`. */
+#define CAI_SYNC_EXPORT_NONE 32
+/** For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context. */
+#define CAI_SYNC_CONSERVATIVE 64
+/** Only the `CAI_SYNC_` bits of this call count, not those of the process. */
+#define CAI_SYNC_THIS_CALL 128
+
+/* Stream capture. */
+/** A stream that has to wait for a capturing stream joins the capture until it ends. */
+#define CAI_CAPTURE_JOIN 256
+/** A capturing stream gets a graph node that waits, at each launch, for the other stream's work. */
+#define CAI_CAPTURE_EXTERNAL 512
+
+/**
+ * Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending
+ * on the array, its masks included. Call it, enqueue the work on `consumer_stream`, call
+ * `cai_array_consume_end`.
+ *
+ * It enqueues an event and a wait and never blocks the host. It does nothing at all where the two
+ * streams are the same, where the array's stream is `CAI_STREAM_NONE`, or where the array has no
+ * elements. Where the array has an `event`, a reader waits for that alone, so that several read at
+ * once; a writer waits for them all.
+ *
+ * `consumer_stream`: 1 (legacy default), 2 (per-thread default), both of the calling thread's
+ * current context, or a `CUstream`; it may be of another context or device than the producer's. 0
+ * is refused, for it could mean either default stream: see `cai_inline_stream`.
+ * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both; and `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL` as
+ * wanted.
+ *
+ * The context of the array's default stream is its `context`; where that is NULL, the one that owns
+ * the memory; else the primary one of its device; else the current one. The per-thread stream of
+ * another thread is found out by `stream_id`. A stream that is being captured is never asked or
+ * told anything that could break its capture.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
+ * `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
+ * `CAI_ERR_STREAM_DEVICE`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`,
+ * `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+ * `CAI_ERR_CAPTURE_PRODUCER`, `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`,
+ * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_MASK_DEPTH`,
+ * `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_info_get`). With
+ * `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`. On failure the consumer must not touch the data.
+ * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+ * "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
+ */
+CAI_API cai_status cai_array_consume_begin(
+    const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
+
+/**
+ * After a consumer's work: makes the array's stream wait for all that was enqueued on
+ * `consumer_stream`, so that whatever the producer enqueues next comes after it. Call it before
+ * control goes back to whoever may make the producer go on. After a write, the array's `event`, if
+ * it has one, is recorded again.
+ *
+ * Never blocks the host. Does nothing where the streams are the same, and nothing for
+ * `CAI_STREAM_NONE`: such an array has no stream that could wait. Its owner still has to outlive
+ * the work: `cai_owner_release_after`.
+ *
+ * `consumer_stream`, `flags`: as for `cai_array_consume_begin`, and the same as there.
+ *
+ * Returns what `cai_array_consume_begin` returns. On failure the producer is not held back:
+ * synchronize `consumer_stream` before going on.
+ * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+ * "Interface Requirements": "Placing a wait on an event in the provided stream".
+ */
+CAI_API cai_status cai_array_consume_end(
+    const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
+
+/**
+ * Blocks the host until the work that the producer has pending on the array and its masks is done:
+ * for consumers that read on the host. Where an event would do, `cai_array_consume_begin` is
+ * faster.
+ *
+ * Release an interpreter's lock before: the work that it waits for may need it.
+ *
+ * `flags`: as for `cai_array_consume_begin`, without the bits about captures.
+ *
+ * Returns what `cai_array_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is
+ * being captured, which no host can wait for.
+ * Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
+ * `cuStreamSynchronize`, `cuEventSynchronize`.
+ */
+CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags, cai_error *error);
+
+/**
+ * Before a producer hands out an array: makes waiting for `export_stream` enough to wait for all
+ * work that is pending on the data, and writes into the array what consumers need to know.
+ *
+ * `array`: `stream`, `stream_id` and `context` are written, on success only. With no streams
+ * nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event` NULL. An
+ * `event` that is set beforehand is recorded on `export_stream` (unless that is being captured):
+ * then consumers can read at once. The event is the producer's: made in the context of
+ * `export_stream`, kept alive by the owner.
+ * `streams`, `count`: the streams on which work on the data may be pending, in any order; where
+ * consumers may write, reads count too. 1 and 2 are those of the calling thread's current context.
+ * `export_stream` may be among them.
+ * `export_stream`: the stream that consumers are told. It waits for the others by events; the host
+ * never blocks. Looked at only where `count` is not 0. The array's owner must keep it alive: see
+ * `cai_array_attach`.
+ * `flags`: 0, or `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
+ * `CAI_CAPTURE_EXTERNAL`.
+ *
+ * An idle buffer that will be reused on a stream is better exported with that stream than with
+ * none: consumers then hold the stream back until they are done.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
+ * `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`,
+ * `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`,
+ * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`,
+ * `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or what the driver may
+ * answer to any call (`cai_driver_info_get`).
+ * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+ * version 3, "Interface Requirements": streams 7, 9 and 15 into 3.
+ */
+CAI_API cai_status cai_array_produce(
+    cai_array *array, const cai_stream *streams, size_t count, cai_stream export_stream,
+    uint32_t flags, cai_error *error);
+
+/**
+ * Gives up a reference to an owner once the work enqueued on `stream` so far is done, without
+ * blocking: for consumers that are finished with an array while their kernels still read it.
+ *
+ * A thread of the library, started by the first call, asks the driver for an event and then
+ * releases the owner, so its destroy function runs on that thread, on which no context is current;
+ * a slow one delays the others. It never runs inside a callback of the driver. Where `stream` is
+ * being captured, the graph keeps the owner, until it and every executable graph made from it are
+ * gone. Where the device is lost or the context destroyed, the owner is released: nothing runs any
+ * more. What is still pending when the process exits is not released.
+ *
+ * `stream`: as the `consumer_stream` of `cai_array_consume_begin`; with `CAI_STREAM_NONE` the owner
+ * is released at once.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_ARGUMENT`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+ * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
+ * `CAI_ERR_NO_MEMORY`, or what the driver may answer to any call (`cai_driver_info_get`). On
+ * failure the reference is still the caller's.
+ * Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a
+ * captured stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
+ */
+CAI_API cai_status cai_owner_release_after(cai_owner *owner, cai_stream stream, cai_error *error);
+
+/**
+ * The same for the reference that an array holds, and clears the structure as `cai_array_release`
+ * does. An array without an owner is just cleared.
+ *
+ * Returns what `cai_owner_release_after` returns, and `CAI_ERR_STRUCT_SIZE`. On failure the
+ * structure is as it was.
+ * Thread safety: any thread, but not two on one structure at once.
+ */
+CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, cai_error *error);
+
+/**
+ * Sets for the whole process what synchronization leaves out, in place of what the environment
+ * variable `CAI_SYNC` said. Whoever sets a bit answers for the absence of data races (CAI version
+ * 3, "Design Motivations", 3).
+ *
+ * `policy`: 0, the default, follows the specification; else bits out of `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`,
+ * `export-none` and `conservative`, with commas between them; `0` stands for the first two.
+ *
+ * Each copy of the library in a process has a setting of its own; the environment speaks to all of
+ * them.
+ *
+ * Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still
+ * follow the old one.
+ */
+CAI_API cai_status cai_sync_policy_set(uint32_t policy, cai_error *error);
+
+/**
+ * What `cai_sync_policy_set`, or the environment, has set for the process.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
+ */
+CAI_API cai_status cai_sync_policy_get(uint32_t *out, cai_error *error);
+
+/**
+ * Makes an array keep something else alive as well: the stream that it is exported with, an event,
+ * a pool. The array's owner is replaced by one that first lets the old one go and then calls
+ * `destroy(context)`. So the data may still be freed in stream order on a stream that is kept in
+ * this way.
+ *
+ * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged
+ * on failure.
+ * `destroy`: as in `cai_owner_create`; not called on failure.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+ * `CAI_ERR_OWNER_OPS` or `CAI_ERR_NO_MEMORY`.
+ * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI
+ * version 3, "Lifetime management", "Streams".
+ */
+CAI_API cai_status cai_array_attach(
+    cai_array *array, void *context, void (*destroy)(void *context), cai_error *error);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* CAI_SYNC_H */

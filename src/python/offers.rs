@@ -1,0 +1,138 @@
+//! The exchange tables that types publish in their attributes.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::{self, NonNull};
+
+use crate::abi::{self, cai_exchange_api};
+use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
+use crate::error::{Result, fail};
+use crate::python::cache::Offer;
+use crate::python::capi::Object;
+use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
+use crate::python::interpreter::{Owned, Py};
+
+/// Returns what an object's type offers.
+#[inline]
+pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
+    let r#type = py.type_of(object);
+    match py.types.get(r#type) {
+        Some(offer) => Ok(offer),
+        None => ask(py, r#type),
+    }
+}
+
+/// Returns what an object's type offers. A type that is not known to offer a table is asked again.
+pub fn offer_anew(py: Py, object: *mut Object) -> Result<Offer> {
+    ask(py, py.type_of(object))
+}
+
+#[cold]
+#[inline(never)]
+fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
+    if let Some(offer) = py.types.find(r#type) {
+        return Ok(offer);
+    }
+    // Code that looks up an attribute may give the object another type, so a reference to this one
+    // is held meanwhile.
+    let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
+    let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
+    if py.types.add(r#type, offer) {
+        // The reference is never released.
+        std::mem::forget(kept);
+    }
+    Ok(offer)
+}
+
+/// Returns the pointer in a capsule of this name in an attribute of the type. Other values of the
+/// attribute are ignored.
+fn capsule(
+    py: Py,
+    r#type: *mut Object,
+    attribute: *mut Object,
+    name: &CStr,
+) -> Result<*const c_void> {
+    let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
+    let capi = py.capi();
+    // SAFETY: the GIL is held; `capsule_is` accepts any object.
+    unsafe {
+        if (capi.capsule_is)(value.get(), name.as_ptr()) == 0 {
+            return Ok(ptr::null());
+        }
+        Ok((capi.capsule_pointer)(value.get(), name.as_ptr()))
+    }
+}
+
+fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_api>> {
+    let table =
+        capsule(py, r#type, py.names.exchange, EXCHANGE_CAPSULE)?.cast::<cai_exchange_api>();
+    if table.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: every version of a table with this capsule name begins with these members.
+    let data_abi = unsafe { (&raw const (*table).data_abi).read() };
+    if data_abi != abi::CAI_DATA_ABI {
+        return Ok(None);
+    }
+    // SAFETY: published under the contract of `cai_exchange_api`.
+    unsafe { check_table(table) }.map(Some)
+}
+
+/// Checks a table against its contract.
+///
+/// # Safety
+/// `table` points to a table of the size that it states, which lives as long as the process.
+pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai_exchange_api> {
+    // SAFETY: every version begins with these two members.
+    let (size, data_abi) = unsafe {
+        ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
+    };
+    if (size as usize) < size_of::<cai_exchange_api>() {
+        return fail!(
+            CAI_ERR_EXCHANGE_TABLE,
+            "__cai_exchange_api__.struct_size",
+            found = "{size}",
+            expected = ("at least {}", size_of::<cai_exchange_api>())
+        );
+    }
+    if data_abi != abi::CAI_DATA_ABI {
+        return fail!(
+            CAI_ERR_EXCHANGE_TABLE,
+            "__cai_exchange_api__.data_abi",
+            found = "{data_abi}",
+            expected = ("{}", abi::CAI_DATA_ABI)
+        );
+    }
+    // SAFETY: the size, checked above, is at least that of `cai_exchange_api`.
+    let table = unsafe { &*table };
+    if table.from_object.is_none() {
+        return fail!(
+            CAI_ERR_EXCHANGE_TABLE,
+            "__cai_exchange_api__.from_object",
+            found = "NULL",
+            expected = "a function"
+        );
+    }
+    Ok(table)
+}
+
+fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {
+    let mut table =
+        capsule(py, r#type, py.names.dlpack_exchange, DLPACK_CAPSULE)?.cast::<ExchangeTable>();
+    // Newer tables refer to their predecessors.
+    for _ in 0..8 {
+        // SAFETY: DLPack requires that a table lives as long as the process and that every version
+        // begins with number and predecessor.
+        let Some((major, previous)) =
+            (!table.is_null()).then(|| unsafe { ((*table).major, (*table).previous) })
+        else {
+            break;
+        };
+        if major == MAJOR {
+            // SAFETY: the major version, checked above, has these members.
+            let table = unsafe { &*table };
+            return Ok(table.from_object.is_some().then_some(table));
+        }
+        table = previous;
+    }
+    Ok(None)
+}
