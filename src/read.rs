@@ -1,5 +1,8 @@
 //! Reads structures that a caller compiled, whatever size they have.
 //!
+//! May use: `abi`, `error`.
+//! Unsafe: follows a caller's pointers, whose contract each function states.
+//!
 //! A caller's structure may be shorter or longer than this library's. Its size is read raw, before
 //! any reference to the whole is made. As many bytes as both sides know are copied into a local;
 //! the rest is zero. The values inside are not checked here: that is the task of `validate`.

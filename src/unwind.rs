@@ -1,14 +1,16 @@
 //! Catches panics at the FFI boundary without stopping threads that end.
 //!
-//! May use: error.
+//! May use: `error`.
 //! Unsafe: a stack frame written in assembler, and the unwinder's functions.
 //!
-//! `pthread_exit` and `pthread_cancel` unwind the stack of the thread that ends ("forced unwinding"); CPython up
-//! to 3.13 ends threads in this way when they ask for its lock during finalization. Each frame of
-//! `std::panic::catch_unwind` stops that and aborts the process. So code that calls foreign functions runs in
-//! [`catch`], whose frame stops Rust's panics only. Functions and callbacks on such a path have the `C-unwind` ABI.
+//! `pthread_exit` and `pthread_cancel` unwind the stack of the thread that ends ("forced
+//! unwinding"); CPython up to 3.13 ends threads in this way when they ask for its lock during
+//! finalization. Each frame of `std::panic::catch_unwind` stops that and aborts the process. So
+//! code that calls foreign functions runs in [`catch`], whose frame stops Rust's panics only.
+//! Functions and callbacks on such a path have the `C-unwind` ABI.
 //!
-//! Code that calls no foreign function runs in [`catch_local`], which costs nothing where no panic is possible.
+//! Code that calls no foreign function runs in [`catch_local`], which costs nothing where no panic
+//! is possible.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

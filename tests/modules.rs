@@ -208,7 +208,6 @@ fn statement<'a>(head: &'a str, label: &str) -> Option<&'a str> {
 }
 
 #[test]
-#[ignore = "not all files follow the rule yet"]
 fn heads_state_what_a_module_uses() {
     let mut wrong = Vec::new();
     for module in modules().values().filter(|module| !module.name.is_empty()) {

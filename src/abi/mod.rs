@@ -1,6 +1,7 @@
 //! Types and constants of both sides of the ABI boundary, one file for each header; no logic.
 //!
-//! May use: nothing.
+//! May use: `abi::array`, `abi::core`, `abi::dlpack`, `abi::driver`, `abi::dtype`, `abi::python`,
+//! `abi::status`, `abi::sync`, `abi::version`.
 //! Unsafe: none.
 //!
 //! The only module with public `#[repr(C)]` types. The doc comments are those of the headers: they

@@ -1,4 +1,8 @@
 //! DLPack tensors from arrays.
+//!
+//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `driver`, `dtype`, `error`, `layout`, `owner`,
+//! `read`, `validate`.
+//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout as Memory, alloc, dealloc};
 use std::ffi::c_void;

@@ -1,4 +1,8 @@
 //! Arrays from DLPack tensors.
+//!
+//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`, `read`,
+//! `validate`.
+//! Unsafe: follows the pointers of a tensor.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};

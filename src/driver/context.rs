@@ -1,4 +1,7 @@
 //! Contexts: queries the current one, and makes another one current for a moment.
+//!
+//! May use: `driver::load`, `driver::result`, `error`.
+//! Unsafe: none.
 
 use std::ptr;
 

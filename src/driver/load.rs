@@ -1,5 +1,8 @@
 //! Loads and starts the CUDA driver.
 //!
+//! May use: `abi`, `driver::result`, `driver::table`, `error`, `observer`.
+//! Unsafe: loads a library and finds symbols in it.
+//!
 //! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
 //! again by the next call. After a fork, every function returns a status in the child. The
 //! simulated driver is just another `libcuda.so.1`.

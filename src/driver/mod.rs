@@ -1,5 +1,9 @@
 //! The CUDA driver, loaded at run time.
 //!
+//! May use: `driver::events`, `driver::load`, `driver::pointer`, `driver::result`,
+//! `driver::stream`.
+//! Unsafe: none.
+//!
 //! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
 //! or one of its functions, is missing.
 

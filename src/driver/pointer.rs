@@ -1,4 +1,7 @@
 //! Queries about addresses.
+//!
+//! May use: `abi`, `driver::load`, `driver::result`, `error`.
+//! Unsafe: none.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,4 +1,7 @@
 //! Error codes of the driver, as statuses of this library.
+//!
+//! May use: `abi`, `error`.
+//! Unsafe: calls two functions of the driver and reads their texts.
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;

@@ -1,4 +1,7 @@
 //! Lock-free bounded free list, without allocation and without order. Tested with loom.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::ptr::null_mut;
 

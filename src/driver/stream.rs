@@ -1,4 +1,7 @@
 //! Streams, with what gives their values a meaning: the context of default streams, and ids.
+//!
+//! May use: `abi`, `driver::context`, `driver::load`, `error`.
+//! Unsafe: none.
 
 use std::ptr;
 

@@ -1,5 +1,8 @@
 //! The functions of the driver that this library uses, each of them optional.
 //!
+//! May use: `driver::result`.
+//! Unsafe: calls the driver's functions.
+//!
 //! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
 //! without `_ptsz`, for which stream 0 would be the legacy default stream (0 is never passed). So
 //! no version has to be negotiated.

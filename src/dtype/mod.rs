@@ -1,7 +1,11 @@
 //! Element types: the typestr grammar of NumPy's array interface, and structured types.
 //!
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: none.
+//!
 //! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
 //! types; [`text`] reads and writes them as NumPy prints `descr`.
+
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 

@@ -1,4 +1,8 @@
 //! Arrays and their lifetime, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `owner`, `owner::description`, `read`,
+//! `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;

@@ -1,4 +1,8 @@
 //! Types of elements, for C.
+//!
+//! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
+//! `owner::description`, `read`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;

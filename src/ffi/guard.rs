@@ -1,6 +1,7 @@
 //! Failures and panics at the FFI boundary.
 //!
-//! May use: `abi`, `error`, `unwind`. `unsafe`: writes a caller's error.
+//! May use: `abi`, `error`, `unwind`.
+//! Unsafe: writes a caller's error.
 //!
 //! Every exported function that calls foreign code runs in [`guard`]; threads may end in there. The
 //! functions of this library that call nothing foreign run in [`guard_local`]. The few whose whole

@@ -1,4 +1,7 @@
 //! Owners, for C.
+//!
+//! May use: `abi`, `ffi::guard`, `ffi::ptr`, `owner`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 

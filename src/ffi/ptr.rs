@@ -1,4 +1,7 @@
 //! A caller's pointers: NULL becomes a status that names the parameter.
+//!
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: reads and writes through a caller's pointers.
 
 use std::mem::size_of;
 use std::ptr;

@@ -1,4 +1,7 @@
 //! Python objects in and out, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};

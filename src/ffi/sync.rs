@@ -1,4 +1,8 @@
 //! Streams, for C.
+//!
+//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `owner`, `read`,
+//! `sync::consume`, `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ptr::null_mut;
 

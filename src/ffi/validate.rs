@@ -1,4 +1,7 @@
 //! The rules of the array, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;

@@ -1,4 +1,7 @@
 //! Atomics of the standard library, or of loom's model checker under `--cfg loom`.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicUsize, Ordering};

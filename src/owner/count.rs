@@ -1,4 +1,7 @@
 //! The reference count.
+//!
+//! May use: `owner::atomics`.
+//! Unsafe: none.
 
 use super::atomics::{AtomicUsize, Ordering};
 

@@ -1,6 +1,9 @@
 //! An owner that holds a copied description: one block of memory with the count and the data's
 //! owner, followed by shape, strides, fields and masks.
 //!
+//! May use: `abi`, `error`, `owner`, `owner::nesting`, `read`.
+//! Unsafe: writes into a block that it allocated.
+//!
 //! The copy runs the same code twice, first to measure and then to write. If the description
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 

@@ -1,16 +1,17 @@
 //! Bounds how deep the destruction of owners nests.
 //!
-//! May use: abi, owner::count.
+//! May use: `abi`, `owner::count`.
 //! Unsafe: a variable of each thread, and owners that nobody else refers to.
 //!
-//! An owner may hold another one, which is released when it is destroyed. So a chain of owners would take stack
-//! for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one another; further ones wait in
-//! a list of the thread, from which the outermost destruction takes them in a loop. The last one in is the
-//! first one out: whatever an owner waits for was added after it.
+//! An owner may hold another one, which is released when it is destroyed. So a chain of owners
+//! would take stack for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one
+//! another; further ones wait in a list of the thread, from which the outermost destruction takes
+//! them in a loop. The last one in is the first one out: whatever an owner waits for was added
+//! after it.
 //!
-//! Nothing is allocated. A link of the list lies in the waiting owner itself, and the thread's variable in the
-//! block that each thread has from its start: where memory has run out, the first use of a variable in a block
-//! that is made on demand would end the process.
+//! Nothing is allocated. A link of the list lies in the waiting owner itself, and the thread's
+//! variable in the block that each thread has from its start: where memory has run out, the first
+//! use of a variable in a block that is made on demand would end the process.
 
 use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,5 +1,8 @@
 //! What types offer to compiled code, remembered by the address of the type.
 //!
+//! May use: `abi`, `dlpack::exchange_table`, `python::capi`.
+//! Unsafe: reads entries that are leaked.
+//!
 //! Most types offer nothing. That is remembered without keeping them alive: an address that another
 //! type gets later costs the general import path, and every 256th time the type is asked again. A
 //! type that offers a table is kept alive by the caller, so that its address stays its own; there

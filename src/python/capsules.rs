@@ -1,4 +1,7 @@
 //! Names of capsules.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,7 @@
 //! Conversions between Python objects and native values.
+//!
+//! May use: `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};

@@ -1,4 +1,7 @@
 //! Failures as Python exceptions.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::CStr;
 

@@ -1,5 +1,8 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
+//! May use: `error`, `python::cache`, `python::capi`, `unwind`.
+//! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
+//!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
 use std::cell::UnsafeCell;

@@ -1,4 +1,8 @@
 //! The exchange tables that types publish in their attributes.
+//!
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
+//! `python::capsules`, `python::interpreter`.
+//! Unsafe: reads tables that types publish.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};

@@ -1,4 +1,7 @@
 //! The consumer's side: orders streams before and after its work on the data.
+//!
+//! May use: `abi`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`, `sync::release_queue`.
+//! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
 use std::ptr;

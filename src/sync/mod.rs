@@ -1,5 +1,8 @@
 //! Orders producers and consumers on their streams; deferred release.
 //!
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: follows the pointers of an array.
+//!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
 //! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
 //! without blocking the host. [`consume`] and [`produce`] determine the streams. [`release_queue`]

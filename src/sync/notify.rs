@@ -1,4 +1,7 @@
 //! Reports exchanges to the observer, if there is one.
+//!
+//! May use: `abi`, `driver`, `observer`, `read`, `validate`.
+//! Unsafe: follows the pointers of an array and its masks.
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;

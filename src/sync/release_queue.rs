@@ -1,5 +1,8 @@
 //! Deferred release: releases owners once a stream gets there.
 //!
+//! May use: `abi`, `driver`, `error`, `owner`, `sync`.
+//! Unsafe: releases owners, and shares user objects with the driver.
+//!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
 //! completed, the thread releases the owner, outside of every lock and every callback of the
 //! driver. The thread is started at first use. It polls instead of waiting in the driver, because a

@@ -1,4 +1,7 @@
 //! Checks of the memory and the stream of an array that need the driver.
+//!
+//! May use: `abi`, `driver`, `error`, `layout`.
+//! Unsafe: none.
 
 use crate::abi::{self, cai_array};
 use crate::driver::{self, Capture, Driver, Stream};

@@ -1,5 +1,8 @@
 //! Fast path through validation, for the arrays that are exchanged most often.
 //!
+//! May use: `abi`, `read`.
+//! Unsafe: reads shape and strides.
+//!
 //! A result of true means that every rule holds. A result of false means nothing: the slow path
 //! decides. The fast path builds no messages, so it keeps nothing for them. The slow path is the
 //! only place where the rules are written down; a test compares every true with it.

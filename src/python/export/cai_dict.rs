@@ -1,5 +1,9 @@
 //! `__cuda_array_interface__` of an exported array, and what other dictionaries have in common with
 //! it.
+//!
+//! May use: `abi`, `error`, `owner`, `python::capi`, `python::convert`, `python::export::object`,
+//! `python::interpreter`, `read`, `validate`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,4 +1,8 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
+//!
+//! May use: `abi`, `dlpack`, `error`, `python::capi`, `python::capsules`, `python::convert`,
+//! `python::error`, `python::export::object`, `python::interpreter`, `sync::consume`, `unwind`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

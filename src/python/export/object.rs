@@ -1,4 +1,8 @@
 //! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
+//!
+//! May use: `abi`, `error`, `owner`, `python::capi`, `python::error`, `python::interpreter`,
+//! `read`, `unwind`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::c_void;
 use std::fmt::Write;

@@ -1,4 +1,8 @@
 //! Fast path for dictionaries of CUDA's protocol: exact built-in types, read in place.
+//!
+//! May use: `abi`, `python::capi`, `python::import::dict_keys`, `python::interpreter`,
+//! `python::owner`.
+//! Unsafe: calls CPython with the GIL held, and keeps no borrowed reference.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;

@@ -1,4 +1,7 @@
 //! Keys and protocols of the interface dictionaries.
+//!
+//! May use: `dtype::text`, `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: none.
 
 use std::ptr::NonNull;
 

@@ -1,4 +1,8 @@
 //! Reads any interface dictionary, and reports every error in it.
+//!
+//! May use: `abi`, `dtype`, `dtype::text`, `error`, `python::capi`, `python::import::dict_fast`,
+//! `python::import::dict_keys`, `python::import::options`, `python::interpreter`, `python::owner`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;

@@ -1,4 +1,9 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
+//!
+//! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
+//! `python::convert`, `python::import::dict`, `python::import::options`, `python::interpreter`,
+//! `python::owner`, `sync::consume`, `unwind`.
+//! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_void};

@@ -1,4 +1,7 @@
 //! Import through this library's exchange table.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::interpreter`, `python::owner`, `validate`.
+//! Unsafe: calls functions of a foreign table.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;

@@ -1,4 +1,7 @@
 //! Import options of a caller.
+//!
+//! May use: `abi`, `dtype`, `error`.
+//! Unsafe: reads a structure of the caller.
 
 use std::mem::offset_of;
 use std::ptr;

@@ -1,4 +1,8 @@
 //! Requirements of the caller, checked after an import.
+//!
+//! May use: `abi`, `driver`, `dtype`, `error`, `python::import::options`, `python::owner`, `read`,
+//! `validate`.
+//! Unsafe: reads validated arrays.
 
 use std::mem::offset_of;
 
