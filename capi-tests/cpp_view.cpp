@@ -64,7 +64,7 @@ void refuses(const cai_array &array, cai_status code, const char *field, const c
     throws(code, field, part, [&] { cai::host_view<T, N> refused(array); });
 }
 
-// The typestr in which a type travels, and what the view says of those that come close.
+// The typestr in which a type travels, and the refusals of similar ones.
 template <class T> void travels_as(const char *typestr, const char *expected) {
     const cai_array fitting = describe(typestr);
     const cai::host_view<T, 2> v(fitting);
@@ -276,6 +276,10 @@ void contiguous() {
            [&] { cai::host_contiguous_view<float> refused(a); });
     throws(CAI_ERR_CONVERT_TYPE, "typestr", "expected <f8",
            [&] { cai::host_contiguous_view<double> refused(a); });
+    a = describe();
+    ASSERT((cai::host_contiguous_view<float, 2>(a).size() == 12));
+    throws(CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 3 dimensions",
+           [&] { cai::host_contiguous_view<float, 3> refused(a); });
 }
 
 void dimensions() {

@@ -221,7 +221,7 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
         first_pass::refused(object, kind);
         return outcome::declined;
     }
-    // Of an object that is no array at all the signature says enough.
+    // For an object that is not an array, the signature is enough.
     if (first_pass::take(object, kind) || why.code == CAI_ERR_NO_PROTOCOL) {
         return outcome::declined;
     }
@@ -289,6 +289,7 @@ template <class T> cai_import_options element_options() noexcept {
 template <class View> struct view_traits;
 template <class T, std::size_t N> struct view_traits<view<T, N>> {
     static constexpr int ndim = static_cast<int>(N);
+    static constexpr bool contiguous = false;
     static cai_import_options options() noexcept {
         cai_import_options made = element_options<T>();
         made.flags |= CAI_IMPORT_REQUIRE_NDIM;
@@ -296,11 +297,16 @@ template <class T, std::size_t N> struct view_traits<view<T, N>> {
         return made;
     }
 };
-template <class T> struct view_traits<contiguous_view<T>> {
-    static constexpr int ndim = -1;
+template <class T, int N> struct view_traits<contiguous_view<T, N>> {
+    static constexpr int ndim = N;
+    static constexpr bool contiguous = true;
     static cai_import_options options() noexcept {
         cai_import_options made = element_options<T>();
         made.flags |= CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
+        if constexpr (N != any_rank) {
+            made.flags |= CAI_IMPORT_REQUIRE_NDIM;
+            made.ndim = N;
+        }
         return made;
     }
 };
@@ -456,7 +462,7 @@ inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
 // --- names
 
 // Name of a view in the signatures of docstrings: `Array[float32, 2]` or
-// `Array[float32, contiguous]`, with `, writable` where T is not const.
+// `Array[float32, 2, contiguous]`, with `, writable` where T is not const.
 template <std::size_t Length> struct name_text {
     char value[Length + 1];
 };
@@ -499,11 +505,12 @@ template <class View> constexpr std::size_t write_name(char *out) {
                           : "opaque");
         number(sizeof(T) * 8);
     }
-    put(", ");
-    if constexpr (view_traits<View>::ndim < 0) {
-        put("contiguous");
-    } else {
+    if constexpr (view_traits<View>::ndim != any_rank) {
+        put(", ");
         number(static_cast<std::size_t>(view_traits<View>::ndim));
+    }
+    if constexpr (view_traits<View>::contiguous) {
+        put(", contiguous");
     }
     put(std::is_const_v<T> ? "]" : ", writable]");
     return length;

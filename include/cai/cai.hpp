@@ -7,7 +7,7 @@
 //   cai::view            elements of device memory, with a checked type and number of dimensions
 //   cai::host_view       the same of host memory
 //   cai::contiguous_view, cai::host_contiguous_view
-//                        elements in C order without gaps, with any number of dimensions
+//                        elements in C order without gaps, of any number of dimensions or of one
 //   cai::error           the exception that all functions throw
 //
 // The first two and the last are in cai/abi.hpp, which needs no library.
@@ -373,18 +373,18 @@ struct requirements {
     char typestr[CAI_TYPESTR_SIZE];
 
     template <class T>
-    static requirements of(allow allowed, std::int32_t ndim, bool host) noexcept {
+    static requirements of(allow allowed, std::int32_t ndim, bool contiguous, bool host) noexcept {
         using value_type = std::remove_cv_t<T>;
-        requirements made = {host,
-                             allowed,
-                             !std::is_const_v<T>,
-                             ndim,
-                             ndim < 0,
-                             element<value_type>::kind,
-                             code_of<value_type>::value,
-                             sizeof(T),
-                             alignof(T),
-                             {}};
+        requirements made = {};
+        made.host = host;
+        made.allowed = allowed;
+        made.writable = !std::is_const_v<T>;
+        made.ndim = ndim;
+        made.contiguous = contiguous;
+        made.kind = element<value_type>::kind;
+        made.code = code_of<value_type>::value;
+        made.size = sizeof(T);
+        made.alignment = alignof(T);
         write_typestr<value_type>(made.typestr);
         return made;
     }
@@ -534,8 +534,8 @@ template <class T, std::size_t N> class strided {
 
   protected:
     strided(const cai_array &array, allow allowed, bool host) {
-        detail::require(array,
-                        detail::requirements::of<T>(allowed, static_cast<std::int32_t>(N), host));
+        constexpr auto ndim = static_cast<std::int32_t>(N);
+        detail::require(array, detail::requirements::of<T>(allowed, ndim, false, host));
         detail::call(cai_array_strides, &array, static_cast<std::int32_t>(N), strides_);
         for (std::size_t d = 0; d < N; ++d) {
             shape_[d] = array.shape[d];
@@ -583,8 +583,8 @@ template <class T> class dense {
     extents shape() const noexcept { return {shape_, ndim_}; }
 
   protected:
-    dense(const cai_array &array, allow allowed, bool host) {
-        detail::require(array, detail::requirements::of<T>(allowed, -1, host));
+    dense(const cai_array &array, allow allowed, int ndim, bool host) {
+        detail::require(array, detail::requirements::of<T>(allowed, ndim, true, host));
         cai_layout layout;
         detail::call(cai_array_layout, &array, &layout);
         data_ = static_cast<T *>(array.data);
@@ -712,20 +712,23 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
 #endif
 };
 
-// Elements of device memory in C order without gaps, with any number of dimensions: a pointer and a
-// count, as `nb::ndarray<float, nb::c_contig>` has them. Otherwise as cai::view; an array with
-// other strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
-template <class T> class contiguous_view : public parts::dense<T> {
+// The rank of a contiguous view that accepts any number of dimensions.
+inline constexpr int any_rank = -1;
+
+// Elements of device memory in C order without gaps: a pointer, a count and a shape, with a checked
+// number of dimensions N or with any (as `nb::ndarray<float, nb::c_contig>`). Otherwise as
+// cai::view; an array with other strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
+template <class T, int N = any_rank> class contiguous_view : public parts::dense<T> {
     using base = parts::dense<T>;
 
   public:
     explicit contiguous_view(const cai_array &array, allow allowed = allow::nothing)
-        : base(array, allowed, false) {}
+        : base(array, allowed, N, false) {}
     explicit contiguous_view(const cai::array &array, allow allowed = allow::nothing)
-        : base(array.get(), allowed, false) {}
+        : base(array.get(), allowed, N, false) {}
     explicit contiguous_view(const cai::array &&, allow = allow::nothing) = delete;
     template <class U, class = detail::if_const_of<T, U>>
-    contiguous_view(const contiguous_view<U> &other) noexcept : base(other, 0) {}
+    contiguous_view(const contiguous_view<U, N> &other) noexcept : base(other, 0) {}
 
     // The element at this place in C order, which is not checked.
 #if defined(__CUDACC__) || defined(__HIPCC__)
@@ -736,17 +739,17 @@ template <class T> class contiguous_view : public parts::dense<T> {
 };
 
 // The same of memory that the host can reach, as cai::host_view. A range.
-template <class T> class host_contiguous_view : public parts::dense<T> {
+template <class T, int N = any_rank> class host_contiguous_view : public parts::dense<T> {
     using base = parts::dense<T>;
 
   public:
     explicit host_contiguous_view(const cai_array &array, allow allowed = allow::nothing)
-        : base(array, allowed, true) {}
+        : base(array, allowed, N, true) {}
     explicit host_contiguous_view(const cai::array &array, allow allowed = allow::nothing)
-        : base(array.get(), allowed, true) {}
+        : base(array.get(), allowed, N, true) {}
     explicit host_contiguous_view(const cai::array &&, allow = allow::nothing) = delete;
     template <class U, class = detail::if_const_of<T, U>>
-    host_contiguous_view(const host_contiguous_view<U> &other) noexcept : base(other, 0) {}
+    host_contiguous_view(const host_contiguous_view<U, N> &other) noexcept : base(other, 0) {}
 
     T &operator[](std::int64_t place) const noexcept { return base::data()[place]; }
     T *begin() const noexcept { return base::data(); }

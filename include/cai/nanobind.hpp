@@ -140,8 +140,8 @@ template <class View> struct cai_view_caster {
 };
 template <class T, std::size_t N>
 struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
-template <class T>
-struct type_caster<cai::contiguous_view<T>> : cai_view_caster<cai::contiguous_view<T>> {};
+template <class T, int N>
+struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
 // That of <nanobind/stl/optional.h> would release the view's array before the call.
 template <class View> struct cai_optional_view_caster {
@@ -168,22 +168,22 @@ template <class View> struct cai_optional_view_caster {
 };
 template <class T, std::size_t N>
 struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
-template <class T>
-struct type_caster<std::optional<cai::contiguous_view<T>>>
-    : cai_optional_view_caster<cai::contiguous_view<T>> {};
+template <class T, int N>
+struct type_caster<std::optional<cai::contiguous_view<T, N>>>
+    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
 template <class T, std::size_t N>
 struct remove_opt_mono<std::optional<cai::view<T, N>>> : remove_opt_mono<cai::view<T, N>> {};
-template <class T>
-struct remove_opt_mono<std::optional<cai::contiguous_view<T>>>
-    : remove_opt_mono<cai::contiguous_view<T>> {};
+template <class T, int N>
+struct remove_opt_mono<std::optional<cai::contiguous_view<T, N>>>
+    : remove_opt_mono<cai::contiguous_view<T, N>> {};
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
     static_assert(cai::detail::never<T>,
                   "views would outlive their arrays: take std::vector<cai::array>");
 };
-template <class T, class Allocator>
-struct type_caster<std::vector<cai::contiguous_view<T>, Allocator>> {
+template <class T, int N, class Allocator>
+struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
     static_assert(cai::detail::never<T>,
                   "views would outlive their arrays: take std::vector<cai::array>");
 };
@@ -243,8 +243,8 @@ template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
 template <class T, std::size_t N>
 struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
-template <class T>
-struct has_arg_defaults<std::optional<cai::contiguous_view<T>>> : std::true_type {};
+template <class T, int N>
+struct has_arg_defaults<std::optional<cai::contiguous_view<T, N>>> : std::true_type {};
 #endif
 
 } // namespace detail

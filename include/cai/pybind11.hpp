@@ -13,7 +13,8 @@
 //                            call's stream is that of the cai::stream among the arguments, else the
 //                            default stream that the compiler's options choose. T is const where
 //                            the function only reads.
-//   cai::contiguous_view<T>  the same for C-contiguous arrays with any number of dimensions.
+//   cai::contiguous_view<T>  the same for C-contiguous arrays, with any number of dimensions, or
+//                            with N (cai::contiguous_view<T, N>).
 //   cai::array               accepts any GPU array without a mask, and may be kept. Nothing is
 //                            ordered: see cai::consumer. As a result, an object that all those
 //                            libraries accept.
@@ -132,8 +133,8 @@ template <class View> struct cai_view_caster {
 };
 template <class T, std::size_t N>
 struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
-template <class T>
-struct type_caster<cai::contiguous_view<T>> : cai_view_caster<cai::contiguous_view<T>> {};
+template <class T, int N>
+struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
 // That of <pybind11/stl.h> would release the view's array before the call.
 template <class View> struct cai_optional_view_caster {
@@ -163,17 +164,17 @@ template <class View> struct cai_optional_view_caster {
 };
 template <class T, std::size_t N>
 struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
-template <class T>
-struct type_caster<std::optional<cai::contiguous_view<T>>>
-    : cai_optional_view_caster<cai::contiguous_view<T>> {};
+template <class T, int N>
+struct type_caster<std::optional<cai::contiguous_view<T, N>>>
+    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
     static_assert(cai::detail::never<T>,
                   "views would outlive their arrays: take std::vector<cai::array>");
 };
-template <class T, class Allocator>
-struct type_caster<std::vector<cai::contiguous_view<T>, Allocator>> {
+template <class T, int N, class Allocator>
+struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
     static_assert(cai::detail::never<T>,
                   "views would outlive their arrays: take std::vector<cai::array>");
 };

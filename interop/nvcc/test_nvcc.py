@@ -14,7 +14,7 @@ CUDA = SITE / "nvidia/cu13"
 NVCC = CUDA / "bin/nvcc"
 INCLUDES = [
     "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
-    "-isystem", CUDA / "include", "-isystem", sysconfig.get_path("include"),
+    "-isystem", CUDA / "include", "-isystem", CUDA / "include/cccl", "-isystem", sysconfig.get_path("include"),
     "-isystem", SITE / "pybind11/include", "-isystem", SITE / "nanobind/include",
 ]  # fmt: skip
 STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wconversion,-Werror"]

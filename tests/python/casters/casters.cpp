@@ -54,7 +54,7 @@ void copy(const read_only &from, const numbers<1> &to, cudaStream_t stream) {
 
 std::vector<cai::array> kept;
 
-// A buffer class of somebody's.
+// A foreign buffer class.
 struct buffer {
     std::shared_ptr<void> memory;
     std::int64_t shape[1];
@@ -99,6 +99,7 @@ MODULE {
     m.def("size_mutable", [](numbers<1> v) { return v.size(); });
     m.def("size_or", [](read_only v, int) { return v.size(); }, py::arg("v"), py::arg("other") = 1);
     m.def("flat", [](cai::contiguous_view<const float> v) { return v.size(); });
+    m.def("flat2", [](cai::contiguous_view<const float, 2> v) { return v.size(); });
     m.def("flat_mutable", [](cai::contiguous_view<float> v) { return v.ndim(); });
     m.def(
         "maybe_flat",
