@@ -323,15 +323,15 @@ static int prepare_array(way *w) {
 }
 
 static int out(way *w) {
-    PyObject *object = cai_array_to_python(&w->array, NULL, NULL);
-    if (object == NULL) return -1;
+    PyObject *object = NULL;
+    if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
     Py_DECREF(object);
     return 0;
 }
 
 static int out_and_read(way *w) {
-    PyObject *object = cai_array_to_python(&w->array, NULL, NULL), *value;
-    if (object == NULL) return -1;
+    PyObject *object = NULL, *value;
+    if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
     value = PyObject_GetAttr(object, n_interface);
     Py_DECREF(object);
     if (value == NULL) return -1;
@@ -341,9 +341,9 @@ static int out_and_read(way *w) {
 
 static int out_and_in(way *w) {
     cai_array a = CAI_ARRAY_INIT;
-    PyObject *object = cai_array_to_python(&w->array, NULL, NULL);
+    PyObject *object = NULL;
     cai_status status;
-    if (object == NULL) return -1;
+    if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
     status = cai_array_from_python(object, &w->options, &a, NULL);
     Py_DECREF(object);
     cai_array_release(&a);
@@ -508,7 +508,7 @@ static PyObject *to_python(PyObject *self, PyObject *arguments) {
     PyObject *object = NULL;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "OO", &w.object, &w.with)) return NULL;
-    if (prepare_array(&w) == 0) object = cai_array_to_python(&w.array, NULL, NULL);
+    if (prepare_array(&w) == 0) (void)cai_array_to_python(&w.array, NULL, &object, NULL);
     cai_array_release(&w.array);
     return object;
 }

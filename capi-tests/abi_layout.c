@@ -52,6 +52,11 @@ AT(cai_field, nested, 32);
 AT(cai_field, shape, 40);
 AT(cai_field, ndim, 48);
 AT(cai_field, dtype_code, 52);
+SIZE(cai_layout, 64);
+AT(cai_layout, nbytes, 8);
+AT(cai_layout, lower, 16);
+AT(cai_layout, upper, 24);
+AT(cai_layout, flags, 32);
 SIZE(cai_driver_info, 512);
 AT(cai_driver_info, devices, 4);
 AT(cai_driver_info, path, 64);
@@ -88,7 +93,7 @@ int main(void) {
     const cai_import_options in = CAI_IMPORT_OPTIONS_INIT;
     const cai_export_options out = CAI_EXPORT_OPTIONS_INIT;
     ASSERT(in.struct_size == sizeof(in) && in.flags == 0 && in.protocols[0] == 0 &&
-           in.typestr[0] == 0);
+           in.typestr[0] == 0 && in.stream == CAI_STREAM_UNKNOWN);
     ASSERT(out.struct_size == sizeof(out) && out.flags == 0);
     ASSERT(empty.struct_size == sizeof(cai_array) && empty.version == 3 && empty.stream == 0);
     ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);
@@ -114,7 +119,7 @@ int main(void) {
     ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_ARRAY_READONLY == 1);
     ASSERT(CAI_DEVICE_CUDA == 2 && CAI_DEVICE_CUDA_HOST == 3 && CAI_DEVICE_CUDA_MANAGED == 13);
     ASSERT(CAI_DTYPE_BFLOAT16 == 4 && CAI_DTYPE_FLOAT8_E5M2 == 12 && CAI_DTYPE_FLOAT4_E2M1FN == 17);
-    ASSERT(cai_abi_major() == CAI_ABI_MAJOR && cai_abi_minor() == CAI_ABI_MINOR);
+    ASSERT(cai_abi_version() == ((uint32_t)CAI_ABI_MAJOR << 16 | (uint32_t)CAI_ABI_MINOR));
     ASSERT(strchr(cai_version(), '.') != NULL);
     return 0;
 }

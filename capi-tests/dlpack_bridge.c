@@ -389,11 +389,14 @@ static void in_handles(void) {
     }
 }
 
-/* Host memory has no streams, whatever the caller says. */
+/* Host memory has no streams, whatever stream is passed; but 0 is not a stream here either. */
 static void in_host_memory(void) {
-    static const cai_stream streams[] = {0, CAI_STREAM_LEGACY, 0x1234, CAI_STREAM_UNKNOWN,
+    static const cai_stream streams[] = {CAI_STREAM_LEGACY, 0x1234, CAI_STREAM_UNKNOWN,
                                          CAI_STREAM_NONE};
     size_t i;
+    versioned *host = plain();
+    host->dl_tensor.device_type = CAI_DEVICE_CPU;
+    refuse_with(__LINE__, CAI_ERR_STREAM_ZERO, "stream", host, 0);
     for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
         versioned *given = plain();
         cai_array array = CAI_ARRAY_INIT;
@@ -743,10 +746,11 @@ static void out_refused(void) {
 
     good.owner = counting_owner(&destroyed);
     array = good;
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_array_to_dlpack(&array, 1, &out, &error));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack(&array, 1, &out, &error));
     ASSERT_TEXT("flags", error.field);
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_array_to_dlpack_unversioned(&array, 0x80000000u,
-                                                                    (unversioned **)&out, &error));
+    ASSERT_STATUS(
+        CAI_ERR_NEWER_CALLER,
+        cai_array_to_dlpack_unversioned(&array, 0x80000000u, (unversioned **)&out, &error));
     ASSERT(out == NULL);
 
     array.owner = NULL;

@@ -137,7 +137,7 @@ impl Failure {
                 None => (
                     "",
                     Text::new(format_args!(
-                        "found no memory, expected some for the description of an error"
+                        "found no memory, expected memory for the error message"
                     )),
                     0,
                 ),
@@ -179,8 +179,8 @@ impl Failure {
         Failure::new(
             abi::CAI_ERR_INTERNAL,
             format_args!(""),
-            format_args!("a contradiction inside the library"),
-            format_args!("none; please report it"),
+            format_args!(""),
+            format_args!("internal error: please report it"),
         )
     }
 

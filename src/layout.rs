@@ -71,7 +71,7 @@ pub fn count(shape: &[i64]) -> Result<i64> {
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape[{index}]",
                 found = "{extent} after {product} elements",
-                expected = "at most 2^63 - 1 elements in all"
+                expected = "at most 2^63 - 1 elements in total"
             )
         }
     }
@@ -104,7 +104,7 @@ impl Layout<'_> {
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape",
                 found = ("{count} elements of {} bits", self.bits),
-                expected = "at most 2^63 - 1 bytes in all"
+                expected = "at most 2^63 - 1 bytes in total"
             ),
         }
     }
@@ -132,7 +132,7 @@ impl Layout<'_> {
                         CAI_ERR_SPAN_OVERFLOW,
                         "strides[{index}]",
                         found = "{stride} over an extent of {extent}",
-                        expected = "a reach within 2^63 bytes from data"
+                        expected = "a span within 2^63 bytes of data"
                     );
                 }
             }

@@ -9,9 +9,12 @@
 //! | [`abi`] | types and constants of the ABI; no logic |
 //! | `error` | the inner error: status, field, found, expected |
 //! | `unwind` | catches panics without stopping threads that end |
+//! | `environment` | reads environment variables without allocation |
+//! | `library` | opens shared libraries without allocation |
 //! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
+//! | `device` | what a device type implies: CUDA streams, an address or a handle |
 //! | `observer` | one optional observer of exchanges: the race checker |
 //! | `owner` | reference counts, and blocks that hold a copied description |
 //! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
@@ -41,9 +44,12 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 pub mod abi;
 mod error;
 mod unwind;
+mod environment;
+mod library;
 mod read;
 mod dtype;
 mod layout;
+mod device;
 mod observer;
 mod owner;
 mod driver;

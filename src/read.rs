@@ -46,7 +46,7 @@ pub(crate) const NOTHING: cai_array = cai_array {
 };
 
 /// Returns true if some version of a structure can have this size.
-fn plausible(size: usize, least: usize) -> bool {
+pub fn plausible(size: usize, least: usize) -> bool {
     size >= least && size <= MAX_STRUCT_SIZE && size % 8 == 0
 }
 
@@ -67,7 +67,7 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
             "struct_size",
             found = "{size}",
             expected = (
-                "sizeof(cai_array), which is {} here: start from CAI_ARRAY_INIT",
+                "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
                 size_of::<cai_array>()
             )
         )
@@ -82,7 +82,7 @@ pub fn fits(array: &cai_array, size: usize) -> Result<()> {
             CAI_ERR_STRUCT_SIZE,
             "out->struct_size",
             found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
+            expected = "at least {covered}, because the array has a byte_offset"
         );
     }
     Ok(())
@@ -245,7 +245,7 @@ impl<'a> Descr<'a> {
                 CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
                 found = "{size}",
-                expected = ("sizeof(cai_descr), which is {} here", size_of::<cai_descr>())
+                expected = ("sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
             );
         }
         // SAFETY: the size, checked above, is at least that of `cai_descr`.
@@ -256,7 +256,7 @@ impl<'a> Descr<'a> {
                 CAI_ERR_DESCR_STRUCT,
                 ".field_size",
                 found = "{step}",
-                expected = ("sizeof(cai_field), which is {} here", size_of::<cai_field>())
+                expected = ("sizeof(cai_field), {} in this version", size_of::<cai_field>())
             );
         }
         if raw.count > 0 && raw.fields.is_null() {
@@ -321,7 +321,7 @@ impl<'a> Field<'a> {
                 CAI_ERR_DESCR_NAME,
                 ".name",
                 found = "NULL",
-                expected = "a text, empty for padding"
+                expected = "a string, empty for padding"
             );
         }
         text(self.raw.name, ".name")
@@ -384,7 +384,7 @@ impl<'a> Field<'a> {
                     CAI_ERR_DESCR_FIELD,
                     ".nested",
                     found = "both a typestr and nested fields",
-                    expected = "one of them"
+                    expected = "exactly one of them"
                 )
             }
             (false, true) => {
@@ -392,7 +392,7 @@ impl<'a> Field<'a> {
                     CAI_ERR_DESCR_FIELD,
                     ".typestr",
                     found = "neither a typestr nor nested fields",
-                    expected = "one of them"
+                    expected = "exactly one of them"
                 )
             }
         }

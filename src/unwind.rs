@@ -60,7 +60,8 @@ mod frame {
 
     type Function = unsafe extern "C-unwind" fn(*mut c_void);
 
-    // The unwinder that the standard library is linked with. ["Itanium C++ ABI: Exception Handling", 1]
+    // The unwinder that the standard library is linked with. ["Itanium C++ ABI: Exception
+    // Handling", 1]
     unsafe extern "C-unwind" {
         fn _Unwind_RaiseException(exception: *mut Exception) -> c_int;
     }
@@ -70,8 +71,8 @@ mod frame {
     }
 
     // `cai_private_frame` calls `function(data)` and returns NULL. A panic of the function ends at
-    // `cai_private_landing`, and the panic's exception is returned. The names are hidden: they are not
-    // exported, and copies of the library in one process do not share them.
+    // `cai_private_landing`, and the panic's exception is returned. The names are hidden: they are
+    // not exported, and copies of the library in one process do not share them.
     unsafe extern "C-unwind" {
         fn cai_private_frame(function: Function, data: *mut c_void) -> *mut Exception;
     }
@@ -143,13 +144,14 @@ mod frame {
     /// `_UA_SEARCH_PHASE`, `_UA_HANDLER_FRAME`
     const SEARCH_PHASE: c_int = 1;
     const HANDLER_FRAME: c_int = 4;
-    /// Rust's panics. Newer compilers write the text in the machine's byte order, older ones a number.
+    /// Rust's panics. Newer compilers write the text in the machine's byte order, older ones a
+    /// number.
     const PANICS: [u64; 2] = [u64::from_ne_bytes(*b"MOZ\0RUST"), u64::from_be_bytes(*b"MOZ\0RUST")];
     /// The register of a function's result: rax and x0 both have the number 0 in DWARF.
     const RESULT: c_int = 0;
 
-    /// The unwinder asks this for each exception that reaches the frame. Only panics stop here: ending threads and
-    /// exceptions of C++ pass, and leave nothing to clean up in this frame.
+    /// The unwinder asks this for each exception that reaches the frame. Only panics stop here:
+    /// ending threads and exceptions of C++ pass, and leave nothing to clean up in this frame.
     unsafe extern "C" fn personality(
         version: c_int,
         actions: c_int,
@@ -166,8 +168,8 @@ mod frame {
         if actions & HANDLER_FRAME == 0 {
             return CONTINUE_UNWIND;
         }
-        // SAFETY: the unwinder passed the context of the frame. At the landing, the frame is as after the
-        // call, and the register holds what the frame returns.
+        // SAFETY: the unwinder passed the context of the frame. At the landing, the frame is as
+        // after the call, and the register holds what the frame returns.
         unsafe {
             _Unwind_SetGR(context, RESULT, exception as usize);
             _Unwind_SetIP(context, cai_private_landing as *const () as usize);
@@ -199,7 +201,8 @@ mod frame {
             // SAFETY: `run` returned, so the result was written.
             Ok(ManuallyDrop::into_inner(unsafe { slot.result }))
         } else {
-            // SAFETY: `personality` passed on the exception of a panic, which nothing else refers to.
+            // SAFETY: `personality` passed on the exception of a panic, which nothing else refers
+            // to.
             Err(unsafe { recover(panic) })
         }
     }

@@ -17,8 +17,7 @@ void plugin_make(cai_array *out, int *destroyed) {
     int64_t shape[2] = {2, 2};
     cai_array array = valid_array();
     array.shape = shape;
-    array.owner = counting_owner(destroyed);
-    ASSERT_STATUS(CAI_OK, cai_array_create(&array, out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, destroyed, count_destroy, out, NULL));
 }
 
 void plugin_keep(const cai_array *array) {

@@ -315,7 +315,8 @@ CASE(policy_of_the_process) {
     streams[0] = as_value(producer);
     OK(cai_sync_policy_get(&policy, error));
     ASSERT(policy == 0);
-    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_sync_policy_set(1, error));
+    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_sync_policy_set(CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "policy", cai_sync_policy_set(0x40000000u, error));
     OK(cai_sync_policy_set(CAI_SYNC_IGNORE | CAI_SYNC_EXPORT_NONE, error));
     no_calls(&array, as_value(consumer), CAI_ACCESS_READ);
     OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
@@ -342,7 +343,10 @@ CASE(refused) {
     cai_array good = array_of(new_buffer(), as_value(producer)), array = good;
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_consume_begin(NULL, c, CAI_ACCESS_READ, NULL));
     REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_begin(&good, c, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
+            cai_array_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_array_synchronize(&good, 0x40000000u, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_synchronize(&good, 0, error));
     REFUSED(CAI_ERR_ARGUMENT, "flags",
             cai_array_synchronize(&good, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
     REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",

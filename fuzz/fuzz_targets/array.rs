@@ -180,15 +180,15 @@ fuzz_target!(|input: Input| {
     unsafe {
         DESTROYED.set(0);
         let mut error = std::mem::MaybeUninit::<cai_error>::zeroed().assume_init();
-        let (mut count, mut bytes, mut lower, mut upper, mut truth) = (-1, -1, 1, -1, false);
+        let mut layout = std::mem::MaybeUninit::<cai_layout>::zeroed().assume_init();
+        let mut truth = false;
         let status = cai_array_validate(&array, CAI_CHECK_LAYOUT, &mut error);
         assert!(status == CAI_OK || (error.code == status && error.message[407] == 0 && error.field[95] == 0));
         cai_array_validate(&array, u32::from(input.checks), null_mut());
+        assert_eq!(cai_array_layout(&array, &mut layout, null_mut()), status);
         if status == CAI_OK {
-            assert_eq!(cai_array_count(&array, &mut count, null_mut()), CAI_OK);
-            assert_eq!(cai_array_nbytes(&array, &mut bytes, null_mut()), CAI_OK);
-            assert_eq!(cai_array_span(&array, &mut lower, &mut upper, null_mut()), CAI_OK);
-            assert!(count >= 0 && bytes >= 0 && lower <= 0 && upper >= 0);
+            let cai_layout { count, nbytes, lower, upper, .. } = layout;
+            assert!(count >= 0 && nbytes >= 0 && lower <= 0 && upper >= 0);
             assert_eq!(cai_array_is_native(&array, &mut truth, null_mut()), CAI_OK);
             assert_eq!(cai_array_may_overlap(&array, &array, &mut truth, null_mut()), CAI_OK);
             assert_eq!(truth, upper > lower);
@@ -196,18 +196,21 @@ fuzz_target!(|input: Input| {
         let mut out = [0u64; 32];
         let out = out.as_mut_ptr().cast::<cai_array>();
         (*out).struct_size = if input.out_size % 2 == 0 { 128 } else { input.out_size % 257 };
-        if cai_array_create(&mut array, out, &mut error) == CAI_OK {
-            assert!(array.owner.is_null());
+        let destroyed = DESTROYED.get();
+        if cai_array_create(&array, null_mut(), Some(destroy), out, &mut error) == CAI_OK {
+            owners += 1;
             assert_eq!(status, CAI_OK);
             if (*out).struct_size >= 128 {
                 assert_eq!(cai_array_validate(out, CAI_CHECK_LAYOUT, null_mut()), CAI_OK);
             }
             let mut copy = array;
             copy.struct_size = 128;
+            copy.owner = null_mut();
             if cai_array_share(out, &mut copy, null_mut()) == CAI_OK {
                 cai_array_release(&mut copy);
             }
             cai_array_release(out);
+            assert_eq!(DESTROYED.get(), destroyed + 1);
         }
         cai_array_release(&mut array);
         for mask in &mut masks {

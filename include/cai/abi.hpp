@@ -369,8 +369,8 @@ class array {
     cai_layout layout() const;
     // cai_array_produce: before an export, joins the streams with pending work into the exported
     // one. Without streams, nothing is pending.
-    void produce(std::initializer_list<cai_stream> streams, cai_stream export_stream = 0,
-                 std::uint32_t flags = 0);
+    void produce(std::initializer_list<cai_stream> streams,
+                 cai_stream export_stream = CAI_STREAM_NONE, std::uint32_t flags = 0);
     // cai_array_attach: keeps another object alive, until after the data is released: the stream
     // that the array is exported with.
     template <class T> CAI_PRIVATE_HIDDEN void attach(T object);

@@ -96,23 +96,50 @@ CAI_API void cai_array_release(cai_array *array);
 CAI_API cai_status cai_array_share(const cai_array *array, cai_array *out, cai_error *error);
 
 /**
- * Copies a description into memory of its own: shape, strides, fields and masks go into one block,
- * which becomes the new array's owner and takes over `description->owner`. For producers whose
- * shape and strides live on the stack. The data is not copied.
+ * Creates an array from a description: copies shape, strides, fields and masks into one block,
+ * which is the owner of the new array. For producers whose shape and strides live on the stack. The
+ * data is not copied.
  *
- * `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind
- * that `data` is NULL where slicing left no elements. On success its reference has moved to `out`
- * and `description->owner` is NULL; on failure nothing has changed. So it may be released in either
- * case. Owners of masks get one more reference each, and `out`'s masks hang on the new block: each
- * can be kept by itself.
- * `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets
- * as much as its `struct_size` covers, on success only; release it with `cai_array_release`.
+ * `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is NULL
+ * if there are no elements. It is not changed. If it has an owner, the new array holds a reference
+ * of its own to it, and the caller keeps the one in `description`. The same holds for the owners of
+ * masks. Each mask of `out` can be shared by itself.
+ * `context`, `destroy`: `destroy(context)` is called once, when the last reference to the new array
+ * and its masks was released, after the owners above were released. It may be called on any thread,
+ * with or without an interpreter's lock, and must not throw. `destroy` may be NULL. On failure it
+ * is not called: `context` is still the caller's.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not be
+ * `description`. Gets as much as its `struct_size` covers, on success only; release it with
+ * `cai_array_release`.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
- * `CAI_ERR_NO_MEMORY`, `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if `out` is `description`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate`
+ * returns.
  * Thread safety: any thread; allocates one block.
  */
-CAI_API cai_status cai_array_create(cai_array *description, cai_array *out, cai_error *error);
+CAI_API cai_status cai_array_create(
+    const cai_array *description, void *context, void (*destroy)(void *context), cai_array *out,
+    cai_error *error);
+
+/**
+ * Attaches something to an array that must live as long as the array: the stream that it is
+ * exported with, an event, a pool. Replaces the owner of the array and of its masks by one that
+ * first releases the old owners and then calls `destroy(context)`. So a stream that is attached is
+ * still there when the data is freed on it.
+ *
+ * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged
+ * on failure. If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and
+ * `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
+ * `context`, `destroy`: as in `cai_array_create`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+ * `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, what `cai_array_validate`
+ * returns.
+ * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI
+ * version 3, "Lifetime management", "Streams".
+ */
+CAI_API cai_status cai_array_attach(
+    cai_array *array, void *context, void (*destroy)(void *context), cai_error *error);
 
 /**
  * Makes an owner with one reference, for producers that have no counted object of their own.
@@ -180,66 +207,15 @@ struct cai_layout {
 };
 
 /**
- * The number of elements: the product of all extents, 1 for no dimensions, 0 if any extent is 0.
+ * Measures an array: its elements, their bytes, the bytes that it spans, and whether it is
+ * contiguous.
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate`
- * says of a malformed type, shape or strides.
- * Thread safety: any thread; allocates nothing.
+ * Returns what `cai_array_validate` with `CAI_CHECK_LAYOUT` returns.
+ * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
-CAI_API cai_status cai_array_count(const cai_array *array, int64_t *out, cai_error *error);
-
-/**
- * The bytes that all elements take when laid out without gaps: what a buffer for a dense copy
- * needs. Bit fields are packed and rounded up once. The bytes that the array itself reaches are
- * those of `cai_array_span`.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate`
- * says of a malformed type, shape or strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API cai_status cai_array_nbytes(const cai_array *array, int64_t *out, cai_error *error);
-
-/**
- * The bytes that the array can touch, counted from `data` (from `data` plus `byte_offset` for
- * opaque handles): from `*out_lower`, 0 or negative, up to but not including `*out_upper`. Both are
- * 0 for an empty array. Strides of any sign and size are taken for what they are.
- *
- * `out_lower`, `out_upper`: bytes, written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_SIZE_OVERFLOW`, or
- * what `cai_array_validate` says of a malformed type, shape or strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API cai_status cai_array_span(
-    const cai_array *array, int64_t *out_lower, int64_t *out_upper, cai_error *error);
-
-/**
- * Do the elements lie in C order (last dimension fastest) without gaps? Strides of extents of at
- * most one do not matter, nor do any strides of an empty array.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type,
- * shape or strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API cai_status cai_array_is_c_contiguous(const cai_array *array, bool *out, cai_error *error);
-
-/**
- * Do the elements lie in Fortran order (first dimension fastest) without gaps? Strides of extents
- * of at most one do not matter, nor do any strides of an empty array. An array can be both.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type,
- * shape or strides.
- * Thread safety: any thread; allocates nothing.
- */
-CAI_API cai_status cai_array_is_f_contiguous(const cai_array *array, bool *out, cai_error *error);
+CAI_API cai_status cai_array_layout(const cai_array *array, cai_layout *out, cai_error *error);
 
 /**
  * The steps in bytes of an array, also where it leaves them out (`strides` NULL). Extents of 0
@@ -265,8 +241,9 @@ CAI_API cai_status cai_array_strides(
  * `itemsize`: bytes of one element, at least 1.
  * `out`: gets `ndim` steps, on success only; may be NULL if `ndim` is 0.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` (`order` or `itemsize`),
- * `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER` (another `order`),
+ * `CAI_ERR_ARGUMENT` (`itemsize`), `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`
+ * or `CAI_ERR_SIZE_OVERFLOW`.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API cai_status cai_layout_strides(

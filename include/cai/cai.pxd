@@ -235,12 +235,12 @@ cdef extern from "cai/cai.h":
     ctypedef struct cai_array
     ctypedef struct cai_error
     ctypedef struct cai_dtype
+    ctypedef struct cai_layout
     ctypedef struct cai_driver_info
     ctypedef struct cai_pointer_info
     ctypedef struct cai_import_options
     ctypedef struct cai_export_options
     ctypedef struct cai_exchange_api
-    ctypedef struct cai_layout
 
     ctypedef struct cai_device:
         int32_t type
@@ -307,6 +307,14 @@ cdef extern from "cai/cai.h":
         int64_t itemsize
         int64_t bits
 
+    ctypedef struct cai_layout:
+        int64_t count
+        int64_t nbytes
+        int64_t lower
+        int64_t upper
+        uint32_t flags
+        uint32_t reserved[7]
+
     ctypedef struct cai_driver_info:
         int32_t version
         int32_t devices
@@ -349,16 +357,7 @@ cdef extern from "cai/cai.h":
         cai_status (*from_object)(void *object, cai_array *out, cai_error *error) noexcept
         cai_status (*to_object)(const cai_array *array, void **out, cai_error *error) noexcept
 
-    ctypedef struct cai_layout:
-        int64_t count
-        int64_t nbytes
-        int64_t lower
-        int64_t upper
-        uint32_t flags
-        uint32_t reserved[7]
-
-    int32_t cai_abi_major() noexcept nogil
-    int32_t cai_abi_minor() noexcept nogil
+    uint32_t cai_abi_version() noexcept nogil
     const char *cai_version() noexcept nogil
     const char *cai_status_name(cai_status status) noexcept nogil
     const char *cai_status_message(cai_status status) noexcept nogil
@@ -369,7 +368,13 @@ cdef extern from "cai/cai.h":
         const char *message
     ) noexcept nogil
     cai_status cai_dtype_parse(const char *typestr, cai_dtype *out, cai_error *error) noexcept nogil
-    cai_status cai_dtype_format(const cai_dtype *dtype, char *out, cai_error *error) noexcept nogil
+    cai_status cai_dtype_format(
+        const cai_dtype *dtype,
+        char *buffer,
+        size_t size,
+        size_t *out_length,
+        cai_error *error
+    ) noexcept nogil
     cai_bool cai_dtype_equal(const cai_dtype *a, const cai_dtype *b) noexcept nogil
     cai_bool cai_dtype_is_native(const cai_dtype *dtype) noexcept nogil
     cai_status cai_array_dtype(
@@ -423,30 +428,9 @@ cdef extern from "cai/cai.h":
         size_t *out_length,
         cai_error *error
     ) noexcept nogil
-    cai_status cai_array_count(
+    cai_status cai_array_layout(
         const cai_array *array,
-        int64_t *out,
-        cai_error *error
-    ) noexcept nogil
-    cai_status cai_array_nbytes(
-        const cai_array *array,
-        int64_t *out,
-        cai_error *error
-    ) noexcept nogil
-    cai_status cai_array_span(
-        const cai_array *array,
-        int64_t *out_lower,
-        int64_t *out_upper,
-        cai_error *error
-    ) noexcept nogil
-    cai_status cai_array_is_c_contiguous(
-        const cai_array *array,
-        cai_bool *out,
-        cai_error *error
-    ) noexcept nogil
-    cai_status cai_array_is_f_contiguous(
-        const cai_array *array,
-        cai_bool *out,
+        cai_layout *out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_strides(
@@ -485,8 +469,16 @@ cdef extern from "cai/cai.h":
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_create(
-        cai_array *description,
+        const cai_array *description,
+        void *context,
+        void (*destroy)(void *context) noexcept nogil,
         cai_array *out,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_array_attach(
+        cai_array *array,
+        void *context,
+        void (*destroy)(void *context) noexcept nogil,
         cai_error *error
     ) noexcept nogil
     cai_status cai_driver_info_get(cai_driver_info *out, cai_error *error) noexcept nogil
@@ -495,7 +487,6 @@ cdef extern from "cai/cai.h":
         cai_pointer_info *out,
         cai_error *error
     ) noexcept nogil
-    cai_status cai_device_pointer(const void *pointer, void **out, cai_error *error) noexcept nogil
     cai_status cai_array_validate(
         const cai_array *array,
         uint32_t checks,
@@ -538,12 +529,6 @@ cdef extern from "cai/cai.h":
     ) noexcept nogil
     cai_status cai_sync_policy_set(uint32_t policy, cai_error *error) noexcept nogil
     cai_status cai_sync_policy_get(uint32_t *out, cai_error *error) noexcept nogil
-    cai_status cai_array_attach(
-        cai_array *array,
-        void *context,
-        void (*destroy)(void *context) noexcept nogil,
-        cai_error *error
-    ) noexcept nogil
     cai_status cai_array_from_dlpack(
         DLManagedTensorVersioned *tensor,
         cai_stream stream,
@@ -574,9 +559,10 @@ cdef extern from "cai/cai.h":
         cai_array *out,
         cai_error *error
     ) noexcept
-    PyObject *cai_array_to_python(
+    cai_status cai_array_to_python(
         const cai_array *array,
         const cai_export_options *options,
+        PyObject **out,
         cai_error *error
     ) noexcept
     PyObject *cai_python_raise(const cai_error *error) noexcept

@@ -28,8 +28,9 @@ extern "C" {
  * has to call its deleter, also after `CAI_ERR_DLPACK_VERSION`.
  * `stream`: DLPack does not say which stream work on the data is pending on; the caller does. The
  * stream that it passed to `__dlpack__`, the one that `current_work_stream` of an exchange table
- * answered (0 there is `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. For host
- * memory (`CAI_DEVICE_CPU`) it is not looked at: that has `CAI_STREAM_NONE`.
+ * answered (0 there is `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. An array in
+ * host memory (`CAI_DEVICE_CPU`) always has `CAI_STREAM_NONE`. 0 is refused with
+ * `CAI_ERR_STREAM_ZERO`, for host memory too.
  * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Strides
  * are in bytes; `byte_offset` of the tensor goes into `data`, except for devices whose data is a
  * handle. `data` is NULL where there are no elements, whatever the tensor says. Read-only if the

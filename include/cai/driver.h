@@ -57,19 +57,6 @@ CAI_API cai_status cai_driver_info_get(cai_driver_info *out, cai_error *error);
 CAI_API cai_status cai_pointer_info_get(
     const void *pointer, cai_pointer_info *out, cai_error *error);
 
-/**
- * The address by which kernels of the calling thread's current context reach memory. It differs
- * from `pointer` for some host memory that was registered with the driver.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for
- * memory that the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context
- * cannot reach, or what the driver may answer to any call (`cai_driver_info_get`).
- * Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
- */
-CAI_API cai_status cai_device_pointer(const void *pointer, void **out, cai_error *error);
-
 /** Bytes of `cai_driver_info.path`, the terminating NUL included. */
 #define CAI_DRIVER_PATH_SIZE 448
 

@@ -70,17 +70,20 @@ CAI_API cai_status cai_dtype_parse(const char *typestr, cai_dtype *out, cai_erro
  * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of
  * the unit, and so is the size of `O`.
  *
- * `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
- * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no
+ * `dtype->code` is not part of a typestr and is ignored. All other fields must agree as
+ * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 without a
  * multiple.
- * `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+ * `buffer`: `size` characters, gets a NUL-terminated text, which never takes more than
+ * `CAI_TYPESTR_SIZE`; or NULL with a `size` of 0, to ask for the length.
+ * `out_length`: characters without the NUL; may be NULL. Both are written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the
- * status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`,
- * `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if no
+ * typestr is long enough, or the status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`,
+ * `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
  * Thread safety: any thread; allocates nothing.
  */
-CAI_API cai_status cai_dtype_format(const cai_dtype *dtype, char *out, cai_error *error);
+CAI_API cai_status cai_dtype_format(
+    const cai_dtype *dtype, char *buffer, size_t size, size_t *out_length, cai_error *error);
 
 /**
  * Do two types describe the same bytes? Byte orders are compared only where they make a difference:

@@ -24,7 +24,8 @@ typedef struct cai_export_options cai_export_options;
 typedef struct cai_exchange_api cai_exchange_api;
 
 /** Initial values of the options: no requirements. */
-#define CAI_IMPORT_OPTIONS_INIT {sizeof(cai_import_options), 0, {0}, 0, 0, 0, 0, 0, {0}, {0}}
+#define CAI_IMPORT_OPTIONS_INIT                                                                    \
+    {sizeof(cai_import_options), 0, {0}, CAI_STREAM_UNKNOWN, 0, 0, 0, 0, {0}, {0}}
 #define CAI_EXPORT_OPTIONS_INIT {sizeof(cai_export_options), 0}
 
 /**
@@ -85,17 +86,20 @@ CAI_API cai_status cai_array_from_python(
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
  * `options`: NULL: none.
+ * `out`: a new reference. Written on success only.
  *
- * Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and
- * `error` filled: `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
+ * On failure a Python exception is set where there is an interpreter.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
  * `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
  * `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or what
- * `cai_array_validate` says.
+ * `cai_array_validate` returns.
  * Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface
  * Specification", "Lifetime management".
  */
-CAI_API struct _object *cai_array_to_python(
-    const cai_array *array, const cai_export_options *options, cai_error *error);
+CAI_API cai_status cai_array_to_python(
+    const cai_array *array, const cai_export_options *options, struct _object **out,
+    cai_error *error);
 
 /**
  * Sets the Python exception that belongs to a failure of any function of this library, in an
@@ -142,9 +146,9 @@ struct cai_import_options {
     /** Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
      *  default order, which is that of the numbers, but SYCL before DLPack for oneAPI. */
     uint8_t protocols[8];
-    /** Stream that the caller will work on, or 0 if not known. Only `CAI_PROTOCOL_DLPACK` uses
-     *  it: the producer orders its work before this stream. `CAI_STREAM_NONE`: the producer
-     *  orders nothing. */
+    /** Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer
+     *  orders its work before it. `CAI_STREAM_UNKNOWN`: the legacy default stream.
+     *  `CAI_STREAM_NONE`: the producer orders nothing. 0 is refused. */
     cai_stream stream;
     /** Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires. */
     int32_t ndim;

@@ -67,20 +67,13 @@ struct cai_error {
 };
 
 /**
- * The major version of the binary interface that the loaded library has. Compare it with
- * `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
+ * Returns the version of the binary interface that the loaded library has: the major number times
+ * 65536, plus the minor one. The major number must be `CAI_ABI_MAJOR`; the library serves callers
+ * that were compiled against the same or a lower `CAI_ABI_MINOR`.
  *
  * Cannot fail. Thread safety: any thread, any time.
  */
-CAI_API int32_t cai_abi_major(void);
-
-/**
- * The minor version of the binary interface that the loaded library has. It serves callers that
- * were compiled against the same or a lower `CAI_ABI_MINOR`.
- *
- * Cannot fail. Thread safety: any thread, any time.
- */
-CAI_API int32_t cai_abi_minor(void);
+CAI_API uint32_t cai_abi_version(void);
 
 /**
  * The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.

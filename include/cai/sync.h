@@ -202,24 +202,6 @@ CAI_API cai_status cai_sync_policy_set(uint32_t policy, cai_error *error);
  */
 CAI_API cai_status cai_sync_policy_get(uint32_t *out, cai_error *error);
 
-/**
- * Makes an array keep something else alive as well: the stream that it is exported with, an event,
- * a pool. The array's owner is replaced by one that first lets the old one go and then calls
- * `destroy(context)`. So the data may still be freed in stream order on a stream that is kept in
- * this way.
- *
- * `array`: must have an owner; holds the only reference to the new one on success, and is unchanged
- * on failure.
- * `destroy`: as in `cai_owner_create`; not called on failure.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
- * `CAI_ERR_OWNER_OPS` or `CAI_ERR_NO_MEMORY`.
- * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI
- * version 3, "Lifetime management", "Streams".
- */
-CAI_API cai_status cai_array_attach(
-    cai_array *array, void *context, void (*destroy)(void *context), cai_error *error);
-
 #if defined(__cplusplus)
 }
 #endif

@@ -250,6 +250,10 @@ class cai_dtype(c.Structure):
     pass
 
 
+class cai_layout(c.Structure):
+    pass
+
+
 class cai_driver_info(c.Structure):
     pass
 
@@ -267,10 +271,6 @@ class cai_export_options(c.Structure):
 
 
 class cai_exchange_api(c.Structure):
-    pass
-
-
-class cai_layout(c.Structure):
     pass
 
 
@@ -355,6 +355,16 @@ cai_dtype._fields_ = [
 ]
 
 
+cai_layout._fields_ = [
+    ("count", c.c_int64),
+    ("nbytes", c.c_int64),
+    ("lower", c.c_int64),
+    ("upper", c.c_int64),
+    ("flags", c.c_uint32),
+    ("reserved", c.c_uint32 * 7),
+]
+
+
 cai_driver_info._fields_ = [
     ("version", c.c_int32),
     ("devices", c.c_int32),
@@ -406,26 +416,18 @@ cai_exchange_api._fields_ = [
     ("to_object", c.CFUNCTYPE(c.c_int32, c.POINTER(cai_array), c.POINTER(c.c_void_p), c.POINTER(cai_error))),
 ]
 
-
-cai_layout._fields_ = [
-    ("count", c.c_int64),
-    ("nbytes", c.c_int64),
-    ("lower", c.c_int64),
-    ("upper", c.c_int64),
-    ("flags", c.c_uint32),
-    ("reserved", c.c_uint32 * 7),
-]
-
 # Name, result and parameters of every function.
 FUNCTIONS = {
-    "cai_abi_major": (c.c_int32, []),
-    "cai_abi_minor": (c.c_int32, []),
+    "cai_abi_version": (c.c_uint32, []),
     "cai_version": (c.c_char_p, []),
     "cai_status_name": (c.c_char_p, [c.c_int32]),
     "cai_status_message": (c.c_char_p, [c.c_int32]),
     "cai_error_set": (c.c_int32, [c.POINTER(cai_error), c.c_int32, c.c_char_p, c.c_char_p]),
     "cai_dtype_parse": (c.c_int32, [c.c_char_p, c.POINTER(cai_dtype), c.POINTER(cai_error)]),
-    "cai_dtype_format": (c.c_int32, [c.POINTER(cai_dtype), c.c_char_p, c.POINTER(cai_error)]),
+    "cai_dtype_format": (
+        c.c_int32,
+        [c.POINTER(cai_dtype), c.c_char_p, c.c_size_t, c.POINTER(c.c_size_t), c.POINTER(cai_error)],
+    ),
     "cai_dtype_equal": (c.c_bool, [c.POINTER(cai_dtype), c.POINTER(cai_dtype)]),
     "cai_dtype_is_native": (c.c_bool, [c.POINTER(cai_dtype)]),
     "cai_array_dtype": (
@@ -464,25 +466,9 @@ FUNCTIONS = {
         c.c_int32,
         [c.POINTER(cai_descr), c.c_char_p, c.c_size_t, c.POINTER(c.c_size_t), c.POINTER(cai_error)],
     ),
-    "cai_array_count": (
+    "cai_array_layout": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_int64), c.POINTER(cai_error)],
-    ),
-    "cai_array_nbytes": (
-        c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_int64), c.POINTER(cai_error)],
-    ),
-    "cai_array_span": (
-        c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_int64), c.POINTER(c.c_int64), c.POINTER(cai_error)],
-    ),
-    "cai_array_is_c_contiguous": (
-        c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_bool), c.POINTER(cai_error)],
-    ),
-    "cai_array_is_f_contiguous": (
-        c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_bool), c.POINTER(cai_error)],
+        [c.POINTER(cai_array), c.POINTER(cai_layout), c.POINTER(cai_error)],
     ),
     "cai_array_strides": (
         c.c_int32,
@@ -510,14 +496,17 @@ FUNCTIONS = {
     ),
     "cai_array_create": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(cai_array), c.POINTER(cai_error)],
+        [c.POINTER(cai_array), c.c_void_p, DESTROY, c.POINTER(cai_array), c.POINTER(cai_error)],
+    ),
+    "cai_array_attach": (
+        c.c_int32,
+        [c.POINTER(cai_array), c.c_void_p, DESTROY, c.POINTER(cai_error)],
     ),
     "cai_driver_info_get": (c.c_int32, [c.POINTER(cai_driver_info), c.POINTER(cai_error)]),
     "cai_pointer_info_get": (
         c.c_int32,
         [c.c_void_p, c.POINTER(cai_pointer_info), c.POINTER(cai_error)],
     ),
-    "cai_device_pointer": (c.c_int32, [c.c_void_p, c.POINTER(c.c_void_p), c.POINTER(cai_error)]),
     "cai_array_validate": (c.c_int32, [c.POINTER(cai_array), c.c_uint32, c.POINTER(cai_error)]),
     "cai_array_consume_begin": (
         c.c_int32,
@@ -539,10 +528,6 @@ FUNCTIONS = {
     ),
     "cai_sync_policy_set": (c.c_int32, [c.c_uint32, c.POINTER(cai_error)]),
     "cai_sync_policy_get": (c.c_int32, [c.POINTER(c.c_uint32), c.POINTER(cai_error)]),
-    "cai_array_attach": (
-        c.c_int32,
-        [c.POINTER(cai_array), c.c_void_p, DESTROY, c.POINTER(cai_error)],
-    ),
     "cai_array_from_dlpack": (
         c.c_int32,
         [c.c_void_p, c.c_uint64, c.POINTER(cai_array), c.POINTER(cai_error)],
@@ -564,8 +549,8 @@ FUNCTIONS = {
         [c.py_object, c.POINTER(cai_import_options), c.POINTER(cai_array), c.POINTER(cai_error)],
     ),
     "cai_array_to_python": (
-        c.py_object,
-        [c.POINTER(cai_array), c.POINTER(cai_export_options), c.POINTER(cai_error)],
+        c.c_int32,
+        [c.POINTER(cai_array), c.POINTER(cai_export_options), c.POINTER(c.py_object), c.POINTER(cai_error)],
     ),
     "cai_python_raise": (c.py_object, [c.POINTER(cai_error)]),
     "cai_python_publish": (

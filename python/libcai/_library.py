@@ -8,7 +8,7 @@ from ._report import Array, Result
 
 # As in cai.h, which tests/python/test_inspect.py compares this with.
 ABI_MAJOR = 1
-IMPORT_HOST, IMPORT_QUIET = 256, 1024
+IMPORT_ALLOW_MASK, IMPORT_ALLOW_HOST, IMPORT_NO_EXCEPTION = 128, 256, 1024
 STREAM_NONE, STREAM_UNKNOWN = (1 << 64) - 1, (1 << 64) - 2
 FLAG_READONLY = 1
 
@@ -64,7 +64,7 @@ class Library:
     def __init__(self, path):
         self.path = path
         self._library = c.PyDLL(path)
-        if self._library.cai_abi_major() != ABI_MAJOR:
+        if self._library.cai_abi_version() >> 16 != ABI_MAJOR:
             raise OSError(f"{path} has another major version of the binary interface")
         self._import = self._library.cai_array_from_python
         self._import.argtypes = [c.py_object, c.POINTER(Options), c.POINTER(CaiArray), c.POINTER(Error)]
@@ -78,7 +78,10 @@ class Library:
     def result(self, obj, via):
         # The stream is "none": nothing is going to touch the data, so no producer needs to order anything.
         options = Options(
-            struct_size=c.sizeof(Options), flags=IMPORT_HOST | IMPORT_QUIET, protocols=(via,), stream=STREAM_NONE
+            struct_size=c.sizeof(Options),
+            flags=IMPORT_ALLOW_MASK | IMPORT_ALLOW_HOST | IMPORT_NO_EXCEPTION,
+            protocols=(via,),
+            stream=STREAM_NONE,
         )
         array, error = CaiArray(struct_size=c.sizeof(CaiArray), version=3), Error()
         status, raised = ask(self._import, obj, c.byref(options), c.byref(array), c.byref(error))

@@ -39,7 +39,7 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
                     CAI_ERR_CONVERT_DEVICE,
                     "device.type",
                     found = (
-                        "0 (not known), and {:p}, which the CUDA driver does not know either",
+                        "0 (unknown), and {:p}, which the CUDA driver does not know either",
                         array.data
                     ),
                     expected = "a device type"
@@ -75,7 +75,7 @@ unsafe fn convert<'a>(
     steps: &mut [i64; DIMENSIONS],
 ) -> Result<Export<'a>> {
     if flags != 0 {
-        return fail!(CAI_ERR_ARGUMENT, "flags", found = "{flags:#x}", expected = "0");
+        return fail!(CAI_ERR_NEWER_CALLER, "flags", found = "{flags:#x}", expected = "0");
     }
     // SAFETY: the array is readable (this function's contract).
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
@@ -85,7 +85,7 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_MASK,
             "mask",
             found = "a mask",
-            expected = "NULL, for DLPack has none"
+            expected = "NULL, because DLPack has no masks"
         );
     }
     // SAFETY: the array is readable (this function's contract), and was validated above.
@@ -96,7 +96,8 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_TYPE,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, or a dtype_code"
+            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, \
+             or a dtype_code"
         );
     };
     if !dtype::is_native(&dtype) {
@@ -105,7 +106,7 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_BYTE_ORDER,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = ("the machine's order, '{}'", NATIVE as char)
+            expected = ("the byte order of this machine, '{}'", NATIVE as char)
         );
     }
     let is_empty = array.data.is_null();
@@ -155,7 +156,7 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
                     CAI_ERR_CONVERT_STRIDES,
                     "strides[{index}]",
                     found = "{stride} bytes",
-                    expected = "a multiple of the element's {itemsize}"
+                    expected = "a multiple of the itemsize {itemsize}"
                 );
             }
         };

@@ -1,7 +1,7 @@
 //! Arrays from DLPack tensors.
 //!
-//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`, `read`,
-//! `validate`.
+//! May use: `abi`, `device`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`,
+//! `read`, `validate`.
 //! Unsafe: follows the pointers of a tensor.
 
 use std::ffi::c_void;
@@ -9,6 +9,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device};
+use crate::device::is_opaque;
 use crate::dlpack::abi::{
     DIMENSIONS, DataType, Deleter, IS_COPIED, PADDED, READ_ONLY, Tensor, Unversioned, VERSION,
     Versioned, inside_versioned,
@@ -35,18 +36,19 @@ pub unsafe fn describe(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
+    // For every device, also for host memory, where the stream is not used: 0 is never a stream.
+    if stream == 0 {
+        return fail!(
+            CAI_ERR_STREAM_ZERO,
+            "stream",
+            found = "0",
+            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
+        );
+    }
     // SAFETY: the tensor is live (this function's contract).
     unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
     // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
     unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
-}
-
-/// Returns true if work on data of this device type is enqueued on CUDA streams.
-pub fn has_streams(device_type: i32) -> bool {
-    matches!(
-        device_type,
-        abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED
-    )
 }
 
 /// Renames the array's fields in a failure to those of the tensor.
@@ -73,12 +75,12 @@ unsafe fn describe_unchecked(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
-    let said = flags.unwrap_or_default();
-    if said & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
+    let tensor_flags = flags.unwrap_or_default();
+    if tensor_flags & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
-            found = "{said:#x}",
+            found = "{tensor_flags:#x}",
             expected = ("bits of DLPack {}.{} only", VERSION.major, VERSION.minor)
         );
     }
@@ -91,7 +93,7 @@ unsafe fn describe_unchecked(
         );
     }
     let dtype = tensor.dtype;
-    let converted = from_dlpack(dtype, said & PADDED != 0);
+    let converted = from_dlpack(dtype, tensor_flags & PADDED != 0);
     // The structure without a version does not specify whether such elements are packed or padded,
     // and both were in use.
     let Some((typestr, dtype_code)) =
@@ -131,7 +133,7 @@ unsafe fn describe_unchecked(
         }
         None => ptr::null(),
     };
-    let is_handle = validate::is_opaque(tensor.device_type);
+    let is_handle = is_opaque(tensor.device_type);
     let (data, byte_offset) = if is_empty {
         (ptr::null_mut(), 0)
     } else if is_handle || tensor.data.is_null() {
@@ -152,7 +154,7 @@ unsafe fn describe_unchecked(
     };
     *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
-        flags: if said & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
+        flags: if tensor_flags & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
         owner: ptr::null_mut(),
         data,
         shape: tensor.shape,
@@ -182,11 +184,12 @@ unsafe fn describe_unchecked(
 fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     let DataType { code, bits, lanes } = dtype;
     if dtype.is_below_a_byte() {
-        let lie = if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
+        let padding =
+            if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
         return fail!(
             CAI_ERR_CONVERT_TYPE,
             "dtype",
-            found = "code {code}, bits {bits}, lanes {lanes}, {lie}",
+            found = "code {code}, bits {bits}, lanes {lanes}, {padding}",
             expected =
                 "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
         );
@@ -218,7 +221,7 @@ fn byte_steps(
                     CAI_ERR_SPAN_OVERFLOW,
                     "strides[{index}]",
                     found = "{stride} elements of {itemsize} bytes",
-                    expected = "a step within 2^63 bytes"
+                    expected = "a stride within 2^63 bytes"
                 );
             }
         });

@@ -22,11 +22,12 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         let mut out = ptr::null_mut();
-        if !self.driver.context_pop(&raw mut out).is_ok() {
-            // The caller's own context must be restored, even at the price of a stack entry. If
-            // that fails as well, the driver is shutting down.
-            let _ = self.driver.context_set(before);
+        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {
+            return;
         }
+        // The caller must find its own context again, even at the cost of an entry of the stack.
+        // Where that fails as well, the driver is going away.
+        let _ = self.driver.context_set(before);
     }
 }
 
@@ -39,6 +40,13 @@ impl Driver {
         Ok(context)
     }
 
+    /// Whether this context is the calling thread's current one, as far as the driver can say.
+    #[cold]
+    fn is_current(&self, context: CUcontext) -> bool {
+        let mut current = ptr::null_mut();
+        self.context_current(&raw mut current).is_ok() && current == context
+    }
+
     /// Returns the calling thread's current context, or fails if there is none.
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
@@ -47,7 +55,8 @@ impl Driver {
                 CAI_ERR_NO_CONTEXT,
                 "stream",
                 found = "no current context in this thread",
-                expected = "one that gives a default stream its meaning"
+                expected =
+                    "a context for the default stream: call cuCtxSetCurrent in this thread first"
             );
         }
         Ok(context)
@@ -67,8 +76,17 @@ impl Driver {
         if before == context {
             return Ok(Entered { driver: self, before: None });
         }
-        self.context_push(context).or_call()?;
-        Ok(Entered { driver: self, before: Some(before) })
+        let pushed = self.context_push(context);
+        let entered = Entered { driver: self, before: Some(before) };
+        if let Err(call) = pushed.or_call() {
+            // A call may report the failure of earlier work although it did its own. Then the
+            // context from before is made current again.
+            if !self.is_current(context) {
+                std::mem::forget(entered);
+            }
+            return Err(call);
+        }
+        Ok(entered)
     }
 
     /// Returns the context that a stream's events must be created in. For streams of green contexts

@@ -25,7 +25,7 @@ use crate::driver::stream::Stream;
 use crate::error::Result;
 
 #[cfg(not(loom))]
-const ROOMS: usize = 64;
+const BUCKETS: usize = 64;
 const EVENTS: usize = 64;
 
 /// No timing: the fastest kind to record and to wait for. [cuEventCreate]
@@ -38,13 +38,13 @@ struct Bucket {
 }
 
 #[cfg(not(loom))]
-static POOL: [Bucket; ROOMS] =
-    [const { Bucket { id: AtomicU64::new(0), events: Slots::new() } }; ROOMS];
+static POOL: [Bucket; BUCKETS] =
+    [const { Bucket { id: AtomicU64::new(0), events: Slots::new() } }; BUCKETS];
 
 /// Returns the bucket of a context, if there is a free one.
 #[cfg(not(loom))]
 fn bucket(id: u64) -> Option<&'static Bucket> {
-    let start = id as usize % ROOMS;
+    let start = id as usize % BUCKETS;
     let (behind, front) = (&POOL[start..], &POOL[..start]);
     behind.iter().chain(front).find(|bucket| {
         match bucket.id.load(Ordering::Relaxed) {

@@ -21,19 +21,19 @@ const NO_DEVICE: i32 = -2;
 /// One query of a batch.
 struct Query {
     attribute: Attribute,
-    answer: *mut c_void,
+    result: *mut c_void,
 }
 
 /// Makes several queries about any address in one call. Results that the driver does not know keep
 /// their defaults. [cuPointerGetAttributes]
 fn query_all<const N: usize>(driver: &Driver, address: u64, queries: [Query; N]) -> Result<()> {
-    let mut attributes = queries.each_ref().map(|question| question.attribute as i32);
-    let mut answers = queries.map(|question| question.answer);
-    driver.pointer_attributes(N as u32, attributes.as_mut_ptr(), answers.as_mut_ptr(), address).ok()
+    let mut attributes = queries.each_ref().map(|query| query.attribute as i32);
+    let mut results = queries.map(|query| query.result);
+    driver.pointer_attributes(N as u32, attributes.as_mut_ptr(), results.as_mut_ptr(), address).ok()
 }
 
-fn query<T>(attribute: Attribute, answer: &mut T) -> Query {
-    Query { attribute, answer: ptr::from_mut(answer).cast() }
+fn query<T>(attribute: Attribute, result: &mut T) -> Query {
+    Query { attribute, result: ptr::from_mut(result).cast() }
 }
 
 /// Returns the context and the device that memory belongs to: NULL if it belongs to no single
@@ -176,9 +176,9 @@ fn allocation(
         return ask();
     }
     let primary = driver.primary(device)?;
-    let answer = driver.enter(primary).and_then(|_entered| ask());
+    let result = driver.enter(primary).and_then(|_entered| ask());
     driver.release_primary(device);
-    answer
+    result
 }
 
 /// Returns true if the bytes from `low` up to `high` are in one allocation. Memory of the virtual
@@ -233,7 +233,7 @@ pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_
                     CAI_ERR_NOT_ACCESSIBLE,
                     "pointer",
                     found = "{address:p}, {call}",
-                    expected = "memory that the current context can reach"
+                    expected = "memory that the current context can access"
                 )
             } else {
                 fail!(

@@ -1,6 +1,6 @@
 //! Error codes of the driver, as statuses of this library.
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `library`.
 //! Unsafe: calls two functions of the driver and reads their texts.
 
 use std::ffi::{CStr, c_char};
@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
-use libloading::Library;
 
 use crate::abi::{self, cai_status};
 use crate::error::{Failure, Result};
+use crate::library::Library;
 
 /// A call of the driver that has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,8 +144,8 @@ static TEXTS: OnceLock<ErrorTexts> = OnceLock::new();
 /// Uses the functions of this driver to describe codes in messages.
 pub fn set_error_texts(driver: &Library) {
     // SAFETY: the type is that of cuda.h for exactly these names.
-    let find = |name: &[u8]| unsafe { driver.get(name) }.ok().map(|symbol| *symbol);
-    let texts = ErrorTexts { name: find(b"cuGetErrorName\0"), text: find(b"cuGetErrorString\0") };
+    let find = |name| unsafe { driver.get(name) };
+    let texts = ErrorTexts { name: find(c"cuGetErrorName"), text: find(c"cuGetErrorString") };
     // A driver is started once; another call would set the same functions.
     let _ = TEXTS.set(texts);
 }

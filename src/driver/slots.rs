@@ -50,7 +50,9 @@ impl<T, const N: usize> Slots<T, N> {
         self.0.iter().any(|slot| {
             slot.load(Ordering::Relaxed).is_null()
                 // Release: pairs with the Acquire in `take`.
-                && slot.compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed).is_ok()
+                && slot
+                    .compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
         })
     }
 }
@@ -65,7 +67,7 @@ mod tests {
     /// Two threads use the elements that they take and store them again: never both at once, and
     /// each sees what the other did.
     #[test]
-    fn nobody_shares_what_was_taken() {
+    fn an_element_is_never_shared() {
         loom::model(|| {
             let slots = Arc::new(Slots::<UnsafeCell<usize>, 2>::new());
             let one = Box::into_raw(Box::new(UnsafeCell::new(0)));

@@ -145,7 +145,8 @@ impl Stream {
                 CAI_ERR_STREAM_THREAD,
                 "stream",
                 found = ("the per-thread default stream of another thread (stream_id {})", self.id),
-                expected = "that of this thread ({found}); export an event or a stream that every thread can name"
+                expected = "that of this thread ({found}); export an event or a stream that every \
+                 thread can name"
             );
         }
         fail!(
@@ -153,7 +154,7 @@ impl Stream {
             "stream",
             found = ("{:#x}, which is now the stream {found}", self.value),
             expected =
-                ("the stream {} as stream_id says: it was destroyed before the array", self.id)
+                ("stream {}, as in stream_id: the stream was destroyed before the array", self.id)
         )
     }
 

@@ -138,8 +138,8 @@ fn names_are_unique(descr: Descr) -> Result<()> {
         fail!(
             CAI_ERR_DESCR_NAME,
             "[{index}].name",
-            found = "\"{name}\" a second time",
-            expected = "a name of its own"
+            found = "\"{name}\", which another field has",
+            expected = "a unique name"
         )
     };
     let mut set = HashSet::new();

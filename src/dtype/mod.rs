@@ -185,6 +185,15 @@ fn bad_length<T>(text: &[u8]) -> Result<T> {
 
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
+    if let Some(complete) = parse_lenient(text) {
+        let end = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
+        return fail!(
+            CAI_ERR_TYPESTR_ORDER,
+            "typestr",
+            found = ("\"{}\"", text.escape_ascii()),
+            expected = ("a byte order first: did you mean \"{}\"?", complete[..end].escape_ascii())
+        );
+    }
     fail!(
         CAI_ERR_TYPESTR_ORDER,
         "typestr",
@@ -239,7 +248,8 @@ fn bad_unit<T>(text: &[u8]) -> Result<T> {
         CAI_ERR_TYPESTR_UNIT,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m s ms us ns ps fs as"
+        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h \
+         m s ms us ns ps fs as"
     )
 }
 

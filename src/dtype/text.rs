@@ -281,7 +281,7 @@ impl Reader<'_> {
                 CAI_ERR_DESCR_NAME,
                 "text",
                 found = ("a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at),
-                expected = "a name without it"
+                expected = "a name without NUL"
             );
         }
         push(&mut name, 0)?;

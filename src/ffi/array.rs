@@ -4,6 +4,7 @@
 //! `validate`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
+use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
@@ -30,12 +31,13 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
 ) -> cai_status {
     unguarded(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same; no reference to the whole is made.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same; no
+        // reference to the whole is made.
         let owner = unsafe { (&raw const (*array).owner).read() };
         not_borrowed(owner)?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(owner) }
     })
 }
@@ -53,29 +55,31 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
         if array.is_null() {
             return Ok(());
         }
-        // SAFETY: not NULL; the first 16 bytes of every version are the same, and readable even where
-        // struct_size was never set.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same, and
+        // readable even if `struct_size` was never set.
         let (size, owner) = unsafe {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
-        // The structure is cleared first: whatever the owner's callback does, it finds a tombstone.
+        // The structure is cleared first, so that the owner's callback finds a cleared structure,
+        // whatever it does.
         let size = match size as usize {
             size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
-            // Never initialized or garbage: touch no more than the prefix that every version has.
+            // Never initialized, or garbage: clears no more than the prefix that every version has.
             _ => read::LEAST_PREFIX,
         };
         let kept = offset_of!(cai_array, flags);
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         let clear =
             |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
-        // Of a size that the compiler knows, that is eight instructions instead of a call.
+        // For a size that the compiler knows, that is eight instructions instead of a call.
         if size == size_of::<cai_array>() {
             clear(size_of::<cai_array>())
         } else {
             clear(size)
         }
         if !owner.is_null() {
-            // SAFETY: a live owner by contract, of which the structure held a reference.
+            // SAFETY: the structure held a reference to this owner, which is alive as the header
+            // requires.
             unsafe { owner::release(owner) };
         }
         Ok(())
@@ -99,63 +103,119 @@ pub unsafe extern "C-unwind" fn cai_array_share(
     error: *mut cai_error,
 ) -> cai_status {
     unguarded(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
             return fail!(
                 CAI_ERR_FLAGS,
                 "flags",
                 found = ("{:#x}", local.flags),
-                expected = "flags that this library knows"
+                expected = "flags that this version knows"
             );
         }
         fits(&local, size)?;
         not_borrowed(local.owner)?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &local) };
         Ok(())
     })
 }
 
-/// Copies a description into memory of its own: shape, strides, fields and masks go into one block, which
-/// becomes the new array's owner and takes over `description->owner`. For producers whose shape and strides
-/// live on the stack. The data is not copied.
+/// Creates an array from a description: copies shape, strides, fields and masks into one block, which is the
+/// owner of the new array. For producers whose shape and strides live on the stack. The data is not copied.
 ///
-/// `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is
-/// NULL where slicing left no elements. On success its reference has moved to `out` and `description->owner` is
-/// NULL; on failure nothing has changed. So it may be released in either case. Owners of masks get one more
-/// reference each, and `out`'s masks hang on the new block: each can be kept by itself.
-/// `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets as much
-/// as its `struct_size` covers, on success only; release it with `cai_array_release`.
+/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is NULL if there are
+/// no elements. It is not changed. If it has an owner, the new array holds a reference of its own to it, and the
+/// caller keeps the one in `description`. The same holds for the owners of masks. Each mask of `out` can be
+/// shared by itself.
+/// `context`, `destroy`: `destroy(context)` is called once, when the last reference to the new array and its
+/// masks was released, after the owners above were released. It may be called on any thread, with or without an
+/// interpreter's lock, and must not throw. `destroy` may be NULL. On failure it is not called: `context` is still
+/// the caller's.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not be
+/// `description`. Gets as much as its `struct_size` covers, on success only; release it with `cai_array_release`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`,
-/// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if `out` is `description`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_create(
-    description: *mut cai_array,
+    description: *const cai_array,
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(description, "description") }?;
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; handed on.
+        if out.cast_const() == description {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "out",
+                found = "description",
+                expected = "another structure"
+            );
+        }
+        // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
+        // caller's contract.
         unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
         fits(&local, size)?;
+        // SAFETY: `local` was validated above; owners are alive by the caller's contract.
+        let array = unsafe { description::new(&local, context, destroy) }?;
+        // SAFETY: `output_size` read `size` from `out`, which has as many bytes.
+        unsafe { write_array(out, size, &array) };
+        Ok(())
+    })
+}
+
+/// Attaches something to an array that must live as long as the array: the stream that it is exported with, an
+/// event, a pool. Replaces the owner of the array and of its masks by one that first releases the old owners and
+/// then calls `destroy(context)`. So a stream that is attached is still there when the data is freed on it.
+///
+/// `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
+/// If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and `mask` is replaced by a copy: a
+/// mask that is shared by itself keeps what was attached.
+/// `context`, `destroy`: as in `cai_array_create`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
+/// `CAI_ERR_NO_MEMORY` or, if there is a mask, what `cai_array_validate` returns.
+/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
+/// "Lifetime management", "Streams".
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_attach(
+    array: *mut cai_array,
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
+        let local = unsafe { self::array(array, "array") }?;
         not_borrowed(local.owner)?;
-        // SAFETY: validated just now, and it has an owner.
-        let array = unsafe { description::new(&local) }?;
-        // SAFETY: both are the caller's; `size` bytes are at `out`. The order matters where they are one.
+        if local.mask.is_null() {
+            // SAFETY: not NULL, a live owner by the caller's contract; its reference moves.
+            let both = unsafe { owner::both(local.owner, context, destroy) }?;
+            // SAFETY: `array` is not NULL, and every size of it covers the owner.
+            unsafe { (&raw mut (*array).owner).write(both) };
+            return Ok(());
+        }
+        // SAFETY: not NULL; what it points to is readable by the caller's contract.
+        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: `local` was validated above; owners are alive by the caller's contract.
+        let copy = unsafe { description::new(&local, context, destroy) }?;
+        // SAFETY: `array` is not NULL, and the smallest size of it covers both members. The rest of
+        // the description stays where it is: the copy holds a reference to the old owner.
         unsafe {
-            (&raw mut (*description).owner).write(null_mut());
-            write_array(out, size, &array);
+            (&raw mut (*array).owner).write(copy.owner);
+            (&raw mut (*array).mask).write(copy.mask);
+            owner::release(local.owner);
         }
         Ok(())
     })

@@ -17,8 +17,8 @@ use crate::dlpack;
 /// its deleter, also after `CAI_ERR_DLPACK_VERSION`.
 /// `stream`: DLPack does not say which stream work on the data is pending on; the caller does. The stream that
 /// it passed to `__dlpack__`, the one that `current_work_stream` of an exchange table answered (0 there is
-/// `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. For host memory (`CAI_DEVICE_CPU`) it is not looked
-/// at: that has `CAI_STREAM_NONE`.
+/// `CAI_STREAM_LEGACY`), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. An array in host memory
+/// (`CAI_DEVICE_CPU`) always has `CAI_STREAM_NONE`. 0 is refused with `CAI_ERR_STREAM_ZERO`, for host memory too.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Strides are in bytes;
 /// `byte_offset` of the tensor goes into `data`, except for devices whose data is a handle. `data` is NULL where there
 /// are no elements, whatever the tensor says. Read-only if the tensor says so. Release it with `cai_array_release`.
@@ -41,11 +41,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
 ) -> cai_status {
     guard(error, || {
         given(tensor, "tensor")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; a live tensor by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_versioned(tensor, stream, size) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
     })
@@ -65,11 +65,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
 ) -> cai_status {
     guard(error, || {
         given(tensor, "tensor")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; a live tensor by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_unversioned(tensor, stream, size) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array) };
         Ok(())
     })
@@ -103,12 +103,12 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_versioned(&local, flags) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor) };
         Ok(())
     })
@@ -126,12 +126,12 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_unversioned(&local, flags) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor) };
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! The CUDA driver and what it knows about memory, for C.
+//! The CUDA driver, and queries about memory, for C.
 //!
 //! May use: `abi`, `driver`, `ffi::guard`, `ffi::ptr`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
@@ -30,7 +30,7 @@ pub unsafe extern "C-unwind" fn cai_driver_info_get(
     guard(error, || {
         given(out, "out")?;
         let info = driver::driver()?.info()?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(info) };
         Ok(())
     })
@@ -59,34 +59,8 @@ pub unsafe extern "C-unwind" fn cai_pointer_info_get(
         given(out, "out")?;
         let driver = driver::driver()?;
         let info = driver.relaxed(|| driver::attributes(driver, pointer))?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(info) };
-        Ok(())
-    })
-}
-
-/// The address by which kernels of the calling thread's current context reach memory. It differs from
-/// `pointer` for some host memory that was registered with the driver.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_NOT_DEVICE_POINTER` for memory that
-/// the driver does not know, `CAI_ERR_NOT_ACCESSIBLE` for memory that this context cannot reach, or what the
-/// driver may answer to any call (`cai_driver_info_get`).
-/// Thread safety: any thread. Source: `CU_POINTER_ATTRIBUTE_DEVICE_POINTER`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn cai_device_pointer(
-    pointer: *const c_void,
-    out: *mut *mut c_void,
-    error: *mut cai_error,
-) -> cai_status {
-    guard(error, || {
-        given(pointer, "pointer")?;
-        given(out, "out")?;
-        let driver = driver::driver()?;
-        let address = driver.relaxed(|| driver::device_pointer(driver, pointer))?;
-        // SAFETY: not NULL; writable by contract.
-        unsafe { out.write(address) };
         Ok(())
     })
 }

@@ -1,11 +1,11 @@
-//! Types of elements, for C.
+//! Element types, for C.
 //!
 //! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
 //! `owner::description`, `read`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ptr::null_mut;
 
 use super::guard::{guard_bool, guard_local};
@@ -40,7 +40,8 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
     guard_local(error, || {
         given(typestr, "typestr")?;
         given(out, "out")?;
-        // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
+        // SAFETY: not NULL (checked above), and readable up to its NUL or to 16 characters, as the
+        // header requires.
         let Some(text) = (unsafe { read::typestr_argument(typestr) }) else {
             return fail!(
                 CAI_ERR_TYPESTR_LENGTH,
@@ -50,7 +51,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
             );
         };
         let dtype = dtype::parse(text)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
@@ -59,28 +60,37 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
 /// Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
 /// unit, and so is the size of `O`.
 ///
-/// `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
-/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no multiple.
-/// `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+/// `dtype->code` is not part of a typestr and is ignored. All other fields must agree as
+/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 without a multiple.
+/// `buffer`: `size` characters, gets a NUL-terminated text, which never takes more than `CAI_TYPESTR_SIZE`; or NULL
+/// with a `size` of 0, to ask for the length.
+/// `out_length`: characters without the NUL; may be NULL. Both are written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
-/// the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
-/// `CAI_ERR_TYPESTR_UNIT`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if no typestr is long
+/// enough, or the status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`,
+/// `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_dtype_format(
     dtype: *const cai_dtype,
-    out: *mut c_char,
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
     guard_local(error, || {
         given(dtype, "dtype")?;
-        given(out, "out")?;
-        // SAFETY: not NULL; readable by contract.
+        // SAFETY: `given` found that it is not NULL; readable by the caller's contract.
         let text = dtype::format(&unsafe { dtype.read() })?;
-        // SAFETY: not NULL; CAI_TYPESTR_SIZE characters are writable by contract.
-        unsafe { out.cast::<[u8; abi::CAI_TYPESTR_SIZE]>().write_unaligned(text) };
-        Ok(())
+        let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe {
+            write_text(buffer, size, out_length, length, |to| {
+                let _ = to.write_str(std::str::from_utf8(&text[..length]).unwrap_or_default());
+                Ok(())
+            })
+        }
     })
 }
 
@@ -94,7 +104,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
         if a.is_null() || b.is_null() {
             return false;
         }
-        // SAFETY: not NULL; readable by contract.
+        // SAFETY: not NULL (checked above), and readable as the header requires.
         unsafe { dtype::equal(&a.read(), &b.read()) }
     })
 }
@@ -105,7 +115,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
 /// False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
-    // SAFETY: read only if not NULL; readable by contract.
+    // SAFETY: read only if not NULL, and readable as the header requires.
     guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
 }
 
@@ -123,11 +133,11 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
     error: *mut cai_error,
 ) -> cai_status {
     guard_local(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         let dtype = dtype::of_array(&local)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
@@ -147,16 +157,16 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
     error: *mut cai_error,
 ) -> cai_status {
     guard_local(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         let dtype = dtype::of_array(&local)?;
         let mut native = dtype::is_native(&dtype);
         if !local.descr.is_null() {
-            // SAFETY: not NULL; handed on.
+            // SAFETY: not NULL (checked above); the header requires the rest of the caller.
             native = native && descr::is_native(unsafe { checked(local.descr, "descr") }?)?;
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(native) };
         Ok(())
     })
@@ -168,7 +178,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
 /// `descr` is not NULL and points to a list of the sizes it says.
 unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
     let inside = |failure: Failure| failure.within(parameter);
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     let fields = unsafe { Descr::new(descr) }.map_err(inside)?;
     descr::bits(fields).map_err(inside)?;
     Ok(fields)
@@ -193,7 +203,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
         given(descr, "descr")?;
         given(out, "out")?;
         let inside = |failure: Failure| failure.within("descr");
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
         if bits % 8 != 0 {
             return fail!(
@@ -203,7 +213,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits / 8) };
         Ok(())
     })
@@ -226,9 +236,9 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
         given(a, "a")?;
         given(b, "b")?;
         given(out, "out")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let equal = unsafe { descr::equal(checked(a, "a")?, checked(b, "b")?) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(equal) };
         Ok(())
     })
@@ -256,9 +266,9 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
         given(name, "name")?;
         given(out_field, "out_field")?;
         given(out_offset, "out_offset")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
-        // SAFETY: not NULL; NUL-terminated by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
         let name = unsafe { CStr::from_ptr(name) };
         let Ok(name) = name.to_str() else {
             return fail!(
@@ -269,7 +279,7 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
             );
         };
         let (index, offset) = descr::find(fields, name)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_field.write(fields.row(index));
             out_offset.write(offset);
@@ -295,10 +305,10 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
     guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
-        // SAFETY: not NULL; a row by contract.
+        // SAFETY: not NULL (checked above), and a row as the header requires.
         let dtype = descr::element(unsafe { Field::new(field) })
             .map_err(|failure| failure.within("field"))?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
@@ -322,7 +332,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
     guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
-        // SAFETY: not NULL; a row by contract.
+        // SAFETY: not NULL (checked above), and a row as the header requires.
         let bits = descr::field_bits(unsafe { Field::new(field) })
             .map_err(|failure| failure.within("field"))?;
         if bits % 8 != 0 {
@@ -333,7 +343,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits / 8) };
         Ok(())
     })
@@ -361,7 +371,7 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
         given(text, "text")?;
         given(out_descr, "out_descr")?;
         given(out_owner, "out_owner")?;
-        // SAFETY: not NULL; NUL-terminated by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
         let text = unsafe { CStr::from_ptr(text) };
         let Ok(text) = text.to_str() else {
             return fail!(
@@ -374,9 +384,9 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
         let fields = text::parse(text)?;
         // SAFETY: `fields` is alive until the end of this function.
         let list = unsafe { checked(fields.as_ptr(), "descr") }?;
-        // SAFETY: just checked.
+        // SAFETY: checked above, and unchanged since.
         let (descr, owner) = unsafe { description::new_descr(list) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_descr.write(descr);
             out_owner.write(owner);
@@ -403,34 +413,49 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
 ) -> cai_status {
     guard_local(error, || {
         given(descr, "descr")?;
-        if size > 0 {
-            given(buffer, "buffer")?;
-        }
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
-        // Measured first, so that nothing is written unless all of it fits.
         let mut measure = Buffer { to: null_mut(), used: 0 };
         text::format(fields, &mut measure)?;
-        let length = measure.used;
-        if !buffer.is_null() {
-            if size <= length {
-                return fail!(
-                    CAI_ERR_BUFFER_SIZE,
-                    "size",
-                    found = "{size}",
-                    expected = ("at least {}", length + 1)
-                );
-            }
-            text::format(fields, &mut Buffer { to: buffer.cast(), used: 0 })?;
-            // SAFETY: `size` characters are writable by contract, and `length` is below that.
-            unsafe { buffer.add(length).write(0) };
-        }
-        if !out_length.is_null() {
-            // SAFETY: not NULL; writable by contract.
-            unsafe { out_length.write(length) };
-        }
-        Ok(())
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe { write_text(buffer, size, out_length, measure.used, |to| text::format(fields, to)) }
     })
+}
+
+/// Writes a text of `length` characters and its NUL, or none of it, and its length.
+///
+/// # Safety
+/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable; `write` writes
+/// `length` characters.
+unsafe fn write_text(
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
+    length: usize,
+    write: impl FnOnce(&mut Buffer) -> Result<()>,
+) -> Result<()> {
+    if size > 0 {
+        given(buffer, "buffer")?;
+    }
+    if !buffer.is_null() {
+        if size <= length {
+            return fail!(
+                CAI_ERR_BUFFER_SIZE,
+                "size",
+                found = "{size}",
+                expected = ("at least {}", length + 1)
+            );
+        }
+        write(&mut Buffer { to: buffer.cast(), used: 0 })?;
+        // SAFETY: `size` characters are writable, and `length` is below that.
+        unsafe { buffer.add(length).write(0) };
+    }
+    if !out_length.is_null() {
+        // SAFETY: not NULL; writable by the contract above.
+        unsafe { out_length.write(length) };
+    }
+    Ok(())
 }
 
 /// A caller's buffer that is known to be large enough, or none, to measure.
@@ -442,7 +467,7 @@ struct Buffer {
 impl fmt::Write for Buffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if !self.to.is_null() {
-            // SAFETY: only `cai_descr_format` makes these; it has measured that everything fits.
+            // SAFETY: only `write_text` makes one with a buffer, in which the whole text fits.
             unsafe { self.to.add(self.used).copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         }
         self.used += text.len();

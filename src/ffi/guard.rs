@@ -47,7 +47,7 @@ fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
     if error.is_null() {
         return status;
     }
-    // SAFETY: not NULL, and by the contract of every function a `cai_error` of the caller's.
+    // SAFETY: not NULL (checked above), and a writable `cai_error` as the header requires.
     unsafe { error.write(failure.to_error()) };
     status
 }
@@ -65,7 +65,7 @@ pub unsafe fn write(
 ) {
     let value =
         cai_error { code, driver_code, field: terminated(field), message: terminated(message) };
-    // SAFETY: by contract.
+    // SAFETY: `error` is writable (this function's contract).
     unsafe { error.write(value) };
 }
 
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_a_status() {
-        // The test's own output should not show the panics that it makes.
+        // The hook is silenced so that the test's output shows no panics.
         let hook = panic::take_hook();
         panic::set_hook(Box::new(|_| {}));
         let mut error = MaybeUninit::<cai_error>::zeroed();
@@ -100,6 +100,6 @@ mod tests {
         assert_eq!([status, silent, local], [abi::CAI_ERR_INTERNAL; 3]);
         assert!(!truth);
         assert_eq!(error.code, abi::CAI_ERR_INTERNAL);
-        assert!(error.message.starts_with(&b"found a contradiction".map(|byte| byte as c_char)));
+        assert!(error.message.starts_with(&b"internal error".map(|byte| byte as c_char)));
     }
 }

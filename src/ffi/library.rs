@@ -26,22 +26,14 @@ const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// The major version of the binary interface that the loaded library has. Compare it with
-/// `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
+/// Returns the version of the binary interface that the loaded library has: the major number times 65536, plus the
+/// minor one. The major number must be `CAI_ABI_MAJOR`; the library serves callers that were compiled against the same or
+/// a lower `CAI_ABI_MINOR`.
 ///
 /// Cannot fail. Thread safety: any thread, any time.
 #[unsafe(no_mangle)]
-pub extern "C-unwind" fn cai_abi_major() -> i32 {
-    abi::CAI_ABI_MAJOR
-}
-
-/// The minor version of the binary interface that the loaded library has. It serves callers that were
-/// compiled against the same or a lower `CAI_ABI_MINOR`.
-///
-/// Cannot fail. Thread safety: any thread, any time.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn cai_abi_minor() -> i32 {
-    abi::CAI_ABI_MINOR
+pub extern "C-unwind" fn cai_abi_version() -> u32 {
+    (abi::CAI_ABI_MAJOR as u32) << 16 | abi::CAI_ABI_MINOR as u32
 }
 
 /// The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
@@ -90,13 +82,13 @@ pub unsafe extern "C-unwind" fn cai_error_set(
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: NULL or NUL-terminated by contract.
+        // SAFETY: NULL or NUL-terminated, as the header requires.
         let (field, message) = unsafe { (Lossy::new(field), Lossy::new(message)) };
         let colon = if field.0.is_empty() { "" } else { ": " };
         let line: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
             Text::new(format_args!("{field}{colon}{message}"));
         let field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(format_args!("{field}"));
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { guard::write(error, code, 0, field.as_str(), line.as_str()) };
         Ok(())
     });
@@ -113,7 +105,7 @@ impl Lossy<'_> {
         if text.is_null() {
             return Lossy(b"");
         }
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated (this function's contract).
         Lossy(unsafe { CStr::from_ptr(text) }.to_bytes())
     }
 }

@@ -31,7 +31,7 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
     unguarded(error, || {
         given(out, "out")?;
         let owner = owner::new(context, destroy)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(owner) };
         Ok(())
     })
@@ -50,7 +50,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 ) -> cai_status {
     unguarded(error, || {
         given(owner, "owner")?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(owner) }
     })
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
     unguarded(std::ptr::null_mut(), || {
         if !owner.is_null() {
-            // SAFETY: a live owner by contract, of which the caller gives up a reference.
+            // SAFETY: alive as the header requires; the caller gives up one reference.
             unsafe { owner::release(owner) };
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A caller's pointers: NULL becomes a status that names the parameter.
+//! Pointers of a caller: NULL becomes a status that names the parameter.
 //!
 //! May use: `abi`, `error`, `read`.
 //! Unsafe: reads and writes through a caller's pointers.
@@ -24,7 +24,8 @@ pub fn given<T>(pointer: *const T, parameter: &str) -> Result<()> {
 #[inline]
 pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_array> {
     given(array, parameter)?;
-    // SAFETY: not NULL; the rest by contract.
+    // SAFETY: not NULL (checked above), with as many readable bytes as it states (this function's
+    // contract).
     unsafe { read::array(array) }
 }
 
@@ -34,7 +35,8 @@ pub unsafe fn array(array: *const cai_array, parameter: &str) -> Result<cai_arra
 /// `out` is NULL or points to a structure whose `struct_size` is set.
 pub unsafe fn output_size(out: *mut cai_array, parameter: &str) -> Result<usize> {
     given(out, parameter)?;
-    // SAFETY: not NULL; the rest by contract.
+    // SAFETY: not NULL (checked above), with as many readable bytes as it states (this function's
+    // contract).
     unsafe { read::array_size(out) }
         .map_err(|failure| failure.within(format_args!("{parameter}->")))
 }
@@ -46,16 +48,17 @@ pub unsafe fn output_size(out: *mut cai_array, parameter: &str) -> Result<usize>
 /// `size` bytes at `out` are writable.
 #[inline]
 pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
-    // Of a size that the compiler knows, that is a few instructions instead of two calls.
+    // For a size that the compiler knows, that is a few instructions instead of two calls.
     if size == size_of::<cai_array>() {
-        // SAFETY: by contract.
+        // SAFETY: `size` bytes are writable (this function's contract).
         unsafe { out.write(*array) };
         return;
     }
     let mut array = *array;
     array.struct_size = size as u32;
     let known = size.min(size_of::<cai_array>());
-    // SAFETY: by contract; `known` bytes are there on both sides.
+    // SAFETY: `size` bytes are writable (this function's contract), and `known` is not more than
+    // either side has.
     unsafe {
         ptr::copy_nonoverlapping((&raw const array).cast::<u8>(), out.cast::<u8>(), known);
         out.cast::<u8>().add(known).write_bytes(0, size - known);

@@ -1,4 +1,4 @@
-//! Python objects in and out, for C.
+//! Import and export of Python objects, for C.
 //!
 //! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
@@ -56,21 +56,22 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         let given;
         let import_options = if options.is_null() {
             &ImportOptions::NONE
         } else {
-            // SAFETY: not NULL; a structure of the size it says, by contract.
+            // SAFETY: not NULL (checked above), with as many readable bytes as it states, as the
+            // header requires.
             given = unsafe { ImportOptions::new(options) }?;
             &given
         };
         *raises = !import_options.quiet();
         let mut to = Description::new();
-        // SAFETY: a live object by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { python::import(object, import_options, size, &mut to) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &to.array) };
         to.taken();
         Ok(())
@@ -89,29 +90,34 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
 /// `options`: NULL: none.
+/// `out`: a new reference. Written on success only.
 ///
-/// Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and `error` filled:
-/// `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
-/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
-/// `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
-/// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+/// On failure a Python exception is set where there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
+/// `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
+/// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime
+/// management".
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_to_python(
     array: *const cai_array,
     options: *const cai_export_options,
+    out: *mut *mut _object,
     error: *mut cai_error,
-) -> *mut _object {
-    let mut object = null_mut();
+) -> cai_status {
     with_exception(error, &mut true, |_| {
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: NULL, or a structure of the size it says, by contract.
+        given(out, "out")?;
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
-        // SAFETY: handed on.
-        object = unsafe { python::export(&local, flags) }?;
+        // SAFETY: what the array points to is readable by the caller's contract.
+        let object = unsafe { python::export(&local, flags) }?;
+        // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
+        unsafe { out.write(object) };
         Ok(())
-    });
-    object
+    })
 }
 
 /// Sets the Python exception that belongs to a failure of any function of this library, in an extension that
@@ -127,7 +133,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
     guard(null_mut(), || {
-        // SAFETY: NULL, or filled by contract.
+        // SAFETY: NULL, or filled in as the header requires.
         match unsafe { error.as_ref() } {
             Some(error) => python::raise(error),
             None => python::raise_nothing(),
@@ -158,7 +164,8 @@ pub unsafe extern "C-unwind" fn cai_python_publish(
     with_exception(error, &mut true, |_| {
         given(r#type, "type")?;
         given(table, "table")?;
-        // SAFETY: not NULL; a live type and a constant table by contract.
+        // SAFETY: neither is NULL (checked above). The header requires a live type and a constant
+        // table.
         unsafe { python::publish(r#type, table) }
     })
 }

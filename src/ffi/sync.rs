@@ -1,7 +1,7 @@
 //! Streams, for C.
 //!
-//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `owner`, `read`,
-//! `sync::consume`, `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`, `sync::consume`,
+//! `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ptr::null_mut;
@@ -29,7 +29,7 @@ unsafe fn told(
 ) -> Result<()> {
     if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         unsafe { notify::array(what, array, consumer, access, status) };
     }
     result
@@ -52,10 +52,10 @@ unsafe fn exchange(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
         let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         unsafe { told(what, array, consumer_stream, flags, result) }
     })
 }
@@ -94,13 +94,13 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     if unsafe { consume::is_fast_path(Phase::Begin, array, consumer_stream, flags) }
         && !notify::is_watched()
     {
         return CAI_OK;
     }
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { exchange(Phase::Begin, array, consumer_stream, flags, error) }
 }
 
@@ -124,13 +124,13 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     if unsafe { consume::is_fast_path(Phase::End, array, consumer_stream, flags) }
         && !notify::is_watched()
     {
         return CAI_OK;
     }
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { exchange(Phase::End, array, consumer_stream, flags, error) }
 }
 
@@ -153,9 +153,9 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let result = unsafe { consume::synchronize(array, flags) };
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         unsafe { told(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
     })
 }
@@ -206,15 +206,16 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                 expected = "at most {MOST_STREAMS}"
             );
         }
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let size = unsafe { read::array_size(array) }?;
-        // SAFETY: not NULL where count > 0; readable by contract.
+        // SAFETY: not NULL if `count > 0` (checked above), with `count` readable values as the
+        // header requires.
         let streams = unsafe { read::values(streams, count) };
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let mut local = unsafe { read::array(array) }?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            // SAFETY: `size` bytes are the caller's.
+            // SAFETY: the caller's structure has `size` writable bytes, which it stated.
             unsafe { super::ptr::write_array(array, size, &local) };
         }
         if notify::is_watched() {
@@ -225,7 +226,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                     0
                 };
             let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-            // SAFETY: handed on.
+            // SAFETY: the header requires of the caller what this function requires.
             unsafe { notify::array(Kind::Export, array, local.stream, access, status) };
         }
         result
@@ -258,7 +259,7 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
 ) -> cai_status {
     guard(error, || {
         given(owner, "owner")?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { release_after(owner, stream) }
     })
 }
@@ -267,7 +268,8 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
 /// As for [`release_queue::release_after`].
 unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()> {
     let identity = owner.cast_const().cast();
-    // SAFETY: handed on. Afterwards the owner may be gone: only its address is used.
+    // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
+    // only its address is used.
     let result = unsafe { release_queue::release_after(owner, stream) };
     if notify::is_watched() {
         notify::release_after(
@@ -292,17 +294,19 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         if !owner.is_null() {
-            // SAFETY: a live owner by contract, of which the structure held a reference.
+            // SAFETY: the structure held a reference to this owner, which is alive as the header
+            // requires.
             unsafe { release_after(owner, stream) }?;
-            // SAFETY: as above. The reference is given up: nothing is left to release.
+            // SAFETY: not NULL (checked above). The reference was given up, so nothing is left to
+            // release.
             unsafe { (&raw mut (*array).owner).write(null_mut()) };
         }
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         unsafe { super::array::cai_array_release(array) };
         Ok(())
     })
@@ -340,48 +344,8 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_get(
     guard_local(error, || {
         given(out, "out")?;
         let bits = policy::process()?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits) };
-        Ok(())
-    })
-}
-
-/// Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
-/// array's owner is replaced by one that first lets the old one go and then calls `destroy(context)`. So the
-/// data may still be freed in stream order on a stream that is kept in this way.
-///
-/// `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
-/// `destroy`: as in `cai_owner_create`; not called on failure.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
-/// `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
-/// "Lifetime management", "Streams".
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn cai_array_attach(
-    array: *mut cai_array,
-    context: *mut std::ffi::c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(context: *mut std::ffi::c_void)>,
-    error: *mut cai_error,
-) -> cai_status {
-    guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL; handed on.
-        unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same.
-        let owner = unsafe { (&raw const (*array).owner).read() };
-        if owner.is_null() {
-            return fail!(
-                CAI_ERR_BORROWED,
-                "owner",
-                found = "NULL, a borrowed array",
-                expected = "an owner that keeps the data alive"
-            );
-        }
-        // SAFETY: not NULL; a live owner by contract, whose reference moves.
-        let both = unsafe { crate::owner::both(owner, context, destroy) }?;
-        // SAFETY: as above.
-        unsafe { (&raw mut (*array).owner).write(both) };
         Ok(())
     })
 }

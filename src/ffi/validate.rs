@@ -1,4 +1,4 @@
-//! The rules of the array, for C.
+//! Validation of arrays, for C.
 //!
 //! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
@@ -52,7 +52,7 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
                 expected = "bits of {KNOWN:#x} only"
             );
         }
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { validate::array(array, checks) }
     };
     // Only these two call the driver.

@@ -1,5 +1,5 @@
-//! An owner that holds a copied description: one block of memory with the count and the data's
-//! owner, followed by shape, strides, fields and masks.
+//! An owner that holds a copied description: one block of memory with the count, references to the
+//! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
 //! May use: `abi`, `error`, `owner`, `owner::nesting`, `read`.
 //! Unsafe: writes into a block that it allocated.
@@ -8,11 +8,11 @@
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::{align_of, size_of};
 use std::ptr;
 
-use super::{Header, nesting};
+use super::{Destroy, Header, nesting};
 use crate::abi::{CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::error::{Failure, Result, fail};
 use crate::read::{self, Descr};
@@ -26,6 +26,9 @@ struct Block {
     /// The owner of the data and those of the masks, one reference each.
     owners: [*mut cai_owner; MAX_OWNERS],
     owner_count: usize,
+    /// Called with `context` after the owners were released.
+    destroy: Option<Destroy>,
+    context: *mut c_void,
 }
 
 /// A bump allocator over one block; without a base it only measures.
@@ -44,7 +47,7 @@ impl Arena {
             return fail!(
                 CAI_ERR_INTERNAL,
                 "description",
-                found = ("more memory needed than {} bytes", self.size),
+                found = ("a description of more than {} bytes", self.size),
                 expected = "a description that does not change while it is copied"
             );
         };
@@ -179,7 +182,7 @@ impl Owners {
                 return fail!(
                     CAI_ERR_MASK_DEPTH,
                     "mask",
-                    found = "more masks",
+                    found = "a longer chain of masks",
                     expected = "at most {CAI_MAX_MASKS}"
                 );
             }
@@ -189,14 +192,17 @@ impl Owners {
     }
 }
 
-/// Copies a description into a block that owns it. The block takes the reference in `from.owner`
-/// and retains the owners of the masks. On failure the caller keeps its reference.
+/// Copies a description into a block that owns it. The block holds a reference of its own to each
+/// owner of the description, and calls `destroy(context)` once, after it released them. On failure
+/// nothing is retained, and `destroy` is not called.
 ///
 /// # Safety
-/// `from` was validated, is unchanged since, and has an owner.
-pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
-    // SAFETY: the owner is alive (this function's contract).
-    unsafe { super::check(from.owner) }?;
+/// `from` was validated and is unchanged since; its owner and those of its masks are NULL or alive.
+pub unsafe fn new(
+    from: &cai_array,
+    context: *mut c_void,
+    destroy: Option<Destroy>,
+) -> Result<cai_array> {
     let mut owners = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
     owners.add(from.owner)?;
     let mut measure =
@@ -216,27 +222,27 @@ pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
         let mut again = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
         // SAFETY: `from` was validated and is unchanged (this function's contract).
         let array = unsafe { arena.put_description(from, block.cast(), &mut again) }?;
-        for index in 1..owners.count {
-            // SAFETY: a validated array keeps the owners of its masks alive (this function's
-            // contract).
+        for index in 0..owners.count {
+            // SAFETY: a validated array keeps the owners of its masks alive, and its own is alive
+            // (this function's contract).
             if let Err(failure) = unsafe { super::retain(owners.list[index]) } {
-                for owner in &owners.list[1..index] {
+                for owner in &owners.list[..index] {
                     // SAFETY: retained by an earlier iteration of this loop.
                     unsafe { super::release(*owner) };
                 }
-                return Err(failure.within("mask."));
+                let of_data = index == 0 && !from.owner.is_null();
+                return Err(if of_data { failure } else { failure.within("mask.") });
             }
         }
         Ok(array)
     };
     match fill() {
         Ok(array) => {
-            let header = Header::new(destroy);
+            let Owners { list: owners, count: owner_count } = owners;
+            let header = Header::new(destroy_block);
             // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block
             // is aligned for it.
-            unsafe {
-                block.write(Block { header, size, owners: owners.list, owner_count: owners.count })
-            };
+            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
             Ok(array)
         }
         Err(failure) => {
@@ -252,30 +258,39 @@ fn layout(size: usize) -> Layout {
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Block>()) }
 }
 
-unsafe fn destroy(header: *mut Header) {
+unsafe fn destroy_block(header: *mut Header) {
     let block = header.cast::<Block>();
     loop {
         // SAFETY: only `new` and `new_descr` install this function, on a `Block` that they
         // allocated, and nothing else refers to it any more.
-        let Block { size, owners, owner_count, .. } = unsafe { &mut *block };
-        // The data's owner, the first one, is released last: a mask's owner may need it.
+        let Block { size, owners, owner_count, destroy, context, .. } = unsafe { &mut *block };
+        let (layout, destroy, context) = (layout(*size), *destroy, *context);
+        // The data's owner, the first one, is released after those of the masks, which may need it.
         let last = owner_count.checked_sub(1).and_then(|index| Some((index, *owners.get(index)?)));
-        let Some((index, owner)) = last.filter(|(index, _)| *index > 0) else {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(header.cast(), layout(*size)) };
-            if let Some((_, owner)) = last {
-                // SAFETY: the block held one reference to it.
-                unsafe { super::release(owner) };
+        match last {
+            Some((index, owner)) if index > 0 || destroy.is_some() => {
+                *owner_count = index;
+                // SAFETY: called in the destruction of this block, which held one reference to the
+                // owner. The rest waits until this owner and all that it holds are destroyed.
+                unsafe {
+                    nesting::wait(header);
+                    super::release(owner);
+                    if !nesting::is_next(header) {
+                        return;
+                    }
+                }
             }
-            return;
-        };
-        *owner_count = index;
-        // SAFETY: called in the destruction of this block, which held one reference to the owner.
-        // The other owners wait until this one and all that it holds are destroyed.
-        unsafe {
-            nesting::wait(header);
-            super::release(owner);
-            if !nesting::is_next(header) {
+            _ => {
+                // SAFETY: allocated with this layout, and not used below.
+                unsafe { dealloc(header.cast(), layout) };
+                if let Some((_, owner)) = last {
+                    // SAFETY: the block held one reference to it.
+                    unsafe { super::release(owner) };
+                }
+                if let Some(destroy) = destroy {
+                    // SAFETY: the caller of `new` passed the function together with its context.
+                    unsafe { destroy(context) };
+                }
                 return;
             }
         }
@@ -300,11 +315,12 @@ pub unsafe fn new_descr(from: Descr) -> Result<(*const cai_descr, *mut cai_owner
     let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
     match arena.put_descr(from) {
         Ok(descr) => {
-            let header = Header::new(destroy);
+            let header = Header::new(destroy_block);
             let owners = [ptr::null_mut(); MAX_OWNERS];
+            let (owner_count, destroy, context) = (0, None, ptr::null_mut());
             // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block
             // is aligned for it.
-            unsafe { block.write(Block { header, size, owners, owner_count: 0 }) };
+            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
             Ok((descr, block.cast()))
         }
         Err(failure) => {

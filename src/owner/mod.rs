@@ -27,6 +27,9 @@ pub use nesting::Header;
 
 type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 
+/// A caller's function that is called once with its context.
+pub type Destroy = unsafe extern "C-unwind" fn(context: *mut c_void);
+
 /// Returns the two operations of an owner.
 ///
 /// # Safety
@@ -150,15 +153,12 @@ struct Callback {
     /// NULL, or an owner that is released first.
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 }
 
 /// Makes an owner with one reference. `destroy(context)` runs once, when the last reference is
 /// released.
-pub fn new(
-    context: *mut c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
-) -> Result<*mut cai_owner> {
+pub fn new(context: *mut c_void, destroy: Option<Destroy>) -> Result<*mut cai_owner> {
     callback(null_mut(), context, destroy)
 }
 
@@ -169,7 +169,7 @@ pub fn new(
 pub unsafe fn both(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
     // SAFETY: `first` is alive (this function's contract).
     unsafe { check(first) }?;
@@ -179,7 +179,7 @@ pub unsafe fn both(
 fn callback(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
     let layout = Layout::new::<Callback>();
     // SAFETY: `Callback` is not zero-sized.

@@ -1,7 +1,7 @@
 //! Bounds how deep the destruction of owners nests.
 //!
 //! May use: `abi`, `owner::count`.
-//! Unsafe: a variable of each thread, and owners that nobody else refers to.
+//! Unsafe: a variable of each thread, and owners that nothing else refers to.
 //!
 //! An owner may hold another one, which is released when it is destroyed. So a chain of owners
 //! would take stack for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one
@@ -24,7 +24,7 @@ use crate::abi::{cai_owner, cai_owner_ops};
 pub struct Header {
     pub(super) base: cai_owner,
     pub(super) count: Count,
-    /// Runs when the last reference is gone; frees the memory, at once or, after
+    /// Runs when the last reference was released; frees the memory, at once or, after
     /// [`wait`], when it is called again.
     pub(super) destroy: unsafe fn(*mut Header),
 }
@@ -32,7 +32,7 @@ pub struct Header {
 /// Destructions inside one another.
 const DEEPEST: usize = 8;
 
-/// What a thread knows of its destructions.
+/// The state of a thread's destructions.
 #[repr(C)]
 struct Thread {
     /// How many run inside one another.
@@ -71,8 +71,8 @@ mod variable {
     #[inline(always)]
     pub fn address() -> *mut Thread {
         let address;
-        // SAFETY: computes the address of the variable above, as the ABI for thread-local variables has it
-        // ("initial exec"). It is the same for the whole life of a thread.
+        // SAFETY: computes the address of the variable above, as the ABI for thread-local variables
+        // has it ("initial exec"). It is the same for the whole life of a thread.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
@@ -141,13 +141,13 @@ impl Drop for Level {
     }
 }
 
-/// The link of a waiting owner takes the place of its table, which nobody needs any more.
+/// The link of a waiting owner takes the place of its table, which is not used any more.
 ///
 /// # Safety
 /// `header` is an owner in a list, or about to be.
 #[inline]
 unsafe fn link(header: *mut Header) -> *mut *mut Header {
-    // SAFETY: in memory of the owner's, which nobody else refers to.
+    // SAFETY: in memory of the owner's, which nothing else refers to.
     unsafe { (&raw mut (*header).base.ops).cast::<*mut Header>() }
 }
 
@@ -160,7 +160,7 @@ const _: () = assert!(size_of::<*const cai_owner_ops>() == size_of::<*mut Header
 #[inline]
 pub unsafe fn destroy(header: *mut Header) {
     let thread = variable::address();
-    // SAFETY: the thread's own variable; the owner is ours by contract.
+    // SAFETY: the thread's own variable; the owner is given up (this function's contract).
     unsafe {
         if (*thread).depth >= DEEPEST {
             wait(header);
@@ -186,11 +186,12 @@ pub unsafe fn destroy(header: *mut Header) {
 #[inline(never)]
 unsafe fn destroy_waiting(thread: *mut Thread) {
     loop {
-        // SAFETY: the thread's own variable; owners in its list are nobody else's.
+        // SAFETY: the thread's own variable; owners in its list are not used elsewhere.
         unsafe {
             let first = (*thread).waiting;
             if first.is_null() {
-                // Acquire: what the other thread did with the owners comes before their destruction.
+                // Acquire: what the other thread did with the owners comes before their
+                // destruction.
                 (*thread).waiting = ABANDONED.swap(null_mut(), Ordering::Acquire);
                 if (*thread).waiting.is_null() {
                     return;
@@ -206,12 +207,12 @@ unsafe fn destroy_waiting(thread: *mut Thread) {
 /// Leaves a list to the next thread that destroys an owner.
 ///
 /// # Safety
-/// `first` begins a list of owners that nobody else refers to.
+/// `first` begins a list of owners that nothing else refers to.
 #[cold]
 #[inline(never)]
 unsafe fn abandon(first: *mut Header) {
     let mut last = first;
-    // SAFETY: the list is ours by contract.
+    // SAFETY: the list is given up (this function's contract).
     while let Some(next) = ptr::NonNull::new(unsafe { link(last).read() }) {
         last = next.as_ptr();
     }
@@ -227,28 +228,29 @@ unsafe fn abandon(first: *mut Header) {
     }
 }
 
-/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all owners that
-/// are added after it are gone.
+/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all
+/// owners that are added after it are destroyed.
 ///
 /// # Safety
-/// Called in the destruction of the owner, which nobody else refers to.
+/// Called in the destruction of the owner, which nothing else refers to.
 pub unsafe fn wait(header: *mut Header) {
     let thread = variable::address();
-    // SAFETY: the thread's own variable; the owner is ours by contract.
+    // SAFETY: the thread's own variable; the owner is given up (this function's contract).
     unsafe {
         link(header).write((*thread).waiting);
         (*thread).waiting = header;
     }
 }
 
-/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait for them.
+/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait
+/// for them.
 ///
 /// # Safety
 /// The calling thread has called [`wait`] with the owner, in the same destruction.
 pub unsafe fn is_next(header: *mut Header) -> bool {
     let thread = variable::address();
-    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost destruction
-    // takes owners out, and this one runs inside it.
+    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost
+    // destruction takes owners out, and this one runs inside it.
     unsafe {
         if (*thread).waiting != header {
             return false;

@@ -105,11 +105,19 @@ macro_rules! table {
 
         impl Capi {
             fn find(library: &Library) -> Result<Self> {
-                $(let $field = required::<unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?>(library, $name)?;)*
-                $(let $opt = optional::<unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?>(library, $optname);)*
+                $(let $field = required::<unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?>(
+                    library,
+                    $name,
+                )?;)*
+                $(let $opt = optional::<
+                    unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?,
+                >(library, $optname);)*
                 $(let $object = required::<*mut Object>(library, $objname)?;)*
                 $(let $exception = required::<*const *mut Object>(library, $excname)?;)*
-                Ok(Capi { $($field,)* $($opt,)* $($object,)* $($exception,)* facts: Facts::default() })
+                Ok(Capi {
+                    $($field,)* $($opt,)* $($object,)* $($exception,)*
+                    facts: Facts::default(),
+                })
             }
         }
     };
@@ -122,7 +130,8 @@ table! {
         incref = "Py_IncRef" (*mut Object);
         decref = "Py_DecRef" (*mut Object);
         at_exit = "Py_AtExit" (unsafe extern "C-unwind" fn()) -> c_int;
-        add_pending_call = "Py_AddPendingCall" (unsafe extern "C-unwind" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+        add_pending_call = "Py_AddPendingCall" (unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+            *mut c_void) -> c_int;
         this_thread_state = "PyGILState_GetThisThreadState" () -> *mut c_void;
         interpreter = "PyInterpreterState_Get" () -> *mut c_void;
         interpreter_id = "PyInterpreterState_GetID" (*mut c_void) -> i64;
@@ -141,7 +150,8 @@ table! {
         sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
         dict_new = "PyDict_New" () -> *mut Object;
         dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
-        dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object, *mut *mut Object) -> c_int;
+        dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object,
+            *mut *mut Object) -> c_int;
         tuple_new = "PyTuple_New" (isize) -> *mut Object;
         tuple_set = "PyTuple_SetItem" (*mut Object, isize, *mut Object) -> c_int;
         tuple_get = "PyTuple_GetItem" (*mut Object, isize) -> *mut Object;
@@ -160,7 +170,8 @@ table! {
         error_fetch = "PyErr_Fetch" (*mut *mut Object, *mut *mut Object, *mut *mut Object);
         error_restore = "PyErr_Restore" (*mut Object, *mut Object, *mut Object);
         error_set = "PyErr_SetObject" (*mut Object, *mut Object);
-        capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
+        capsule_new = "PyCapsule_New" (*mut c_void, *const c_char,
+            Option<CapsuleDestructor>) -> *mut Object;
         capsule_is = "PyCapsule_IsValid" (*mut Object, *const c_char) -> c_int;
         capsule_pointer = "PyCapsule_GetPointer" (*mut Object, *const c_char) -> *mut c_void;
         capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
@@ -179,8 +190,10 @@ table! {
         is_finalizing = "Py_IsFinalizing" () -> c_int;
         is_finalizing_before = "_Py_IsFinalizing" () -> c_int;
         // Without these (3.13, and a private one before), a missing attribute costs an exception.
-        optional_attr = "PyObject_GetOptionalAttr" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
-        optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
+        optional_attr = "PyObject_GetOptionalAttr" (*mut Object, *mut Object,
+            *mut *mut Object) -> c_int;
+        optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object,
+            *mut *mut Object) -> c_int;
         // 3.13: returns a new reference, as free-threaded code needs.
         dict_get_ref = "PyDict_GetItemRef" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
     }
@@ -350,9 +363,9 @@ fn find() -> Result<&'static Capi> {
 /// Returns a library that contains CPython: the global symbols, or a libpython that was loaded with
 /// local symbols.
 fn library() -> Option<Library> {
-    let everybody = Library::this();
-    if optional::<*const c_void>(&everybody, "Py_IsInitialized").is_some() {
-        return Some(everybody);
+    let global = Library::this();
+    if optional::<*const c_void>(&global, "Py_IsInitialized").is_some() {
+        return Some(global);
     }
     loaded_libpython()
 }
@@ -408,8 +421,8 @@ pub fn not_attached<T>() -> Result<T> {
     fail!(
         CAI_ERR_PYTHON_LOCK,
         "python",
-        found = "a thread without the interpreter's lock",
-        expected = "the lock to be held (ctypes.PyDLL holds it, ctypes.CDLL gives it up)"
+        found = "a thread without the GIL",
+        expected = "the GIL to be held (ctypes.PyDLL holds it, ctypes.CDLL releases it)"
     )
 }
 

@@ -62,7 +62,7 @@ fn nothing_to_raise(py: Py) {
     set(
         py,
         unsafe { *py.capi().system_error },
-        b"a failure of libcai was to be raised, but nothing says which",
+        b"an exception was requested for a call of libcai that did not fail",
     );
 }
 

@@ -32,7 +32,11 @@ macro_rules! names {
             unsafe fn new(capi: &Capi) -> Option<Self> {
                 // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
                 // no memory.
-                unsafe { Some(Names { $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)* }) }
+                unsafe {
+                    Some(Names {
+                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
+                    })
+                }
             }
         }
     };
@@ -567,6 +571,6 @@ pub fn raised<T>() -> Result<T> {
         CAI_ERR_PYTHON_EXCEPTION,
         "python",
         found = "an exception, which is set",
-        expected = "none"
+        expected = "no exception"
     )
 }

@@ -1,16 +1,18 @@
 //! The consumer's side: orders streams before and after its work on the data.
 //!
-//! May use: `abi`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`, `sync::release_queue`.
+//! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`,
+//! `sync::release_queue`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_owner};
+use crate::device;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::sync::order::{Direction, order, wait_for};
-use crate::sync::{names_a_stream, policy, release_queue, view};
+use crate::sync::{bad_flags, names_a_stream, policy, release_queue, view};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -77,7 +79,7 @@ pub unsafe fn exchange(
     // SAFETY: the array is readable (this function's contract).
     let local = unsafe { view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, CONSUMER));
+        return Err(bad_flags(flags, "flags", CONSUMER));
     }
     names_a_stream(consumer, "consumer_stream")?;
     writable(local, flags)?;
@@ -87,16 +89,6 @@ pub unsafe fn exchange(
     }
     // SAFETY: the masks are readable (this function's contract).
     unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }
-}
-
-#[cold]
-fn bad_flags(flags: u32, known: u32) -> Failure {
-    Failure::new(
-        abi::CAI_ERR_ARGUMENT,
-        format_args!("flags"),
-        format_args!("{flags:#x}"),
-        format_args!("CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and bits of {known:#x} only"),
-    )
 }
 
 /// Returns true if the flags request a write to a read-only array.
@@ -111,7 +103,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
             CAI_ERR_READONLY,
             "flags",
             found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
+            expected = "a writable array, because flags contain CAI_ACCESS_WRITE"
         );
     }
     Ok(())
@@ -150,7 +142,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 "mask",
-                found = "more masks",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             )
             .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
@@ -167,13 +159,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
 /// Returns true if the array's streams are CUDA streams.
 #[inline]
 fn is_cuda(array: &cai_array) -> bool {
-    matches!(
-        array.device.r#type,
-        abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED
-    )
+    device::may_be_cuda(array.device.r#type)
 }
 
 /// The pending work that an array states.
@@ -220,7 +206,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", array.device.r#type),
-            expected = "a CUDA device: the streams of others cannot be ordered"
+            expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
@@ -255,8 +241,8 @@ impl ArrayContext<'_> {
             if !context.is_null() {
                 return found(context);
             }
-            let said = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
-            match device.or(said) {
+            let stated = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
+            match device.or(stated) {
                 Some(device) => Ok(ArrayContext {
                     driver,
                     context: driver.primary(device)?,
@@ -442,7 +428,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     // SAFETY: the array is readable (this function's contract).
     let local = unsafe { view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, known));
+        return Err(bad_flags(flags, "flags", known));
     }
     writable(local, flags)?;
     synchronize_one(local, flags)?;
@@ -477,15 +463,16 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                             CAI_ERR_CAPTURE_HOST,
                             "stream",
                             found = "a stream that is being captured",
-                            expected = "one that runs: the host cannot wait for work that is only being captured"
+                            expected = "a stream outside of a capture: the host cannot wait for \
+                             captured work"
                         );
                     }
                     Capture::Invalidated => {
                         return fail!(
                             CAI_ERR_CAPTURE_INVALIDATED,
                             "stream",
-                            found = "a stream whose capture was broken by an earlier call",
-                            expected = "the capture to be ended first"
+                            found = "a stream whose capture was invalidated by an earlier call",
+                            expected = "a stream without a capture: call cuStreamEndCapture first"
                         );
                     }
                 }

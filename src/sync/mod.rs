@@ -10,6 +10,7 @@
 //! reports exchanges to the observer.
 
 pub mod consume;
+mod detached_thread;
 pub mod notify;
 mod order;
 pub mod policy;
@@ -19,7 +20,7 @@ pub mod release_queue;
 use std::mem::MaybeUninit;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Result, fail};
+use crate::error::{Failure, Result, fail};
 use crate::read;
 
 /// Returns what the functions of this folder need of an array.
@@ -38,10 +39,33 @@ unsafe fn view(
             CAI_ERR_FLAGS,
             "flags",
             found = ("{:#x}", array.flags),
-            expected = "flags that this library knows"
+            expected = "flags that this version knows"
         );
     }
     Ok(array)
+}
+
+/// The failure for flags of which a function takes only `taken`. Bits that no function of this
+/// module knows come from a newer caller; the others are a mistake.
+#[cold]
+fn bad_flags(flags: u32, field: &str, taken: u32) -> Failure {
+    const KNOWN: u32 = abi::CAI_ACCESS_READ
+        | abi::CAI_ACCESS_WRITE
+        | abi::CAI_SYNC_IGNORE
+        | abi::CAI_SYNC_EXPORT_NONE
+        | abi::CAI_SYNC_CONSERVATIVE
+        | abi::CAI_SYNC_THIS_CALL
+        | abi::CAI_CAPTURE_JOIN
+        | abi::CAI_CAPTURE_EXTERNAL;
+    let unknown = flags & !KNOWN != 0;
+    let needs_access = taken & abi::CAI_ACCESS_READ != 0;
+    let access = "CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and ";
+    Failure::new(
+        if unknown { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT },
+        format_args!("{field}"),
+        format_args!("{flags:#x}"),
+        format_args!("{}bits of {taken:#x} only", if needs_access { access } else { "" }),
+    )
 }
 
 /// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.

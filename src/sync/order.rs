@@ -151,8 +151,8 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
     if from == Capture::Invalidated || to == Capture::Invalidated {
         return failure(
             abi::CAI_ERR_CAPTURE_INVALIDATED,
-            "a stream whose capture was broken by an earlier call",
-            "the capture to be ended first",
+            "a stream whose capture was invalidated by an earlier call",
+            "a stream without a capture: call cuStreamEndCapture first",
         );
     }
     let producer_captures = match direction {
@@ -160,17 +160,19 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
             return failure(
                 abi::CAI_ERR_CAPTURE_STREAMS,
                 "a stream that is being captured and one that is not",
-                "all streams in one capture, or none; see CAI_CAPTURE_JOIN and CAI_CAPTURE_EXTERNAL",
+                "all streams in one capture, or none; see CAI_CAPTURE_JOIN and \
+                 CAI_CAPTURE_EXTERNAL",
             );
         }
         Direction::ProducerThenConsumer => from == Capture::Active,
         Direction::ConsumerThenProducer => to == Capture::Active,
     };
     let expected = if from == Capture::Active {
-        "both streams in one capture, or none; CAI_CAPTURE_JOIN draws the waiting stream into the capture"
+        "both streams in one capture, or none; CAI_CAPTURE_JOIN adds the waiting stream to the \
+         capture"
     } else {
-        "both streams in one capture, or none: call this around the launch of the graph, on the launch's stream; \
-         CAI_CAPTURE_EXTERNAL waits at each launch"
+        "both streams in one capture, or none: call this around the launch of the graph, on the \
+         launch's stream; CAI_CAPTURE_EXTERNAL waits at each launch"
     };
     if producer_captures {
         failure(abi::CAI_ERR_CAPTURE_PRODUCER, "a capture of the producer's stream alone", expected)

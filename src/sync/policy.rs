@@ -2,7 +2,7 @@
 //! environment. Nothing is overridden by default, as the specification requires ("Design
 //! Motivations" 3, "Interface Requirements").
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `sync`.
 //! Unsafe: none.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,12 +42,7 @@ pub fn process() -> Result<u32> {
 /// Sets the policy of the process. It takes precedence over the environment.
 pub fn set(bits: u32) -> Result<()> {
     if bits & !BITS != 0 {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "policy",
-            found = "{bits:#x}",
-            expected = "bits of {BITS:#x} only"
-        );
+        return Err(super::bad_flags(bits, "policy", BITS));
     }
     POLICY.store(bits, Ordering::Relaxed);
     Ok(())
@@ -70,7 +65,8 @@ fn read() -> Result<u32> {
                     CAI_ERR_ENVIRONMENT,
                     "{VARIABLE}",
                     found = "\"{word}\"",
-                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas between them"
+                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
+                     between them"
                 );
             }
         };

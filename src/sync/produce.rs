@@ -9,7 +9,7 @@ use crate::abi::{self, cai_array, cai_stream};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::sync::order::{Direction, order};
-use crate::sync::{names_a_stream, policy};
+use crate::sync::{bad_flags, names_a_stream, policy};
 
 const PRODUCER: u32 = abi::CAI_SYNC_EXPORT_NONE
     | abi::CAI_SYNC_THIS_CALL
@@ -24,12 +24,7 @@ pub fn produce(
     flags: u32,
 ) -> Result<()> {
     if flags & !PRODUCER != 0 {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "flags",
-            found = "{flags:#x}",
-            expected = "bits of {PRODUCER:#x} only"
-        );
+        return Err(bad_flags(flags, "flags", PRODUCER));
     }
     if array.version < 3 {
         return fail!(
@@ -41,6 +36,9 @@ pub fn produce(
     }
     for (index, &stream) in streams.iter().enumerate() {
         names_a_stream(stream, format_args!("streams[{index}]"))?;
+    }
+    if export == 0 {
+        names_a_stream(export, "export_stream")?;
     }
     if streams.is_empty() || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {
         array.stream = abi::CAI_STREAM_NONE;

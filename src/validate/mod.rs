@@ -1,6 +1,7 @@
 //! The rules of the array, one status each.
 //!
-//! May use: `abi`, `dtype`, `error`, `layout`, `read`, `validate::device`, `validate::fast_path`.
+//! May use: `abi`, `device`, `dtype`, `error`, `layout`, `read`, `validate::device`,
+//! `validate::fast_path`.
 //! Unsafe: follows the pointers of an array.
 //!
 //! Reads the structure, shape, strides, fields and masks. Never reads the data, and allocates
@@ -14,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
+use crate::device::is_opaque;
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout, Span};
@@ -152,8 +154,8 @@ unsafe fn masks(
 }
 
 fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
-    let says_true_or_not = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
-    if says_true_or_not && dtype.code == abi::CAI_DTYPE_NONE {
+    let is_mask_kind = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
+    if is_mask_kind && dtype.code == abi::CAI_DTYPE_NONE {
         return Ok(());
     }
     let text = read::typestr(&mask.typestr).unwrap_or_default();
@@ -233,14 +235,6 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
         device::stream(array)?;
     }
     Ok((dtype, layout.shape))
-}
-
-/// Returns true if the data of this device type is behind a handle instead of at an address.
-pub fn is_opaque(device_type: i32) -> bool {
-    const VULKAN: i32 = 7;
-    const METAL: i32 = 8;
-    const WEBGPU: i32 = 15;
-    matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
 }
 
 /// Checks device, address and offset against the bytes that the array spans.
@@ -325,7 +319,8 @@ fn stream(array: &cai_array) -> Result<()> {
             CAI_ERR_STREAM_ZERO,
             "stream",
             found = "0",
-            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 (per-thread default) or a CUstream"
+            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 \
+             (per-thread default) or a CUstream"
         );
     }
     if array.version < 3 && !nothing {
@@ -373,14 +368,14 @@ unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
             "descr",
             found = ("fields of {} bytes in all", bits / 8),
             expected =
-                ("{} bytes as typestr \"{text}\" says; padding has rows of its own", expected / 8)
+                ("{} bytes as in typestr \"{text}\"; padding needs rows of its own", expected / 8)
         )
     } else {
         fail!(
             CAI_ERR_DESCR_SIZE,
             "descr",
             found = "fields of {bits} bits in all",
-            expected = ("{} bits as typestr \"{text}\" says", expected)
+            expected = ("{} bits as in typestr \"{text}\"", expected)
         )
     }
 }

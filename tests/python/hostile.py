@@ -618,9 +618,11 @@ class World:
         if chance() < 0.3:
             return None
         options = P.import_options()
-        for flag in (1, 2, 4, 8, 16, 32, 64, 128, 512):
+        for flag in (1, 2, 4, 8, 16, 32, 64, 512):
             if chance() < 0.07:
                 options.flags |= flag
+        if chance() < 0.8:
+            options.flags |= 128
         if chance() < 0.5:
             options.flags |= 256
         if chance() < 0.2:
@@ -636,7 +638,7 @@ class World:
         if chance() < 0.1:
             options.opaque_8bit, options.opaque_16bit = 10, 4
         if chance() < 0.2:
-            options.stream = self.random.choice([1, 2, 77, 2**64 - 1, 2**64 - 2])
+            options.stream = self.random.choice([0, 1, 2, 77, 2**64 - 1, 2**64 - 2])
         if chance() < 0.02:
             options.flags = 2**32 - 1
         if chance() < 0.02:
@@ -693,10 +695,12 @@ class World:
             library.cai_array_release(c.byref(out))
 
     def give(self, out):
-        error = T.Error()
+        error, made = T.Error(), c.c_void_p()
         options = self.random.choice([None, P.ExportOptions(8, self.random.randrange(9))])
         try:
-            obj = P.held.cai_array_to_python(c.byref(out), c.byref(options) if options else None, c.byref(error))
+            given = c.byref(options) if options else None
+            P.held.cai_array_to_python(c.byref(out), given, c.byref(made), c.byref(error))
+            obj = P.adopt(made)
         except BaseException as exception:
             assert error.code == 504 or type(exception) in SANE, (error.code, exception)
             return
@@ -780,8 +784,8 @@ class World:
 COUNTS = collections.Counter()
 # The address of the object: to take an object, ctypes asks it for its class.
 STATUS = c.PYFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)(("cai_array_from_python", P.held))
-P.held.cai_abi_major.restype = c.c_int32
-T_MAJOR = P.held.cai_abi_major()
+P.held.cai_abi_version.restype = c.c_uint32
+T_MAJOR = P.held.cai_abi_version() >> 16
 EXPORTED = P.give(P.make())
 
 

@@ -63,8 +63,8 @@ long leaks_export(PyObject *object, long times) {
     cai_array array = CAI_ARRAY_INIT;
     if (cai_array_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
     for (long index = 0; index < times; index++) {
-        PyObject *out = cai_array_to_python(&array, NULL, NULL);
-        if (!out) return -1;
+        PyObject *out = NULL;
+        if (cai_array_to_python(&array, NULL, &out, NULL) != CAI_OK) return -1;
         for (size_t name = 0; name < sizeof NAMES / sizeof *NAMES; name++) {
             PyObject *found = PyObject_GetAttrString(out, NAMES[name]);
             if (found) Py_DecRef(found);

@@ -249,7 +249,7 @@ def test_long_chains():
     obj = Exporter(interface())
     for _ in range(200_000):
         taken = take_quick(obj)
-        obj = P.held.cai_array_to_python(c.byref(taken), None, None)
+        obj = give(taken)
         P.held.cai_array_release(c.byref(taken))
     del obj
     gc.collect()
@@ -268,7 +268,7 @@ def test_chains_after_finalizers_that_give_the_lock_up():
     def chain(obj, length):
         for _ in range(length):
             taken = take_quick(obj)
-            obj = P.held.cai_array_to_python(c.byref(taken), None, None)
+            obj = give(taken)
             P.held.cai_array_release(c.byref(taken))
         return obj
 
@@ -333,7 +333,7 @@ def test_publishing_counts_at_once():
     class Table(c.Structure):
         _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32), ("from_", describe_type), ("to", c.c_void_p)]
 
-    table = Table(c.sizeof(Table), 0, describe_type(describe), None)
+    table = Table(c.sizeof(Table), 1, describe_type(describe), None)
     for _ in range(20):
         mine = type("Mine", (), {})
         derived = type("Derived", (mine,), {})
@@ -411,7 +411,7 @@ class Producer:
         managed.deleter = c.cast(deleter, c.c_void_p).value
         kept.append((managed, extents))
         return new(c.addressof(managed), b"dltensor_versioned", None)
-for own in (stream.value, 0):
+for own in (stream.value, P.STREAM_UNKNOWN):
     for without_the_lock in (False, True):
         taken = P.take(Producer(), stream=own)
         consume(taken.array)

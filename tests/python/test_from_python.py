@@ -816,15 +816,28 @@ def mask_of(**changes):
 def test_mask(typestr):
     mask = mask_of(typestr=typestr, stream=STREAM)
     obj = exporter(mask=mask, stream=2)
-    with even(obj, mask), take(obj) as taken:
+    with even(obj, mask), take(obj, allow_mask=True) as taken:
         assert taken.stream == 2 and taken.mask.stream == STREAM
         assert taken.mask.shape == (3, 4) and taken.mask.typestr == typestr and taken.mask.data == ADDRESS + 1024
 
 
-def test_no_mask():
-    with take(exporter(mask=None), no_mask=True) as taken:
+def test_masks_must_be_allowed():
+    """Who does not ask for masks gets no array that has one, and the mask is not even looked at."""
+    with take(exporter(mask=None)) as taken:
         assert taken.mask is None
-    refused(exporter(mask=mask_of()), BufferError, "mask", "CONVERT_MASK", no_mask=True)
+    for mask in (mask_of(), mask_of(typestr="<f4"), 3, Property(Boom())):
+        refused(exporter(mask=mask), BufferError, "['mask']", "CONVERT_MASK")
+    masked = make((3, 4), mask=make((3, 4), "|b1"))
+    obj = give(masked)
+    for protocols in ([], [P.EXCHANGE], [P.CUDA_ARRAY_INTERFACE]):
+        with even(obj):
+            refused(obj, BufferError, "mask", "CONVERT_MASK", protocols=protocols)
+            with take(obj, protocols=protocols, allow_mask=True) as taken:
+                assert taken.mask.typestr == "|b1"
+    masked.release()
+    del obj
+    gc.collect()
+    assert masked.counted.gone == 1
 
 
 def test_mask_is_kept_alive():
@@ -841,7 +854,7 @@ def test_mask_is_kept_alive():
             self.alive = None
 
     obj = Fresh()
-    taken = take(obj)
+    taken = take(obj, allow_mask=True)
     gc.collect()
     assert obj.alive() is not None
     # It can be kept by itself, longer than the array.
@@ -858,7 +871,7 @@ def test_masks_of_masks():
     innermost = mask_of(shape=(4,))
     middle = mask_of(mask=innermost, stream=2)
     obj = exporter(mask=middle)
-    with even(obj, middle, innermost), take(obj) as taken:
+    with even(obj, middle, innermost), take(obj, allow_mask=True) as taken:
         assert taken.mask.mask.shape == (4,) and taken.mask.mask.mask is None and taken.mask.stream == 2
 
 
@@ -866,14 +879,14 @@ def test_masks_that_go_on():
     chain = mask_of()
     for _ in range(7):
         chain = mask_of(mask=chain)
-    take(exporter(mask=chain)).release()
+    take(exporter(mask=chain), allow_mask=True).release()
     chain = mask_of(mask=chain)
-    refused(exporter(mask=chain), ValueError, "['mask']", "MASK_DEPTH")
+    refused(exporter(mask=chain), ValueError, "['mask']", "MASK_DEPTH", allow_mask=True)
     round_and_round = mask_of()
     round_and_round.__cuda_array_interface__["mask"] = round_and_round
     for obj in (exporter(mask=round_and_round), round_and_round):
         with pytest.raises(ValueError, match="mask"):
-            take(obj)
+            take(obj, allow_mask=True)
         assert take.error.code in (ERRORS["MASK_DEPTH"], ERRORS["MASK_CYCLE"])
     del round_and_round.__cuda_array_interface__["mask"]
 
@@ -883,7 +896,7 @@ def test_masks_that_go_on():
             return interface(typestr="|b1", mask=Endless())
 
     with pytest.raises(ValueError, match="mask"):
-        take(Endless())
+        take(Endless(), allow_mask=True)
 
 
 @pytest.mark.parametrize(
@@ -896,35 +909,36 @@ def test_masks_that_go_on():
 def test_masks_that_are_none(changes, kind, status):
     mask = mask_of(**changes)
     with even(mask):
-        refused(exporter(mask=mask), kind, "['mask']", status)
+        refused(exporter(mask=mask), kind, "['mask']", status, allow_mask=True)
 
 
 @pytest.mark.parametrize("mask", [3, "mask", object(), {}, True])
 def test_masks_without_a_dictionary(mask):
-    refused(exporter(mask=mask), TypeError, f"{CAI}['mask']")
+    refused(exporter(mask=mask), TypeError, f"{CAI}['mask']", allow_mask=True)
 
 
 def test_version_0_has_no_mask():
-    refused(exporter(version=0, stream=MISSING, mask=mask_of()), ValueError, "mask", "MASK_VERSION")
+    refused(exporter(version=0, stream=MISSING, mask=mask_of()), ValueError, "mask", "MASK_VERSION", allow_mask=True)
 
 
 def test_a_mask_that_raises():
     error = Boom()
     with pytest.raises(Boom) as info:
-        take(exporter(mask=Property(error)))
+        take(exporter(mask=Property(error)), allow_mask=True)
     assert info.value is error
 
 
 def test_mask_of_bytes():
     """cuDF's masks are bytes of eight elements each, and call themselves bytes: test_producers.py. From others, as many
     bytes as elements are one flag each, and other numbers are refused."""
-    with take(exporter(shape=(64,), mask=mask_of(typestr="|u1", shape=(64,)))) as taken:
+    with take(exporter(shape=(64,), mask=mask_of(typestr="|u1", shape=(64,))), allow_mask=True) as taken:
         assert taken.mask.typestr == "|u1" and taken.mask.shape == (64,)
     given = exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(64,)))
-    refused(given, ValueError, "['mask']", "MASK_SHAPE")
-    with take(given, lenient=True) as taken:
+    refused(given, ValueError, "['mask']", "MASK_SHAPE", allow_mask=True)
+    with take(given, lenient=True, allow_mask=True) as taken:
         assert taken.mask.typestr == "|t1" and taken.mask.shape == (100,)
-    refused(exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(12,))), ValueError, "['mask']", "MASK_SHAPE", lenient=True)
+    given = exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(12,)))
+    refused(given, ValueError, "['mask']", "MASK_SHAPE", lenient=True, allow_mask=True)
 
 
 # --- 14, 15: types --------------------------------------------------------------------------------------------------
@@ -1257,7 +1271,7 @@ def test_both_protocols():
     refused(exporter(), TypeError, status="NO_PROTOCOL", protocols=[P.DLPACK, P.SYCL_USM, P.BUFFER])
 
 
-@pytest.mark.parametrize("stream, asked", [(0, 1), (1, 1), (2, 2), (STREAM, STREAM)])
+@pytest.mark.parametrize("stream, asked", [(P.STREAM_UNKNOWN, 1), (1, 1), (2, 2), (STREAM, STREAM)])
 def test_dlpack_is_told_the_stream(stream, asked):
     obj = Dlpack(make((5,)))
     with take(obj, protocols=[P.DLPACK], stream=stream) as taken:
@@ -1323,7 +1337,7 @@ def test_dlpack_capsules_that_are_none():
 def test_protocols_that_do_not_exist(protocols):
     with pytest.raises(Exception):
         take(exporter(), protocols=protocols)
-    assert take.error.code == ERRORS["ARGUMENT"]
+    assert take.error.code == ERRORS["NEWER_CALLER"] and take.error.field.startswith(b"options->protocols[")
 
 
 # --- relatives: SYCL, buffers ---------------------------------------------------------------------------------------
@@ -1514,13 +1528,15 @@ def test_contiguity(shape, strides, c_order, f_order):
 
 
 def test_demands_do_not_leak():
-    demands = [dict(writable=True), dict(c_contiguous=True), dict(native=True), dict(ndim=3), dict(no_mask=True), dict(typestr="<i4")]
+    demands = [dict(writable=True), dict(c_contiguous=True), dict(native=True), dict(ndim=3), dict(typestr="<i4")]
     mask = mask_of()
     obj = exporter(shape=(3, 4), strides=(4, 12), typestr=">f4", data=(ADDRESS, True), mask=mask)
     with even(obj, mask):
         for demand in demands:
             with pytest.raises(BufferError):
-                take(obj, **demand)
+                take(obj, allow_mask=True, **demand)
+        with pytest.raises(BufferError):
+            take(obj)
 
 
 def test_options_of_another_size():
@@ -1538,14 +1554,22 @@ def test_unknown_flags():
     options.flags = 1 << 30 | P.IMPORT["quiet"]  # what is not understood is not followed, in no part
     with pytest.raises(ValueError):
         P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
-    assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
+    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->flags"
     options = P.import_options()
     options.reserved[1] = 1
     with pytest.raises(ValueError):
         P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
-    assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->reserved"
+    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->reserved"
     with pytest.raises(ValueError):
         take(exporter(), strict=True, lenient=True)
+    assert take.error.code == ERRORS["ARGUMENT"] and take.error.field == b"options->flags"
+
+
+def test_stream_zero_is_no_stream():
+    """0 could mean either default stream, in the options as everywhere."""
+    with pytest.raises(ValueError, match="CAI_STREAM_UNKNOWN"):
+        take(exporter(), stream=0)
+    assert take.error.code == ERRORS["STREAM_ZERO"] and take.error.field == b"options->stream"
 
 
 def test_null():
@@ -1591,7 +1615,7 @@ class Table(c.Structure):
 KEPT = []
 
 
-def publish(kind, function, size=None, major=0, to=None):
+def publish(kind, function, size=None, major=1, to=None):
     table = Table(size or c.sizeof(Table), major, FROM(function), to or TO())
     KEPT.append(table)
     error = T.Error()
@@ -1644,7 +1668,7 @@ def test_exchange_tables_that_fail():
     assert take.error.code == 105
 
 
-@pytest.mark.parametrize("size, major", [(8, 0), (0, 0), (None, 1), (None, -1)])
+@pytest.mark.parametrize("size, major", [(8, 1), (0, 1), (None, 0), (None, 2), (None, -1)])
 def test_exchange_tables_of_others(size, major):
     class Native:
         pass
@@ -1701,7 +1725,7 @@ def test_words():
     ]
     for obj, text in cases:
         with pytest.raises(Exception) as info:
-            take(obj)
+            take(obj, allow_mask=True)
         assert str(info.value.args[0]).startswith(text), info.value
         assert take.error.field.decode() == text.split(": ")[0] or "mask" in text
 

@@ -129,8 +129,9 @@ def test_structures_are_those_of_the_header(tmp_path):
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
         lines += [f'printf("{name}.{f[0]} %zu\\n", offsetof({name}, {f[0]}));' for f in mirror._fields_]
     values = {
-        "CAI_ABI_MAJOR": _library.ABI_MAJOR, "CAI_IMPORT_ALLOW_HOST": _library.IMPORT_HOST,
-        "CAI_IMPORT_NO_EXCEPTION": _library.IMPORT_QUIET, "CAI_ARRAY_READONLY": _library.FLAG_READONLY,
+        "CAI_ABI_MAJOR": _library.ABI_MAJOR, "CAI_IMPORT_ALLOW_MASK": _library.IMPORT_ALLOW_MASK,
+        "CAI_IMPORT_ALLOW_HOST": _library.IMPORT_ALLOW_HOST,
+        "CAI_IMPORT_NO_EXCEPTION": _library.IMPORT_NO_EXCEPTION, "CAI_ARRAY_READONLY": _library.FLAG_READONLY,
         "CAI_STREAM_NONE": _library.STREAM_NONE, "CAI_STREAM_UNKNOWN": _library.STREAM_UNKNOWN,
         **{f"CAI_PROTOCOL_{name}": number for name, number in VIA.items()},
     }  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = int(os.environ.get("CAI_LEAK_TIMES", "50000"))
-QUIET, HOST, STRICT = 1024, 256, 1
+QUIET, HOST, MASK, STRICT = 1024, 256, 128, 1
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +108,9 @@ def kinds(leaks):
         ("the long way", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
         ("a mapping", Whole(dict_of(interface())), 0, 0, 0, 1),
         ("fields", plain(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]), 0, 0, 0, 4),
-        ("mask", plain(mask=mask), 0, 0, 0, 2),
-        ("masks", nested(4), 0, 0, 0, 8),
+        ("mask", plain(mask=mask), 0, MASK, 0, 2),
+        ("masks", nested(4), 0, MASK, 0, 8),
+        ("mask that is not allowed", plain(mask=mask), E["CONVERT_MASK"], 0, 0, 1),
         ("exported", P.give(P.make()), 0, 0, 0, 1),
         ("capsule", host, 0, HOST, P.DLPACK, 2),
         ("DLPack's table", host, 0, HOST, P.DLPACK_EXCHANGE, 1),
@@ -133,9 +134,9 @@ def kinds(leaks):
         ("stream", plain(stream=0), E["STREAM_ZERO"], 0, 0, 1),
         ("overflow", plain(shape=(2**40, 2**40)), None, 0, 0, 1),
         ("fields without sense", plain(typestr="|V8", descr=[("x", "junk")]), None, 0, 0, 2),
-        ("mask without sense", plain(mask=5), None, 0, 0, 1),
-        ("mask of another shape", plain(mask=plain(typestr="|b1", shape=(7,))), None, 0, 0, 1),
-        ("masks on masks", nested(30), E["MASK_DEPTH"], 0, 0, 8),
+        ("mask without sense", plain(mask=5), None, MASK, 0, 1),
+        ("mask of another shape", plain(mask=plain(typestr="|b1", shape=(7,))), None, MASK, 0, 1),
+        ("masks on masks", nested(30), E["MASK_DEPTH"], MASK, 0, 8),
         ("read-only", plain(data=(4096, True)), E["READONLY"], 4, 0, 1),
         ("strict", Whole(dict_of(interface())), E["TYPE"], STRICT, 0, 1),
         ("options", plain(), E["ARGUMENT"], 3, 0, 1),

@@ -36,10 +36,20 @@ class Built:
         self.driver = driver
         self.shim = folder / "libshim.so"
         (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
+        self.compile_shim(self.shim)
+
+    def compile_shim(self, target, *flags):
         run(
-            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", TESTS / "shim.c",
-            "-o", self.shim, "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl",
+            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *flags,
+            TESTS / "shim.c", "-o", target, "-ldl",
         )  # fmt: skip
+
+    def shim_without(self, function):
+        """A driver that lacks a function."""
+        target = self.folder / f"libshim_without_{function}.so"
+        if not target.exists():
+            self.compile_shim(target, f"-D{function}=without_{function}")
+        return target
 
     def program(self, name):
         target = self.folder / name

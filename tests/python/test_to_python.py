@@ -209,7 +209,7 @@ def test_masks_of_masks():
     inner = make((4,), "|t1", ADDRESS + 128)
     mask = make((3, 4), "|u1", ADDRESS + 64, mask=inner)
     array = make((3, 4), mask=mask)
-    with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE]) as again:
+    with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE], allow_mask=True) as again:
         assert again.mask.typestr == "|u1" and again.mask.mask.typestr == "|t1" and again.mask.mask.data == ADDRESS + 128
     for one in (array, mask, inner):
         one.release()
@@ -539,7 +539,7 @@ def test_our_table():
     array = make((3, 4), "<V2", ADDRESS, stream=STREAM, dtype_code=P.BFLOAT16, mask=make((3, 4), "|t1"), readonly=True)
     obj = give(array)
     table = our_table(obj)
-    assert table.struct_size >= c.sizeof(Table) and table.abi_major == 0
+    assert table.struct_size >= c.sizeof(Table) and table.abi_major == 1
     out, error = T.new_array(), T.Error()
     assert table.from_object(obj, c.byref(out), c.byref(error)) == 0
     taken = P.Taken(out)
@@ -687,31 +687,32 @@ def test_what_is_no_array():
 
 
 def test_options():
-    error = T.Error()
+    error, out = T.Error(), c.c_void_p(77)
     with make() as array:
         options = P.export_options()
         options.flags = 1 << 20
         with pytest.raises(ValueError):
-            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(error))
-        assert error.code == ERRORS["ARGUMENT"]
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(out), c.byref(error))
+        assert error.code == ERRORS["NEWER_CALLER"]
         options = P.export_options()
         options.struct_size = 4
         with pytest.raises(ValueError):
-            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(error))
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(out), c.byref(error))
         assert error.code == ERRORS["STRUCT_SIZE"]
+        with pytest.raises(ValueError):
+            P.held.cai_array_to_python(c.byref(array.array), None, None, c.byref(error))
+        assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"out"
     with pytest.raises((ValueError, TypeError)):
-        P.held.cai_array_to_python(None, None, c.byref(error))
-    assert error.code == ERRORS["NULL_ARGUMENT"]
+        P.held.cai_array_to_python(None, None, c.byref(out), c.byref(error))
+    assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"array"
+    assert out.value == 77
 
 
 def test_the_lock_must_be_held():
-    library = c.CDLL(str(P.LIBRARY))
-    library.cai_array_to_python.restype = c.c_void_p
-    library.cai_array_to_python.argtypes = [c.c_void_p] * 3
-    error = T.Error()
+    error, out = T.Error(), c.c_void_p(77)
     with make() as array:
-        assert library.cai_array_to_python(c.byref(array.array), None, c.byref(error)) is None
-    assert error.code == ERRORS["PYTHON_LOCK"]
+        status = P.free.cai_array_to_python(c.byref(array.array), None, c.byref(out), c.byref(error))
+    assert status == error.code == ERRORS["PYTHON_LOCK"] and out.value == 77
 
 
 # --- round trips ----------------------------------------------------------------------------------------------------

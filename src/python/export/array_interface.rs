@@ -19,15 +19,15 @@ pub unsafe extern "C-unwind" fn get_host(object: *mut Object, _: *mut c_void) ->
                 CAI_ERR_CONVERT_DEVICE,
                 "__array_interface__",
                 found = ("an array on a device of type {}", array.device.r#type),
-                expected = "one in host memory"
+                expected = "an array in host memory"
             );
         }
         if array.typestr[1] as u8 == b't' {
             return fail!(
                 CAI_ERR_CONVERT_TYPE,
                 "__array_interface__",
-                found = "bit fields",
-                expected = "a type of NumPy"
+                found = "packed bits",
+                expected = "a type that NumPy has"
             );
         }
         let dictionary = Dictionary::new(py)?;

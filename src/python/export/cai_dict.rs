@@ -1,8 +1,8 @@
 //! `__cuda_array_interface__` of an exported array, and what other dictionaries have in common with
 //! it.
 //!
-//! May use: `abi`, `error`, `owner`, `python::capi`, `python::convert`, `python::export::object`,
-//! `python::interpreter`, `read`, `validate`.
+//! May use: `abi`, `device`, `error`, `owner`, `python::capi`, `python::convert`,
+//! `python::export::object`, `python::interpreter`, `read`, `validate`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
@@ -15,25 +15,21 @@ use crate::python::convert::{integer, none, shared, tuple, unsigned};
 use crate::python::export::object::{array_of, attribute, wrap};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::read::{self, Descr};
-use crate::{owner, validate};
+use crate::{device, owner, validate};
 
 pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, flags) = array_of(py, object)?;
-        match array.device.r#type {
-            abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED => cuda(py, object, array, flags).map(Owned::into_raw),
-            other => {
-                fail!(
-                    CAI_ERR_CONVERT_DEVICE,
-                    "__cuda_array_interface__",
-                    found = "an array on a device of type {other}",
-                    expected = "one of CUDA's"
-                )
-            }
+        let r#type = array.device.r#type;
+        if device::may_be_cuda(r#type) {
+            return cuda(py, object, array, flags).map(Owned::into_raw);
         }
+        fail!(
+            CAI_ERR_CONVERT_DEVICE,
+            "__cuda_array_interface__",
+            found = ("an array on a device of type {}", r#type),
+            expected = "a CUDA device"
+        )
     })
 }
 

@@ -1,20 +1,22 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
 //!
-//! May use: `abi`, `dlpack`, `error`, `python::capi`, `python::capsules`, `python::convert`,
-//! `python::error`, `python::export::object`, `python::interpreter`, `sync::consume`, `unwind`.
+//! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
+//! `python::convert`, `python::error`, `python::export::object`, `python::interpreter`,
+//! `sync::consume`, `unwind`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
+use crate::device;
 use crate::dlpack;
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
 use crate::python::convert::pair;
 use crate::python::error::raise_as;
-use crate::python::export::object::{answer, array_of};
+use crate::python::export::object::{array_of, run_for_python};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
 use crate::unwind;
@@ -23,7 +25,7 @@ pub unsafe extern "C-unwind" fn dlpack_device_method(
     object: *mut Object,
     _: *mut Object,
 ) -> *mut Object {
-    answer(|py| {
+    run_for_python(|py| {
         let (array, _) = array_of(py, object)?;
         let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
         pair(py, r#type.into(), id.into()).map(Owned::into_raw)
@@ -46,12 +48,12 @@ pub unsafe extern "C-unwind" fn dlpack_method(
     arguments: *mut Object,
     keywords: *mut Object,
 ) -> *mut Object {
-    answer(|py| {
+    run_for_python(|py| {
         let (array, flags) = array_of(py, object)?;
-        let asked = DlpackRequest::read(py, arguments, keywords)?;
-        let versioned = asked.versioned(py)?;
+        let request = DlpackRequest::read(py, arguments, keywords)?;
+        let versioned = request.versioned(py)?;
         let device = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
-        asked.check_device(py, device).map_err(|failure| cannot(py, failure))?;
+        request.check_device(py, device).map_err(|failure| cannot(py, failure))?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
@@ -68,7 +70,7 @@ pub unsafe extern "C-unwind" fn dlpack_method(
                 .map_err(|failure| cannot(py, failure))?;
             Capsule::Unversioned(tensor)
         };
-        asked.order(py, &array, device.0)?;
+        request.order(py, &array, device.0)?;
         capsule.into_object(py)
     })
 }
@@ -83,14 +85,14 @@ pub struct DlpackRequest {
 impl DlpackRequest {
     fn read(py: Py, arguments: *mut Object, keywords: *mut Object) -> Result<Self> {
         let capi = py.capi();
-        let mut asked = DlpackRequest { stream: None, max_version: None, device: None };
+        let mut request = DlpackRequest { stream: None, max_version: None, device: None };
         let mut take = |key: &[u8], value: *mut Object| -> Result<()> {
             let value = ptr::NonNull::new(value).filter(|value| value.as_ptr() != capi.none);
             let value = value.map(|value| Owned::share(py, value));
             match key {
-                b"stream" => asked.stream = value,
-                b"max_version" => asked.max_version = value,
-                b"dl_device" => asked.device = value,
+                b"stream" => request.stream = value,
+                b"max_version" => request.max_version = value,
+                b"dl_device" => request.device = value,
                 b"copy" => {
                     let copies = match &value {
                         // SAFETY: the GIL is held.
@@ -105,7 +107,7 @@ impl DlpackRequest {
                             CAI_ERR_UNSUPPORTED,
                             "copy",
                             found = "True",
-                            expected = "None or False: nothing is copied here"
+                            expected = "None or False: libcai does not copy"
                         )
                         .map_err(|failure| cannot(py, failure));
                     }
@@ -152,7 +154,7 @@ impl DlpackRequest {
                 }
             }
         }
-        Ok(asked)
+        Ok(request)
     }
 
     /// Returns true if the consumer supports DLPack 1.
@@ -180,7 +182,7 @@ impl DlpackRequest {
     /// Makes the consumer's stream wait for the array's work.
     pub fn order(&self, py: Py, array: &cai_array, device_type: i32) -> Result<()> {
         let capi = py.capi();
-        if !dlpack::has_streams(device_type) {
+        if !device::is_cuda(device_type) {
             return Ok(());
         }
         let stream = match &self.stream {
@@ -197,14 +199,15 @@ impl DlpackRequest {
                             CAI_ERR_STREAM_ZERO,
                             "stream",
                             found = "0",
-                            expected = "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t"
+                            expected = "None or 1 (legacy default stream), 2 (per-thread default \
+                             stream), -1 (no order) or a cudaStream_t"
                         );
                     }
                     _ if overflow != 0 => {
                         return fail!(
                             CAI_ERR_VALUE,
                             "stream",
-                            found = "an integer beyond 63 bits",
+                            found = "an integer of more than 63 bits",
                             expected = "a cudaStream_t"
                         );
                     }

@@ -12,7 +12,9 @@ use crate::dlpack::exchange_table::SetError;
 use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
-use crate::python::export::object::{answer, array_of, body, export, is_ours, not_ours, wrap};
+use crate::python::export::object::{
+    array_of, body, export, is_ours, not_ours, run_for_python, wrap,
+};
 use crate::python::interpreter::Py;
 use crate::{dlpack, owner, read, unwind};
 
@@ -108,7 +110,7 @@ pub unsafe extern "C-unwind" fn dlpack_allocate(
 /// Runs the body of a function in DLPack's table: returns 0, or -1 with an exception.
 fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     let mut done = false;
-    answer(|py| {
+    run_for_python(|py| {
         body(py)?;
         done = true;
         Ok(ptr::null_mut())

@@ -2,7 +2,7 @@
 //! protocol that can represent it.
 //!
 //! May use: `abi`, `error`, `python::capi`, `python::export::object`,
-//! `python::export::type_object`, `python::interpreter`.
+//! `python::export::type_object`, `python::interpreter`, `read`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_interface;
@@ -18,6 +18,7 @@ use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::type_object::export_type;
 use crate::python::interpreter::Py;
+use crate::read;
 
 /// Returns the flags of a caller's export options.
 ///
@@ -29,13 +30,13 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     }
     // SAFETY: not NULL, and the first field is readable (this function's contract).
     let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-    if !(size_of::<cai_export_options>()..=4096).contains(&size) || size % 8 != 0 {
+    if !read::plausible(size, size_of::<cai_export_options>()) {
         return fail!(
             CAI_ERR_STRUCT_SIZE,
             "options->struct_size",
             found = "{size}",
             expected =
-                ("sizeof(cai_export_options), which is {} here", size_of::<cai_export_options>())
+                ("sizeof(cai_export_options), {} in this version", size_of::<cai_export_options>())
         );
     }
     // SAFETY: the size, checked above, is at least that of `cai_export_options`.
@@ -44,7 +45,7 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {
         return fail!(
-            CAI_ERR_ARGUMENT,
+            CAI_ERR_NEWER_CALLER,
             "options->flags",
             found = "{flags:#x}",
             expected = "bits of {KNOWN:#x} only"

@@ -61,14 +61,14 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)
             CAI_ERR_VALUE,
             "self",
             found = "an object without an array",
-            expected = "one that cai_array_to_python made"
+            expected = "an object made by cai_array_to_python"
         );
     }
     Ok((&body.array, body.flags))
 }
 
 /// Runs the body of a function that CPython calls: failures and panics become exceptions.
-pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
+pub fn run_for_python(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
         error::raise_failure(&failure);
         ptr::null_mut()
@@ -77,7 +77,7 @@ pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
 
 /// Runs the body of a getter: a failure means that the object has no such attribute.
 pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    answer(|py| {
+    run_for_python(|py| {
         body(py).map_err(|failure| {
             // SAFETY: a variable that CPython keeps an exception in.
             let attribute_error = unsafe { *py.capi().attribute_error };
@@ -96,11 +96,11 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
 pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
     let Ok(py) = Py::here() else { return };
     let capi = py.capi();
-    // SAFETY: the lock is held; the last reference to an object of our type is gone.
+    // SAFETY: the GIL is held, and the last reference to an object of this type was released.
     unsafe {
         let r#type = py.type_of(object);
         let body = body(capi, object);
-        // Without a lock, another thread may be making one, and CPython has to look.
+        // In a free-threaded build another thread may be adding one, and CPython has to look.
         if !(*body).weak_references.is_null() || capi.facts.free_threaded {
             (capi.clear_weakrefs)(object);
         }
@@ -111,13 +111,13 @@ pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
         let free: unsafe extern "C-unwind" fn(*mut c_void) =
             std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
         free(object.cast());
-        // Objects of types that were made at run time hold a reference to them.
+        // An object of a heap type holds a reference to its type.
         (capi.decref)(r#type);
     }
 }
 
 pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
-    answer(|py| {
+    run_for_python(|py| {
         let Ok((array, _)) = array_of(py, object) else {
             return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
         };

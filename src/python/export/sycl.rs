@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}",
                 found = ("an array on a device of type {}", array.device.r#type),
-                expected = ("one of oneAPI's ({})", abi::CAI_DEVICE_ONEAPI)
+                expected = ("a oneAPI device ({})", abi::CAI_DEVICE_ONEAPI)
             );
         }
         if !array.mask.is_null() {
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
                 CAI_ERR_CONVERT_MASK,
                 "{NAME}",
                 found = "an array with a mask",
-                expected = "one without"
+                expected = "an array without a mask"
             );
         }
         let Some(syclobj) = syclobj(py, array)? else {
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}['syclobj']",
                 found = "neither a queue in stream nor a context",
-                expected = "one of them"
+                expected = "a queue or a context"
             );
         };
         // SAFETY: the array was validated when the object was made.

@@ -89,7 +89,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
             c"__dlpack__",
             dlpack_method as *const c_void,
             METH_VARARGS_KEYWORDS,
-            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
+            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, \
+             copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
         ),
         method(
             c"__dlpack_device__",

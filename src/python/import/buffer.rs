@@ -123,7 +123,7 @@ pub fn import(
                 CAI_ERR_VALUE,
                 "{NAME}['offset']",
                 found = "{offset}",
-                expected = "0, for CUDA's addresses need none"
+                expected = "0, because a CUDA address needs no offset"
             );
         }
         to.array.stream = abi::CAI_STREAM_UNKNOWN;

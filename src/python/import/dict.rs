@@ -123,7 +123,7 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
                 CAI_ERR_CONVERT_TYPE,
                 "{name}",
                 found = "a tensor with the {bit} bit: its values are not those in memory",
-                expected = "one without (resolve_conj(), resolve_neg())"
+                expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
             );
         }
     }
@@ -162,9 +162,10 @@ pub fn finish(
     if described.descr.is_null() && described.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: the array was validated above; the block takes over the reference.
-    let array = unsafe { description::new(&cai_array { owner: to.array.owner, ..described }) }?;
-    to.taken();
+    let described = cai_array { owner: to.array.owner, ..described };
+    // SAFETY: validated above; the owner is the one that `attach` made, and `mask` holds those of
+    // the masks.
+    let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
     to.set(array);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Reads any interface dictionary, and reports every error in it.
 //!
 //! May use: `abi`, `dtype`, `dtype::text`, `error`, `python::capi`, `python::import::dict_fast`,
-//! `python::import::dict_keys`, `python::import::options`, `python::interpreter`, `python::owner`.
+//! `python::import::dict_keys`, `python::import::mapping`, `python::import::options`,
+//! `python::interpreter`, `python::owner`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{c_int, c_void};
@@ -19,6 +20,7 @@ use crate::python::import::dict_keys::{
     DATA, DESCR, Extras, KEYS, MASK, OFFSET, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TEXTS,
     TYPESTR, VERSION, Values,
 };
+use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
@@ -37,7 +39,8 @@ pub fn read(
         return with_references(py, &values, protocol, options, to);
     }
     let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
-    look_up(py, dictionary.get(), exact, protocol, options, to)
+    let values = look_up(py, dictionary.get(), exact, protocol, options)?;
+    slow_path(py, values, protocol, options, to)
 }
 
 fn with_references(
@@ -71,95 +74,6 @@ pub fn read_buffer(
     slow_path(py, values, Protocol::Buffer, options, to).map(drop)
 }
 
-/// Returns the values of a mapping that is no exact dictionary, or that other threads may change.
-fn look_up(
-    py: Py,
-    mapping: *mut Object,
-    exact: bool,
-    protocol: Protocol,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<Extras> {
-    let capi = py.capi();
-    let names = &py.names;
-    let keys = [
-        names.shape,
-        names.typestr,
-        names.data,
-        names.version,
-        names.strides,
-        names.descr,
-        names.mask,
-        names.stream,
-        names.offset,
-        names.syclobj,
-    ];
-    let is_mapping = |object: *mut Object| {
-        // SAFETY: the GIL is held; any object may be passed.
-        let maps = unsafe { (capi.mapping_check)(object) } != 0;
-        let other =
-            [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.list_type, capi.tuple_type];
-        maps && !other.iter().any(|&of| py.is(object, of))
-    };
-    let welcome = py.is(mapping, capi.dict_type) || (!options.strict() && is_mapping(mapping));
-    if !welcome {
-        let found = if mapping == capi.none {
-            Text::new(format_args!("None"))
-        } else {
-            py.type_name(mapping)
-        };
-        return fail!(
-            CAI_ERR_TYPE,
-            ("{}", protocol.name()),
-            found = "{found}",
-            expected = "a dictionary"
-        );
-    }
-    // A dictionary with a default factory would store what it makes, so membership is tested first.
-    let derived = py.is(mapping, capi.dict_type);
-    let mut values: Values = Default::default();
-    for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
-        let wanted = match protocol {
-            Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
-            Protocol::Sycl => !matches!(index, DESCR | MASK | STREAM),
-        };
-        if !wanted {
-            continue;
-        }
-        if let Some(get) = capi.dict_get_ref.filter(|_| exact) {
-            let mut found = ptr::null_mut();
-            // SAFETY: the GIL is held; an exact dictionary.
-            if unsafe { get(mapping, key, &raw mut found) } < 0 {
-                return crate::python::interpreter::raised();
-            }
-            *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
-            continue;
-        }
-        if derived {
-            // SAFETY: the GIL is held; both objects are alive.
-            match unsafe { (capi.contains)(mapping, key) } {
-                0 => continue,
-                1.. => {}
-                _ => return crate::python::interpreter::raised(),
-            }
-        }
-        // SAFETY: the GIL is held; both objects are alive.
-        let found = unsafe { (capi.get_item)(mapping, key) };
-        if found.is_null() {
-            // SAFETY: the GIL is held.
-            unsafe {
-                if (capi.error_matches)(*capi.key_error) == 0 {
-                    return crate::python::interpreter::raised();
-                }
-                (capi.error_clear)();
-            }
-        } else {
-            *value = Some(Owned::new(py, found)?);
-        }
-    }
-    slow_path(py, values, protocol, options, to)
-}
-
 /// Reads values one by one and reports errors in them.
 struct Reader<'a> {
     py: Py,
@@ -189,7 +103,7 @@ fn slow_path(
                 CAI_ERR_KEY,
                 ("{}['{}']", protocol.name(), TEXTS[index]),
                 found = "no such key",
-                expected = "one, for it is required"
+                expected = "this key, which is required"
             )
         }
     };
@@ -365,8 +279,8 @@ impl Reader<'_> {
             abi::CAI_ERR_VALUE,
             key,
             index,
-            &"an integer beyond 64 bits",
-            "one of at most 64 bits",
+            &"an integer of more than 64 bits",
+            "at most 64 bits",
         ))
     }
 
@@ -446,7 +360,7 @@ impl Reader<'_> {
                     VERSION,
                     None,
                     &"no such key",
-                    "one, for it is required",
+                    "this key, which is required",
                 ))
             } else {
                 Ok(None)
@@ -504,7 +418,7 @@ impl Reader<'_> {
                 DATA,
                 Some(0),
                 &"0",
-                "an address, for the array has elements",
+                "an address, because the array has elements",
             ));
         }
         let flag = readonly.get();
@@ -515,16 +429,16 @@ impl Reader<'_> {
         } else {
             // A string or None is not accepted as a boolean; the booleans of other libraries
             // (NumPy's) are.
-            let says_nothing = flag == capi.none
+            let is_no_boolean = flag == capi.none
                 || [capi.str_type, capi.bytes_type, capi.float_type, capi.tuple_type]
                     .iter()
                     .any(|&of| py.is(flag, of));
-            if self.options.strict() || says_nothing {
+            if self.options.strict() || is_no_boolean {
                 return Err(self.wrong_type(DATA, Some(1), flag, "True or False"));
             }
             // SAFETY: the GIL is held.
             match unsafe { (capi.is_true)(flag) } {
-                truth @ 0.. => truth != 0,
+                value @ 0.. => value != 0,
                 _ => return crate::python::interpreter::raised(),
             }
         };
@@ -558,7 +472,8 @@ impl Reader<'_> {
                     STREAM,
                     None,
                     &"0",
-                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t",
+                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a \
+                     cudaStream_t",
                 ));
             }
             value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {
@@ -573,7 +488,7 @@ impl Reader<'_> {
     fn elements_to_bytes(&self, to: &mut Description, offset: i64) -> Result<()> {
         let itemsize = dtype::of_array(&to.array)?.itemsize;
         let overflow = |key, index, found: i64| {
-            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a reach within 2^63 bytes")
+            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a span within 2^63 bytes")
         };
         if to.has_strides {
             let count = to.array.ndim as usize;
@@ -615,7 +530,7 @@ impl Reader<'_> {
                 abi::CAI_ERR_DESCR_SYNTAX,
                 DESCR,
                 None,
-                &"no text",
+                &"no valid UTF-8",
                 "a list of tuples",
             ));
         };

@@ -1,6 +1,6 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
 //!
-//! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
+//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
 //! `python::convert`, `python::import::dict`, `python::import::options`, `python::interpreter`,
 //! `python::owner`, `sync::consume`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, and functions of tensors.
@@ -19,7 +19,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
 use crate::sync::consume;
-use crate::{dlpack, owner, unwind};
+use crate::{device, dlpack, owner, unwind};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -75,7 +75,7 @@ pub fn from_dlpack_table(
 /// Returns true if a producer has a current stream for this device. Page-locked memory belongs to
 /// the host, so nothing is enqueued on it implicitly.
 fn on_device(device_type: i32) -> bool {
-    dlpack::has_streams(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
+    device::is_cuda(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
 }
 
 /// An owned managed tensor: deleted when dropped, unless it was attached.
@@ -184,10 +184,10 @@ pub fn from_dlpack(
             (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
         }
         // HIP's default stream is 0 there, and 1 and 2 are no streams.
-        ROCM if wished == 0 => (Some(0), abi::CAI_STREAM_LEGACY),
+        ROCM if wished == abi::CAI_STREAM_UNKNOWN => (Some(0), abi::CAI_STREAM_LEGACY),
         _ => match wished {
-            0 => (Some(1), abi::CAI_STREAM_LEGACY),
-            abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => (Some(-1), abi::CAI_STREAM_UNKNOWN),
+            abi::CAI_STREAM_UNKNOWN => (Some(1), abi::CAI_STREAM_LEGACY),
+            abi::CAI_STREAM_NONE => (Some(-1), abi::CAI_STREAM_UNKNOWN),
             stream => (Some(stream as i64), stream),
         },
     };

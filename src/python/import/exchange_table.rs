@@ -1,6 +1,7 @@
 //! Import through this library's exchange table.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::interpreter`, `python::owner`, `validate`.
+//! May use: `abi`, `error`, `python::capi`, `python::import::options`,
+//! `python::import::requirements`, `python::interpreter`, `python::owner`, `validate`.
 //! Unsafe: calls functions of a foreign table.
 
 use std::ffi::{CStr, c_char};
@@ -10,6 +11,8 @@ use std::ptr::NonNull;
 use crate::abi::{self, cai_error, cai_exchange_api};
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
+use crate::python::import::options::ImportOptions;
+use crate::python::import::requirements::refuse_mask;
 use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
@@ -20,6 +23,7 @@ pub fn from_table(
     py: Py,
     object: NonNull<Object>,
     table: &cai_exchange_api,
+    options: &ImportOptions,
     to: &mut Description,
 ) -> Result<bool> {
     const NAME: &str = "__cai_exchange_api__";
@@ -54,6 +58,9 @@ pub fn from_table(
             expected = "an owner that keeps the data alive"
         );
     }
+    if !to.array.mask.is_null() && !options.masks() {
+        return Err(refuse_mask(format_args!("{NAME}.mask")));
+    }
     Ok(true)
 }
 
@@ -73,8 +80,8 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             abi::CAI_ERR_EXCHANGE_TABLE,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure that says that an exception is set, and none is"),
-            format_args!("one"),
+            format_args!("CAI_ERR_PYTHON_EXCEPTION without an exception"),
+            format_args!("an exception"),
         );
     }
     // SAFETY: `from_table` terminated it before the function was called.
@@ -82,7 +89,7 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             status,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure without a word"),
+            format_args!("a failure without a message"),
             format_args!("an array"),
         );
     }

@@ -14,6 +14,7 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod mapping;
 pub mod options;
 pub mod requirements;
 pub mod sycl;
@@ -29,7 +30,7 @@ use crate::python::import::dict_keys::{Extras, Protocol};
 use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::from_table;
 use crate::python::import::options::ImportOptions;
-use crate::python::import::requirements::check_requirements;
+use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::interpreter::{Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
@@ -47,7 +48,7 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
-    if options.are_none() && to.array.mask.is_null() && size >= size_of::<cai_array>() {
+    if options.are_none() && size >= size_of::<cai_array>() {
         return Ok(());
     }
     check_requirements(to, options, size)
@@ -85,11 +86,14 @@ fn from_parts(
 ) -> Result<()> {
     let mut mask = None;
     if let Some(object) = extras.mask_object() {
+        if !options.masks() {
+            return Err(refuse_mask(format_args!("{}['mask']", protocol.name())));
+        }
         if depth >= abi::CAI_MAX_MASKS {
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 ("{}['mask']", protocol.name()),
-                found = "more masks on one another",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             );
         }
@@ -196,9 +200,9 @@ impl Declined {
         let capi = py.capi();
         // SAFETY: the GIL is held.
         unsafe {
-            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+            let is_buffer_error = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
-            if !says_so {
+            if !is_buffer_error {
                 return Err(failure);
             }
             let mut exception = [ptr::null_mut(); 3];
@@ -246,7 +250,7 @@ fn try_protocols(
         };
         let found = match via {
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => from_table(py, object, table, to)?,
+                Some(table) => from_table(py, object, table, options, to)?,
                 None => false,
             },
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offered()?.dlpack {
@@ -318,7 +322,7 @@ fn not_found(
             CAI_ERR_HOST_MEMORY,
             "object",
             found = "an array in host memory, of type {name}",
-            expected = "one in device memory"
+            expected = "an array in device memory, or CAI_IMPORT_ALLOW_HOST"
         );
     }
     let mut list: Text<200> = Text::new(format_args!(""));
@@ -340,7 +344,7 @@ fn not_found(
     fail!(
         CAI_ERR_NO_PROTOCOL,
         "object",
-        found = "an object of type {name}, which offers none",
+        found = "an object of type {name}, which has none of them",
         expected = "one of {list}"
     )
 }

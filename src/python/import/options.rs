@@ -1,6 +1,6 @@
 //! Import options of a caller.
 //!
-//! May use: `abi`, `dtype`, `error`.
+//! May use: `abi`, `dtype`, `error`, `read`.
 //! Unsafe: reads a structure of the caller.
 
 use std::mem::offset_of;
@@ -9,6 +9,7 @@ use std::ptr;
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
 use crate::error::{Result, fail};
+use crate::read;
 
 /// The default order. The last two are for host memory.
 const DEFAULT_ORDER: [u8; 8] = [
@@ -36,7 +37,7 @@ impl ImportOptions {
             struct_size: size_of::<cai_import_options>() as u32,
             flags: 0,
             protocols: [0; 8],
-            stream: 0,
+            stream: abi::CAI_STREAM_UNKNOWN,
             ndim: 0,
             dtype_code: 0,
             opaque_8bit: 0,
@@ -55,13 +56,13 @@ impl ImportOptions {
         // SAFETY: the first field is readable (this function's contract); no reference to the whole
         // is made.
         let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-        if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
+        if !read::plausible(size, LEAST) {
             return fail!(
                 CAI_ERR_STRUCT_SIZE,
                 "options->struct_size",
                 found = "{size}",
                 expected = (
-                    "sizeof(cai_import_options), which is {} here",
+                    "sizeof(cai_import_options), {} in this version",
                     size_of::<cai_import_options>()
                 )
             );
@@ -81,7 +82,7 @@ impl ImportOptions {
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->flags",
                 found = ("{:#x}", options.flags),
                 expected = "bits of {FLAGS:#x} only"
@@ -92,14 +93,14 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
-                expected = "one of them"
+                expected = "at most one of them"
             );
         }
         if let Some(index) =
             options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_ARRAY_INTERFACE)
         {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
                 expected =
@@ -107,7 +108,20 @@ impl ImportOptions {
             );
         }
         if options.reserved != [0; 3] {
-            return fail!(CAI_ERR_ARGUMENT, "options->reserved", found = "a value", expected = "0");
+            return fail!(
+                CAI_ERR_NEWER_CALLER,
+                "options->reserved",
+                found = "a non-zero value",
+                expected = "0"
+            );
+        }
+        if options.stream == 0 {
+            return fail!(
+                CAI_ERR_STREAM_ZERO,
+                "options->stream",
+                found = "0",
+                expected = "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream"
+            );
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)
@@ -118,8 +132,10 @@ impl ImportOptions {
 
     /// The options for a mask: the same strictness, without requirements.
     pub fn of_mask(&self) -> ImportOptions {
-        const KEPT: u32 =
-            abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_ALLOW_HOST;
+        const KEPT: u32 = abi::CAI_IMPORT_STRICT
+            | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+            | abi::CAI_IMPORT_ALLOW_MASK
+            | abi::CAI_IMPORT_ALLOW_HOST;
         ImportOptions {
             raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
         }
@@ -142,6 +158,11 @@ impl ImportOptions {
     /// Sets no exceptions of this library.
     pub fn quiet(&self) -> bool {
         self.has(abi::CAI_IMPORT_NO_EXCEPTION)
+    }
+
+    /// Accepts arrays with a mask.
+    pub fn masks(&self) -> bool {
+        self.has(abi::CAI_IMPORT_ALLOW_MASK)
     }
 
     /// Accepts arrays in host memory.

@@ -4,10 +4,11 @@
 //! `validate`.
 //! Unsafe: reads validated arrays.
 
+use std::fmt;
 use std::mem::offset_of;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::read::Descr;
@@ -54,15 +55,7 @@ pub fn check_requirements(
             CAI_ERR_READONLY,
             "data",
             found = "a read-only array",
-            expected = "a writable one"
-        );
-    }
-    if !options.has(abi::CAI_IMPORT_ALLOW_MASK) && !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "mask",
-            found = "an array with a mask",
-            expected = "one without"
+            expected = "a writable array"
         );
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
@@ -130,10 +123,21 @@ pub fn check_requirements(
             CAI_ERR_STRUCT_SIZE,
             "out->struct_size",
             found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
+            expected = "at least {covered}, because the array has a byte_offset"
         );
     }
     Ok(())
+}
+
+/// The failure for a mask that the caller did not allow, and would ignore.
+#[cold]
+pub fn refuse_mask(field: fmt::Arguments) -> Failure {
+    Failure::new(
+        abi::CAI_ERR_CONVERT_MASK,
+        field,
+        format_args!("a mask"),
+        format_args!("none, because CAI_IMPORT_ALLOW_MASK is not set"),
+    )
 }
 
 /// Formats a type for messages.

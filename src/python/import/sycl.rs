@@ -63,6 +63,7 @@ pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<
         CAI_ERR_TYPE,
         "{FIELD}",
         found = ("an object of type {}", py.type_name(syclobj.get())),
-        expected = "a filter string, a context, a queue, a capsule SyclContextRef or SyclQueueRef, or an object with _get_capsule"
+        expected = "a filter string, a context, a queue, a capsule SyclContextRef or \
+         SyclQueueRef, or an object with _get_capsule"
     )
 }
