@@ -91,10 +91,10 @@ static int with_library(way *w) {
 /* `with`: CAI_IMPORT_ bits, and a CAI_PROTOCOL_ number from bit 32 on. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
-    const uint64_t wishes = PyLong_AsUnsignedLongLong(w->with);
+    const uint64_t packed = PyLong_AsUnsignedLongLong(w->with);
     w->options = init;
-    w->options.flags = (uint32_t)wishes;
-    w->options.protocols[0] = (uint8_t)(wishes >> 32);
+    w->options.flags = (uint32_t)packed;
+    w->options.protocols[0] = (uint8_t)(packed >> 32);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -466,7 +466,7 @@ static const struct kind {
     {"dictionary_by_hand", prepare_array, dictionary_by_hand},
     {"ask_driver", prepare_driver, ask_driver},
     {"release_elsewhere", NULL, NULL},
-    {"let_go_afterwards", NULL, NULL},
+    {"released_afterwards", NULL, NULL},
 };
 
 /* ns(kind, times, object, with): what one of `times` takes. */
@@ -485,7 +485,7 @@ static PyObject *ns(PyObject *self, PyObject *arguments) {
     if (k == sizeof(kinds) / sizeof(kinds[0])) return PyErr_Format(PyExc_KeyError, "%s", name);
     if (kinds[k].prepare == NULL || kinds[k].prepare(&w) == 0) {
         if (kinds[k].once == NULL) {
-            spent = release_elsewhere(&w, times, strcmp(name, "let_go_afterwards") == 0);
+            spent = release_elsewhere(&w, times, strcmp(name, "released_afterwards") == 0);
         } else {
             int failed = 0;
             int (*once)(way *) = kinds[k].once;

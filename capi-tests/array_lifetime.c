@@ -30,7 +30,8 @@ static void tombstones(void) {
     cai_array_release(&array);
     cai_inline_release(&array);
     ASSERT(memcmp(&array, &zeros, sizeof(array)) == 0);
-    /* A filler that forgot struct_size loses nothing: the first 16 bytes are enough to let go. */
+    /* A filler that forgot struct_size loses nothing: the first 16 bytes are enough to release it.
+     */
     array = valid_array();
     array.struct_size = 0;
     array.owner = counting_owner(&destroyed);
@@ -305,12 +306,10 @@ static void failures(void) {
     set_typestr(&inner, "|b1");
     inner.owner = &broken;
     mask.mask = &inner;
-    ASSERT_STATUS(CAI_ERR_OWNER_OPS,
-                  cai_array_create(&array, &context, count_destroy, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &context, count_destroy, &out, NULL));
     mask.mask = NULL;
     array.owner = &broken;
-    ASSERT_STATUS(CAI_ERR_OWNER_OPS,
-                  cai_array_create(&array, &context, count_destroy, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &context, count_destroy, &out, NULL));
     array.owner = owner;
     ASSERT(out.owner == NULL && out.data == NULL);
     ASSERT(destroyed == 0 && mask_destroyed == 0);

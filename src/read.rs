@@ -1,27 +1,130 @@
-//! Reads structures that a caller compiled, whatever size they have.
+//! Reads and writes the structures of a caller, whatever age of the headers it was compiled with.
 //!
 //! May use: `abi`, `error`.
 //! Unsafe: follows a caller's pointers, whose contract each function states.
 //!
-//! A caller's structure may be shorter or longer than this library's. Its size is read raw, before
-//! any reference to the whole is made. As many bytes as both sides know are copied into a local;
-//! the rest is zero. The values inside are not checked here: that is the task of `validate`.
+//! A structure states its size. That member is read by itself first; no reference to the whole is
+//! made before. As many bytes as both sides know are then copied into a local, and what the writer
+//! did not know is zero. [`sizes`] are the limits. What a structure contains is still unchecked:
+//! that is the work of `validate`.
 
 use std::ffi::{CStr, c_char};
-use std::mem::{MaybeUninit, offset_of, size_of};
+use std::mem::{MaybeUninit, size_of};
 use std::{ptr, slice};
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_field};
+use crate::abi::{
+    self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_export_options, cai_field,
+    cai_import_options,
+};
 use crate::error::{Failure, Result, fail};
 
-/// The shortest `cai_array` that is accepted: all fields up to `stream`.
-pub(crate) const MIN_ARRAY_SIZE: usize = offset_of!(cai_array, stream_id);
+/// Sizes of the first release. A structure of any age is at least that long, so these numbers never
+/// change; today's headers may know more. They are literals because the size of today's structure
+/// would refuse everything that is older.
+pub(crate) mod sizes {
+    /// What every array begins with: size, flags and owner.
+    pub(crate) const PREFIX: usize = 16;
+    pub(crate) const ARRAY: usize = 128;
+    pub(crate) const OPERATIONS: usize = 24;
+    pub(crate) const DESCR: usize = 24;
+    pub(crate) const FIELD: usize = 56;
+    pub(crate) const EXCHANGE_API: usize = 24;
+    pub(crate) const IMPORT_OPTIONS: usize = 56;
+    pub(crate) const EXPORT_OPTIONS: usize = 8;
+    /// No age of any structure will be longer: a larger size is garbage.
+    pub(crate) const MAX: usize = 512;
+}
 
-/// The bytes that every version of `cai_array` begins with, past and future.
-pub(crate) const LEAST_PREFIX: usize = 16;
+/// A structure that may grow at its end.
+///
+/// # Safety
+/// Each member is an integer, a raw pointer or an array of those, so that all bytes zero is a
+/// value. Its size is a multiple of 8.
+pub(crate) unsafe trait Growing: Copy {
+    /// The type's name in the headers.
+    const NAME: &str;
+    /// Size in the first release.
+    const FIRST: usize;
+}
 
-/// No version of any structure will ever be longer: a larger size is garbage.
-pub(crate) const MAX_STRUCT_SIZE: usize = 4096;
+macro_rules! growing {
+    ($($name:ident: $first:expr),+ $(,)?) => {$(
+        // SAFETY: `abi` declares it with such members only, and the size is checked below.
+        unsafe impl Growing for $name {
+            const NAME: &str = stringify!($name);
+            const FIRST: usize = $first;
+        }
+        const _: () = assert!(size_of::<$name>() >= $first && size_of::<$name>() % 8 == 0);
+    )+};
+}
+
+growing! {
+    cai_array: sizes::ARRAY,
+    cai_descr: sizes::DESCR,
+    cai_field: sizes::FIELD,
+    cai_import_options: sizes::IMPORT_OPTIONS,
+    cai_export_options: sizes::EXPORT_OPTIONS,
+}
+
+/// Returns true if some age of a structure can have this size.
+#[inline(always)]
+pub(crate) fn is_legal(size: usize, first: usize) -> bool {
+    size >= first && size <= sizes::MAX && size % 8 == 0
+}
+
+/// Copies what both sides know of a structure of `size` bytes.
+///
+/// # Safety
+/// `size` bytes are readable at `from`.
+#[inline(always)]
+unsafe fn copy<T: Growing>(from: *const T, size: usize) -> T {
+    if size >= size_of::<T>() {
+        // SAFETY: at least as many bytes as today's structure has are readable.
+        return unsafe { from.read() };
+    }
+    let mut to = MaybeUninit::<T>::zeroed();
+    // SAFETY: `size` bytes are readable and fit, as was just compared. All bytes zero is a value
+    // of a `Growing` type, and so is the rest behind the copied members.
+    unsafe {
+        ptr::copy_nonoverlapping(from.cast::<u8>(), to.as_mut_ptr().cast::<u8>(), size);
+        to.assume_init()
+    }
+}
+
+/// Copies the options of a caller. A shorter structure reads as zeros at its end. A longer one may
+/// contain requirements that this library does not know: its tail must be zero.
+///
+/// # Safety
+/// `options` points to a structure of the size that its first member states.
+pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
+    // SAFETY: options begin with their size, an aligned `u32` (this function's contract).
+    let size = unsafe { options.cast::<u32>().read() } as usize;
+    if !is_legal(size, T::FIRST) {
+        return fail!(
+            CAI_ERR_STRUCT_SIZE,
+            "options->struct_size",
+            found = "{size}",
+            expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
+        );
+    }
+    // SAFETY: `size` bytes are readable (this function's contract).
+    let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
+    let tail = bytes.iter().skip(size_of::<T>());
+    if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "options",
+            found = ("a value at byte {}", size_of::<T>() + position),
+            expected = (
+                "zeros behind the {} bytes of {} that this library knows",
+                size_of::<T>(),
+                T::NAME
+            )
+        );
+    }
+    // SAFETY: `size` bytes are readable (this function's contract).
+    Ok(unsafe { copy(options, size) })
+}
 
 /// An array before it is filled in.
 pub(crate) const NOTHING: cai_array = cai_array {
@@ -45,12 +148,7 @@ pub(crate) const NOTHING: cai_array = cai_array {
     byte_offset: 0,
 };
 
-/// Returns true if some version of a structure can have this size.
-pub fn plausible(size: usize, least: usize) -> bool {
-    size >= least && size <= MAX_STRUCT_SIZE && size % 8 == 0
-}
-
-/// Returns the size that a structure states.
+/// Returns the size that an array states. Fails for sizes that no age has.
 ///
 /// # Safety
 /// `array` points to at least 4 readable bytes, aligned for a `cai_array`.
@@ -59,7 +157,7 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     // SAFETY: the first four bytes are readable (this function's contract); no reference to the
     // whole is made.
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
-    if plausible(size, MIN_ARRAY_SIZE) {
+    if is_legal(size, sizes::ARRAY) {
         Ok(size)
     } else {
         fail!(
@@ -74,24 +172,10 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     }
 }
 
-/// Fails if a caller's structure of `size` bytes is too short for a value that must not be lost.
-pub fn fits(array: &cai_array, size: usize) -> Result<()> {
-    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
-    if array.byte_offset != 0 && size < covered {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "out->struct_size",
-            found = "{size}",
-            expected = "at least {covered}, because the array has a byte_offset"
-        );
-    }
-    Ok(())
-}
-
 /// Copies a caller's array, whatever size it was compiled with.
 ///
 /// # Safety
-/// `array` points to as many readable bytes as its `struct_size` states.
+/// `array` points to a structure of the size that it states.
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
     let mut scratch = MaybeUninit::uninit();
@@ -100,11 +184,12 @@ pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
 }
 
 /// Returns a caller's array without a copy if possible: a structure of this library's size or
-/// longer is used in place, a shorter one is completed in `scratch`.
+/// longer is used in place, a shorter one is completed in `scratch`. Fails for a flag that this
+/// library does not know, so that no function overlooks it.
 ///
 /// # Safety
-/// `array` points to as many readable bytes as its `struct_size` states, which do not change while
-/// the result is in use.
+/// `array` points to a structure of the size that it states, which does not change while the result
+/// is in use.
 #[inline(always)]
 pub unsafe fn view(
     array: *const cai_array,
@@ -112,19 +197,45 @@ pub unsafe fn view(
 ) -> Result<&cai_array> {
     // SAFETY: `struct_size` is readable (this function's contract).
     let size = unsafe { array_size(array) }?;
-    if size >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and
-        // readable (this function's contract).
-        return Ok(unsafe { &*array });
-    }
-    *scratch = MaybeUninit::zeroed();
-    // SAFETY: `size` bytes are readable (this function's contract) and fit into `scratch`, because
-    // `size < size_of::<cai_array>()` here.
-    unsafe {
-        ptr::copy_nonoverlapping(array.cast::<u8>(), scratch.as_mut_ptr().cast::<u8>(), size)
+    let array = if size >= size_of::<cai_array>() {
+        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and does
+        // not change (this function's contract).
+        unsafe { &*array }
+    } else {
+        // SAFETY: `size` bytes are readable (this function's contract).
+        scratch.write(unsafe { copy(array, size) })
     };
-    // SAFETY: every field is an integer or a raw pointer, for which zero is a valid value.
-    Ok(unsafe { scratch.assume_init_ref() })
+    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(
+            CAI_ERR_FLAGS,
+            "flags",
+            found = ("{:#x}", array.flags),
+            expected = "flags that this version knows"
+        );
+    }
+    Ok(array)
+}
+
+/// Writes an array into a caller's structure of `size` bytes, which keeps that size: as much as the
+/// caller's header knows, and zeros where that knows more than this library.
+///
+/// # Safety
+/// `size` bytes at `out` are writable, and `size` is legal for an array.
+#[inline(always)]
+pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
+    // SAFETY: `size` bytes are writable, and no more than those are written. The size is the first
+    // member of every structure.
+    unsafe {
+        if size == size_of::<cai_array>() {
+            // Of a size that the compiler knows: a few instructions instead of two calls.
+            out.write(*array);
+        } else {
+            let known = size.min(size_of::<cai_array>());
+            ptr::copy_nonoverlapping(ptr::from_ref(array).cast::<u8>(), out.cast::<u8>(), known);
+            out.cast::<u8>().add(known).write_bytes(0, size - known);
+        }
+        (&raw mut (*out).struct_size).write(size as u32);
+    }
 }
 
 /// Returns `length` values, or none if the length is 0; then the pointer may be anything.
@@ -240,7 +351,7 @@ impl<'a> Descr<'a> {
         // SAFETY: the first field is readable (this function's contract); no reference to the whole
         // is made.
         let size = unsafe { (&raw const (*descr).struct_size).read() } as usize;
-        if !plausible(size, size_of::<cai_descr>()) {
+        if !is_legal(size, sizes::DESCR) {
             return fail!(
                 CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
@@ -248,10 +359,10 @@ impl<'a> Descr<'a> {
                 expected = ("sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
             );
         }
-        // SAFETY: the size, checked above, is at least that of `cai_descr`.
-        let raw = unsafe { descr.read() };
+        // SAFETY: `size` bytes are readable (this function's contract).
+        let raw = unsafe { copy(descr, size) };
         let step = raw.field_size as usize;
-        if !plausible(step, size_of::<cai_field>()) {
+        if !is_legal(step, sizes::FIELD) {
             return fail!(
                 CAI_ERR_DESCR_STRUCT,
                 ".field_size",
@@ -285,10 +396,9 @@ impl<'a> Descr<'a> {
 
     /// Returns row `index`, which must be below `count`.
     pub fn field(&self, index: u64) -> Field<'a> {
-        // SAFETY: `count` rows of `step` bytes each lie at `rows` (contract of `new`, which checked
-        // `step`). A row is at least as long as `cai_field`, and aligned because `step` is a
-        // multiple of 8.
-        unsafe { Field::new(self.row(index)) }
+        // SAFETY: `row` checked the index. By the contract of `new`, `count` rows of `step` bytes
+        // lie at `rows`; they are aligned because the step is a multiple of 8.
+        unsafe { Field::of_size(self.row(index), self.step) }
     }
 
     /// Returns the address of row `index`, which must be below `count`.
@@ -304,14 +414,23 @@ impl<'a> Descr<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Copies one row.
+    /// Copies one row. A row does not state its size, so only the members of the first release are
+    /// read.
     ///
     /// # Safety
-    /// `row` points to a row at least as long as `cai_field`, and what that points to is unchanged
-    /// for `'a`.
+    /// `row` points to a row of some list, and what that points to is unchanged for `'a`.
     pub unsafe fn new(row: *const cai_field) -> Self {
-        // SAFETY: the row is at least as long as `cai_field` (this function's contract).
-        Field { raw: unsafe { row.read() }, alive: std::marker::PhantomData }
+        // SAFETY: a row is at least as long as in the first release.
+        unsafe { Field::of_size(row, sizes::FIELD) }
+    }
+
+    /// Copies one row of `size` bytes.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new), and `size` bytes are readable.
+    unsafe fn of_size(row: *const cai_field, size: usize) -> Self {
+        // SAFETY: `size` bytes are readable (this function's contract).
+        Field { raw: unsafe { copy(row, size) }, alive: std::marker::PhantomData }
     }
 
     /// Returns the name, which is required and must be UTF-8.

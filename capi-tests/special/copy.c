@@ -1,6 +1,6 @@
 /*
  * One of two plug-ins that each carry a copy of the library of their own: makes arrays, and takes
- * in, keeps and lets go the other's.
+ * in, keeps and releases the other's.
  */
 #include "cai_test.h"
 

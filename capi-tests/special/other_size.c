@@ -1,7 +1,6 @@
 /*
- * A caller whose cai_array is shorter or longer than the library's. It is built three times:
- * against the header as it is, against one whose last fields are missing, and against one with
- * fields behind the last.
+ * A caller whose cai_array is as long as the library's, or longer: it is built against the header as it is, and
+ * against one with members behind the last.
  */
 #include "cai_test.h"
 

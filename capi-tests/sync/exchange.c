@@ -387,10 +387,12 @@ static void count_up(void *data) { ++**(int **)data; }
 CASE(readers_at_once_then_a_writer) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream(), writer = new_stream();
     CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
-    cai_array array = array_of(buffer, as_value(producer));
+    /* Readers get a read-only array; the event lets them read at once. The producer lets one writer write. */
+    cai_array writable = array_of(buffer, as_value(producer)), array = writable;
     cai_stream streams[1];
     int runs = 0, *counter = &runs;
     streams[0] = as_value(producer);
+    array.flags = CAI_ARRAY_READONLY;
     array.event = new_event();
     fill(buffer, 1, producer);
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
@@ -407,8 +409,9 @@ CASE(readers_at_once_then_a_writer) {
     const char *schedule = getenv("CUDASIM_SCHEDULE");
     ASSERT(schedule == NULL || strcmp(schedule, "lazy") != 0 || runs == 0);
 
-    /* The writer waits for both, and whoever reads then waits for it. */
-    write_from(&array, 2, writer);
+    /* The writer waits for both. The producer records the event again, for which later readers wait. */
+    write_from(&writable, 2, writer);
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     read_into(second, &array, two);
     ASSERT(holds(first, 1, one));
     ASSERT(holds(second, 2, two));
@@ -556,7 +559,7 @@ CASE(host_waits) {
  * ---------------------------------------------------------------------------------- */
 
 CASE(stale_handle) {
-    /* Handles come back; the number tells. */
+    /* Handles are reused; the id distinguishes the streams. */
     CUstream consumer = new_stream(), producer = new_stream(), again;
     cai_array array = array_of(new_buffer(), 0);
     cai_stream streams[1];

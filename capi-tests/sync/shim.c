@@ -109,7 +109,7 @@ void shim_reset(void) {
     }
 }
 
-/* Has the call failed that was to fail? Each time is told once. Answers the code. */
+/* Has the call failed that was to fail? Each failure is reported once. Returns the code. */
 int shim_fired(void) { return atomic_exchange(&fired, 0); }
 
 /* Prints "name count" for each function that was called. */

@@ -25,7 +25,7 @@ static cai_status check_and_keep(const char *name, const cai_array *array, cai_e
     cai_array mine = CAI_ARRAY_INIT;
     cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, why);
     if (status == CAI_OK) {
-        /* Not `mine = *array`: whoever filled it may have had another version of the structure. */
+        /* Not `mine = *array`: its producer may have been compiled with another version. */
         status = cai_array_share(array, &mine, why);
     }
     if (status == CAI_OK) {

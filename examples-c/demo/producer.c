@@ -105,7 +105,7 @@ cai_status producer_open(const demo_source *s, cai_error *why) {
         }
         array.descr = descr;
     }
-    status = make(&array, s->drop, s->keeper, &source, why);
+    status = make(&array, s->drop, s->context, &source, why);
     cai_owner_release(descr_owner); /* the copy has its own list of fields */
     return status;
 }

@@ -1,6 +1,15 @@
 /*
  * cai/dtype.h: element types: typestr and fields.
  *
+ *     #include <cai/cai.h>
+ *
+ *     int main(void) {
+ *         cai_dtype dtype;
+ *         cai_error error;
+ *         if (cai_dtype_parse("<f4", &dtype, &error) != CAI_OK) return 1;
+ *         return dtype.kind == 'f' && dtype.itemsize == 4 ? 0 : 1;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */
@@ -50,35 +59,35 @@ struct cai_dtype {
 };
 
 /**
- * Takes a typestr apart.
+ * Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind
+ * (one of `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), and for `m`
+ * and `M` a unit: `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. The size of `|O` may be omitted. It
+ * also accepts the types of GPU libraries that NumPy does not have: `<f1`, `<c4`, 16-byte integers,
+ * and `|i8` for the machine's own order.
  *
- * The grammar is that of NumPy's array interface: byte order (`<`, `>` or `|`), kind (one of `t b i
- * u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), for `m` and `M` a unit:
- * `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. `|O` needs no size. Beyond NumPy's own types it takes
- * those that GPU libraries write: `<f1`, `<c4`, 16-byte integers, `|i8` for the machine's order.
- *
- * `typestr`: read up to its NUL, 16 characters at most; stays the caller's.
- * `out`: the type, `out->code` is `CAI_DTYPE_NONE`. Written on success only.
+ * `typestr`: at most `CAI_TYPESTR_SIZE` characters with the NUL.
+ * `out`: the type, with `CAI_DTYPE_NONE` as `code`. Written on success only.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH`, `CAI_ERR_TYPESTR_ORDER`,
  * `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
- * Thread safety: any thread; allocates nothing.
+ * Thread safety: any thread; allocates nothing. Source: NumPy, "The array interface protocol".
  */
 CAI_API cai_status cai_dtype_parse(const char *typestr, cai_dtype *out, cai_error *error);
 
 /**
- * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of
- * the unit, and so is the size of `O`.
+ * Writes the typestr of a type: the inverse of `cai_dtype_parse`. A unit count of 1 and the size of
+ * `O` are omitted.
  *
- * `dtype->code` is not part of a typestr and is ignored. All other fields must agree as
- * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 without a
- * multiple.
- * `buffer`: `size` characters, gets a NUL-terminated text, which never takes more than
- * `CAI_TYPESTR_SIZE`; or NULL with a `size` of 0, to ask for the length.
- * `out_length`: characters without the NUL; may be NULL. Both are written on success only.
+ * `dtype`: `code` is not part of a typestr and is ignored. All other members must agree as
+ * `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize` (for bit fields, any number), and
+ * `unit_count` is 1 for types without a unit.
+ * `buffer`, `size`: gets the NUL-terminated text; `CAI_TYPESTR_SIZE` characters always suffice.
+ * NULL with a `size` of 0 asks for the length only.
+ * `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
+ * success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if no
- * typestr is long enough, or the status of the part that makes no type: `CAI_ERR_TYPESTR_ORDER`,
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if the
+ * text exceeds a typestr, or the status of the invalid part: `CAI_ERR_TYPESTR_ORDER`,
  * `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
  * Thread safety: any thread; allocates nothing.
  */
@@ -86,23 +95,24 @@ CAI_API cai_status cai_dtype_format(
     const cai_dtype *dtype, char *buffer, size_t size, size_t *out_length, cai_error *error);
 
 /**
- * Do two types describe the same bytes? Byte orders are compared only where they make a difference:
- * `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
+ * Returns whether two types describe the same bytes. Byte orders count only if they make a
+ * difference: `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
  *
- * False if either is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+ * Returns false if either pointer is NULL. Cannot fail. Thread safety: any thread; allocates
+ * nothing.
  */
 CAI_API bool cai_dtype_equal(const cai_dtype *a, const cai_dtype *b);
 
 /**
- * Is the type in the machine's own byte order, or one to which order makes no difference? Opaque
- * bytes (`V` without a code) count as native: nothing is known to swap.
+ * Returns whether a type has the machine's byte order, or none. Opaque bytes (`V` without a code)
+ * count as native.
  *
- * False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+ * Returns false for NULL. Cannot fail. Thread safety: any thread; allocates nothing.
  */
 CAI_API bool cai_dtype_is_native(const cai_dtype *dtype);
 
 /**
- * The type of an array's elements: what `typestr` says, and `dtype_code` where it says more.
+ * Reports the type of an array's elements: the parsed `typestr`, with `dtype_code` as `code`.
  *
  * `out`: written on success only.
  *
@@ -113,50 +123,54 @@ CAI_API bool cai_dtype_is_native(const cai_dtype *dtype);
 CAI_API cai_status cai_array_dtype(const cai_array *array, cai_dtype *out, cai_error *error);
 
 /**
- * Can this machine use the elements as they are? Looks at the type and, where there are fields, at
- * each of them. Masks are arrays of their own.
+ * Reports whether the elements of an array, and all of their fields, have the machine's byte order.
+ * Masks are ignored.
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` or
+ * `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or, for a list of more
+ * than 32 fields, `CAI_ERR_NO_MEMORY`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_array_is_native(const cai_array *array, bool *out, cai_error *error);
 
 /**
- * The size of one element of a structured type: the sum of its fields, padding rows included.
- * Checks every rule about fields on the way.
+ * Reports the size of one element of a structured type: the sum of its fields, padding rows
+ * included. Validates every rule about fields.
  *
- * `out`: bytes. Written on success only.
+ * `out`: bytes; written on success only.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
- * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up
- * no whole number of bytes, or, where a list has more than 32 fields, `CAI_ERR_NO_MEMORY`.
+ * `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields are not a
+ * whole number of bytes, or, for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_descr_itemsize(const cai_descr *descr, int64_t *out, cai_error *error);
 
 /**
- * Do two lists describe the same fields: the same names, titles, types and shapes in the same
- * order?
+ * Reports whether two lists describe the same fields: the same names, titles, types and shapes in
+ * the same order.
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed list.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_descr_itemsize` for an invalid
+ * list.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_descr_equal(
     const cai_descr *a, const cai_descr *b, bool *out, cai_error *error);
 
 /**
- * Finds a field by its name, or else by its title, and where it begins.
+ * Finds a field by its name, or else by its title, and reports its offset.
  *
  * `name`: NUL-terminated UTF-8.
- * `out_field`: the row, inside `descr`; what `nested` of it points to can be searched in turn.
- * `out_offset`: bytes from the start of the element. Both are written on success only.
+ * `out_field`: the row, inside `descr`. Its `nested` list can be searched in turn.
+ * `out_offset`: bytes from the start of the element. Both outputs are written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`,
- * or what `cai_descr_itemsize` says of a malformed list.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NAME` for a name that is not UTF-8,
+ * `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`, or the status of `cai_descr_itemsize` for
+ * an invalid list.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_descr_find(
@@ -164,56 +178,57 @@ CAI_API cai_status cai_descr_find(
     cai_error *error);
 
 /**
- * The type of one element of a field: what its typestr and code say, or for nested fields opaque
- * bytes (`V`) of their size.
+ * Reports the type of one element of a field: its parsed typestr and code, or, for nested fields,
+ * opaque bytes (`V`) of their size.
  *
- * `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+ * `field`: a row of a list, from `cai_descr_find` or `cai_inline_field`.
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_descr_itemsize` for an invalid
  * field.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_field_dtype(const cai_field *field, cai_dtype *out, cai_error *error);
 
 /**
- * The bytes that a field takes, all elements of its sub-array together. Adding them up row by row
- * gives the offset of each.
+ * Reports the bytes of a field, all elements of its sub-array together. The sum of all rows before
+ * a field is its offset.
  *
- * `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
- * `out`: bytes. Written on success only.
+ * `field`: a row of a list, from `cai_descr_find` or `cai_inline_field`.
+ * `out`: bytes; written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are no
- * whole bytes, or what `cai_descr_itemsize` says of a malformed field.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are not
+ * a whole number of bytes, or the status of `cai_descr_itemsize` for an invalid field.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_field_nbytes(const cai_field *field, int64_t *out, cai_error *error);
 
 /**
- * Reads a list of fields the way NumPy prints `dtype.descr`: `[('x', '<f4'), ('m', '<i4', (2,
- * 3))]`, with nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's brackets
- * and quotes are taken as well. Every rule about fields is checked.
+ * Parses a list of fields in the form in which NumPy prints `dtype.descr`: `[('x', '<f4'), ('m',
+ * '<i4', (2, 3))]`, with nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's
+ * brackets and quotes are accepted as well. Validates every rule about fields.
  *
  * `text`: NUL-terminated UTF-8.
- * `out_descr`: the list. `out_owner`: its owner, with one reference, which the caller must release;
- * the list is gone with it. Both are written on success only.
+ * `out_descr`: the list, which is valid until `out_owner` is released.
+ * `out_owner`: the owner of the list, with one reference, which the caller must release with
+ * `cai_owner_release`. Both outputs are written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or what
- * `cai_descr_itemsize` says of the list that it reads.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or the
+ * status of `cai_descr_itemsize` for an invalid list.
  * Thread safety: any thread; allocates.
  */
 CAI_API cai_status cai_descr_parse(
     const char *text, const cai_descr **out_descr, cai_owner **out_owner, cai_error *error);
 
 /**
- * Writes a list of fields the way NumPy prints `dtype.descr`.
+ * Writes a list of fields in the form in which NumPy prints `dtype.descr`.
  *
- * `buffer`: `size` characters, gets a NUL-terminated text; or NULL with a `size` of 0, to ask for
- * the length.
- * `out_length`: characters without the NUL; may be NULL. Both are written on success only.
+ * `buffer`, `size`: gets the NUL-terminated text. NULL with a `size` of 0 asks for the length only.
+ * `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
+ * success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize`
- * says of a malformed list.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or the status of
+ * `cai_descr_itemsize` for an invalid list.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_descr_format(

@@ -1,6 +1,23 @@
 /*
  * cai/sync.h: ordering of producers and consumers on their CUDA streams.
  *
+ * A consumer calls begin, enqueues its work on its own stream, and calls end:
+ *
+ *     #include <cai/cai.h>
+ *
+ *     static cai_status read(const cai_array *array, cai_stream stream, cai_error *error) {
+ *         cai_status status = cai_array_consume_begin(array, stream, CAI_ACCESS_READ, error);
+ *         if (status != CAI_OK) return status;
+ *         // ... launch kernels on `stream` ...
+ *         return cai_array_consume_end(array, stream, CAI_ACCESS_READ, error);
+ *     }
+ *
+ *     int main(void) {
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         array.stream = CAI_STREAM_NONE; // nothing is pending: begin and end do nothing
+ *         return read(&array, CAI_STREAM_LEGACY, NULL) == CAI_OK ? 0 : 1;
+ *     }
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
  */
@@ -37,35 +54,40 @@ extern "C" {
 #define CAI_CAPTURE_EXTERNAL 512
 
 /**
- * Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending
- * on the array, its masks included. Call it, enqueue the work on `consumer_stream`, call
- * `cai_array_consume_end`.
+ * Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,
+ * enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the consumer
+ * must not touch the data.
  *
- * It enqueues an event and a wait and never blocks the host. It does nothing at all where the two
- * streams are the same, where the array's stream is `CAI_STREAM_NONE`, or where the array has no
- * elements. Where the array has an `event`, a reader waits for that alone, so that several read at
- * once; a writer waits for them all.
+ * It enqueues an event and a wait, and never blocks the host. If the two streams are the same, if
+ * the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes no driver
+ * call. If the array has an `event` and is read-only, readers wait for the event alone, so that
+ * several read in parallel; otherwise they wait for the stream. For `CAI_STREAM_UNKNOWN` the event,
+ * if there is one, is waited for.
  *
- * `consumer_stream`: 1 (legacy default), 2 (per-thread default), both of the calling thread's
- * current context, or a `CUstream`; it may be of another context or device than the producer's. 0
- * is refused, for it could mean either default stream: see `cai_inline_stream`.
- * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both; and `CAI_SYNC_IGNORE`,
- * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL` as
- * wanted.
+ * `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's current
+ * context, or a `CUstream`, also of another context or device than the producer's.
+ * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
  *
- * The context of the array's default stream is its `context`; where that is NULL, the one that owns
- * the memory; else the primary one of its device; else the current one. The per-thread stream of
- * another thread is found out by `stream_id`. A stream that is being captured is never asked or
- * told anything that could break its capture.
+ * The context of an array's default stream is its `context`; if that is NULL, the context that owns
+ * the memory, else the primary context of its device, else the current context. Per-thread streams
+ * of other threads are detected by `stream_id`. It makes no call on a capturing stream that could
+ * invalidate the capture.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
- * `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
- * `CAI_ERR_STREAM_DEVICE`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`,
- * `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
- * `CAI_ERR_CAPTURE_PRODUCER`, `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`,
- * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_MASK_DEPTH`,
- * `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_info_get`). With
- * `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`. On failure the consumer must not touch the data.
+ * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it.
+ * `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
+ * `event` of the array must then outlive the graph, so let the graph keep the owner with
+ * `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
+ * races.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_MASK_DEPTH`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+ * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
+ * `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
+ * `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+ * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+ * also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
  * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
  * "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
  */
@@ -73,19 +95,19 @@ CAI_API cai_status cai_array_consume_begin(
     const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
 
 /**
- * After a consumer's work: makes the array's stream wait for all that was enqueued on
- * `consumer_stream`, so that whatever the producer enqueues next comes after it. Call it before
- * control goes back to whoever may make the producer go on. After a write, the array's `event`, if
- * it has one, is recorded again.
+ * Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
+ * producer's later work comes after the consumer's. Call it before control returns to code that may
+ * let the producer continue. After a write, the array's `event`, if there is one, is recorded
+ * again.
  *
- * Never blocks the host. Does nothing where the streams are the same, and nothing for
- * `CAI_STREAM_NONE`: such an array has no stream that could wait. Its owner still has to outlive
- * the work: `cai_owner_release_after`.
+ * It never blocks the host. If the streams are the same or the array's stream is `CAI_STREAM_NONE`,
+ * it does nothing: such an array has no stream that could wait. Its owner must still outlive the
+ * work: see `cai_owner_release_after`.
  *
- * `consumer_stream`, `flags`: as for `cai_array_consume_begin`, and the same as there.
+ * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
  *
- * Returns what `cai_array_consume_begin` returns. On failure the producer is not held back:
- * synchronize `consumer_stream` before going on.
+ * Returns a status of `cai_array_consume_begin`. On failure the producer does not wait: synchronize
+ * `consumer_stream` before you return to it.
  * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
  * "Interface Requirements": "Placing a wait on an event in the provided stream".
  */
@@ -93,112 +115,115 @@ CAI_API cai_status cai_array_consume_end(
     const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
 
 /**
- * Blocks the host until the work that the producer has pending on the array and its masks is done:
- * for consumers that read on the host. Where an event would do, `cai_array_consume_begin` is
- * faster.
+ * Blocks the host until the producer's pending work on an array and its masks is done, for
+ * consumers that read on the host. If a stream can wait instead, use `cai_array_consume_begin`.
  *
- * Release an interpreter's lock before: the work that it waits for may need it.
+ * Release an interpreter's lock before the call: the pending work may need it.
  *
- * `flags`: as for `cai_array_consume_begin`, without the bits about captures.
+ * `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
  *
- * Returns what `cai_array_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is
- * being captured, which no host can wait for.
+ * Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
+ * capturing.
  * Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
  * `cuStreamSynchronize`, `cuEventSynchronize`.
  */
 CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags, cai_error *error);
 
 /**
- * Before a producer hands out an array: makes waiting for `export_stream` enough to wait for all
- * work that is pending on the data, and writes into the array what consumers need to know.
+ * Makes `export_stream` wait for all pending work on the data, and writes the stream into an array
+ * that is about to be exported. A consumer that waits for `export_stream` then waits for all of the
+ * work.
  *
- * `array`: `stream`, `stream_id` and `context` are written, on success only. With no streams
- * nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event` NULL. An
- * `event` that is set beforehand is recorded on `export_stream` (unless that is being captured):
- * then consumers can read at once. The event is the producer's: made in the context of
- * `export_stream`, kept alive by the owner.
- * `streams`, `count`: the streams on which work on the data may be pending, in any order; where
- * consumers may write, reads count too. 1 and 2 are those of the calling thread's current context.
- * `export_stream` may be among them.
- * `export_stream`: the stream that consumers are told. It waits for the others by events; the host
- * never blocks. Looked at only where `count` is not 0. The array's owner must keep it alive: see
- * `cai_array_attach`.
- * `flags`: 0, or `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
+ * `array`: `stream`, `stream_id`, `context` and `event` are written, on success only, and nothing
+ * else. Without streams nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and
+ * `event` NULL. If `event` is set, it is recorded on `export_stream`, unless that is capturing. The
+ * event belongs to the producer: it is of the context of `export_stream`, and the owner keeps it
+ * alive.
+ * `streams`, `count`: the streams on which work on the data may be pending, in any order,
+ * `export_stream` included or not. If consumers may write, work that reads counts as well. Default
+ * streams are those of the calling thread's current context.
+ * `export_stream`: the stream that consumers synchronize with. It waits for the others by events;
+ * the host never blocks. Not used if `count` is 0, but never 0. The array's owner must keep it
+ * alive: see `cai_array_attach`.
+ * `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
  * `CAI_CAPTURE_EXTERNAL`.
  *
- * An idle buffer that will be reused on a stream is better exported with that stream than with
- * none: consumers then hold the stream back until they are done.
+ * If you will reuse an idle buffer on stream `s`, export it with `s`, not with `CAI_STREAM_NONE`:
+ * only then can consumers make `s` wait for them.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
- * `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`,
- * `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`,
- * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`,
- * `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or what the driver may
- * answer to any call (`cai_driver_info_get`).
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`,
+ * `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`,
+ * `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`,
+ * `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or a
+ * status of `cai_driver_info_get`.
  * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
- * version 3, "Interface Requirements": streams 7, 9 and 15 into 3.
+ * version 3, "Interface Requirements".
  */
 CAI_API cai_status cai_array_produce(
     cai_array *array, const cai_stream *streams, size_t count, cai_stream export_stream,
     uint32_t flags, cai_error *error);
 
 /**
- * Gives up a reference to an owner once the work enqueued on `stream` so far is done, without
- * blocking: for consumers that are finished with an array while their kernels still read it.
+ * Releases a reference to an owner after the work that is enqueued on `stream` so far, without
+ * blocking. For consumers that are done with an array while their kernels still read it.
  *
- * A thread of the library, started by the first call, asks the driver for an event and then
- * releases the owner, so its destroy function runs on that thread, on which no context is current;
- * a slow one delays the others. It never runs inside a callback of the driver. Where `stream` is
- * being captured, the graph keeps the owner, until it and every executable graph made from it are
- * gone. Where the device is lost or the context destroyed, the owner is released: nothing runs any
- * more. What is still pending when the process exits is not released.
+ * The first call starts a thread of the library, which waits for an event and then releases the
+ * owner. So `destroy` runs on that thread, with no current context, and a slow one delays the
+ * others. It never runs inside a callback of the driver. If `stream` is capturing, the graph holds
+ * the reference until it and every executable graph made from it are destroyed. If the device is
+ * lost or the context destroyed, the owner is released, because nothing runs any more. References
+ * that are still pending when the process exits are not released.
  *
- * `stream`: as the `consumer_stream` of `cai_array_consume_begin`; with `CAI_STREAM_NONE` the owner
- * is released at once.
+ * `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
+ * released at once.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_ARGUMENT`,
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
  * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
  * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
- * `CAI_ERR_NO_MEMORY`, or what the driver may answer to any call (`cai_driver_info_get`). On
- * failure the reference is still the caller's.
- * Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a
- * captured stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
+ * `CAI_ERR_NO_MEMORY`, or a status of `cai_driver_info_get`. On failure the caller still has the
+ * reference.
+ * Thread safety: any thread; allocates only while the library's lists grow, and for a capturing
+ * stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
  */
 CAI_API cai_status cai_owner_release_after(cai_owner *owner, cai_stream stream, cai_error *error);
 
 /**
- * The same for the reference that an array holds, and clears the structure as `cai_array_release`
- * does. An array without an owner is just cleared.
+ * Releases the reference of an array after the work that is enqueued on `stream` so far, as
+ * `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
+ * owner is only cleared.
  *
- * Returns what `cai_owner_release_after` returns, and `CAI_ERR_STRUCT_SIZE`. On failure the
- * structure is as it was.
- * Thread safety: any thread, but not two on one structure at once.
+ * Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the structure
+ * is unchanged.
+ * Thread safety: any thread, but not two on one structure at once; allocates as
+ * `cai_owner_release_after`.
  */
 CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, cai_error *error);
 
 /**
- * Sets for the whole process what synchronization leaves out, in place of what the environment
- * variable `CAI_SYNC` said. Whoever sets a bit answers for the absence of data races (CAI version
- * 3, "Design Motivations", 3).
+ * Sets for the whole process what synchronization omits, in place of the environment variable
+ * `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
  *
- * `policy`: 0, the default, follows the specification; else bits out of `CAI_SYNC_IGNORE`,
+ * `policy`: 0, the default, follows the specification. Otherwise any of `CAI_SYNC_IGNORE`,
  * `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`,
- * `export-none` and `conservative`, with commas between them; `0` stands for the first two.
+ * `export-none` and `conservative`, separated by commas; `0` means the first two.
  *
- * Each copy of the library in a process has a setting of its own; the environment speaks to all of
+ * Each copy of the library in a process has its own setting; the environment applies to all of
  * them.
  *
- * Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still
- * follow the old one.
+ * Returns `CAI_OK`, `CAI_ERR_ARGUMENT` or `CAI_ERR_NEWER_CALLER`.
+ * Thread safety: any thread; calls in progress may use the old setting. Source: CAI version 3,
+ * "Synchronization", "Design Motivations", 3.
  */
 CAI_API cai_status cai_sync_policy_set(uint32_t policy, cai_error *error);
 
 /**
- * What `cai_sync_policy_set`, or the environment, has set for the process.
+ * Reports the setting of `cai_sync_policy_set`, or of the environment.
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`.
+ * Thread safety: any thread.
  */
 CAI_API cai_status cai_sync_policy_get(uint32_t *out, cai_error *error);
 

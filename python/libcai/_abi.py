@@ -572,6 +572,8 @@ def init(cls, **members):
     value = cls(struct_size=c.sizeof(cls))
     if cls is cai_array:
         value.version = CAI_INTERFACE_VERSION
+    if cls is cai_import_options:
+        value.stream = CAI_STREAM_UNKNOWN
     for name, member in members.items():
         setattr(value, name, member)
     return value

@@ -11,7 +11,7 @@ from ._tensors import dlpack, dlpack_exchange
 
 
 class _CaiTable(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32)]
+    _fields_ = [("struct_size", c.c_uint32), ("data_abi", c.c_uint32)]
 
 
 def cai_exchange(obj, add):
@@ -19,14 +19,14 @@ def cai_exchange(obj, add):
     capsule, state, message = attribute(type(obj), "__cai_exchange_api__", add)
     if state != "offered":
         return state, message, None
-    if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "cai_exchange_api":
+    if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "cai_exchange_api_1":
         add(
-            "error", "exchange-table", f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api'"
+            "error", "exchange-table", f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api_1'"
         )
         return "failed", "no table", None
     table = _dlpack.capsule_at(capsule, _CaiTable)
     array = Array()
-    array.version = f"table of {table.struct_size} bytes, major version {table.abi_major}"
+    array.version = f"table of {table.struct_size} bytes, data ABI {table.data_abi}"
     return "offered", None, array
 
 

@@ -230,19 +230,12 @@ fn byte_steps(
 }
 
 /// Gives a borrowed description an owner. One block holds shape and strides, and calls
-/// `destroy(context)` when it is destroyed. `size` is that of the structure that the caller writes
-/// to. On failure the caller keeps `context`.
+/// `destroy(context)` when it is destroyed. On failure the caller keeps `context`.
 ///
 /// # Safety
 /// `array` was written by [`describe`]; `context` keeps the data alive until it is passed to
 /// `destroy`.
-pub unsafe fn own(
-    array: cai_array,
-    size: usize,
-    context: *mut c_void,
-    destroy: Deleter,
-) -> Result<cai_array> {
-    read::fits(&array, size)?;
+pub unsafe fn own(array: cai_array, context: *mut c_void, destroy: Deleter) -> Result<cai_array> {
     // SAFETY: `describe` validated the array (this function's contract).
     let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
     let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
@@ -250,14 +243,13 @@ pub unsafe fn own(
 }
 
 /// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps the
-/// tensor. `size` is that of the structure that the caller writes to.
+/// tensor.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller owns.
 pub unsafe fn from_versioned(
     tensor: *mut DLManagedTensorVersioned,
     stream: u64,
-    size: usize,
 ) -> Result<cai_array> {
     // SAFETY: the tensor is live (this function's contract).
     let (inside, flags) = unsafe { inside_versioned(tensor) }?;
@@ -268,18 +260,14 @@ pub unsafe fn from_versioned(
     unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
     // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
     // contract).
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    unsafe { own(array, tensor.cast(), deleter) }
 }
 
 /// Makes an array of a tensor without a version.
 ///
 /// # Safety
 /// As for [`from_versioned`].
-pub unsafe fn from_unversioned(
-    tensor: *mut DLManagedTensor,
-    stream: u64,
-    size: usize,
-) -> Result<cai_array> {
+pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<cai_array> {
     let managed = tensor.cast::<Unversioned>();
     // SAFETY: the tensor is live (this function's contract).
     let deleter = unsafe { (&raw const (*managed).deleter).read() };
@@ -288,5 +276,5 @@ pub unsafe fn from_unversioned(
     unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
     // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
     // contract).
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    unsafe { own(array, tensor.cast(), deleter) }
 }

@@ -202,7 +202,7 @@ fn find() -> Result<&'static Driver> {
             expected = "a CUDA driver"
         );
     }
-    // Before a fork, somebody else had started it.
+    // Before a fork, other code had started it.
     if started.code == result::NOT_INITIALIZED {
         return forked();
     }

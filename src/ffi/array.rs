@@ -9,17 +9,19 @@ use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
 use super::guard::{guard, unguarded};
-use super::ptr::{array, fits, given, output_size, write_array};
+use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
 use crate::owner::{self, description, not_borrowed};
-use crate::read;
+use crate::read::{self, sizes};
 use crate::validate;
 
-/// Adds a reference to the owner of an array: from now on the data, and all that the structure points to,
-/// stays alive until `cai_array_release` of this structure or of a copy of it.
+/// Adds a reference to the owner of an array. The data, and everything that the structure points
+/// to, stays alive until the reference is released with `cai_array_release` of this structure or of
+/// a copy.
 ///
-/// An array without an owner is borrowed: nothing can be kept alive, and the function says so.
+/// An array without an owner is borrowed: it cannot be kept alive, and the status is
+/// `CAI_ERR_BORROWED`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED` or
 /// `CAI_ERR_OWNER_OPS`.
@@ -42,11 +44,12 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
     })
 }
 
-/// Gives up the reference that this structure holds on its owner, and clears the structure: all fields but
-/// `struct_size` become 0. So a second release does nothing, and neither does one of `CAI_ARRAY_INIT`, of
-/// a zeroed structure, of a borrowed array, or of NULL.
+/// Releases the reference that a structure holds on its owner, and sets all members except
+/// `struct_size` to 0. It does nothing for NULL, a second time, for a zeroed structure, for
+/// `CAI_ARRAY_INIT`, and for a borrowed array.
 ///
-/// Works on arrays of every version of this header, past and future.
+/// The structure is cleared before the owner is released. Arrays of every version of `cai/abi.h`
+/// are accepted.
 ///
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[unsafe(no_mangle)]
@@ -61,12 +64,10 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
         // The structure is cleared first, so that the owner's callback finds a cleared structure,
-        // whatever it does.
-        let size = match size as usize {
-            size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
-            // Never initialized, or garbage: clears no more than the prefix that every version has.
-            _ => read::LEAST_PREFIX,
-        };
+        // whatever it does. A size that no age has was never set: then only the prefix of all ages
+        // is touched.
+        let legal = read::is_legal(size as usize, sizes::ARRAY);
+        let size = if legal { size as usize } else { sizes::PREFIX };
         let kept = offset_of!(cai_array, flags);
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         let clear =
@@ -86,15 +87,16 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
     });
 }
 
-/// Makes a second structure for the same array: copies it, whatever header the other side was compiled
-/// with, and adds a reference. A consumer that keeps an array it was handed uses this instead of `*out =
-/// *array`, which reads past the end of a shorter structure.
+/// Makes a second structure for the same array, with a reference of its own. Use it instead of an
+/// assignment, which reads past the end of a shorter structure and copies a `struct_size` that can
+/// exceed the copy.
 ///
-/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Gets as much
-/// as its `struct_size` covers, on success only; release it with `cai_array_release`.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
+/// keeps its `struct_size`, which limits what is written, and is written on success only. Release
+/// it with `cai_array_release`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_BORROWED` or
-/// `CAI_ERR_OWNER_OPS`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_BORROWED` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_share(
@@ -107,15 +109,6 @@ pub unsafe extern "C-unwind" fn cai_array_share(
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
-            return fail!(
-                CAI_ERR_FLAGS,
-                "flags",
-                found = ("{:#x}", local.flags),
-                expected = "flags that this version knows"
-            );
-        }
-        fits(&local, size)?;
         not_borrowed(local.owner)?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;
@@ -125,22 +118,25 @@ pub unsafe extern "C-unwind" fn cai_array_share(
     })
 }
 
-/// Creates an array from a description: copies shape, strides, fields and masks into one block, which is the
-/// owner of the new array. For producers whose shape and strides live on the stack. The data is not copied.
+/// Creates an array from a description, which may lie on the stack: copies shape, strides, fields
+/// and masks into one block, which is the owner of the new array. The data is not copied.
 ///
-/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is NULL if there are
-/// no elements. It is not changed. If it has an owner, the new array holds a reference of its own to it, and the
-/// caller keeps the one in `description`. The same holds for the owners of masks. Each mask of `out` can be
-/// shared by itself.
-/// `context`, `destroy`: `destroy(context)` is called once, when the last reference to the new array and its
-/// masks was released, after the owners above were released. It may be called on any thread, with or without an
-/// interpreter's lock, and must not throw. `destroy` may be NULL. On failure it is not called: `context` is still
-/// the caller's.
-/// `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not be
-/// `description`. Gets as much as its `struct_size` covers, on success only; release it with `cai_array_release`.
+/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; `data` is NULL if there
+/// are no elements. It is not changed. If it has an owner, the new array holds a reference of its
+/// own to that owner, and the caller keeps the one in `description`. The same holds for the owners
+/// of masks. Each mask of `out` can be shared by itself.
+/// `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new
+/// array and its masks was released, and after the owners above were released. It runs on any
+/// thread, with or without an interpreter's lock, with any CUDA context current or none, and
+/// perhaps during a stream capture, where `cudaFree` fails or blocks. It must not throw, and its
+/// code must stay loaded. `destroy` may be NULL. If the function fails, `destroy` is not called,
+/// and `context` still belongs to the caller.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not
+/// be `description`. It is written on success only. Release it with `cai_array_release`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if `out` is `description`,
-/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` returns.
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or a status of
+/// `cai_array_validate`.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_create(
@@ -166,7 +162,6 @@ pub unsafe extern "C-unwind" fn cai_array_create(
         // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
         // caller's contract.
         unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
-        fits(&local, size)?;
         // SAFETY: `local` was validated above; owners are alive by the caller's contract.
         let array = unsafe { description::new(&local, context, destroy) }?;
         // SAFETY: `output_size` read `size` from `out`, which has as many bytes.
@@ -175,19 +170,21 @@ pub unsafe extern "C-unwind" fn cai_array_create(
     })
 }
 
-/// Attaches something to an array that must live as long as the array: the stream that it is exported with, an
-/// event, a pool. Replaces the owner of the array and of its masks by one that first releases the old owners and
-/// then calls `destroy(context)`. So a stream that is attached is still there when the data is freed on it.
+/// Attaches something to an array that must live as long as the array: the stream that it is
+/// exported with, an event, a pool. Replaces the owner of the array and of its masks by one that
+/// first releases the old owners and then calls `destroy(context)`. So an attached stream still
+/// exists when the data is freed on it.
 ///
-/// `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
-/// If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and `mask` is replaced by a copy: a
-/// mask that is shared by itself keeps what was attached.
+/// `array`: must have an owner. On success it holds the only reference to the new owner; on failure
+/// it is unchanged. If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`,
+/// and `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
 /// `context`, `destroy`: as in `cai_array_create`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
-/// `CAI_ERR_NO_MEMORY` or, if there is a mask, what `cai_array_validate` returns.
-/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
-/// "Lifetime management", "Streams".
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
+/// `cai_array_validate`.
+/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source:
+/// CAI version 3, "Lifetime management", "Streams".
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_attach(
     array: *mut cai_array,
@@ -221,5 +218,4 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
     })
 }
 
-const _: () =
-    assert!(read::LEAST_PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
+const _: () = assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());

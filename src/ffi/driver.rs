@@ -10,18 +10,21 @@ use super::ptr::given;
 use crate::abi::{cai_driver_info, cai_error, cai_pointer_info, cai_status};
 use crate::driver;
 
-/// Finds the CUDA driver, if no function needed it before, and says which one it is: `libcuda.so.1`, or the
-/// file that the environment variable `CAI_CUDA_DRIVER` names. Starts it (`cuInit`) but makes no context.
+/// Reports which CUDA driver the library uses: `libcuda.so.1`, or the file that the environment
+/// variable `CAI_CUDA_DRIVER` names. Loads and starts it (`cuInit`) if no function has done so, and
+/// creates no context.
 ///
-/// Nobody has to call it: every function that needs the driver finds it by itself. Where there is none, those
-/// functions answer `CAI_ERR_NO_DRIVER` and look again the next time; all others work.
+/// No call is required: every function that needs the driver finds it. Without a driver, such
+/// functions return `CAI_ERR_NO_DRIVER` and search again at the next call; all other functions
+/// work.
 ///
-/// `out`: written on success only.
+/// `out`: needs no initialization; written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call: `CAI_ERR_NO_DRIVER`,
-/// `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_FORKED`, `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`,
-/// `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_DRIVER` with its own code in `driver_code`.
-/// Thread safety: any thread. After `fork` the child is answered `CAI_ERR_FORKED`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or a status that any call of the driver can cause:
+/// `CAI_ERR_NO_DRIVER`, `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_FORKED` in a child of `fork`,
+/// `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`, `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_NO_MEMORY`,
+/// or `CAI_ERR_DRIVER` with the driver's code in `driver_code`.
+/// Thread safety: any thread; allocates while it loads the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_driver_info_get(
     out: *mut cai_driver_info,
@@ -36,18 +39,17 @@ pub unsafe extern "C-unwind" fn cai_driver_info_get(
     })
 }
 
-/// What the CUDA driver knows about an address, which may point into the middle of an allocation: kind of
-/// memory, device, owning context, whether the host can reach it, whether it is managed, and the allocation
-/// that it lies in.
+/// Reports what the CUDA driver knows about an address, which may be inside an allocation: kind of
+/// memory, device, owning context, addresses for the device and the host, and the allocation.
 ///
-/// Memory that the driver does not know is answered as host memory (`CAI_DEVICE_CPU`), not as a failure.
-/// Must not be asked about memory that was given to `cuMemFreeAsync`.
+/// Memory that the driver does not know is reported as host memory (`CAI_DEVICE_CPU`), not as a
+/// failure. Memory that was passed to `cuMemFreeAsync` must not be queried.
 ///
-/// `out`: written on success only.
+/// `out`: needs no initialization; written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what the driver may answer to any call (`cai_driver_info_get`).
-/// Thread safety: any thread; needs no current context. Source: CAI version 3, "Pointer Attributes";
-/// `cuPointerGetAttributes`, `cuMemGetAddressRange`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or a status of `cai_driver_info_get`.
+/// Thread safety: any thread; needs no current context; allocates nothing. Source: CAI version 3,
+/// "Pointer Attributes"; `cuPointerGetAttributes`, `cuMemGetAddressRange`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_pointer_info_get(
     pointer: *const c_void,

@@ -11,11 +11,13 @@ use crate::layout::{self, Span};
 use crate::read;
 use crate::validate;
 
-/// Measures an array: its elements, their bytes, the bytes that it spans, and whether it is contiguous.
+/// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
+/// is contiguous.
 ///
-/// `out`: written on success only.
+/// `out`: needs no initialization; written on success only.
 ///
-/// Returns what `cai_array_validate` with `CAI_CHECK_LAYOUT` returns.
+/// Returns a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`, or `CAI_ERR_NULL_ARGUMENT` for
+/// `out`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_layout(
@@ -49,14 +51,15 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
     })
 }
 
-/// The steps in bytes of an array, also where it leaves them out (`strides` NULL). Extents of 0 count as 1.
+/// Writes the strides of an array in bytes, also if `strides` is NULL. Extents of 0 count as 1.
 ///
-/// `out`: room for `capacity` steps, of which `array->ndim` are written, on success only. May be NULL if
-/// the array has no dimensions.
+/// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
+/// `out`: gets `array->ndim` strides, on success only. May be NULL if the array has no dimensions.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is below `array->ndim`,
-/// `CAI_ERR_BIT_STRIDES` for bit fields that are no whole bytes, `CAI_ERR_SIZE_OVERFLOW`, or what
-/// `cai_array_validate` says of a malformed type, shape or strides.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
+/// `CAI_ERR_BIT_STRIDES` for bit fields that are not a whole number of bytes,
+/// `CAI_ERR_SIZE_OVERFLOW`, or the status of `cai_array_validate` for an invalid type, shape or
+/// strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_strides(
@@ -84,15 +87,17 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
     })
 }
 
-/// The steps in bytes that a dense array of this shape has: what a producer writes into `strides`.
+/// Writes the strides in bytes of an array of this shape without gaps.
 ///
 /// `order`: `'C'` (last dimension fastest) or `'F'` (first dimension fastest).
-/// `ndim`: 0 to `CAI_MAX_NDIM`. `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
+/// `ndim`: 0 to `CAI_MAX_NDIM`.
+/// `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
 /// `itemsize`: bytes of one element, at least 1.
-/// `out`: gets `ndim` steps, on success only; may be NULL if `ndim` is 0.
+/// `out`: gets `ndim` strides, on success only. May be NULL if `ndim` is 0.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER` (another `order`), `CAI_ERR_ARGUMENT`
-/// (`itemsize`), `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER` for another `order`,
+/// `CAI_ERR_ARGUMENT` for another `itemsize`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`,
+/// `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_layout_strides(
@@ -154,14 +159,15 @@ unsafe fn write_strides(
     Ok(())
 }
 
-/// May two arrays share bytes? `false` is certain: the spans do not meet. `true` may be a false alarm:
-/// interleaved arrays have overlapping spans, and different opaque handles may be windows of one buffer.
-/// Memory that is mapped at two addresses is seen at neither through the other. Masks are not looked at.
+/// Reports whether two arrays may share bytes. `false` is certain: the spans are disjoint. `true`
+/// may be a false alarm: interleaved arrays have overlapping spans, and different handles may be
+/// windows of one buffer. Aliased mappings of the same physical memory are not detected. Masks are
+/// ignored.
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape,
-/// strides, device or address; the error's `field` begins with `a.` or `b.`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_array_validate` for an invalid
+/// type, shape, strides, device or address; `error->field` then begins with `a.` or `b.`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_may_overlap(

@@ -10,17 +10,16 @@ use super::ptr::given;
 use crate::abi::{cai_error, cai_owner, cai_status};
 use crate::owner;
 
-/// Makes an owner with one reference, for producers that have no counted object of their own.
+/// Creates an owner with one reference, for producers that have no reference-counted object of
+/// their own.
 ///
-/// `context`: handed to `destroy`; may be NULL.
-/// `destroy`: called once with `context` when the last reference is gone, on whatever thread that happens,
-/// with or without an interpreter's lock. It must not throw. NULL: nothing needs to be done, because the
-/// data lives as long as the program.
-/// `out`: the owner; the caller holds its reference. Written on success only; on failure `context` is
-/// still the caller's.
+/// `context`, `destroy`: `destroy(context)` is called once, when the last reference is released, as
+/// in `cai_array_create`. `destroy` may be NULL: the data then lives as long as the program.
+/// `out`: the owner, whose reference belongs to the caller. It is written on success only; on
+/// failure `context` still belongs to the caller.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread.
+/// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_owner_create(
     context: *mut c_void,
@@ -37,9 +36,8 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
     })
 }
 
-/// Adds a reference to an owner of any library, through its table.
-///
-/// The caller must hold a reference, or know that somebody does for the length of this call.
+/// Adds a reference to an owner of any library. The owner must stay alive during the call: the
+/// caller, or somebody on its behalf, holds a reference.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
@@ -55,10 +53,10 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
     })
 }
 
-/// Gives up a reference to an owner of any library, through its table. The last one destroys the owner,
-/// on this thread.
+/// Releases a reference to an owner of any library. The last release destroys the owner, on this
+/// thread.
 ///
-/// Does nothing with NULL. An owner whose table is broken cannot be released and is leaked.
+/// Does nothing for NULL. An owner whose table of operations is broken is leaked.
 ///
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]

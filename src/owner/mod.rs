@@ -1,6 +1,6 @@
 //! Owners: the library's own, and those of other libraries through their table of operations.
 //!
-//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`.
+//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`, `read`.
 //! Unsafe: allocates, and calls functions of foreign tables.
 //!
 //! [`retain`] and [`release`] use only the table, so they serve owners of any library and of any
@@ -22,6 +22,7 @@ use std::ptr::{self, null_mut};
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
 use crate::observer;
+use crate::read::sizes;
 pub use count::Count;
 pub use nesting::Header;
 
@@ -48,15 +49,15 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
     }
     // SAFETY: a table begins with its size; no reference to the whole is made before that was read.
     let size = unsafe { (&raw const (*ops).struct_size).read() } as usize;
-    if size < size_of::<cai_owner_ops>() {
+    if size < sizes::OPERATIONS {
         return fail!(
             CAI_ERR_OWNER_OPS,
             "owner.ops.struct_size",
             found = "{size}",
-            expected = ("at least {}", size_of::<cai_owner_ops>())
+            expected = ("at least {}", sizes::OPERATIONS)
         );
     }
-    // SAFETY: the size, checked above, is at least that of `cai_owner_ops`.
+    // SAFETY: a table of the size checked above has both members, and only they are read.
     match unsafe { ((*ops).retain, (*ops).release) } {
         (Some(retain), Some(release)) => Ok((retain, release)),
         (None, _) => {

@@ -8,18 +8,23 @@
 //! type that offers a table is kept alive by the caller, so that its address stays its own; there
 //! are places for 64.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::abi::cai_exchange_api;
+use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
 use crate::python::capi::Object;
+
+/// `cai_exchange_api.from_object`.
+pub type FromObject =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
 
 /// What a type offers.
 #[derive(Clone, Copy)]
 pub struct Offer {
-    /// This library's table.
-    pub exchange: Option<&'static cai_exchange_api>,
+    /// The function of this library's table, of any age.
+    pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
 }

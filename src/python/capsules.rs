@@ -11,8 +11,8 @@ pub(crate) const CONTEXT: &CStr = c"SyclContextRef";
 /// Capsule with a SYCL queue.
 pub(crate) const QUEUE: &CStr = c"SyclQueueRef";
 
-/// Capsule with this library's exchange table.
-pub(crate) const EXCHANGE_CAPSULE: &std::ffi::CStr = c"cai_exchange_api";
+/// Capsule with this library's exchange table. The name ends in `CAI_DATA_ABI`.
+pub(crate) const EXCHANGE_CAPSULE: &CStr = c"cai_exchange_api_1";
 
 /// Capsule with DLPack's exchange table.
 pub(crate) const DLPACK_CAPSULE: &std::ffi::CStr = c"dlpack_exchange_api";

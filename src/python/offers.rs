@@ -1,7 +1,7 @@
 //! The exchange tables that types publish in their attributes.
 //!
 //! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
-//! `python::capsules`, `python::interpreter`.
+//! `python::capsules`, `python::interpreter`, `read`.
 //! Unsafe: reads tables that types publish.
 
 use std::ffi::{CStr, c_void};
@@ -10,10 +10,11 @@ use std::ptr::{self, NonNull};
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::Offer;
+use crate::python::cache::{FromObject, Offer};
 use crate::python::capi::Object;
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::interpreter::{Owned, Py};
+use crate::read::sizes;
 
 /// Returns what an object's type offers.
 #[inline]
@@ -47,8 +48,9 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     Ok(offer)
 }
 
-/// Returns the pointer in a capsule of this name in an attribute of the type. Other values of the
-/// attribute are ignored.
+/// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may also
+/// hold a tuple of capsules: a type that serves two data ABIs has one for each. Other values are
+/// ignored.
 fn capsule(
     py: Py,
     r#type: *mut Object,
@@ -57,22 +59,34 @@ fn capsule(
 ) -> Result<*const c_void> {
     let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
     let capi = py.capi();
-    // SAFETY: the GIL is held; `capsule_is` accepts any object.
-    unsafe {
-        if (capi.capsule_is)(value.get(), name.as_ptr()) == 0 {
-            return Ok(ptr::null());
+    let pointer = |object: *mut Object| {
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
+        unsafe {
+            match (capi.capsule_is)(object, name.as_ptr()) {
+                0 => ptr::null_mut(),
+                _ => (capi.capsule_pointer)(object, name.as_ptr()),
+            }
         }
-        Ok((capi.capsule_pointer)(value.get(), name.as_ptr()))
+    };
+    if !py.is(value.get(), capi.tuple_type) {
+        return Ok(pointer(value.get()));
     }
+    // SAFETY: the GIL is held; a tuple, and positions below its size.
+    let mut capsules = unsafe {
+        (0..(capi.tuple_size)(value.get())).map(|index| (capi.tuple_get)(value.get(), index))
+    };
+    Ok(capsules
+        .find_map(|object| NonNull::new(pointer(object)))
+        .map_or(ptr::null(), |found| found.as_ptr()))
 }
 
-fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_api>> {
+fn exchange(py: Py, r#type: *mut Object) -> Result<Option<FromObject>> {
     let table =
         capsule(py, r#type, py.names.exchange, EXCHANGE_CAPSULE)?.cast::<cai_exchange_api>();
     if table.is_null() {
         return Ok(None);
     }
-    // SAFETY: every version of a table with this capsule name begins with these members.
+    // SAFETY: tables of every age begin with their size and their data ABI.
     let data_abi = unsafe { (&raw const (*table).data_abi).read() };
     if data_abi != abi::CAI_DATA_ABI {
         return Ok(None);
@@ -81,21 +95,21 @@ fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_
     unsafe { check_table(table) }.map(Some)
 }
 
-/// Checks a table against its contract.
+/// Checks a table of any age and returns the one function of it that is called.
 ///
 /// # Safety
 /// `table` points to a table of the size that it states, which lives as long as the process.
-pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai_exchange_api> {
-    // SAFETY: every version begins with these two members.
+pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> {
+    // SAFETY: tables of every age begin with these two.
     let (size, data_abi) = unsafe {
         ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
     };
-    if (size as usize) < size_of::<cai_exchange_api>() {
+    if (size as usize) < sizes::EXCHANGE_API {
         return fail!(
             CAI_ERR_EXCHANGE_TABLE,
             "__cai_exchange_api__.struct_size",
             found = "{size}",
-            expected = ("at least {}", size_of::<cai_exchange_api>())
+            expected = ("at least {}", sizes::EXCHANGE_API)
         );
     }
     if data_abi != abi::CAI_DATA_ABI {
@@ -106,17 +120,16 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai
             expected = ("{}", abi::CAI_DATA_ABI)
         );
     }
-    // SAFETY: the size, checked above, is at least that of `cai_exchange_api`.
-    let table = unsafe { &*table };
-    if table.from_object.is_none() {
-        return fail!(
+    // SAFETY: a table of that size has this member; no reference to the whole is made.
+    match unsafe { (&raw const (*table).from_object).read() } {
+        Some(from_object) => Ok(from_object),
+        None => fail!(
             CAI_ERR_EXCHANGE_TABLE,
             "__cai_exchange_api__.from_object",
             found = "NULL",
             expected = "a function"
-        );
+        ),
     }
-    Ok(table)
 }
 
 fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {

@@ -1,6 +1,6 @@
 //! The consumer's side: orders streams before and after its work on the data.
 //!
-//! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`,
+//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync`, `sync::order`, `sync::policy`,
 //! `sync::release_queue`.
 //! Unsafe: follows the pointers of an array and its masks.
 
@@ -11,8 +11,9 @@ use crate::abi::{self, cai_array, cai_owner};
 use crate::device;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
+use crate::read;
 use crate::sync::order::{Direction, order, wait_for};
-use crate::sync::{bad_flags, names_a_stream, policy, release_queue, view};
+use crate::sync::{bad_flags, names_a_stream, policy, release_queue};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -35,12 +36,7 @@ pub enum Phase {
 /// # Safety
 /// As for [`exchange`], or NULL.
 #[inline(always)]
-pub unsafe fn is_fast_path(
-    phase: Phase,
-    array: *const cai_array,
-    consumer: u64,
-    flags: u32,
-) -> bool {
+pub unsafe fn is_fast_path(array: *const cai_array, consumer: u64, flags: u32) -> bool {
     if array.is_null() {
         return false;
     }
@@ -61,7 +57,7 @@ pub unsafe fn is_fast_path(
         && flags_fit
         && !breaks_read_only(local, flags)
         && local.mask.is_null()
-        && is_settled(phase, local, consumer, flags)
+        && is_settled(local, consumer)
 }
 
 /// Orders a consumer's stream and that of an array and its masks.
@@ -77,7 +73,7 @@ pub unsafe fn exchange(
 ) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: the array is readable (this function's contract).
-    let local = unsafe { view(array, &mut scratch) }?;
+    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", CONSUMER));
     }
@@ -111,18 +107,15 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
 
 /// Returns true if there is nothing to do, whatever the driver's state.
 #[inline]
-fn is_settled(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> bool {
+fn is_settled(array: &cai_array, consumer: u64) -> bool {
     if array.stream == abi::CAI_STREAM_NONE {
         return true;
     }
-    // Work on one stream is in order anyway, but the event must follow what was written.
-    let event_follows =
-        phase == Phase::End && !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE != 0;
+    // Work on one stream is in order anyway.
     array.stream == consumer
         && consumer > abi::CAI_STREAM_PER_THREAD
         && array.version >= 3
         && is_cuda(array)
-        && !event_follows
 }
 
 /// Calls `body` for each mask of an array.
@@ -149,7 +142,7 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
         }
         let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL by the loop's condition, and readable (this function's contract).
-        let mask = unsafe { view(next, &mut scratch) }.map_err(inside)?;
+        let mask = unsafe { read::view(next, &mut scratch) }.map_err(inside)?;
         body(mask).map_err(inside)?;
         next = mask.mask;
     }
@@ -276,7 +269,7 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
 /// Orders the stream of one array.
 #[inline(never)]
 fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    if is_settled(phase, array, consumer, flags) {
+    if is_settled(array, consumer) {
         return Ok(());
     }
     match pending(array, flags)? {
@@ -287,7 +280,7 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
             let consumer = Stream::from_current_context(driver, consumer)?;
             with_stream(driver, array, |producer| match phase {
                 Phase::Begin => begin(driver, array, &producer, &consumer, flags),
-                Phase::End => end(driver, array, &producer, &consumer, flags),
+                Phase::End => end(driver, &producer, &consumer, flags),
             })
         }
     }
@@ -317,8 +310,7 @@ fn begin(
     if producer.is(consumer) {
         return thread(driver, producer);
     }
-    // Readers wait only for the last writer, not for each other.
-    if !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0 {
+    if event_suffices(array, flags) {
         let state = producer.capture(driver)?;
         // An event that was recorded in a capture has no meaning outside of it.
         if state == Capture::None {
@@ -328,26 +320,20 @@ fn begin(
     order(driver, producer, consumer, Direction::ProducerThenConsumer, flags)
 }
 
-fn end(
-    driver: &Driver,
-    array: &cai_array,
-    producer: &Stream,
-    consumer: &Stream,
-    flags: u32,
-) -> Result<()> {
+fn end(driver: &Driver, producer: &Stream, consumer: &Stream, flags: u32) -> Result<()> {
     if producer.is(consumer) {
-        thread(driver, producer)?;
-    } else {
-        order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)?;
+        return thread(driver, producer);
     }
-    // Later readers wait for the event, so it must follow what was written.
-    if !array.event.is_null()
-        && flags & abi::CAI_ACCESS_WRITE != 0
-        && producer.capture(driver)? == Capture::None
-    {
-        producer.record(driver, array.event.cast())?;
-    }
-    Ok(())
+    order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)
+}
+
+/// Returns true if waiting for the array's event is enough, so that readers do not wait for each
+/// other. Only a read-only array is written by nobody but its producer, who records the event: a
+/// consumer that writes and knows the stream alone leaves the event as it was.
+fn event_suffices(array: &cai_array, flags: u32) -> bool {
+    !array.event.is_null()
+        && array.flags & abi::CAI_ARRAY_READONLY != 0
+        && flags & abi::CAI_ACCESS_WRITE == 0
 }
 
 /// Fails for the per-thread default stream of another thread. A default stream with the same name
@@ -359,30 +345,27 @@ fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// Orders a stream after an unknown one: an event orders readers; otherwise the whole context is
-/// waited for.
+/// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
+/// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
 fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     let driver = driver::driver()?;
     let consumer = Stream::from_current_context(driver, consumer)?;
-    let reads = flags & abi::CAI_ACCESS_WRITE == 0;
-    if phase == Phase::Begin && reads && !array.event.is_null() {
-        return wait_for(driver, array.event.cast(), Capture::None, &consumer, flags);
-    }
-    if policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
-        // Only an event is known. A writer must wait for more than the event marks, so it waits at
-        // least for that.
-        return match phase {
-            Phase::Begin => wait_for(driver, array.event.cast(), Capture::None, &consumer, flags),
-            Phase::End => Ok(()),
-        };
-    }
-    if consumer.capture(driver)? != Capture::None {
+    let begins = phase == Phase::Begin;
+    let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0
+        && !(begins && event_suffices(array, flags));
+    if conservative && consumer.capture(driver)? != Capture::None {
         return fail!(
             CAI_ERR_CAPTURE_CONSUMER,
             "stream",
             found = "a capture of the consumer's stream, and a producer whose stream is not known",
             expected = "no capture: call this around the launch of the graph"
         );
+    }
+    if begins && !array.event.is_null() {
+        wait_for(driver, array.event.cast(), Capture::None, &consumer, flags)?;
+    }
+    if !conservative {
+        return Ok(());
     }
     let context = ArrayContext::of(driver, array)?;
     // Fails if a blocking stream of the context is being captured, which is all that can be queried
@@ -426,7 +409,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     let known = CONSUMER & !CAPTURE;
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: the array is readable (this function's contract).
-    let local = unsafe { view(array, &mut scratch) }?;
+    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", known));
     }
@@ -437,7 +420,7 @@ pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
 }
 
 fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
-    let by_event = !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0;
+    let by_event = event_suffices(array, flags);
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {

@@ -1,7 +1,7 @@
 //! Orders producers and consumers on their streams; deferred release.
 //!
-//! May use: `abi`, `error`, `read`.
-//! Unsafe: follows the pointers of an array.
+//! May use: `abi`, `error`.
+//! Unsafe: none.
 //!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
 //! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
@@ -17,33 +17,8 @@ pub mod policy;
 pub mod produce;
 pub mod release_queue;
 
-use std::mem::MaybeUninit;
-
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::error::{Failure, Result, fail};
-use crate::read;
-
-/// Returns what the functions of this folder need of an array.
-///
-/// # Safety
-/// As for [`read::view`].
-#[inline(always)]
-unsafe fn view(
-    array: *const cai_array,
-    scratch: &mut MaybeUninit<cai_array>,
-) -> Result<&cai_array> {
-    // SAFETY: the contract is that of this function.
-    let array = unsafe { read::view(array, scratch) }?;
-    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{:#x}", array.flags),
-            expected = "flags that this version knows"
-        );
-    }
-    Ok(array)
-}
 
 /// The failure for flags of which a function takes only `taken`. Bits that no function of this
 /// module knows come from a newer caller; the others are a mistake.

@@ -321,8 +321,8 @@ fn start() -> Result<()> {
     Ok(())
 }
 
-/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It is
-/// started at once, or, if that fails, by the next call that needs it.
+/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It
+/// is started at once, or, if that fails, by the next call that needs it.
 fn ended() {
     let is_idle = {
         let mut inbox = lock(&INBOX);
@@ -422,7 +422,7 @@ fn take(pause: Duration) -> bool {
 /// # Safety
 /// All are the calling thread's; `one` is in no list.
 unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
-    // SAFETY: the first one of each lane knows the last one, by contract of the lists.
+    // SAFETY: the first one of each lane knows the last one, which is an invariant of the lists.
     unsafe {
         let mut first = *lanes;
         while !first.is_null() {

@@ -22,8 +22,7 @@ pub unsafe fn is_sound(array: &cai_array) -> bool {
     let device = array.device;
     let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
     let plain = array.flags <= abi::CAI_ARRAY_READONLY
-        && (array.version == abi::CAI_INTERFACE_VERSION
-            || (array.version < abi::CAI_INTERFACE_VERSION && streamless))
+        && (array.version >= abi::CAI_INTERFACE_VERSION || streamless)
         && array.dtype_code == abi::CAI_DTYPE_NONE
         && array.descr.is_null()
         && array.mask.is_null()

@@ -197,22 +197,6 @@ fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
 /// # Safety
 /// As for [`array`].
 unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64])> {
-    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{:#x}", array.flags),
-            expected = ("0 or CAI_ARRAY_READONLY ({:#x})", abi::CAI_ARRAY_READONLY)
-        );
-    }
-    if array.version > abi::CAI_INTERFACE_VERSION {
-        return fail!(
-            CAI_ERR_VERSION,
-            "version",
-            found = ("{}", array.version),
-            expected = ("0 to {}", abi::CAI_INTERFACE_VERSION)
-        );
-    }
     // SAFETY: shape and strides are readable (this function's contract).
     let Described { dtype, layout } = unsafe { describe(array) }?;
     let count = layout::count(layout.shape)?;

@@ -223,6 +223,7 @@ pub fn ctypes(items: &Items) -> String {
         \"\"\"What the `_INIT` macros are in C: an array or options of the size that this file describes.\"\"\"\n    \
         value = cls(struct_size=c.sizeof(cls))\n    \
         if cls is cai_array:\n        value.version = CAI_INTERFACE_VERSION\n    \
+        if cls is cai_import_options:\n        value.stream = CAI_STREAM_UNKNOWN\n    \
         for name, member in members.items():\n        setattr(value, name, member)\n    \
         return value\n\n\n\
         def declare(library):\n    \

@@ -111,7 +111,9 @@ impl Items {
                 assert!(line.is_empty(), "not understood: {line}");
             }
         }
+        // cbindgen also writes what the library itself declares of other libraries.
         items.aliases.retain(|alias| alias.name.starts_with("cai_"));
+        items.functions.retain(|function| function.name.starts_with("cai_"));
         items
     }
 

@@ -5,6 +5,7 @@
 mod bindings;
 mod c;
 mod items;
+mod layout;
 
 use std::fs;
 use std::path::Path;
@@ -27,14 +28,20 @@ fn fresh(path: &str, text: &str) {
     }
 }
 
-#[test]
-fn the_headers_are_fresh() {
+/// The text of every header.
+fn rendered() -> Vec<(&'static str, String)> {
     let items = Items::of_crate(root());
     let headers = Headers::new(root(), &items);
-    for header in HEADERS {
-        fresh(&format!("include/cai/{header}"), &headers.render(header));
-    }
+    let texts = HEADERS.map(|header| (header, headers.render(header)));
     headers.check();
+    texts.into()
+}
+
+#[test]
+fn the_headers_are_fresh() {
+    for (header, text) in rendered() {
+        fresh(&format!("include/cai/{header}"), &text);
+    }
 }
 
 #[test]
@@ -45,15 +52,20 @@ fn the_bindings_are_fresh() {
     fresh("python/libcai/_abi.py", &bindings::ctypes(&items));
 }
 
+#[test]
+fn the_layout_is_fresh() {
+    fresh("abi/layout.txt", &layout::dump(root(), &Items::of_crate(root())));
+}
+
 /// A reader finds what a header is for within a screen, and its first function within two.
 #[test]
 fn the_headers_are_short() {
-    for (header, most) in HEADERS.iter().map(|&header| match header {
-        "abi.h" => (header, 450),
-        "cai.h" => (header, 40),
-        _ => (header, 400),
-    }) {
-        let text = fs::read_to_string(root().join("include/cai").join(header)).unwrap();
+    for (header, text) in rendered() {
+        let most = match header {
+            "abi.h" => 450,
+            "cai.h" => 40,
+            _ => 400,
+        };
         let count = text.lines().count();
         assert!(count <= most, "{header}: {count} lines, at most {most} are allowed");
         for (number, line) in text.lines().enumerate() {
@@ -70,8 +82,7 @@ fn the_headers_are_short() {
 #[test]
 fn macros_have_the_prefix() {
     let mut count = 0;
-    for header in HEADERS {
-        let text = fs::read_to_string(root().join("include/cai").join(header)).unwrap();
+    for (header, text) in rendered() {
         for line in text.lines() {
             let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
             if let Some(name) = directive.strip_prefix("define ") {

@@ -35,7 +35,7 @@ IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
 
 ERRORS = {
-    "NULL_ARGUMENT": 101, "ARGUMENT": 102, "NEWER_CALLER": 104, "STRUCT_SIZE": 201, "VERSION": 203, "NDIM": 204, "SHAPE_NEGATIVE": 206,
+    "NULL_ARGUMENT": 101, "ARGUMENT": 102, "NEWER_CALLER": 104, "STRUCT_SIZE": 201, "FLAGS": 202, "VERSION": 203, "NDIM": 204, "SHAPE_NEGATIVE": 206,
     "SIZE_OVERFLOW": 207, "SPAN_OVERFLOW": 208, "ADDRESS_RANGE": 209, "DATA_NULL": 210, "BIT_STRIDES": 212,
     "ITEMSIZE": 213, "BORROWED": 215, "STREAM_ZERO": 220, "READONLY": 227, "MASK_VERSION": 230, "MASK_TYPE": 231,
     "MASK_SHAPE": 232, "MASK_CYCLE": 233, "MASK_DEPTH": 234, "DTYPE_CODE": 245, "DESCR_SIZE": 254, "DESCR_DEPTH": 255,
@@ -215,11 +215,11 @@ class Exporter:
 
 
 class Counted:
-    """What an owner keeps: says how often it was let go."""
+    """The context of an owner: counts how often it was released."""
 
     def __init__(self):
         self.gone = 0
-        # The callback must outlive the owner, whoever holds it.
+        # The callback must outlive the owner.
         self.destroy = T.DESTROY(self._let_go)
         _alive.append(self)
 
@@ -237,7 +237,7 @@ _alive = []
 
 def make(shape=(2, 3), typestr="<f4", data=0x7000_0000, strides=None, counted=None, *, mask=None, descr=None,
          stream=STREAM_NONE, device=(CUDA, 0), readonly=False, version=3, dtype_code=0, **others):  # fmt: skip
-    """An array with an owner, as a C program would fill it; `counted` tells when it is let go."""
+    """An array with an owner, as a C program would fill it; `counted` counts its release."""
     counted = counted or Counted()
     description = T.new_array(typestr=typestr.encode(), stream=stream, version=version, ndim=len(shape), **others)
     description.data = data if 0 not in shape else None

@@ -16,6 +16,7 @@ extern void PyErr_Clear(void);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
 extern PyObject *PyExc_OSError;
+extern PyObject *PyExc_BufferError;
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
 extern void Py_DecRef(PyObject *);
@@ -158,6 +159,13 @@ static cai_status raises(void *object, cai_array *out, cai_error *error) {
     return CAI_ERR_PYTHON_EXCEPTION;
 }
 
+/* BufferError: another protocol may do. */
+static cai_status declines(void *object, cai_array *out, cai_error *error) {
+    (void)object, (void)out, (void)error;
+    PyErr_SetString(PyExc_BufferError, "no");
+    return CAI_ERR_PYTHON_EXCEPTION;
+}
+
 static cai_status is_silent(void *object, cai_array *out, cai_error *error) {
     (void)object, (void)out, (void)error;
     return CAI_ERR_PYTHON_EXCEPTION;
@@ -206,6 +214,7 @@ static const cai_exchange_api TABLES[] = {
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, gives, NULL},
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, lies, NULL},
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, borrows, NULL},
+    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, declines, NULL},
 };
 
 long leaks_publish(PyObject *type, int table) {

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from test_sync import BUILT, TESTS, Built, built, run, told  # noqa: F401
+from test_sync import BUILT, TESTS, Built, built, run, output_of  # noqa: F401
 
 PRELUDE = """
 import ctypes as c, os, sys
@@ -192,7 +192,7 @@ def test_old_drivers(built, missing):  # noqa: F811
                 program, case, check=False, CAI_CUDA_DRIVER=str(built.shim_without(missing)), schedule="lazy"
             )
             missed = "CAI_ERR_DRIVER_FUNCTION" in done.stderr
-            # Without numbers, a stream that came back cannot be told from the one before.
+            # Without numbers, a stream that came back cannot be distinguished from the one before.
             unnoticed = missing == "cuStreamGetId" and re.search(
                 r"CAI_OK, expected CAI_ERR_STREAM|stream_id != 0", done.stderr
             )
@@ -201,14 +201,14 @@ def test_old_drivers(built, missing):  # noqa: F811
             # A case that counts the calls of the function that is missing, or that it would lead to.
             counted = missing in COUNTED and "not true: COUNTED" in done.stderr
             expected = missed or unnoticed or unprotected or counted
-            assert done.returncode == 0 or (done.returncode == 1 and expected), f"{case}: {told(done)}"
+            assert done.returncode == 0 or (done.returncode == 1 and expected), f"{case}: {output_of(done)}"
 
 
 # --- forked -----------------------------------------------------------------------------------------------------
 
 
 def test_after_a_fork(driver):
-    """The child is told so, whoever had started the driver; what needs no driver works there."""
+    """The child gets CAI_ERR_FORKED; functions that need no driver work there."""
     body = """
         d = Driver()
         one, two = d.stream(), d.stream()
@@ -374,7 +374,7 @@ def test_release_after_says_what_it_needs(built, missing):  # noqa: F811
 def test_exit_while_owners_wait(built, schedule):  # noqa: F811
     for _ in range(5):
         done = built.run("produce", "still_pending_at_exit", schedule=schedule, check=False)
-        assert done.returncode == 0, told(done)
+        assert done.returncode == 0, output_of(done)
 
 
 def test_late_calls(built, tmp_path):  # noqa: F811
@@ -408,7 +408,7 @@ def test_late_calls(built, tmp_path):  # noqa: F811
     )
     program = built.compile(source, tmp_path / "late")
     done = run(program, env={"LD_LIBRARY_PATH": built.driver}, check=False)
-    assert (done.returncode, done.stdout) == (0, "late\n"), told(done)
+    assert (done.returncode, done.stdout) == (0, "late\n"), output_of(done)
 
 
 # --- what users override ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""cai_array_from_python: what real libraries' dictionaries demand of whoever reads them."""
+"""cai_array_from_python: real libraries' dictionaries, and every rule of the import."""
 
 import collections
 import ctypes as c
@@ -17,6 +17,7 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import ERRORS, Exporter, Refused, even, give, make, soon, take
+from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
 from producers import ADDRESS, STREAM, DelayedPointerTuple, StfCai
 
 CAI = "__cuda_array_interface__"
@@ -1509,7 +1510,7 @@ def test_what_only_offers_numpys_dictionary():
     refused(Plain(array), TypeError, status="NO_PROTOCOL")
 
 
-# --- demands, and the rest of the border ----------------------------------------------------------------------------
+# --- requirements, and the rest of the ABI boundary
 
 
 @pytest.mark.parametrize(
@@ -1593,31 +1594,61 @@ def test_failure_changes_nothing():
         assert bytes(array) == before
 
 
-def test_a_structure_of_an_older_header():
-    array = T.new_array()
-    array.struct_size = 88
-    array.event = 0x1111
+@pytest.mark.parametrize("size", [*range(128, 513, 8)])
+def test_structures_of_every_size(size):
+    """What a later header has behind the library's last member is zero; nothing is written past the size."""
+    memory = c.create_string_buffer(b"\x5a" * 600, 600)
+    array = T.Array.from_buffer(memory)
+    array.struct_size = size
     assert P.held.cai_array_from_python(exporter(stream=STREAM), None, c.byref(array), None) == 0
-    assert array.stream == STREAM and array.event == 0x1111 and array.struct_size == 88
+    assert array.stream == STREAM and array.struct_size == size
+    assert memory.raw[128:size] == bytes(size - 128) and memory.raw[size:] == b"\x5a" * (600 - size)
+    obj = P.held.cai_array_to_python(c.byref(array), None, None)
+    with take(obj) as taken:
+        assert taken.array.struct_size == 128 and taken.stream == STREAM
     P.held.cai_array_release(c.byref(array))
+    assert memory.raw[4:size] == bytes(size - 4) and memory.raw[size:] == b"\x5a" * (600 - size)
+
+
+@pytest.mark.parametrize("size", [0, 16, 88, 120, 127, 132, 520, 4096])
+def test_structures_of_no_size(size):
+    array, error = T.new_array(), T.Error()
+    array.struct_size = size
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error))
+    assert error.code == ERRORS["STRUCT_SIZE"] and not array.owner
+
+
+def test_options_of_a_newer_caller():
+    """A tail is refused unless it is zero: it may be a requirement."""
+    memory = c.create_string_buffer(600)
+    options, array, error = P.ImportOptions.from_buffer(memory), T.new_array(), T.Error()
+    known = c.sizeof(P.ImportOptions)
+    for size in range(known, 513, 8):
+        options.struct_size = size
+        assert P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), None) == 0
+        P.held.cai_array_release(c.byref(array))
+        memory[size] = b"\1"  # behind the structure: not read
+        assert P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), None) == 0
+        P.held.cai_array_release(c.byref(array))
+        memory[size] = b"\0"
+        for position in {known, size - 1} if size > known else ():
+            memory[position] = b"\1"
+            with pytest.raises(ValueError):
+                P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+            assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options" and not array.owner
+            memory[position] = b"\0"
 
 
 # --- exchange tables ------------------------------------------------------------------------------------------------
 
-FROM = c.CFUNCTYPE(c.c_int32, c.py_object, c.POINTER(T.Array), c.POINTER(T.Error))
-TO = c.CFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p), c.POINTER(T.Error))
-
-
-class Table(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32), ("from_object", FROM), ("to_object", TO)]
-
-
 KEPT = []
 
 
-def publish(kind, function, size=None, major=1, to=None):
-    table = Table(size or c.sizeof(Table), major, FROM(function), to or TO())
-    KEPT.append(table)
+def publish(kind, function, size=None, data_abi=1, to=None):
+    from_object = CAI_FROM_OBJECT(function)
+    table = CaiTable(size or c.sizeof(CaiTable), data_abi, address_of(from_object), to)
+    KEPT.append((table, from_object))
     error = T.Error()
     status = P.held.cai_python_publish(kind, c.byref(table), c.byref(error))
     return status, error
@@ -1668,17 +1699,78 @@ def test_exchange_tables_that_fail():
     assert take.error.code == 105
 
 
-@pytest.mark.parametrize("size, major", [(8, 1), (0, 1), (None, 0), (None, 2), (None, -1)])
-def test_exchange_tables_of_others(size, major):
+@pytest.mark.parametrize("size, data_abi", [(8, 1), (0, 1), (None, 0), (None, 2)])
+def test_exchange_tables_of_others(size, data_abi):
     class Native:
         pass
 
-    table = Table(c.sizeof(Table) if size is None else size, major, FROM(lambda *_: 0), TO())
+    from_object = CAI_FROM_OBJECT(lambda *_: 0)
+    table = CaiTable(c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), None)
     KEPT.append(table)
     error = T.Error()
     with pytest.raises(Exception):
         P.held.cai_python_publish(Native, c.byref(table), c.byref(error))
     assert error.code == ERRORS["EXCHANGE_TABLE"] and not hasattr(Native, "__cai_exchange_api__")
+
+
+def test_longer_exchange_tables():
+    array = make((7,))
+
+    class Native:
+        pass
+
+    def describe(obj, out, error):
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    assert publish(Native, describe, size=32)[0] == 0
+    take(Native()).release()
+    array.release()
+
+
+@pytest.mark.parametrize("status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]])
+def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
+    class Native:
+        __cuda_array_interface__ = interface()
+
+    assert publish(Native, lambda obj, out, error: status)[0] == 0
+    with take(Native()) as taken:
+        assert taken.shape == (3, 4)
+    with pytest.raises(Exception):
+        take(Native(), protocols=[P.EXCHANGE])
+    assert take.error.code == status
+
+
+def capsule_of(table, name):
+    new = c.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+    return new(c.addressof(table), name, None)
+
+
+def test_tables_for_two_data_abis():
+    """A capsule for another data ABI has another name. A type that serves both publishes a tuple."""
+    array = make((7,))
+    seen = []
+
+    def describe(obj, out, error):
+        seen.append(obj)
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    from_object = CAI_FROM_OBJECT(describe)
+    ours, theirs = (CaiTable(c.sizeof(CaiTable), number, address_of(from_object), None) for number in (1, 2))
+    names = [c.c_char_p(b"cai_exchange_api_1"), c.c_char_p(b"cai_exchange_api_2")]
+    KEPT.extend([ours, theirs, names])
+    first, second = capsule_of(ours, names[0]), capsule_of(theirs, names[1])
+    for value, uses in [(second, 0), ((second,), 0), ((second, first), 1), ((first, second), 1), ((5, first), 1), ((), 0)]:
+        kind = type("Native", (), {"__cai_exchange_api__": value, "__cuda_array_interface__": interface()})
+        seen.clear()
+        with take(kind()) as taken:
+            assert taken.shape == ((7,) if uses else (3, 4))
+        assert len(seen) == uses
+    # A table of another data ABI under the usual name is not used either.
+    kind = type("Native", (), {"__cai_exchange_api__": capsule_of(theirs, names[0]), "__cuda_array_interface__": interface()})
+    with take(kind()) as taken:
+        assert taken.shape == (3, 4)
+    array.release()
 
 
 def test_publish_on_what_takes_no_attributes():

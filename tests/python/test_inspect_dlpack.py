@@ -11,7 +11,7 @@ from libcai import _dlpack
 
 
 class Tensor:
-    """Exports what it is told to export, and counts the capsules that were let go."""
+    """Exports its arguments, and counts the capsules that were released."""
 
     def __init__(self, shape=(2, 3), strides=(3, 1), code=2, bits=32, lanes=1, device=(2, 0), pointer=P, flags=0,
                  version=(1, 1), name=None, says=None, offset=0):  # fmt: skip

@@ -75,8 +75,8 @@ class Dlpack:
         return self.capsule
 
 
-def published(leaks, table):
-    kind = type(f"Published{table}", (), {})
+def published(leaks, table, **attributes):
+    kind = type(f"Published{table}", (), attributes)
     assert leaks.leaks_publish(kind, table) == 0
     return kind()
 
@@ -102,10 +102,11 @@ def kinds(leaks):
     wrong = capsule(0x5000, b"wrong", None)
     host = P.give(P.make(device=(P.CPU, 0)))
     mask = plain(typestr="|b1")
+    also = {"__cuda_array_interface__": interface()}
     return [
         ("usual", plain(), 0, 0, 0, 1),
         ("strides", plain(strides=(12, 4), stream=1), 0, 0, 0, 1),
-        ("the long way", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
+        ("the slow path", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
         ("a mapping", Whole(dict_of(interface())), 0, 0, 0, 1),
         ("fields", plain(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]), 0, 0, 0, 4),
         ("mask", plain(mask=mask), 0, MASK, 0, 2),
@@ -147,6 +148,9 @@ def kinds(leaks):
         ("table that fails", published(leaks, 0), E["VALUE"], 0, 0, 1),
         ("table that raises", published(leaks, 1), E["PYTHON_EXCEPTION"], 0, 0, 1),
         ("table that is silent", published(leaks, 2), E["EXCHANGE_TABLE"], 0, 0, 1),
+        ("table that declines", published(leaks, 6), E["PYTHON_EXCEPTION"], 0, 0, 1),
+        ("table that fails, and a dictionary", published(leaks, 0, **also), 0, 0, 0, 1),
+        ("table that declines, and a dictionary", published(leaks, 6, **also), 0, 0, 0, 1),
         ("table that lies", published(leaks, 4), E["NDIM"], 0, 0, 1),
         ("table that borrows", published(leaks, 5), E["BORROWED"], 0, 0, 1),
     ]

@@ -61,7 +61,7 @@ def explained(text, ours, numpys):
         if "generic" in text or "/" in text or "μ" in text:
             return "NumPy's other spellings of units, which it does not write itself"
         if len(text) > 15:
-            return "a typestr has room for 15 characters"
+            return "a typestr has at most 15 characters"
         if re.match(r"[<>|]\s*\d", text):
             return "a number before the kind repeats it: a sub-array, which only fields have"
         if re.search(r"\s", text):

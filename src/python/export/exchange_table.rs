@@ -43,26 +43,37 @@ pub unsafe extern "C-unwind" fn table_from_object(
     if !is_ours(capi, object.cast()) {
         return status(error, |py| not_ours(py, object.cast()));
     }
-    // SAFETY: an object of this type (checked above); `out` states its size.
-    unsafe {
-        let array = &(*body(capi, object.cast())).array;
-        let size = (&raw const (*out).struct_size).read() as usize;
-        if size != size_of::<cai_array>() || array.owner.is_null() {
-            return status(error, |_| {
-                fail!(
-                    CAI_ERR_STRUCT_SIZE,
-                    "out->struct_size",
-                    found = "{size}",
-                    expected = ("{}, and an object with an array", size_of::<cai_array>())
-                )
-            });
-        }
-        if let Err(failure) = owner::retain(array.owner) {
-            return status(error, |_| Err(failure));
-        }
-        out.write(*array);
+    // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
+    // caller's by the contract of the table.
+    match unsafe { share(&(*body(capi, object.cast())).array, out) } {
+        Ok(()) => abi::CAI_OK,
+        Err(failure) => status(error, |_| Err(failure)),
     }
-    abi::CAI_OK
+}
+
+/// Writes the array of an object, with a reference of its own, into `out` of any age.
+///
+/// # Safety
+/// `out` points to a structure of the size that it states.
+#[inline(always)]
+unsafe fn share(array: &cai_array, out: *mut cai_array) -> Result<()> {
+    // SAFETY: a structure begins with its size.
+    let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
+    if array.owner.is_null() {
+        return fail!(
+            CAI_ERR_VALUE,
+            "object",
+            found = "an object without an array",
+            expected = "one that cai_array_to_python made"
+        );
+    }
+    // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
+    // caller vouches for as many bytes.
+    unsafe {
+        owner::retain(array.owner)?;
+        read::write_array(out, size, array);
+    }
+    Ok(())
 }
 
 /// `to_object` of this library's table. `export_type` returns the type of the new object.
@@ -162,7 +173,7 @@ pub unsafe fn dlpack_to_object(
             let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
                 let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
                 let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-                dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
+                dlpack::from_versioned(tensor, stream)
             });
             let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
             out.write(wrap(py, export_type(py), array, 0)?.cast());

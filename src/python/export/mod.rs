@@ -28,19 +28,8 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     if options.is_null() {
         return Ok(0);
     }
-    // SAFETY: not NULL, and the first field is readable (this function's contract).
-    let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-    if !read::plausible(size, size_of::<cai_export_options>()) {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "options->struct_size",
-            found = "{size}",
-            expected =
-                ("sizeof(cai_export_options), {} in this version", size_of::<cai_export_options>())
-        );
-    }
-    // SAFETY: the size, checked above, is at least that of `cai_export_options`.
-    let flags = unsafe { (&raw const (*options).flags).read() };
+    // SAFETY: not NULL, and a structure of the size that it states (this function's contract).
+    let flags = unsafe { read::options(options) }?.flags;
     const KNOWN: u32 =
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {

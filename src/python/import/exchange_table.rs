@@ -1,6 +1,6 @@
 //! Import through this library's exchange table.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::import::options`,
+//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::options`,
 //! `python::import::requirements`, `python::interpreter`, `python::owner`, `validate`.
 //! Unsafe: calls functions of a foreign table.
 
@@ -8,8 +8,9 @@ use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::abi::{self, cai_error, cai_exchange_api};
+use crate::abi::{self, cai_error};
 use crate::error::{Failure, Result, fail};
+use crate::python::cache::FromObject;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::refuse_mask;
@@ -17,17 +18,24 @@ use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
 
-/// Imports through a table of this library.
+/// What a table did with an object.
+pub enum Answer {
+    /// Described it.
+    Array,
+    /// Refused it. Another protocol may offer it.
+    Refused(Failure),
+}
+
+/// Imports through a table of this library, of any age.
 #[inline]
 pub fn from_table(
     py: Py,
     object: NonNull<Object>,
-    table: &cai_exchange_api,
+    from_object: FromObject,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<bool> {
+) -> Result<Answer> {
     const NAME: &str = "__cai_exchange_api__";
-    let Some(from_object) = table.from_object else { return raised() };
     // As `CAI_ARRAY_INIT` leaves it: a table that does not set the stream causes a failure.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
@@ -45,7 +53,7 @@ pub fn from_table(
         // A function that fails gives no reference, whatever it wrote.
         to.taken();
         // SAFETY: terminated above, or filled by the function, by the same contract.
-        return Err(unsafe { foreign(py, status, error.as_ptr()) });
+        return Ok(Answer::Refused(unsafe { foreign(py, status, error.as_ptr()) }));
     }
     // SAFETY: the function filled the array by the contract of the table.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
@@ -61,7 +69,7 @@ pub fn from_table(
     if !to.array.mask.is_null() && !options.masks() {
         return Err(refuse_mask(format_args!("{NAME}.mask")));
     }
-    Ok(true)
+    Ok(Answer::Array)
 }
 
 /// Returns a failure with the message of another library.

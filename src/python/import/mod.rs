@@ -21,14 +21,14 @@ pub mod sycl;
 
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{Extras, Protocol};
 use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
-use crate::python::import::exchange_table::from_table;
+use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::interpreter::{Py, raised};
@@ -43,15 +43,14 @@ use crate::python::owner::Description;
 pub unsafe fn import(
     object: NonNull<Object>,
     options: &ImportOptions,
-    size: usize,
     to: &mut Description,
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
-    if options.are_none() && size >= size_of::<cai_array>() {
+    if options.are_none() {
         return Ok(());
     }
-    check_requirements(to, options, size)
+    check_requirements(to, options)
 }
 
 /// Imports through a dictionary; its mask is imported by any protocol.
@@ -188,15 +187,16 @@ fn try_all(
     not_found(py, object, options, host_only)
 }
 
-/// A BufferError that a producer raised instead of a tensor.
+/// The refusal of a producer that may offer another protocol: a BufferError, or a status.
 struct Declined {
     py: Py,
     exception: [*mut Object; 3],
+    failure: Option<Failure>,
 }
 
 impl Declined {
-    /// Takes the exception that is set, if it is a BufferError. Other failures are returned.
-    fn of(py: Py, failure: Failure) -> Result<Self> {
+    /// The BufferError that is set. Every other failure is passed on.
+    fn buffer_error(py: Py, failure: Failure) -> Result<Self> {
         let capi = py.capi();
         // SAFETY: the GIL is held.
         unsafe {
@@ -208,12 +208,25 @@ impl Declined {
             let mut exception = [ptr::null_mut(); 3];
             let [kind, value, trace] = &mut exception;
             (capi.error_fetch)(kind, value, trace);
-            Ok(Declined { py, exception })
+            Ok(Declined { py, exception, failure: None })
         }
     }
 
-    /// Raises the exception again.
+    /// The same, or a status without an exception. Missing memory and internal errors are passed
+    /// on: another protocol would not do better.
+    fn status(py: Py, failure: Failure) -> Result<Self> {
+        match failure.status() {
+            abi::CAI_ERR_PYTHON_EXCEPTION => Self::buffer_error(py, failure),
+            abi::CAI_ERR_NO_MEMORY | abi::CAI_ERR_INTERNAL => Err(failure),
+            _ => Ok(Declined { py, exception: [ptr::null_mut(); 3], failure: Some(failure) }),
+        }
+    }
+
+    /// Fails with it after all.
     fn again(mut self) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
         // SAFETY: the GIL is held; `error_restore` takes over the references.
         unsafe { (self.py.capi().error_restore)(kind, value, trace) };
@@ -250,7 +263,14 @@ fn try_protocols(
         };
         let found = match via {
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => from_table(py, object, table, options, to)?,
+                Some(table) => match from_table(py, object, table, options, to)? {
+                    Answer::Array => true,
+                    Answer::Refused(failure) => {
+                        to.reset();
+                        *declined = Some(Declined::status(py, failure)?);
+                        false
+                    }
+                },
                 None => false,
             },
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offered()?.dlpack {
@@ -272,7 +292,9 @@ fn try_protocols(
                 // A BufferError of DLPack: it cannot express the array. Another protocol may.
                 Err(failure) => {
                     to.reset();
-                    *declined = Some(Declined::of(py, failure)?);
+                    // The first refusal is reported.
+                    let refusal = Declined::buffer_error(py, failure)?;
+                    declined.get_or_insert(refusal);
                     false
                 }
             },

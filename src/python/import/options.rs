@@ -3,9 +3,6 @@
 //! May use: `abi`, `dtype`, `error`, `read`.
 //! Unsafe: reads a structure of the caller.
 
-use std::mem::offset_of;
-use std::ptr;
-
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
 use crate::error::{Result, fail};
@@ -52,32 +49,8 @@ impl ImportOptions {
     /// # Safety
     /// `options` points to a structure of the size that it states.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        const LEAST: usize = offset_of!(cai_import_options, stream);
-        // SAFETY: the first field is readable (this function's contract); no reference to the whole
-        // is made.
-        let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-        if !read::plausible(size, LEAST) {
-            return fail!(
-                CAI_ERR_STRUCT_SIZE,
-                "options->struct_size",
-                found = "{size}",
-                expected = (
-                    "sizeof(cai_import_options), {} in this version",
-                    size_of::<cai_import_options>()
-                )
-            );
-        }
-        let mut parsed = Self::NONE;
-        let known = size.min(size_of::<cai_import_options>());
-        // SAFETY: `known` bytes are readable (this function's contract, for the size checked above)
-        // and fit.
-        unsafe {
-            ptr::copy_nonoverlapping(
-                options.cast::<u8>(),
-                (&raw mut parsed.raw).cast::<u8>(),
-                known,
-            );
-        }
+        // SAFETY: a structure of the size that it states (this function's contract).
+        let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
         if options.flags & !FLAGS != 0 {

@@ -5,7 +5,6 @@
 //! Unsafe: reads validated arrays.
 
 use std::fmt;
-use std::mem::offset_of;
 
 use crate::abi::{self, cai_array};
 use crate::error::{Failure, Result, Text, fail};
@@ -17,11 +16,7 @@ use crate::{driver, dtype, validate};
 /// Checks the caller's requirements, and completes the array as requested.
 #[cold]
 #[inline(never)]
-pub fn check_requirements(
-    to: &mut Description,
-    options: &ImportOptions,
-    size: usize,
-) -> Result<()> {
+pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<()> {
     let raw = &options.raw;
     let array = &mut to.array;
     if array.dtype_code == 0
@@ -115,15 +110,6 @@ pub fn check_requirements(
             "strides",
             found = "{strides}",
             expected = "a {wanted} array"
-        );
-    }
-    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
-    if array.byte_offset != 0 && size < covered {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "out->struct_size",
-            found = "{size}",
-            expected = "at least {covered}, because the array has a byte_offset"
         );
     }
     Ok(())
