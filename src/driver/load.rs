@@ -9,7 +9,11 @@
 //! simulated driver is just another `libcuda.so.1`.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::{CStr, c_char, c_int, c_void};
+#[cfg(target_os = "linux")]
+use std::ffi::c_int;
+#[cfg(unix)]
+use std::ffi::c_void;
+use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr;

@@ -78,6 +78,7 @@ struct Inbox {
     /// The thread sleeps until it is woken.
     asleep: bool,
     /// [`at_exit`] was registered.
+    #[cfg(unix)]
     has_exit_handler: bool,
 }
 
@@ -99,6 +100,7 @@ static INBOX: Mutex<Inbox> = Mutex::new(Inbox {
     unused: null_mut(),
     thread: Thread::None,
     asleep: false,
+    #[cfg(unix)]
     has_exit_handler: false,
 });
 
