@@ -21,7 +21,7 @@ fn main() {
     for (_, _, symbol) in &rows {
         if !defined.contains(symbol) && seen.insert(symbol) {
             stubs += &format!(
-                "#[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() -> i32 {{ crate::border::missing(\"{symbol}\") }}\n"
+                "#[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() -> i32 {{ crate::ffi::missing(\"{symbol}\") }}\n"
             );
         }
     }

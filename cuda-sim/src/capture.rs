@@ -2,35 +2,15 @@
 //! `graph`, `sim` and what they use; no `unsafe`.
 
 use crate::access::Access;
-use crate::clock::{Actor, Clock};
-use crate::graph::{Graph, Task, destroy_graph};
+use crate::graph::destroy_graph;
+use crate::queue::{record_now, wait_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked, Recorded, Sim, thread_id};
-use crate::work::{CoreRef, Reached, Work};
+use crate::sim::{Capture, CoreKind, Graph, Lane, Locked, Recorded, Sim, Task, thread_id};
+use crate::work::{CoreRef, Work};
 use std::collections::HashSet;
-use std::sync::Arc;
 
 pub const GLOBAL: i32 = 0;
 pub const RELAXED: i32 = 2;
-
-/// A stream's part in a capture: the nodes that its next one follows.
-#[derive(Clone, Debug)]
-pub struct Lane {
-    pub capture: u64,
-    pub tail: Vec<u64>,
-}
-
-pub struct Capture {
-    pub id: u64,
-    pub graph: u64,
-    pub mode: i32,
-    pub thread: u32,
-    pub origin: CoreRef,
-    pub streams: Vec<CoreRef>,
-    pub invalidated: bool,
-    /// The graph was the program's before: it survives a failure.
-    pub to_graph: bool,
-}
 
 // --- what may be called while somebody captures -------------------------------------------------------------
 
@@ -155,20 +135,6 @@ pub fn submit(
     Ok(Some(Sim::enqueue(sim, core, work)))
 }
 
-/// A host function takes along what it comes after.
-pub fn with_knowledge(sim: &mut Locked, actor: Option<Actor>, work: Work) -> Work {
-    match work {
-        #[cfg(watching)]
-        Work::Host(call, _) => {
-            crate::watch::host::tell_of_launch(&call, sim.knowledge(actor));
-            Work::Nothing
-        }
-        #[cfg(not(watching))]
-        Work::Host(call, _) => Work::Host(call, sim.knowledge(actor)),
-        work => work,
-    }
-}
-
 // --- events -------------------------------------------------------------------------------------------------
 
 /// cuEventRecord. `external`: a node that records at every launch, while capturing.
@@ -199,30 +165,6 @@ pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Re
     sim.prepare(core);
     record_now(sim, event, core, shared, None);
     Ok(())
-}
-
-pub fn record_now(
-    sim: &mut Locked,
-    event: u64,
-    core: CoreRef,
-    shared: Option<Arc<crate::ipc::SharedEvent>>,
-    clock: Option<Clock>,
-) {
-    let reached = Arc::new(Reached::default());
-    let number = shared.as_ref().map(|shared| shared.record());
-    let is_shared = shared.is_some();
-    let position = sim.core_mut(core).enqueued + 1;
-    let actor = sim.core_mut(core).actor;
-    let clock = clock.or_else(|| Some(sim.checker.as_mut()?.tell(actor?)));
-    if let Some(found) = sim.events.get_mut(event) {
-        found.recorded =
-            Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
-    }
-    Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
-    // Nobody in this process may ever wait for what another process waits for.
-    if is_shared {
-        Sim::wait_in_background(sim, core, position);
-    }
 }
 
 /// cuStreamWaitEvent.
@@ -329,23 +271,6 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     Ok(())
 }
 
-/// The wait that a recorded event asks for, if it is not over; what was known when it was recorded is known
-/// from here on.
-fn wait_now(
-    sim: &mut Locked,
-    core: CoreRef,
-    recorded: &Recorded,
-    foreign: Option<Arc<crate::ipc::SharedEvent>>,
-) -> Option<Work> {
-    let actor = sim.core_mut(core).actor;
-    if let (Some(actor), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
-        (actor, recorded, &mut sim.checker)
-    {
-        checker.learn(actor, clock);
-    }
-    wait_only(sim, recorded, foreign)
-}
-
 // --- capture ------------------------------------------------------------------------------------------------
 
 pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<u64>)>) -> Result {
@@ -442,17 +367,4 @@ pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
             Err(code)
         }
     }
-}
-
-pub fn wait_only(
-    sim: &Sim,
-    recorded: &Recorded,
-    foreign: Option<Arc<crate::ipc::SharedEvent>>,
-) -> Option<Work> {
-    if let Some(event) = foreign {
-        let number = event.newest();
-        return (!event.reached(number)).then_some(Work::WaitShared(event, number));
-    }
-    let Recorded::Live { core, position, .. } = recorded else { return None };
-    (!sim.is_done(*core, *position)).then_some(Work::Wait(*core, *position))
 }

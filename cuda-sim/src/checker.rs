@@ -7,8 +7,10 @@
 use crate::access::{Access, READ, WRITE};
 use crate::clock::{Actor, Clock, Epoch};
 use crate::config::Races;
-use crate::rules::{Forgotten, Rules, sentence};
+use crate::race::{Race, Side};
+use crate::rules::{Forgotten, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
+use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -35,57 +37,6 @@ pub enum Who {
 
 /// What the legacy default stream is called.
 pub const LEGACY: &str = "legacy default stream";
-
-/// Where an access came from.
-#[derive(Debug)]
-pub struct Site {
-    pub actor: Actor,
-    /// Whose it is to the rules: of a branch of a graph, the stream that the graph was launched on.
-    pub stream: Actor,
-    /// What was seen before has smaller ones.
-    pub time: u64,
-    pub label: Cow<'static, str>,
-    pub stack: StackId,
-    pub thread: u64,
-}
-
-/// What an access belongs to: the operation's moment and origin.
-pub struct Moment {
-    pub clock: Clock,
-    pub mark: Mark<Site>,
-}
-
-/// The bytes of an allocation, for reports.
-#[derive(Clone, Debug)]
-pub struct Place {
-    pub base: u64,
-    pub size: u64,
-    pub device: i32,
-    pub kind: &'static str,
-}
-
-/// A race, or a rule of exchange that was broken.
-struct Race {
-    /// The rule that was broken, where one is known.
-    rule: Option<&'static str>,
-    /// Which call was not made, or not where it should have been.
-    forgotten: Option<Forgotten>,
-    first: Option<Side>,
-    second: Side,
-    /// The bytes, where some are meant.
-    bytes: Option<(Place, u64, u64)>,
-    advice: String,
-    /// A remark that is no fault.
-    remark: bool,
-}
-
-struct Side {
-    mode: u32,
-    who: String,
-    label: String,
-    thread: u64,
-    stack: StackId,
-}
 
 struct ActorState {
     clock: Clock,
@@ -535,101 +486,15 @@ impl Checker {
         self.races.iter().filter(|race| !race.remark).count()
     }
 
-    fn text(&self, race: &Race) -> String {
-        let is_race = race.first.is_some() && matches!(race.rule, None | Some("R3" | "R4"));
-        let what = match race.rule {
-            _ if is_race => "race".to_owned(),
-            Some(rule) if race.remark => format!("remark, {rule}: {}", sentence(rule)),
-            rule => {
-                format!(
-                    "rule {} broken: {}",
-                    rule.unwrap_or_default(),
-                    sentence(rule.unwrap_or_default())
-                )
-            }
-        };
-        let bytes = race.bytes.as_ref().map_or_else(String::new, |(place, from, to)| {
-            format!(
-                "{} {} bytes at {from:#x}, {} bytes into {} of {} bytes{}",
-                if is_race { " on" } else { ";" },
-                to - from,
-                from - place.base,
-                place.kind,
-                place.size,
-                if place.device < 0 {
-                    String::new()
-                } else {
-                    format!(" on device {}", place.device)
-                },
-            )
-        });
-        let mut text = format!("cuda-sim: {what}{bytes}\n");
-        if let (true, Some(rule)) = (is_race, race.rule) {
-            let what = race.forgotten.map_or("", Forgotten::text);
-            text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
-        }
-        let titles = match race.rule {
-            _ if is_race => ["first", "second, not ordered after it"],
-            Some("R6") => ["exported", "destroyed"],
-            Some("R7") => ["begun", "written"],
-            _ => ["pending", "here"],
-        };
-        for (title, side) in titles.iter().zip([race.first.as_ref(), Some(&race.second)]) {
-            let Some(side) = side else { continue };
-            let verb = if is_race || side.mode != 0 {
-                format!("{} by ", verb(side.mode))
-            } else {
-                String::new()
-            };
-            text += &if is_race || !side.who.starts_with("host thread") {
-                let Side { label, who, thread, .. } = side;
-                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
-            } else {
-                format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
-            };
-            for line in self.stacks.describe(side.stack) {
-                text += &format!("      {line}\n");
-            }
-        }
-        text += &format!("  missing: {}\n", race.advice);
-        text
-    }
-
     /// The text of what was found and not printed yet.
     pub fn print(&mut self) -> Vec<String> {
         let fresh = self.printed..self.races.len();
         self.printed = self.races.len();
-        self.races[fresh].iter().map(|race| self.text(race)).collect()
+        self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
     }
 
     pub fn json(&self) -> Vec<serde_json::Value> {
-        let side = |side: &Side| {
-            serde_json::json!({
-                "mode": verb(side.mode), "actor": side.who, "label": side.label,
-                "host_thread": side.thread, "stack": self.stacks.describe(side.stack),
-            })
-        };
-        let json = self.races.iter().map(|race| {
-            let mut value = serde_json::json!({
-                "rule": race.rule, "remark": race.remark, "second": side(&race.second), "missing": race.advice,
-            });
-            if let Some(rule) = race.rule {
-                value["sentence"] = sentence(rule).into();
-            }
-            if let Some(first) = &race.first {
-                value["first"] = side(first);
-            }
-            if let Some((place, from, to)) = &race.bytes {
-                value["address"] = (*from).into();
-                value["nbytes"] = (to - from).into();
-                value["offset"] = (from - place.base).into();
-                value["allocation"] = serde_json::json!({
-                    "address": place.base, "nbytes": place.size, "device": place.device, "kind": place.kind,
-                });
-            }
-            value
-        });
-        json.collect()
+        self.races.iter().map(|race| race.json(&self.stacks)).collect()
     }
 
     /// What was exchanged, and which rules were broken how often.
@@ -642,7 +507,7 @@ impl Checker {
             "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, {after} releases \
              after a stream, {destroyed} owners destroyed\n"
         );
-        for (rule, sentence) in crate::rules::RULES {
+        for (rule, sentence) in RULES {
             let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
             if count > 0 {
                 text += &format!("cai-race: {rule} {count} times: {sentence}\n");
@@ -653,18 +518,10 @@ impl Checker {
 
     /// What was found so far, which from here on counts no more.
     pub fn take(&mut self) -> (usize, String) {
-        let text = self.races.iter().map(|race| self.text(race)).collect();
+        let text = self.races.iter().map(|race| race.text(&self.stacks)).collect();
         let count = self.found();
         self.races.clear();
         self.printed = 0;
         (count, text)
-    }
-}
-
-fn verb(mode: u32) -> &'static str {
-    match mode & (READ | WRITE) {
-        READ => "read",
-        WRITE => "write",
-        _ => "read and write",
     }
 }

@@ -4,95 +4,16 @@
 //! every dependency. For the checker, nodes that no dependency orders are not ordered: each chain of nodes is
 //! an actor of its own.
 
-use crate::access::Access;
-use crate::capture::{record_now, wait_only, with_knowledge};
 use crate::checker::Who;
 use crate::clock::{Actor, Clock};
+use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
-use crate::sim::{Locked, Recorded, Sim, thread_id};
+use crate::sim::{
+    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, release_objects, retain_objects,
+    thread_id,
+};
 use crate::work::{CoreRef, Work};
 use std::collections::HashSet;
-use std::sync::Arc;
-
-/// What a node does. The numbers of `CUgraphNodeType` are in `node_type`.
-#[derive(Clone)]
-pub enum Task {
-    Empty,
-    Work {
-        work: Work,
-        accesses: Vec<Access>,
-        label: &'static str,
-    },
-    RecordEvent(u64),
-    WaitEvent(u64),
-    /// A graph of its own that ends with this node.
-    Child(u64),
-}
-
-#[derive(Clone)]
-pub struct Node {
-    pub graph: u64,
-    pub task: Task,
-    pub dependencies: Vec<u64>,
-}
-
-impl Node {
-    pub fn node_type(&self) -> i32 {
-        match &self.task {
-            Task::Work { work: Work::Kernel(_), .. } => 0,
-            Task::Work { work: Work::Copy(_), .. } => 1,
-            Task::Work { work: Work::Fill(_), .. } => 2,
-            Task::Work { work: Work::Host(..), .. } => 3,
-            Task::Child(_) => 4,
-            Task::Empty => 5,
-            Task::WaitEvent(_) => 6,
-            Task::RecordEvent(_) => 7,
-            Task::Work { work: Work::Store { .. } | Work::WaitValue { .. }, .. } => 12,
-            Task::Work { work: Work::Release(_), .. } => 11,
-            Task::Work { .. } => 5,
-        }
-    }
-}
-
-#[derive(Default)]
-pub struct Graph {
-    pub id: u64,
-    pub nodes: Vec<u64>,
-    /// Objects with the number of references that the graph holds.
-    pub objects: Vec<(u64, u32)>,
-    pub child: bool,
-}
-
-/// What a graph, or the program, keeps alive.
-pub struct UserObject {
-    pub destroy: usize,
-    pub data: usize,
-    pub refs: u64,
-}
-
-struct Step {
-    task: Task,
-    dependencies: Vec<usize>,
-    chain: usize,
-}
-
-pub struct Exec {
-    pub id: u64,
-    steps: Arc<[Step]>,
-    chains: usize,
-    actors: Vec<Actor>,
-    objects: Vec<(u64, u32)>,
-    /// Where its last launch ends: the next one waits for it, wherever it goes.
-    last: Option<(CoreRef, u64)>,
-    clock: Option<Clock>,
-}
-
-impl Exec {
-    /// Whether functions of the program are among its nodes.
-    pub fn calls_the_host(&self) -> bool {
-        self.steps.iter().any(|step| matches!(&step.task, Task::Work { work: Work::Host(..), .. }))
-    }
-}
 
 impl Sim {
     pub fn add_node(&mut self, graph: u64, task: Task, dependencies: Vec<u64>) -> Result<u64> {
@@ -154,30 +75,6 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
         }
     }
     Ok(copy)
-}
-
-pub fn retain_objects(sim: &mut Locked, objects: &[(u64, u32)]) {
-    for (object, count) in objects {
-        if let Some(object) = sim.user_objects.get_mut(*object) {
-            object.refs += u64::from(*count);
-        }
-    }
-}
-
-/// Gives references back; what nobody holds any more is destroyed, on a thread of the driver.
-pub fn release_objects(sim: &mut Sim, objects: &[(u64, u32)]) {
-    for (handle, count) in objects {
-        let Some(object) = sim.user_objects.get_mut(*handle) else { continue };
-        object.refs = object.refs.saturating_sub(u64::from(*count));
-        if object.refs == 0 {
-            let (destroy, data) = (object.destroy, object.data);
-            sim.user_objects.remove(*handle);
-            let call = crate::work::HostCall { function: destroy, data, callback_stream: None };
-            let _ = std::thread::Builder::new()
-                .name("cuda-sim user objects".to_owned())
-                .spawn(move || call.run(0));
-        }
-    }
 }
 
 /// Nodes so that each comes after what it depends on. An error where they go in circles.

@@ -13,29 +13,31 @@
 
 pub mod access;
 mod clock;
-pub mod config;
-mod handles;
-mod memory;
-mod resources;
 pub mod results;
-mod shadow;
+pub mod config;
+mod console;
+mod handles;
+mod missing;
+mod resources;
 mod stack;
-
+mod shadow;
+mod site;
 mod rules;
-
+mod race;
 mod checker;
+mod memory;
 mod ipc;
-mod work;
-
-mod capture;
-mod graph;
-pub mod sim;
 mod vmm;
-
-mod border;
+mod work;
+mod cudasim;
+pub mod sim;
 #[cfg(watching)]
 #[path = "../shadow/src/mod.rs"]
 mod watch;
+mod queue;
+mod graph;
+mod capture;
+mod ffi;
 #[allow(non_snake_case)]
 mod api;
 

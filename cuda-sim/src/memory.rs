@@ -6,9 +6,9 @@
 //! too late finds wrong bytes and not a crash of the simulator.
 
 use crate::access::Access;
-use crate::checker::{Place, Site};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
+use crate::site::{Place, Site};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -11,8 +11,8 @@
 //! So what a stream did is looked for in all of them before it counts as forgotten.
 
 use crate::access::{Access, READ, WRITE, common, without};
-use crate::checker::Site;
 use crate::clock::Actor;
+use crate::site::Site;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What ends: set aside before the real call, and back again where that fails. Once it succeeded, another thread
 //! may already have been given the same address or handle.
 
-use super::{outside, tell, watched};
+use super::follow::{outside, tell, watched};
 use crate::api::{memory, pools};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};

@@ -1,26 +1,14 @@
 //! Captures and graphs: what a capture makes is known; what changes a graph or an executable one in a way that is
 //! not followed makes it unknown, and its launches count as operations that touch nothing.
 
-use super::{follow, outside, tell, watched};
+use super::follow::{follow, forget_all, outside, tell, watched};
 use crate::api::graphs::add;
-use crate::border::get;
 use crate::capture;
-use crate::graph::{Task, clone_graph, destroy_exec, destroy_graph, launch};
+use crate::ffi::get;
+use crate::graph::{clone_graph, destroy_exec, destroy_graph, launch};
 use crate::results::Result;
-use crate::sim::Locked;
+use crate::sim::{Locked, Task};
 use crate::work::Work;
-
-/// A graph was changed, and nobody knows which: nodes of captures have handles that are not known here.
-pub fn forget_all() {
-    if let Some(mut sim) = crate::sim::lock() {
-        let graphs: Vec<u64> =
-            sim.graphs.iter().filter(|(_, graph)| !graph.child).map(|(handle, _)| handle).collect();
-        let capturing: Vec<u64> = sim.captures.values().map(|capture| capture.graph).collect();
-        for graph in graphs.into_iter().filter(|graph| !capturing.contains(graph)) {
-            destroy_graph(&mut sim, graph);
-        }
-    }
-}
 
 /// The driver's name for a graph that was captured.
 fn adopt(sim: &mut Locked, own: u64, handle: u64) {
@@ -106,7 +94,7 @@ watched! {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {
             let core = sim.stream(stream, default)?;
-            let tail: Vec<u64> = crate::border::slice(dependencies, count)?.to_vec();
+            let tail: Vec<u64> = crate::ffi::slice(dependencies, count)?.to_vec();
             if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
                 // In a graph of its own, which nobody launches.
                 sim.graphs.remove(graph);

@@ -1,12 +1,12 @@
 //! Green contexts: each has a context of its own, by which it is followed.
 
-use super::{adopt, follow, outside, watched};
-use crate::api::contexts::new_context;
+use super::context::adopt;
+use super::follow::{follow, outside, watched};
 use crate::api::contexts::record_all;
 use crate::capture::wait_in_context;
 use crate::handles::{CURRENT, GIVEN};
 use crate::resources::Sms;
-use crate::sim::{CoreKind, Green};
+use crate::sim::{CoreKind, Green, new_context};
 
 /// The context of a green one, which need not be current.
 fn context_of(green: u64) -> u64 {
@@ -68,7 +68,7 @@ watched! {
 fn follow_made(to: *mut u64, device: i32, flags: u32, real: impl FnOnce() -> i32) -> i32 {
     const DEFAULT_STREAM: u32 = 1;
     let result = outside(real);
-    let handle = crate::border::get(to).unwrap_or(0);
+    let handle = crate::ffi::get(to).unwrap_or(0);
     if result != 0 || handle == 0 {
         return result;
     }

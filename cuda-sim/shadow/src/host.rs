@@ -1,35 +1,15 @@
 //! Functions of the program that a stream calls: each is wrapped, so that the thread that runs it knows what came
 //! before it in the stream. `unsafe`: calls them, and keeps what it tells them behind a pointer of C.
 
-use super::{outside, tell, watched};
+use super::follow::{follow, outside, tell, watched};
+use super::launches::Told;
 use crate::api::graphs::{HostParams, add, work};
-use crate::border::get;
 use crate::capture::submit;
 use crate::clock::Clock;
+use crate::ffi::get;
 use crate::sim::lock;
 use crate::work::{HostCall, Work};
-use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::Mutex;
-
-/// A function with its data, and what it comes after: one clock for each time that it will be called.
-struct Told {
-    function: usize,
-    data: usize,
-    /// In a graph it is called as often as that is launched.
-    again: bool,
-    clocks: Mutex<VecDeque<Option<Clock>>>,
-}
-
-impl Told {
-    fn new(function: usize, data: usize) -> Box<Told> {
-        Box::new(Told { function, data, again: false, clocks: Mutex::default() })
-    }
-
-    fn clocks(&self) -> std::sync::MutexGuard<'_, VecDeque<Option<Clock>>> {
-        self.clocks.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
 
 /// In a graph that was changed nobody knows what came before: then everything did.
 fn learn(clock: &Option<Option<Clock>>) {
@@ -84,12 +64,6 @@ extern "C" fn run_function(told: *mut c_void) {
 
 extern "C" fn run_callback(stream: u64, status: i32, told: *mut c_void) {
     run(told.cast(), Some((stream, status)));
-}
-
-/// A graph is launched: what a function in it comes after this time.
-pub fn tell_of_launch(call: &HostCall, clock: Option<Clock>) {
-    // SAFETY: nodes are made below, with what is kept as long as the process.
-    unsafe { &*(call.data as *const Told) }.clocks().push_back(clock);
 }
 
 /// `real(function, data)` enqueues a function that stands for the program's.
@@ -164,7 +138,7 @@ watched! {
         // Graphs are cloned, and executable ones outlive them: kept as long as the process.
         let told = Box::into_raw(told) as usize;
         let wrapped = HostParams { function: run_function as extern "C" fn(*mut c_void) as usize, data: told };
-        super::follow("cuGraphAddHostNode", 1, || real(to, graph, dependencies, count, &wrapped), to, |sim, _| {
+        follow("cuGraphAddHostNode", 1, || real(to, graph, dependencies, count, &wrapped), to, |sim, _| {
             let call = HostCall { function: 0, data: told, callback_stream: None };
             let task = work(Work::Host(call, None), Vec::new(), "a host node");
             add(sim, to, graph, dependencies, count, task)

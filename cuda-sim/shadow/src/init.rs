@@ -1,9 +1,9 @@
 //! Initialization, finding functions, and the end of contexts.
 
-use super::{outside, tell, watched};
-use crate::api::contexts::end_context;
+use super::follow::{follow, outside, tell, watched};
 use crate::api::init::{address_of, begin, find_entry};
 use crate::config::{Config, Schedule};
+use crate::sim::end_context;
 use std::ffi::{CStr, c_char, c_void};
 
 /// What the checker is told is done at once; the rest of what a simulated driver can be asked for is the real
@@ -92,8 +92,8 @@ watched! {
         result
     }
     fn cuDevicePrimaryCtxRetain(to: *mut u64, device: i32) |real| {
-        super::follow("cuDevicePrimaryCtxRetain", 1, || real(to, device), std::ptr::null(), |sim, _| {
-            let context = crate::border::get(to)?;
+        follow("cuDevicePrimaryCtxRetain", 1, || real(to, device), std::ptr::null(), |sim, _| {
+            let context = crate::ffi::get(to)?;
             if let Some(of) = sim.devices.get_mut(device as usize) {
                 of.primary = context;
             }

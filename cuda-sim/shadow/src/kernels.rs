@@ -1,7 +1,7 @@
 //! Names of real kernels: for reports, and for what the program registered under them in cudasim.h.
 
-use super::{follow, watched};
-use crate::border::get;
+use super::follow::{follow, watched};
+use crate::ffi::get;
 use crate::results::Code;
 use crate::sim::{Function, Locked};
 use std::ffi::{CStr, CString, c_char};

@@ -1,12 +1,12 @@
 //! Memory that begins in other ways than it does in the simulated driver, copies in batches, and values in
 //! batches.
 
-use super::{follow, outside, watched};
+use super::follow::{follow, outside, tell, watched};
 use crate::access::{Access, READ, WRITE};
 use crate::api::memory::{New, allocate, enter, register};
 use crate::api::streams::{wait_value, write_value};
-use crate::border::{get, slice};
 use crate::capture::submit;
+use crate::ffi::{get, slice};
 use crate::memory::Kind;
 use crate::results::Result;
 use crate::sim::Locked;
@@ -47,7 +47,7 @@ fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i
     let range = super::real::function!(cuMemGetAddressRange_v2(*mut u64, *mut usize, u64));
     let imported = get(to).unwrap_or(0);
     if result == 0 && outside(|| range(&mut base, &mut size, imported)) == 0 {
-        super::tell(symbol, 1, 0, |sim, _| {
+        tell(symbol, 1, 0, |sim, _| {
             begin(sim, Kind::Imported, base, size as u64, symbol);
             Ok(())
         });
@@ -122,7 +122,7 @@ watched! {
         let place = super::real::function!(cuMemHostGetDevicePointer_v2(*mut u64, u64, u32));
         if result == 0 {
             outside(|| place(&mut there, address, 0));
-            super::tell("cuMemHostRegister", 1, there, |sim, _| register(sim, address, size as u64, flags));
+            tell("cuMemHostRegister", 1, there, |sim, _| register(sim, address, size as u64, flags));
         }
         result
     }

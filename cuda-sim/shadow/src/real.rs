@@ -4,8 +4,8 @@
 //! All functions are looked up when this library is loaded, so that a call to one that is not followed is one
 //! jump, whatever its arguments.
 
-use crate::api::annotations::Api;
-use crate::border::say;
+use crate::console::say;
+use crate::cudasim::Api;
 use crate::results::Code;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;

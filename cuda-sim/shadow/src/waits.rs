@@ -1,6 +1,6 @@
 //! Waiting and asking: what the calling thread knows once they succeed is what was enqueued when it called.
 
-use super::{outside, refused, tell, watched};
+use super::follow::{outside, refused, tell, watched};
 use crate::clock::Clock;
 use crate::results::Result;
 use crate::sim::{Locked, Recorded};

@@ -1,58 +1,15 @@
 //! What cudasim.h reaches: kernels, accesses of the host, order between threads, allocators, names.
 
 use crate::access::{Access, READ, WRITE};
-use crate::border::{enter, slice};
 use crate::capture::submit;
+use crate::cudasim::{Api, Kernel, Note};
+use crate::ffi::{enter, slice};
 use crate::results::Code;
-use crate::sim::exchange::Note;
 use crate::sim::{Registered, Sim, lock, thread_id};
 use crate::work::{FAILED, Function, Grid, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
-
-/// `cudasim_kernel`.
-#[repr(C)]
-pub struct Kernel {
-    name: *const c_char,
-    run: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void)>,
-    accesses:
-        Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
-    nargs: usize,
-    sizes: *const usize,
-}
-
-/// `cudasim_api`.
-#[repr(C)]
-pub struct Api {
-    struct_size: u32,
-    version: u32,
-    register_kernels: extern "C" fn(*const Kernel, usize),
-    launch: extern "C" fn(
-        u64,
-        *const c_char,
-        Option<unsafe extern "C" fn(*mut c_void)>,
-        *const u8,
-        usize,
-        *const Access,
-        usize,
-    ) -> i32,
-    host_access: extern "C" fn(u64, usize, u32, *const c_char),
-    hb_before: extern "C" fn(usize),
-    hb_after: extern "C" fn(usize),
-    suballoc: extern "C" fn(u64, usize, u64),
-    subfree: extern "C" fn(u64, usize, u64),
-    name_stream: extern "C" fn(u64, *const c_char),
-    label: extern "C" fn(*const c_char),
-    races: extern "C" fn() -> usize,
-    step: extern "C" fn(usize) -> usize,
-    host_address: extern "C" fn(u64) -> u64,
-    take_report: extern "C" fn(*mut u8, usize) -> usize,
-    fail_kernel: extern "C" fn(i32),
-    cai: extern "C" fn(*const Note),
-    accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
-    simulated: extern "C" fn() -> i32,
-}
 
 const VERSION: u32 = 3;
 
@@ -141,7 +98,7 @@ extern "C" fn launch(
         // A real device runs no function of the host.
         let Some(real) = crate::watch::real::simulated() else { return Code::NOT_SUPPORTED.0 };
         let launch = || (real.launch)(stream, name, run, data, size, accesses, count);
-        let result = crate::watch::outside(launch);
+        let result = crate::watch::follow::outside(launch);
         if result != 0 {
             return result;
         }
@@ -196,7 +153,7 @@ extern "C" fn cai(note: *const Note) {
     {
         return;
     }
-    crate::border::note(|sim| {
+    crate::ffi::note(|sim| {
         // SAFETY: as long as ours.
         let note = unsafe { note.read() };
         let rule = text(note.rule);
@@ -227,13 +184,13 @@ extern "C" fn hb_after(object: usize) {
 fn checking() -> Option<crate::sim::Locked> {
     use std::sync::atomic::Ordering;
     let off =
-        crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed);
+        crate::sim::EXITED.load(Ordering::Relaxed) || crate::ffi::FORKED.load(Ordering::Relaxed);
     if off || crate::sim::is_locked_here() {
         return None;
     }
     // Locks that a real driver takes in its calls order nothing that the program may rely on.
     #[cfg(watching)]
-    if crate::watch::is_outside() {
+    if crate::watch::follow::is_outside() {
         return None;
     }
     lock().filter(|sim| sim.config.threads_seen && sim.checker.is_some())
@@ -244,7 +201,7 @@ fn moment_on(
     sim: &mut crate::sim::Locked,
     stream: u64,
     label: &'static str,
-) -> Result<Option<crate::checker::Moment>, Code> {
+) -> Result<Option<crate::site::Moment>, Code> {
     let name = sim.label(label);
     if stream == u64::MAX {
         return Ok(sim.check_host(&[], name));

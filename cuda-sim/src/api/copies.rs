@@ -12,8 +12,9 @@
 //! Source: "API synchronization behavior" in the driver's documentation.
 
 use crate::access::{Access, READ, WRITE};
-use crate::border::{api, get};
+use crate::api::macros::api;
 use crate::capture::submit;
+use crate::ffi::get;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};

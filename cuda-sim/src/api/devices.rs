@@ -1,9 +1,10 @@
 //! Devices and their primary contexts.
 
-use crate::border::{api, get, put, put_if, put_text};
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, put_text};
 use crate::resources;
 use crate::results::{Code, Result};
-use crate::sim::{Locked, Sim};
+use crate::sim::{Locked, Sim, end_context, new_context};
 use std::ffi::c_char;
 
 type Device = i32;
@@ -85,8 +86,7 @@ pub fn retain_primary(sim: &mut Locked, device: Device) -> Result<u64> {
     let at = check(sim, device)?;
     if sim.devices[at].primary == 0 {
         let flags = sim.devices[at].primary_flags;
-        sim.devices[at].primary =
-            super::contexts::new_context(sim, device, flags, true, 3020, None);
+        sim.devices[at].primary = new_context(sim, device, flags, true, 3020, None);
     }
     sim.devices[at].primary_refs += 1;
     Ok(sim.devices[at].primary)
@@ -97,7 +97,7 @@ fn reset_primary(sim: &mut Locked, device: Device) -> Result {
     let context = std::mem::take(&mut sim.devices[at].primary);
     sim.devices[at].primary_refs = 0;
     if context != 0 {
-        super::contexts::end_context(sim, context);
+        end_context(sim, context);
     }
     Ok(())
 }

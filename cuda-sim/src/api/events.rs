@@ -1,7 +1,8 @@
 //! Events.
 
-use crate::border::{api, put};
+use crate::api::macros::api;
 use crate::capture;
+use crate::ffi::put;
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Recorded, Sim};
 use std::sync::Arc;

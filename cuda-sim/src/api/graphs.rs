@@ -1,10 +1,11 @@
 //! Graphs, as far as captures make them and programs add to them, and user objects.
 
 use super::copies::{Copy3D, check_contexts, fill_node_of, node_of};
-use crate::border::{api, get, put, put_if, put_list, slice};
-use crate::graph::{self, Graph, Task, UserObject};
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, put_list, slice};
+use crate::graph;
 use crate::results::{Code, Result};
-use crate::sim::Locked;
+use crate::sim::{Graph, Locked, Task, UserObject, release_objects, retain_objects};
 use crate::work::{HostCall, Work};
 
 /// `CUDA_MEMSET_NODE_PARAMS`.
@@ -357,7 +358,7 @@ api! {
         if found.refs < u64::from(count) {
             return Err(Code::INVALID_VALUE);
         }
-        graph::release_objects(sim, &[(object, count)]);
+        release_objects(sim, &[(object, count)]);
         Ok(())
     }
     fn cuGraphRetainUserObject(graph: u64, object: u64, count: u32, flags: u32) |sim| {
@@ -369,7 +370,7 @@ api! {
         }
         // CU_GRAPH_USER_OBJECT_MOVE hands the caller's references over.
         if flags == 0 {
-            graph::retain_objects(sim, &[(object, count)]);
+            retain_objects(sim, &[(object, count)]);
         }
         Ok(())
     }
@@ -378,7 +379,7 @@ api! {
         let found = held.objects.iter_mut().find(|(other, held)| *other == object && *held >= count && count > 0);
         found.ok_or(Code::INVALID_VALUE)?.1 -= count;
         held.objects.retain(|(_, count)| *count > 0);
-        graph::release_objects(sim, &[(object, count)]);
+        release_objects(sim, &[(object, count)]);
         Ok(())
     }
 }

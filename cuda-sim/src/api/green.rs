@@ -1,13 +1,14 @@
 //! Green contexts and what they divide.
 
-use super::contexts::{new_context, record_all};
+use super::contexts::record_all;
 use super::devices;
 use super::streams::{NON_BLOCKING, context_of, create_in};
-use crate::border::{api, get, put, put_if, slice};
+use crate::api::macros::api;
 use crate::capture;
+use crate::ffi::{get, put, put_if, slice};
 use crate::resources::{self, DevResource};
 use crate::results::{Code, Result};
-use crate::sim::{Green, Locked};
+use crate::sim::{Green, Locked, new_context};
 
 const DEFAULT_STREAM: u32 = 1;
 /// From this version of the driver on, a green context need not have a default stream.

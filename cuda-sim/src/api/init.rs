@@ -1,25 +1,15 @@
 //! Initialization, versions, errors, and finding functions.
 
-use crate::border::{self, FORKED, STUB, put, put_if};
 use crate::config::Config;
+use crate::ffi::{self, FORKED, put, put_if};
 use crate::results::{self, Code, Result};
 use crate::sim;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::Once;
 use std::sync::atomic::Ordering;
 
 /// Name, version since which it has this form, symbol, and whether it is simulated.
 pub type Entry = (&'static str, i32, &'static str, bool);
 pub const ENTRIES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/entries.rs"));
-
-pub fn read_stub_once() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let stub =
-            std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
-        STUB.store(stub, Ordering::Relaxed);
-    });
-}
 
 extern "C" fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
@@ -27,7 +17,7 @@ extern "C" fn in_child() {
 
 #[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuInit(flags: u32) -> i32 {
-    border::free(|| {
+    ffi::free(|| {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -59,7 +49,7 @@ pub fn begin(config: Config) -> usize {
 
 #[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
-    border::free(|| put(version, driver_version()))
+    ffi::free(|| put(version, driver_version()))
 }
 
 /// Also before cuInit.
@@ -77,7 +67,7 @@ fn put_result_text(
         return Code::INVALID_VALUE.0;
     }
     match results::find(code) {
-        Some(row) => border::number(put(text, of(row).as_ptr().cast())),
+        Some(row) => ffi::number(put(text, of(row).as_ptr().cast())),
         None => {
             put_if(text, std::ptr::null());
             Code::INVALID_VALUE.0
@@ -158,7 +148,7 @@ pub extern "C" fn cuGetProcAddress(
     version: i32,
     flags: u64,
 ) -> i32 {
-    border::free(|| look_up(symbol, pfn, version, flags).map_err(|(code, _)| code))
+    ffi::free(|| look_up(symbol, pfn, version, flags).map_err(|(code, _)| code))
 }
 
 /// Since 12.0 what is missing is no error: the status says it. [cuGetProcAddress]
@@ -170,7 +160,7 @@ pub extern "C" fn cuGetProcAddress_v2(
     flags: u64,
     status: *mut i32,
 ) -> i32 {
-    border::free(|| {
+    ffi::free(|| {
         let found = look_up(symbol, pfn, version, flags);
         put_if(status, found.as_ref().map_or_else(|(_, status)| *status, |()| 0));
         match found {
@@ -184,7 +174,7 @@ pub extern "C" fn cuGetProcAddress_v2(
 #[cfg_attr(not(watching), unsafe(no_mangle))]
 pub extern "C" fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) -> i32 {
     let _ = id;
-    border::free(|| -> Result {
+    ffi::free(|| -> Result {
         put(table, std::ptr::null())?;
         Err(Code::NOT_FOUND)
     })
@@ -209,7 +199,7 @@ pub extern "C" fn cuLogsRegisterCallback(
     handle: *mut u64,
 ) -> i32 {
     let _ = data;
-    border::free(|| {
+    ffi::free(|| {
         if callback.is_null() {
             return Err(Code::INVALID_VALUE);
         }

@@ -1,7 +1,8 @@
 //! Memory and events between processes.
 
 use super::memory::{New, enter};
-use crate::border::{api, put};
+use crate::api::macros::api;
+use crate::ffi::put;
 use crate::ipc::{self, Handle, SharedEvent};
 use crate::memory::{Kind, map_file};
 use crate::results::{Code, Result};

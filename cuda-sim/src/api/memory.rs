@@ -1,6 +1,7 @@
 //! Memory that is allocated at once, host memory, and what is known of pointers.
 
-use crate::border::{api, get, put, put_if, slice};
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, slice};
 use crate::memory::{Allocation, Kind, round_up};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
@@ -28,7 +29,7 @@ pub fn enter(sim: &mut Sim, new: New, label: &'static str) {
     enter_at(sim, new, moment.map(|moment| moment.mark));
 }
 
-pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::checker::Site>>) {
+pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::site::Site>>) {
     let buffer_id = sim.memory.next_buffer_id();
     let shadow = mark
         .map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.base + new.size, mark));

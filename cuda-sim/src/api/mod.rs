@@ -9,6 +9,7 @@ pub mod events;
 pub mod graphs;
 pub mod green;
 pub mod init;
+mod macros;
 mod ipc;
 pub mod memory;
 pub mod modules;

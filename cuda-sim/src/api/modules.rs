@@ -2,8 +2,9 @@
 //! under that name, see cudasim.h.
 
 use crate::access::Access;
-use crate::border::{api, get, put, slice};
+use crate::api::macros::api;
 use crate::capture::submit;
+use crate::ffi::{get, put, slice};
 use crate::results::{Code, Result};
 use crate::sim::{Function as Named, Locked};
 use crate::work::{Function, Grid, Launch, Work};

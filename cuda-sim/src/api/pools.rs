@@ -1,7 +1,8 @@
 //! Memory that is allocated and freed in the order of a stream, and the pools that it comes from.
 
 use super::memory::{New, enter_at, take};
-use crate::border::{api, get, put, slice};
+use crate::api::macros::api;
+use crate::ffi::{get, put, slice};
 use crate::ipc;
 use crate::memory::Kind;
 use crate::results::{Code, Result};

@@ -1,10 +1,11 @@
 //! Streams, what is enqueued besides copies and kernels, and their capture.
 
 use crate::access::{Access, WRITE};
-use crate::border::{api, get, put, put_if, slice};
-use crate::capture::{self, Lane};
+use crate::api::macros::api;
+use crate::capture;
+use crate::ffi::{get, put, put_if, slice};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked, Sim};
+use crate::sim::{CoreKind, Lane, Locked, Sim};
 use crate::work::{HostCall, Work};
 
 pub const NON_BLOCKING: u32 = 1;

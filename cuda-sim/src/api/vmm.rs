@@ -2,7 +2,8 @@
 
 use super::memory::{New, enter};
 use super::pools::{AccessDesc, Location};
-use crate::border::{api, get, put, slice};
+use crate::api::macros::api;
+use crate::ffi::{get, put, slice};
 use crate::memory::{ALLOCATION_GRANULARITY, Kind};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};

@@ -4,7 +4,17 @@
 //! Whoever runs one takes it out, unlocks, runs it, locks again and counts it as done. The schedules differ in
 //! who that is and when.
 
-use super::*;
+use crate::config::Schedule;
+use crate::console::say;
+use crate::results::Result;
+use crate::sim::objects::Op;
+use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
+use crate::sim::user_objects::release_objects;
+use crate::work::{CoreRef, Work, is_ready};
+use parking_lot::Condvar;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// A stream refuses to grow longer than this: then the host waits, as with a real driver.
 const LONGEST_QUEUE: usize = 1024;
@@ -134,7 +144,7 @@ impl Sim {
                 Self::complete(sim, core);
             }
             Work::Forget(objects) => {
-                crate::graph::release_objects(sim, &objects);
+                release_objects(sim, &objects);
                 Self::complete(sim, core);
             }
             work if work.touches_memory() && failed.is_none() => {
@@ -435,7 +445,7 @@ fn start_callback_thread() -> mpsc::Sender<HostJob> {
         }
     };
     if std::thread::Builder::new().name("cuda-sim host functions".to_owned()).spawn(run).is_err() {
-        crate::border::say("cuda-sim: no thread for host functions: they will not run\n");
+        say("cuda-sim: no thread for host functions: they will not run\n");
     }
     sender
 }

@@ -1,28 +1,17 @@
 //! What libraries say of the arrays that they exchange, held against the rules. `unsafe`: none.
 
-use super::*;
 use crate::access::{Access, READ, WRITE};
-use crate::checker::Site;
 use crate::clock::{Actor, Clock};
+use crate::cudasim::Note;
+use crate::handles;
+use crate::results::Code;
+use crate::rules::Rules;
 use crate::shadow::Mark;
-
-/// `cudasim_cai_note` of cudasim.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Note {
-    pub struct_size: u32,
-    pub kind: u32,
-    pub owner: u64,
-    pub bytes: Access,
-    pub flags: u32,
-    pub status: i32,
-    pub stream: u64,
-    pub stream_id: u64,
-    pub context: u64,
-    pub consumer: u64,
-    pub consumer_context: u64,
-    pub rule: *const std::ffi::c_char,
-}
+use crate::sim::objects::CoreKind;
+use crate::sim::state::{Sim, thread_id};
+use crate::site::{Place, Site};
+use crate::work::CoreRef;
+use std::borrow::Cow;
 
 const EXPORT: u32 = 1;
 const BEGIN: u32 = 2;
@@ -69,15 +58,15 @@ impl Sim {
             return None;
         }
         let pushed = value <= 2 && context != 0;
-        let before = crate::handles::CURRENT.get();
+        let before = handles::CURRENT.get();
         if pushed {
-            crate::handles::CURRENT.set((context, before.1));
+            handles::CURRENT.set((context, before.1));
             self.thread().contexts.push(context);
         }
         let core = self.stream(value, 1);
         if pushed {
             self.thread().contexts.pop();
-            crate::handles::CURRENT.set(before);
+            handles::CURRENT.set(before);
         }
         let found = self.get(core.ok()?)?;
         let context = self.contexts.get(found.context)?;
@@ -220,7 +209,7 @@ impl Sim {
         &mut self,
         clock: &Clock,
         bytes: &Access,
-        counts: &dyn Fn(&crate::rules::Rules, &Site, u32, u64, u64) -> bool,
+        counts: &dyn Fn(&Rules, &Site, u32, u64, u64) -> bool,
     ) -> Option<Pending> {
         let (from, to) = bytes.hull();
         for base in self.memory.inside(from, to) {
@@ -287,8 +276,7 @@ impl Sim {
         }
         let host = self.host_actor();
         if let Some(checker) = &mut self.checker {
-            let here =
-                checker.here(host, std::borrow::Cow::Borrowed(symbol), u64::from(thread_id()));
+            let here = checker.here(host, Cow::Borrowed(symbol), u64::from(thread_id()));
             let advice = "the call after the end of the capture, or cuThreadExchangeStreamCaptureMode around it.";
             checker.broken("R10", None, &here, 0, None, advice.to_owned());
         }

@@ -1,8 +1,12 @@
 //! The end of the process: the driver is gone, and the verdict is given. `unsafe`: ends the process.
 
-use super::*;
-use crate::border::say;
+use crate::config::Races;
+use crate::console::say;
+use crate::missing;
+use crate::sim::state::{CHANGED, EXITED, HERE, Locked, PROCESS, SIM};
 use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Registered at cuInit: from here on every call answers that the driver is gone, and the verdict is given.
 pub extern "C" fn at_exit() {
@@ -15,7 +19,7 @@ pub extern "C" fn at_exit() {
     let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)).map(Locked) else { return };
     HERE.set(true);
     CHANGED.notify_all();
-    let missing = crate::border::missing_calls();
+    let missing = missing::calls();
     for (name, count) in &missing {
         say(&if crate::WATCHING {
             format!(

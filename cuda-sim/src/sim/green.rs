@@ -1,18 +1,13 @@
 //! Green contexts, and what is true of a whole context: its streams and those of green contexts over it. A green
 //! context is a context of its own for streams; everything else is its primary one's. `unsafe`: none.
 
-use super::*;
-use crate::resources::Sms;
-
-pub struct Green {
-    /// What the program holds besides the context that stands for it.
-    pub handle: u64,
-    /// The primary context.
-    pub base: u64,
-    pub sms: Sms,
-    /// Otherwise the default stream is the primary context's.
-    pub default_stream: bool,
-}
+use crate::checker::Who;
+use crate::clock::{Actor, Clock};
+use crate::config::Schedule;
+use crate::results::Result;
+use crate::sim::objects::{Core, CoreKind};
+use crate::sim::state::Sim;
+use crate::work::{CoreRef, Work};
 
 impl Sim {
     /// The context that memory and errors belong to: of a green one its primary one, otherwise the same.

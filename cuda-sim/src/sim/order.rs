@@ -1,6 +1,15 @@
 //! What comes before what: the rules of the default streams, and what the checker is told. `unsafe`: none.
 
-use super::*;
+use crate::access::Access;
+use crate::checker::Who;
+use crate::clock::{Actor, Clock};
+use crate::config::Schedule;
+use crate::console::say;
+use crate::sim::objects::CoreKind;
+use crate::sim::state::{Sim, thread_id};
+use crate::site::{Moment, Place};
+use crate::work::{CoreRef, Work};
+use std::borrow::Cow;
 
 impl Sim {
     /// The calling thread, as the checker knows it. Where nobody sees how host threads order themselves, they
@@ -244,7 +253,7 @@ impl Sim {
     pub fn report_now(&mut self) {
         if let Some(checker) = self.checker.as_mut().filter(|_| !self.config.print_at_exit) {
             for text in checker.print() {
-                crate::border::say(&text);
+                say(&text);
             }
         }
     }

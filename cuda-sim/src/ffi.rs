@@ -1,12 +1,12 @@
 //! The border to C: what every function of the driver does before and after its own work. Uses `config`,
 //! `results`, `sim`, `work`. `unsafe`: reads and writes what callers point to, as cuda.h says they may.
 
+use crate::missing;
 use crate::results::{Code, Result};
 use crate::sim::{self, EXITED, Locked, PROCESS};
 use crate::work::INSIDE;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set in a forked child: a driver that was initialized before does not work there.
@@ -14,13 +14,22 @@ pub static FORKED: AtomicBool = AtomicBool::new(false);
 /// Every call answers that this is a stub.
 pub static STUB: AtomicBool = AtomicBool::new(false);
 
+fn read_stub_once() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let stub =
+            std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
+        STUB.store(stub, Ordering::Relaxed);
+    });
+}
+
 pub fn number(result: Result) -> i32 {
     result.map_or_else(|code| code.0, |()| 0)
 }
 
 /// Runs a function that needs no initialized driver and no state.
 pub fn free(body: impl FnOnce() -> Result) -> i32 {
-    crate::api::init::read_stub_once();
+    read_stub_once();
     if STUB.load(Ordering::Relaxed) {
         return Code::STUB_LIBRARY.0;
     }
@@ -37,7 +46,7 @@ pub fn enter(
         return Code::DEINITIALIZED.0;
     }
     if PROCESS.load(Ordering::Acquire) == 0 || FORKED.load(Ordering::Relaxed) {
-        crate::api::init::read_stub_once();
+        read_stub_once();
         let stub = STUB.load(Ordering::Relaxed);
         return if stub { Code::STUB_LIBRARY.0 } else { Code::NOT_INITIALIZED.0 };
     }
@@ -45,10 +54,10 @@ pub fn enter(
         return Code::NOT_PERMITTED.0;
     }
     #[cfg(watching)]
-    crate::watch::look_around();
+    crate::watch::context::look_around();
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
     #[cfg(watching)]
-    crate::watch::adopt_context(&mut sim);
+    crate::watch::context::adopt_current(&mut sim);
     sim.touched += 1;
     if let Err(code) = inject(&mut sim, symbol) {
         return code.0;
@@ -70,12 +79,12 @@ pub fn note(body: impl FnOnce(&mut Locked)) {
     }
     #[cfg(watching)]
     if !INSIDE.get() {
-        crate::watch::look_around();
+        crate::watch::context::look_around();
     }
     let Some(mut sim) = sim::lock() else { return };
     #[cfg(watching)]
     if !INSIDE.get() {
-        crate::watch::adopt_context(&mut sim);
+        crate::watch::context::adopt_current(&mut sim);
     }
     let _ = catch_unwind(AssertUnwindSafe(|| body(&mut sim)));
     sim.report_now();
@@ -112,27 +121,12 @@ fn inject(sim: &mut Locked, symbol: &'static str) -> Result {
     Err(fault.code)
 }
 
-/// Writes to stderr, which may be closed: that is no reason to fail.
-pub fn say(text: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
-}
-
-static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
-
-/// A call of a function that is not simulated, or could not be followed. How often it was called so far.
-pub fn count_missing(symbol: &'static str) -> u64 {
-    let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let count = calls.entry(symbol).or_insert(0);
-    *count += 1;
-    *count
-}
-
 /// A function of the driver that is not simulated was called.
 pub fn missing(symbol: &'static str) -> i32 {
     if EXITED.load(Ordering::Acquire) {
         return Code::DEINITIALIZED.0;
     }
-    if count_missing(symbol) == 1 {
+    if missing::count(symbol) == 1 {
         if let Ok(path) = std::env::var("CUDASIM_MISSING_LOG") {
             use std::io::Write;
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
@@ -140,11 +134,6 @@ pub fn missing(symbol: &'static str) -> i32 {
         }
     }
     Code::NOT_SUPPORTED.0
-}
-
-pub fn missing_calls() -> Vec<(&'static str, u64)> {
-    let calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    calls.iter().map(|(name, count)| (*name, *count)).collect()
 }
 
 // --- what callers point to --------------------------------------------------------------------------------
@@ -215,35 +204,3 @@ pub fn put_text(to: *mut std::ffi::c_char, room: i32, text: &str) -> Result {
     }
     Ok(())
 }
-
-/// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0 is the
-/// default stream has a twin for which that is the per-thread one: `fn name / twin(arguments) |sim, default|`.
-#[cfg(not(watching))]
-macro_rules! api {
-    () => {};
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
-        $(#[$doc])*
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> i32 {
-            crate::border::enter(stringify!($name), 1, |$sim, _| $body)
-        }
-        crate::border::api! { $($rest)* }
-    };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
-        $(#[$doc])*
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> i32 {
-            crate::border::enter(stringify!($name), 1, |$sim, $default| $body)
-        }
-        $(#[$doc])*
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $twin($($arg: $ty),*) -> i32 {
-            crate::border::enter(stringify!($twin), 2, |$sim, $default| $body)
-        }
-        crate::border::api! { $($rest)* }
-    };
-}
-#[cfg(watching)]
-pub(crate) use crate::watch::api;
-#[cfg(not(watching))]
-pub(crate) use api;

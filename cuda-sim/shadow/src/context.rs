@@ -1,0 +1,26 @@
+//! The context that is current in the real driver.
+//!
+//! May use: x. Unsafe: none.
+
+use crate::handles::{CURRENT, GIVEN};
+use crate::sim::{Locked, new_context};
+use crate::watch::real;
+
+/// Asks the driver which context is current. Before the state is locked: the driver has locks of its own.
+pub fn look_around() {
+    CURRENT.set(real::current_context(CURRENT.get()));
+}
+
+/// A context is known from the first call in it.
+pub fn adopt_current(sim: &mut Locked) {
+    let (context, device) = CURRENT.get();
+    adopt(sim, context, device);
+}
+
+pub fn adopt(sim: &mut Locked, context: u64, device: i32) {
+    if context != 0 && sim.contexts.get(context).is_none() {
+        let given = GIVEN.replace(context);
+        new_context(sim, device, 0, false, 3020, None);
+        GIVEN.set(given);
+    }
+}
