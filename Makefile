@@ -3,6 +3,8 @@
 # A fresh machine has cargo, gcc, make and Python 3 with pip; everything else comes from pip and cargo.
 
 CARGO  ?= cargo
+# All commands and tests find cargo's results here, also where the user has another folder in the environment.
+export CARGO_TARGET_DIR := $(CURDIR)/target
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -31,11 +33,16 @@ $(VENV)/ready: tools/requirements.txt
 	$(PY) -m pip install -q --disable-pip-version-check -r tools/requirements.txt
 	touch $@
 
-# Cargo knows best whether the library is fresh. One crate type at a time, so that link-time optimization
-# works (it does not beside an rlib).
+# Cargo knows best whether the library is fresh. The static library alone, because beside an rlib there is no
+# link-time optimization; the shared one is linked from it, which gives it symbol versions. They are of ELF: on
+# macOS, cargo links the shared library.
 lib: FORCE
-	$(CARGO) rustc -q --release --lib --crate-type cdylib
 	$(CARGO) rustc -q --release --lib --crate-type staticlib
+ifeq ($(shell uname),Darwin)
+	$(CARGO) rustc -q --release --lib --crate-type cdylib
+else
+	abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
+endif
 
 # The simulated driver, the checker for real ones, its preloaded library, and the stand-ins for the runtime library.
 sim: FORCE

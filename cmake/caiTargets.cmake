@@ -18,10 +18,12 @@ endif()
 if(NOT TARGET cai::cai)
   if(CAI_HAS_SHARED)
     add_library(cai::cai SHARED IMPORTED)
+    # Plug-ins with owners of their own must stay mapped too: `destroy` may be called after dlclose().
     set_target_properties(cai::cai PROPERTIES
       IMPORTED_LOCATION "${CAI_LIB_DIR}/${CAI_SHARED_NAME}"
       IMPORTED_SONAME "libcai.so.${CAI_ABI_MAJOR}"
-      INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}")
+      INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}"
+      INTERFACE_LINK_OPTIONS "LINKER:-z,nodelete")
   else()
     add_library(cai::cai INTERFACE IMPORTED)
     set_target_properties(cai::cai PROPERTIES

@@ -3,7 +3,8 @@
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::{CAI_TYPESTR_SIZE, cai_descr, cai_owner};
+use super::dtype::{CAI_TYPESTR_SIZE, cai_descr};
+use super::owner::cai_owner;
 
 /// The most dimensions an array may have.
 pub const CAI_MAX_NDIM: i32 = 64;

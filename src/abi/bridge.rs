@@ -3,7 +3,10 @@
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::{CAI_TYPESTR_SIZE, cai_array, cai_error, cai_status, cai_stream};
+use super::array::{cai_array, cai_stream};
+use super::dtype::CAI_TYPESTR_SIZE;
+use super::error::cai_error;
+use super::status::cai_status;
 
 /// `struct PyObject` of CPython, under the name that its own headers use: a `PyObject *` is a `struct _object *`.
 pub enum _object {}

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::cai_device;
+use super::array::cai_device;
 
 /// Bytes of `cai_driver_info.path`, the terminating NUL included.
 pub const CAI_DRIVER_PATH_SIZE: usize = 240;

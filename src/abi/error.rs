@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
 
-use super::cai_status;
+use super::status::cai_status;
 
 /// Bytes of `cai_error.field`, the terminating NUL included.
 pub const CAI_ERROR_FIELD_SIZE: usize = 96;

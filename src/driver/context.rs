@@ -2,7 +2,10 @@
 
 use std::ptr;
 
-use super::{CUcontext, CUstream, Call, Driver};
+use cudarc::driver::sys::{CUcontext, CUstream};
+
+use crate::driver::load::Driver;
+use crate::driver::result::Call;
 use crate::error::{Result, fail};
 
 /// A context is current while this lives. Afterwards the one from before is current again.

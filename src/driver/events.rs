@@ -15,10 +15,11 @@ use std::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
 use std::sync::atomic::Ordering;
 
-use cudarc::driver::sys::CUevent_st;
+use cudarc::driver::sys::{CUcontext, CUevent, CUevent_st};
 
-use super::slots::Slots;
-use super::{CUcontext, CUevent, Driver};
+use crate::driver::load::Driver;
+use crate::driver::slots::Slots;
+use crate::driver::stream::Stream;
 use crate::error::Result;
 
 #[cfg(not(loom))]
@@ -86,6 +87,16 @@ impl Driver {
         let mut event = ptr::null_mut();
         self.event_create(&raw mut event, DISABLE_TIMING).ok()?;
         Ok(Event { driver: self, bucket, context_id: id, event })
+    }
+
+    /// An event that marks what was enqueued on a stream so far. `context` is the stream's.
+    /// [cuEventRecord]
+    #[inline]
+    pub fn record(&self, stream: &Stream, context: CUcontext) -> Result<Event<'_>> {
+        let _entered = self.enter(context)?;
+        let event = self.event(context)?;
+        stream.record(self, event.handle())?;
+        Ok(event)
     }
 }
 

@@ -111,6 +111,7 @@ fn find() -> Result<&'static Driver> {
     let started = table.init(0);
     if started.is_ok() {
         attach_observer(&library);
+        result::set_error_texts(&library);
         let driver = Box::leak(Box::new(Driver { table, path: path_of(&library) }));
         on_fork();
         DRIVER.store(driver, Ordering::Release);

@@ -17,8 +17,7 @@ mod slots;
 mod stream;
 mod table;
 
-pub use context::Entered;
-pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
+pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
 pub use pointer::{attributes, device_pointer, is_inside, location, owner_context};

@@ -3,11 +3,13 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cudarc::driver::sys::{CUmemorytype_enum as MemoryType, CUpointer_attribute as Attribute};
+use cudarc::driver::sys::{
+    CUcontext, CUmemorytype_enum as MemoryType, CUpointer_attribute as Attribute,
+};
 
-use super::result::{INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
-use super::{CUcontext, Driver};
 use crate::abi::{self, cai_device, cai_pointer_info};
+use crate::driver::load::Driver;
+use crate::driver::result::{INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
 use crate::error::{Result, fail};
 
 /// The ordinal that the driver answers for memory which it does not know.

@@ -1,11 +1,12 @@
 //! The driver's results, as statuses of ours.
 
 use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
+use libloading::Library;
 
-use super::table::MISSING;
 use crate::abi::{self, cai_status};
 use crate::error::{Failure, Result};
 
@@ -19,6 +20,8 @@ pub struct Call {
     pub code: i32,
 }
 
+/// The code of a call whose function this driver lacks; no driver returns it.
+pub(crate) const MISSING: i32 = i32::MIN;
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
 pub(crate) const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
@@ -111,12 +114,9 @@ fn is_lost(code: i32) -> bool {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let (name, text) = super::loaded().map_or((None, None), |driver| {
-            let (mut name, mut text): (*const c_char, *const c_char) = (ptr::null(), ptr::null());
-            let named = driver.error_name(self.code, &raw mut name).is_ok();
-            let told = driver.error_string(self.code, &raw mut text).is_ok();
-            (constant(name).filter(|_| named), constant(text).filter(|_| told))
-        });
+        let texts = TEXTS.get();
+        let name = texts.and_then(|texts| texts.find(texts.name, self.code));
+        let text = texts.and_then(|texts| texts.find(texts.text, self.code));
         write!(f, "[{}]", self.name)?;
         match name {
             Some(name) => write!(f, "[{name}]")?,
@@ -126,11 +126,36 @@ impl fmt::Display for Call {
     }
 }
 
-/// A text of the driver's own.
-fn constant(text: *const c_char) -> Option<&'static str> {
-    if text.is_null() {
-        return None;
+/// `cuGetErrorName` and `cuGetErrorString`.
+type FindText = unsafe extern "system" fn(i32, *mut *const c_char) -> i32;
+
+/// The functions of the driver that describe a code, where it has them.
+struct ErrorTexts {
+    name: Option<FindText>,
+    text: Option<FindText>,
+}
+
+/// Set once, when a driver was started.
+static TEXTS: OnceLock<ErrorTexts> = OnceLock::new();
+
+/// Messages describe codes by the functions of this driver from now on.
+pub fn set_error_texts(driver: &Library) {
+    // SAFETY: the type is that of cuda.h for exactly these names.
+    let find = |name: &[u8]| unsafe { driver.get(name) }.ok().map(|symbol| *symbol);
+    let texts = ErrorTexts { name: find(b"cuGetErrorName\0"), text: find(b"cuGetErrorString\0") };
+    // A driver is started once; another call would set the same functions.
+    let _ = TEXTS.set(texts);
+}
+
+impl ErrorTexts {
+    fn find(&self, function: Option<FindText>, code: i32) -> Option<&'static str> {
+        let mut text = ptr::null();
+        // SAFETY: the function has the type of cuda.h and writes one pointer, to a local.
+        let found = unsafe { function?(code, &raw mut text) };
+        if found != SUCCESS || text.is_null() {
+            return None;
+        }
+        // SAFETY: not NULL. The driver's texts are constants, and the driver is never unloaded.
+        unsafe { CStr::from_ptr(text) }.to_str().ok()
     }
-    // SAFETY: the driver's texts are constants.
-    unsafe { CStr::from_ptr(text) }.to_str().ok()
 }

@@ -2,8 +2,11 @@
 
 use std::ptr;
 
-use super::{CUcontext, CUgraph, CUstream, Driver, Entered};
+use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
+
 use crate::abi::{CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD};
+use crate::driver::context::Entered;
+use crate::driver::load::Driver;
 use crate::error::{Result, fail};
 
 /// A stream of the driver: never NONE, UNKNOWN or 0.
@@ -153,14 +156,14 @@ impl Stream {
 
     /// Records an event of its context on it.
     #[inline]
-    pub fn record(&self, driver: &Driver, event: super::CUevent) -> Result<()> {
+    pub fn record(&self, driver: &Driver, event: CUevent) -> Result<()> {
         let _context = self.enter(driver)?;
         driver.event_record(event, self.handle()).ok()
     }
 
     /// Makes it wait for an event of any context.
     #[inline]
-    pub fn wait(&self, driver: &Driver, event: super::CUevent, flags: u32) -> Result<()> {
+    pub fn wait(&self, driver: &Driver, event: CUevent, flags: u32) -> Result<()> {
         let _context = self.enter(driver)?;
         driver.stream_wait(self.handle(), event, flags).ok()
     }

@@ -7,7 +7,7 @@
 //! Results are plain integers: a driver may answer codes that no header knows yet, and an enum with
 //! such a value would be undefined behaviour.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn,
@@ -15,10 +15,7 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
-use super::result::Call;
-
-/// Which function is missing, by a code that no driver answers.
-pub(super) const MISSING: i32 = i32::MIN;
+use crate::driver::result::{Call, MISSING};
 
 macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
@@ -56,8 +53,6 @@ macro_rules! table {
 table! {
     init = "cuInit"(flags: u32);
     driver_version = "cuDriverGetVersion"(out: *mut i32);
-    error_name = "cuGetErrorName"(code: i32, out: *mut *const c_char);
-    error_string = "cuGetErrorString"(code: i32, out: *mut *const c_char);
     device_count = "cuDeviceGetCount"(out: *mut i32);
     primary_retain = "cuDevicePrimaryCtxRetain"(out: *mut CUcontext, device: CUdevice);
     primary_release = "cuDevicePrimaryCtxRelease_v2"(device: CUdevice);

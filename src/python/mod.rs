@@ -16,6 +16,7 @@ mod error;
 mod export;
 mod import;
 mod interpreter;
+mod offers;
 mod owner;
 
 pub use error::{raise, raise_nothing};
@@ -36,7 +37,7 @@ use crate::error::{Result, fail};
 pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> Result<()> {
     let py = Py::here()?;
     // SAFETY: handed on.
-    unsafe { cache::check_table(table) }?;
+    unsafe { offers::check_table(table) }?;
     let capi = py.capi();
     if !py.is(r#type, capi.type_type) {
         return fail!(

@@ -3,11 +3,11 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use super::order::{Direction, order, wait_for};
-use super::{names_a_stream, policy, release_queue, view};
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
+use crate::sync::order::{Direction, order, wait_for};
+use crate::sync::{names_a_stream, policy, release_queue, view};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;

@@ -1,9 +1,9 @@
 //! The one step that everything is made of: one stream waits for another.
 
-use super::release_queue;
 use crate::abi::{self, cai_status};
-use crate::driver::{CUcontext, CUevent, Capture, Driver, Event, Stream};
+use crate::driver::{CUevent, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
+use crate::sync::release_queue;
 
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
 const EXTERNAL: u32 = 1;
@@ -74,21 +74,11 @@ fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// An event that says what was enqueued on a stream so far. It must be of the stream's context.
-/// [cuEventRecord]
-#[inline]
-pub fn record<'a>(driver: &'a Driver, stream: &Stream, context: CUcontext) -> Result<Event<'a>> {
-    let _entered = driver.enter(context)?;
-    let event = driver.event(context)?;
-    stream.record(driver, event.handle())?;
-    Ok(event)
-}
-
 /// The graph of `to` waits, at each launch, for an event that is recorded now.
 fn wait_external(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     let (_, graph) = to.graph(driver)?;
     from.check_id(driver)?;
-    let event = record(driver, from, from.context(driver)?)?;
+    let event = driver.record(from, from.context(driver)?)?;
     // First the graph gets the event to keep, then the node that needs it.
     let event = release_queue::keep_event_in(driver, graph, event)?;
     to.wait(driver, event, EXTERNAL)

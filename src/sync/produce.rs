@@ -2,11 +2,11 @@
 
 use std::ptr;
 
-use super::order::{Direction, order};
-use super::{names_a_stream, policy};
 use crate::abi::{self, cai_array, cai_stream};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
+use crate::sync::order::{Direction, order};
+use crate::sync::{names_a_stream, policy};
 
 const PRODUCER: u32 = abi::CAI_SYNC_EXPORT_NONE
     | abi::CAI_SYNC_THIS_CALL

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{names_a_stream, order};
 use crate::abi::{self, cai_owner};
 use crate::driver::{
     self, CUcontext, CUevent, CUgraph, Call, Capture, DEINITIALIZED, Driver, Event,
@@ -29,6 +28,7 @@ use crate::driver::{
 };
 use crate::error::{Failure, Result, fail};
 use crate::owner;
+use crate::sync::names_a_stream;
 
 /// The thread asks again after this long, then after twice as long, and so on, up to the longest
 /// pause.
@@ -112,7 +112,7 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
         }
     }
     let context = stream.context(driver)?;
-    let event = order::record(driver, &stream, context)?;
+    let event = driver.record(&stream, context)?;
     let context_id = event.context_id();
     let mut inbox = lock(&INBOX);
     if inbox.waiting.try_reserve(1).is_err() {

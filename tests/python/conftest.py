@@ -27,7 +27,7 @@ def cai(library_path):
 
 
 @pytest.fixture(scope="session")
-def sanitized():
+def sanitized(tmp_path_factory):
     """The library with the sanitizer in it, as a shared object, and what a process needs to load it."""
     triple = f"{platform.machine()}-unknown-linux-gnu"
     subprocess.run(
@@ -36,17 +36,12 @@ def sanitized():
         cwd=ROOT, check=True, env=os.environ | {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"},
     )  # fmt: skip
     folder = ROOT / "target/asan" / triple / "debug"
-    names = folder / "python.map"
-    names.write_text("{ global: cai_*; local: *; };\n")
-    # One of its own for each process that tests: another may be using the old one.
-    library = folder / f"libcai_python_{os.getpid()}.so"
-    subprocess.run(
-        ["gcc", "-shared", "-fsanitize=address", "-o", library, "-Wl,--whole-archive", folder / "libcai.a",
-         "-Wl,--no-whole-archive", f"-Wl,--version-script={names}", "-lpthread", "-ldl", "-lm"],
-        check=True,
-    )  # fmt: skip
+    # Each testing process links its own copy, under the name that programs load: another may be using an older one.
+    library = tmp_path_factory.mktemp("sanitized") / "libcai.so.1"
+    link = [ROOT / "abi/link.sh", folder / "libcai.a", library, "gcc", "-fsanitize=address"]
+    subprocess.run(link, check=True)
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
-    yield os.environ | {
+    return os.environ | {
         "CAI_LIBRARY": str(library),
         "LD_PRELOAD": runtime,
         "ASAN_OPTIONS": "detect_leaks=0:max_free_fill_size=4096:free_fill_byte=221:detect_stack_use_after_return=1",
@@ -54,4 +49,3 @@ def sanitized():
         # Texts that hash alike in each run: the same seed makes the same objects.
         "PYTHONHASHSEED": "0",
     }
-    library.unlink()

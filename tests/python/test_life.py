@@ -29,7 +29,9 @@ pytestmark = pytest.mark.skipif(libpython() is None, reason="this Python has no 
 def life(sanitized, tmp_path_factory):
     program = tmp_path_factory.mktemp("life") / "life"
     flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", f"-I{HERE.parents[1] / 'include'}"]
-    command = ["gcc", *flags, HERE / "life.c", "-o", program, sanitized["CAI_LIBRARY"], "-lpthread", "-ldl"]
+    library = pathlib.Path(sanitized["CAI_LIBRARY"])
+    flags.append(f"-Wl,-rpath,{library.parent}")
+    command = ["gcc", *flags, HERE / "life.c", "-o", program, library, "-lpthread", "-ldl"]
     subprocess.run(command, check=True)
     environment = {key: value for key, value in sanitized.items() if not key.startswith(("LD_PRELOAD", "PYTHON"))}
     # pymalloc: what CPython leaves behind at its end is in its arenas then.

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
 BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
 
 
 def run(*command, check=True, **more):
@@ -40,7 +41,8 @@ def prefix(tmp_path_factory):
 
 def exported(library):
     lines = run("nm", "-D", "--defined-only", library).stdout.splitlines()
-    return {line.split()[-1].split("@")[0] for line in lines}
+    # A symbol version is a symbol of its own, with an absolute value.
+    return {line.split()[-1].split("@")[0] for line in lines if " A " not in line}
 
 
 def test_what_is_installed(prefix):
@@ -84,6 +86,17 @@ def test_the_shared_library(prefix, tmp_path):
     assert stripped.stat().st_size < 1 << 20
 
 
+@pytest.mark.parametrize("built", ["Makefile", "CMake"])
+def test_symbol_versions(prefix, built):
+    """Each function has the version that abi/cai.map states, and nothing else is exported."""
+    library = {"CMake": prefix / "lib/libcai.so", "Makefile": ROOT / "target/release/libcai.so"}[built]
+    versions = re.search(r"'\.gnu\.version_d'.*?(?=\n\n)", run("readelf", "-V", library).stdout, re.S)[0]
+    assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1.0"]
+    lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", library).stdout.splitlines()
+    found = {line.split()[-1] for line in lines if " A " not in line}
+    assert found == {f"{name}@@CAI_1.0" for name in (ROOT / "abi/symbols.txt").read_text().split()}
+
+
 def test_native_libraries(prefix, tmp_path):
     """What the package links beside the static library is what rustc says."""
     command = ["cargo", "rustc", "-q", "--locked", "--lib", "--crate-type", "staticlib", "--target-dir", tmp_path]
@@ -115,7 +128,8 @@ def build_and_run(folder, *options):
     needed = run("readelf", "-d", folder / "consumer_cai").stdout
     assert "[libcai.so.1]" in needed
     assert "[libcai" not in run("readelf", "-d", folder / "consumer_cai_static").stdout
-    check_extension(folder / "extension.so")
+    check_extension(folder / "extension_cai_static.so")
+    assert "NODELETE" in run("readelf", "-d", folder / "extension_cai.so").stdout
     # Nothing is built again when nothing has changed.
     again = run("cmake", "--build", folder).stdout
     assert "Linking" not in again
@@ -149,7 +163,7 @@ def test_sources_that_change(prefix, tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE"):
         shutil.copy(ROOT / name, source)
-    for name in ("cmake", "cuda-sim", "include", "src"):
+    for name in ("abi", "cmake", "cuda-sim", "include", "src"):
         shutil.copytree(ROOT / name, source / name)
     before = sorted(source.rglob("*"))
     offline = {"CARGO_NET_OFFLINE": "true"}

@@ -155,7 +155,7 @@ def test_find_package(cai, tmp_path):
             assert run(build / program, cwd="/").stdout == f"ok {VERSION}\n"
     assert f"[libcai.so.{MAJOR}]" in run("readelf", "-d", build / "consumer_cai").stdout
     assert "[libcai" not in run("readelf", "-d", build / "consumer_cai_static").stdout
-    check_extension(build / "extension.so")
+    check_extension(build / "extension_cai_static.so")
 
 
 LINKERS = {

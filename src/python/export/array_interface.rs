@@ -6,7 +6,7 @@ use crate::abi;
 use crate::error::fail;
 use crate::python::capi::Object;
 use crate::python::export::cai_dict::{Dictionary, common, mask_of};
-use crate::python::export::type_object::{array_of, attribute};
+use crate::python::export::object::{array_of, attribute};
 
 pub unsafe extern "C" fn get_host(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn get_host(object: *mut Object, _: *mut c_void) -> *mut O
         }
         let dictionary = Dictionary::new(py)?;
         common(&dictionary, array, flags, 3)?;
-        if let Some(mask) = mask_of(py, array, flags)? {
+        if let Some(mask) = mask_of(py, object, array, flags)? {
             dictionary.set(py.names.mask, mask)?;
         }
         Ok(dictionary.0.into_raw())

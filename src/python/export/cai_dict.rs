@@ -7,8 +7,7 @@ use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::convert::{integer, none, shared, tuple, unsigned};
-use crate::python::export::type_object::{array_of, attribute};
-use crate::python::export::wrap;
+use crate::python::export::object::{array_of, attribute, wrap};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::read::{self, Descr};
 use crate::{owner, validate};
@@ -20,7 +19,7 @@ pub unsafe extern "C" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut O
             abi::CAI_DEVICE_UNKNOWN
             | abi::CAI_DEVICE_CUDA
             | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED => cuda(py, array, flags).map(Owned::into_raw),
+            | abi::CAI_DEVICE_CUDA_MANAGED => cuda(py, object, array, flags).map(Owned::into_raw),
             other => {
                 fail!(
                     CAI_ERR_CONVERT_DEVICE,
@@ -117,7 +116,7 @@ pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i
 }
 
 /// `__cuda_array_interface__`
-pub fn cuda(py: Py, array: &cai_array, flags: u32) -> Result<Owned> {
+pub fn cuda(py: Py, object: *mut Object, array: &cai_array, flags: u32) -> Result<Owned> {
     let old = flags & abi::CAI_EXPORT_VERSION_2 != 0 || array.stream == abi::CAI_STREAM_UNKNOWN;
     let dictionary = Dictionary::new(py)?;
     common(&dictionary, array, flags, if old { 2 } else { 3 })?;
@@ -129,14 +128,19 @@ pub fn cuda(py: Py, array: &cai_array, flags: u32) -> Result<Owned> {
         };
         dictionary.set(py.names.stream, stream)?;
     }
-    if let Some(mask) = mask_of(py, array, flags)? {
+    if let Some(mask) = mask_of(py, object, array, flags)? {
         dictionary.set(py.names.mask, mask)?;
     }
     Ok(dictionary.0)
 }
 
-/// The mask as an object of its own.
-pub fn mask_of(py: Py, array: &cai_array, flags: u32) -> Result<Option<Owned>> {
+/// The mask of the array in `object`, as an object of the same type.
+pub fn mask_of(
+    py: Py,
+    object: *mut Object,
+    array: &cai_array,
+    flags: u32,
+) -> Result<Option<Owned>> {
     if array.mask.is_null() {
         return Ok(None);
     }
@@ -151,7 +155,7 @@ pub fn mask_of(py: Py, array: &cai_array, flags: u32) -> Result<Option<Owned>> {
             mask.device = array.device;
         }
         owner::retain(mask.owner)?;
-        Owned::new(py, wrap(py, mask, flags)?).map(Some)
+        Owned::new(py, wrap(py, Ok(py.type_of(object)), mask, flags)?).map(Some)
     }
 }
 

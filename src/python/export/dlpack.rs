@@ -11,7 +11,7 @@ use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
 use crate::python::convert::pair;
 use crate::python::error::raise_as;
-use crate::python::export::type_object::{answer, array_of};
+use crate::python::export::object::{answer, array_of};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
 

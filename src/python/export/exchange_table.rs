@@ -4,24 +4,14 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use crate::abi::{
-    self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
-};
-use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
+use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_error, cai_status};
+use crate::dlpack::exchange_table::SetError;
 use crate::error::{Failure, Result, fail};
+use crate::python::capi::Object;
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
-use crate::python::export::type_object::{answer, array_of, body, is_ours, not_ours};
-use crate::python::export::{export, wrap};
+use crate::python::export::object::{answer, array_of, body, export, is_ours, not_ours, wrap};
 use crate::python::interpreter::Py;
 use crate::{dlpack, owner, read};
-
-/// This library's table for its own objects.
-pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
-    struct_size: size_of::<cai_exchange_api>() as u32,
-    abi_major: abi::CAI_ABI_MAJOR,
-    from_object: Some(table_from_object),
-    to_object: Some(table_to_object),
-};
 
 /// The body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
@@ -41,7 +31,7 @@ fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_sta
     failure.status()
 }
 
-unsafe extern "C" fn table_from_object(
+pub unsafe extern "C" fn table_from_object(
     object: *mut c_void,
     out: *mut cai_array,
     error: *mut cai_error,
@@ -78,40 +68,30 @@ unsafe extern "C" fn table_from_object(
     abi::CAI_OK
 }
 
-unsafe extern "C" fn table_to_object(
+/// `to_object` of this library's table. `export_type` returns the type of the new object.
+///
+/// # Safety
+/// As for `cai_exchange_api.to_object`.
+pub unsafe fn to_object(
     array: *const cai_array,
     out: *mut *mut c_void,
     error: *mut cai_error,
+    export_type: fn(Py) -> Result<*mut Object>,
 ) -> cai_status {
-    status(error, |_| {
+    status(error, |py| {
         if array.is_null() || out.is_null() {
             return fail!(CAI_ERR_NULL_ARGUMENT, "array", found = "NULL", expected = "a pointer");
         }
         // SAFETY: not NULL; by contract of the table.
         unsafe {
             let array = read::array(array)?;
-            out.write(export(&array, 0)?.cast());
+            out.write(export(py, export_type(py), &array, 0)?.cast());
         }
         Ok(())
     })
 }
 
-/// DLPack's table asks for the producer's current stream without saying for which array. So each
-/// array is ordered before the legacy default stream when it is taken, and that stream is the
-/// answer.
-pub static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
-    major: MAJOR,
-    minor: MINOR,
-    previous: ptr::null(),
-    allocator: Some(dlpack_allocate),
-    from_object: Some(dlpack_from_object),
-    to_object: Some(dlpack_to_object),
-    // A borrowed tensor has its strides in the producer's memory, and ours are in bytes.
-    view: None,
-    current_stream: Some(dlpack_current_stream),
-};
-
-unsafe extern "C" fn dlpack_allocate(
+pub unsafe extern "C" fn dlpack_allocate(
     _: *mut c_void,
     _: *mut *mut c_void,
     context: *mut c_void,
@@ -141,7 +121,7 @@ fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     if done { 0 } else { -1 }
 }
 
-unsafe extern "C" fn dlpack_from_object(
+pub unsafe extern "C" fn dlpack_from_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
@@ -170,9 +150,14 @@ unsafe extern "C" fn dlpack_from_object(
     })
 }
 
-unsafe extern "C" fn dlpack_to_object(
+/// `to_object` of DLPack's table. `export_type` returns the type of the new object.
+///
+/// # Safety
+/// As for `managed_tensor_to_py_object_no_sync` of DLPack.
+pub unsafe fn dlpack_to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
+    export_type: fn(Py) -> Result<*mut Object>,
 ) -> c_int {
     code(|py| {
         // SAFETY: a tensor that the caller gives away, whatever becomes of it.
@@ -183,13 +168,13 @@ unsafe extern "C" fn dlpack_to_object(
                 dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
             });
             let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
-            out.write(wrap(py, array, 0)?.cast());
+            out.write(wrap(py, export_type(py), array, 0)?.cast());
         }
         Ok(())
     })
 }
 
-unsafe extern "C" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
+pub unsafe extern "C" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
     if out.is_null() {
         return -1;
     }

@@ -5,17 +5,15 @@ pub mod array_interface;
 pub mod cai_dict;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod object;
 pub mod sycl;
 pub mod type_object;
 
-use std::ptr;
-
 use crate::abi::{self, cai_array, cai_export_options};
 use crate::error::{Result, fail};
-use crate::python::capi::{Object, TP_ALLOC};
-use crate::python::export::type_object::{Body, body, export_type};
-use crate::python::interpreter::{Owned, Py};
-use crate::{owner, validate};
+use crate::python::capi::Object;
+use crate::python::export::type_object::export_type;
+use crate::python::interpreter::Py;
 
 /// A caller's options: their flags.
 ///
@@ -57,54 +55,6 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
 /// `array` points to what a caller's array may point to.
 pub unsafe fn export(array: &cai_array, flags: u32) -> Result<*mut Object> {
     let py = Py::here()?;
-    // SAFETY: handed on.
-    unsafe {
-        validate::array(array, abi::CAI_CHECK_LAYOUT)?;
-        if array.owner.is_null() {
-            return fail!(
-                CAI_ERR_BORROWED,
-                "owner",
-                found = "NULL, a borrowed array",
-                expected = "an owner that keeps the data alive"
-            );
-        }
-        owner::retain(array.owner)?;
-        wrap(py, *array, flags)
-    }
-}
-
-/// A new object around an array, whose reference it takes over, also on failure.
-///
-/// # Safety
-/// The array is sound and has an owner.
-pub unsafe fn wrap(py: Py, array: cai_array, flags: u32) -> Result<*mut Object> {
-    let made = export_type(py).and_then(|exports| {
-        // SAFETY: the lock is held; the slot was read from this type.
-        unsafe {
-            let alloc: unsafe extern "C" fn(*mut Object, isize) -> *mut Object =
-                std::mem::transmute((py.capi().type_slot)(exports, TP_ALLOC));
-            Owned::new(py, alloc(exports, 0))
-        }
-    });
-    match made {
-        Ok(object) => {
-            let object = object.into_raw();
-            // Whatever size it came with, all fields are there now.
-            let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
-            // SAFETY: the type's objects have a body, which is all zeros still.
-            unsafe {
-                body(py.capi(), object).write(Body {
-                    array,
-                    flags,
-                    weak_references: ptr::null_mut(),
-                })
-            };
-            Ok(object)
-        }
-        Err(failure) => {
-            // SAFETY: the reference was ours.
-            unsafe { owner::release(array.owner) };
-            Err(failure)
-        }
-    }
+    // SAFETY: the caller's array, by this function's own contract.
+    unsafe { object::export(py, export_type(py), array, flags) }
 }

@@ -8,7 +8,7 @@ use crate::python::capi::Object;
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::convert::{integer, none};
 use crate::python::export::cai_dict::{Dictionary, data, row, typestr};
-use crate::python::export::type_object::{array_of, attribute};
+use crate::python::export::object::{array_of, attribute};
 use crate::python::interpreter::{Owned, Py};
 use crate::validate;
 

@@ -1,83 +1,31 @@
-//! The type `libcai.Array`.
+//! The type `libcai.Array`: its attributes, its methods and its exchange tables.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use crate::abi::{self, cai_array};
-use crate::error::{Failure, Result, Text, fail};
+use crate::abi::{
+    self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
+};
+use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR};
+use crate::error::{Result, fail};
 use crate::python::capi::{
-    Capi, GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MemberDef, MethodDef, Object, READONLY,
-    T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_FREE, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR,
-    TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
+    GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MemberDef, MethodDef, Object, READONLY,
+    T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
+    TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
-use crate::python::error::{self, raise_as};
 use crate::python::export::array_interface::get_host;
 use crate::python::export::cai_dict::get_cuda;
 use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
-use crate::python::export::exchange_table::{DLPACK_EXCHANGE, EXCHANGE};
+use crate::python::export::exchange_table;
+use crate::python::export::object::{Body, dealloc, repr};
 use crate::python::export::sycl::get_sycl;
 use crate::python::interpreter::{Owned, Py, raised};
-use crate::{owner, read};
-
-/// What lies behind the head of an object.
-#[repr(C)]
-pub struct Body {
-    pub array: cai_array,
-    /// `CAI_EXPORT_` bits.
-    pub flags: u32,
-    pub weak_references: *mut Object,
-}
 
 pub(crate) const NAME: &CStr = c"libcai.Array";
 
 const DOC: &CStr = c"A GPU array that another library exported.";
-
-/// Where an object keeps its array.
-pub fn body(capi: &Capi, object: *mut Object) -> *mut Body {
-    object.cast::<u8>().wrapping_add(capi.facts.head).cast()
-}
-
-/// Is it an object of the type that is made below, in whichever interpreter? Anybody can show the
-/// tables on another type.
-pub fn is_ours(capi: &Capi, object: *mut Object) -> bool {
-    // SAFETY: the lock is held; the object is alive. The type has no types derived from it.
-    unsafe {
-        let slot = (capi.type_slot)(capi.type_of(object), TP_DEALLOC);
-        // Before 3.10, types that were not made at run time have an exception for an answer.
-        if slot.is_null() {
-            (capi.error_clear)();
-        }
-        slot == dealloc as *mut c_void
-    }
-}
-
-pub fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
-    fail!(
-        CAI_ERR_TYPE,
-        "object",
-        found = ("an object of type {}", py.type_name(object)),
-        expected = "a libcai.Array"
-    )
-}
-
-/// The array of an object, and its flags.
-pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)> {
-    // SAFETY: called for objects of the type only, which are alive during the call.
-    let body = unsafe { &*body(py.capi(), object) };
-    if body.array.owner.is_null() {
-        return fail!(
-            CAI_ERR_VALUE,
-            "self",
-            found = "an object without an array",
-            expected = "one that cai_array_to_python made"
-        );
-    }
-    Ok((&body.array, body.flags))
-}
 
 /// The type, made at its first use in an interpreter.
 pub fn export_type(py: Py) -> Result<*mut Object> {
@@ -204,134 +152,42 @@ fn make_type(py: Py) -> Result<*mut Object> {
     }
 }
 
-/// The body of a function that CPython calls: failures and panics become exceptions.
-pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    match catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body))) {
-        Ok(Ok(object)) => object,
-        Ok(Err(failure)) => {
-            error::raise_failure(&failure);
-            ptr::null_mut()
-        }
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            error::raise_failure(&Failure::new(
-                abi::CAI_ERR_INTERNAL,
-                format_args!(""),
-                format_args!("a contradiction inside the library"),
-                format_args!("none; please report it"),
-            ));
-            ptr::null_mut()
-        }
-    }
+/// This library's table for its own objects.
+static EXCHANGE: cai_exchange_api = cai_exchange_api {
+    struct_size: size_of::<cai_exchange_api>() as u32,
+    abi_major: abi::CAI_ABI_MAJOR,
+    from_object: Some(exchange_table::table_from_object),
+    to_object: Some(table_to_object),
+};
+
+/// DLPack's table asks for the producer's current stream without saying for which array. So each
+/// array is ordered before the legacy default stream when it is taken, and that stream is the
+/// answer.
+static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
+    major: MAJOR,
+    minor: MINOR,
+    previous: ptr::null(),
+    allocator: Some(exchange_table::dlpack_allocate),
+    from_object: Some(exchange_table::dlpack_from_object),
+    to_object: Some(dlpack_to_object),
+    // A borrowed tensor has its strides in the producer's memory, and ours are in bytes.
+    view: None,
+    current_stream: Some(exchange_table::dlpack_current_stream),
+};
+
+unsafe extern "C" fn table_to_object(
+    array: *const cai_array,
+    out: *mut *mut c_void,
+    error: *mut cai_error,
+) -> cai_status {
+    // SAFETY: the contract of the table is that of this function.
+    unsafe { exchange_table::to_object(array, out, error, export_type) }
 }
 
-/// The same, where every failure means that there is no such attribute.
-pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    answer(|py| {
-        body(py).map_err(|failure| {
-            // SAFETY: a place that CPython keeps it in.
-            let attribute_error = unsafe { *py.capi().attribute_error };
-            if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
-                || failure.status() == abi::CAI_ERR_NO_MEMORY
-            {
-                failure
-            } else {
-                raise_as(py, attribute_error, &failure)
-            }
-        })
-    })
-}
-
-unsafe extern "C" fn dealloc(object: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        let Ok(py) = Py::here() else { return };
-        let capi = py.capi();
-        // SAFETY: the lock is held; the last reference to an object of our type is gone.
-        unsafe {
-            let r#type = py.type_of(object);
-            let body = body(capi, object);
-            // Without a lock, another thread may be making one, and CPython has to look.
-            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
-                (capi.clear_weakrefs)(object);
-            }
-            let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
-            if !owner.is_null() {
-                owner::release(owner);
-            }
-            let free: unsafe extern "C" fn(*mut c_void) =
-                std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
-            free(object.cast());
-            // Objects of types that were made at run time hold a reference to them.
-            (capi.decref)(r#type);
-        }
-    }));
-}
-
-pub unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
-    answer(|py| {
-        let Ok((array, _)) = array_of(py, object) else {
-            return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
-        };
-        py.string(shown(array).as_str().as_bytes()).map(Owned::into_raw)
-    })
-}
-
-/// One line about an array.
-fn shown(array: &cai_array) -> Text<400> {
-    let mut text: Text<400> = Text::new(format_args!("<libcai.Array shape=("));
-    // SAFETY: validated when the object was made.
-    let (shape, strides) = unsafe { read::shape_and_strides(array) }.unwrap_or_default();
-    // A text that is full says so by itself; nothing else can fail.
-    let _ = (|| {
-        for (index, extent) in shape.iter().enumerate() {
-            write!(text, "{}{extent}", if index == 0 { "" } else { ", " })?;
-        }
-        let comma = if shape.len() == 1 { "," } else { "" };
-        write!(
-            text,
-            "{comma}) typestr='{}'",
-            read::typestr(&array.typestr).unwrap_or_default().escape_ascii()
-        )?;
-        if array.dtype_code != 0 {
-            write!(text, " dtype_code={}", array.dtype_code)?;
-        }
-        if let Some(strides) = strides {
-            write!(text, " strides=(")?;
-            for (index, step) in strides.iter().enumerate() {
-                write!(text, "{}{step}", if index == 0 { "" } else { ", " })?;
-            }
-            write!(text, "{comma})")?;
-        }
-        write!(text, " data={:#x}", array.data as usize)?;
-        if array.byte_offset != 0 {
-            write!(text, "+{}", array.byte_offset)?;
-        }
-        let device = match array.device.r#type {
-            abi::CAI_DEVICE_UNKNOWN => "",
-            abi::CAI_DEVICE_CPU => " device=cpu",
-            abi::CAI_DEVICE_CUDA => " device=cuda",
-            abi::CAI_DEVICE_CUDA_HOST => " device=cuda_host",
-            abi::CAI_DEVICE_OPENCL => " device=opencl",
-            abi::CAI_DEVICE_CUDA_MANAGED => " device=cuda_managed",
-            abi::CAI_DEVICE_ONEAPI => " device=oneapi",
-            _ => " device=other",
-        };
-        write!(text, "{device}")?;
-        if !device.is_empty() {
-            write!(text, ":{}", array.device.id)?;
-        }
-        match array.stream {
-            abi::CAI_STREAM_NONE => write!(text, " stream=None")?,
-            abi::CAI_STREAM_UNKNOWN => write!(text, " stream=unknown")?,
-            stream => write!(text, " stream={stream:#x}")?,
-        }
-        if array.flags & abi::CAI_ARRAY_READONLY != 0 {
-            write!(text, " read-only")?;
-        }
-        if !array.mask.is_null() {
-            write!(text, " masked")?;
-        }
-        write!(text, ">")
-    })();
-    text
+unsafe extern "C" fn dlpack_to_object(
+    tensor: *mut DLManagedTensorVersioned,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the contract of DLPack's table is that of this function.
+    unsafe { exchange_table::dlpack_to_object(tensor, out, export_type) }
 }

@@ -3,39 +3,59 @@
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array, cai_import_options};
+use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
 use crate::owner::description;
 use crate::python::capi::Object;
-use crate::python::import::dict_keys::{Protocol, in_dictionary};
+use crate::python::import::dict_keys::{Extras, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::{dict_fast, dict_reader, find, sycl};
+use crate::python::import::{dict_fast, dict_reader, sycl};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach};
 use crate::validate;
 
-/// Through a dictionary.
+/// What [`read`] found.
+pub enum Found {
+    /// The object has no such attribute.
+    Nothing,
+    /// An array that needs nothing more.
+    Array,
+    /// An array without an owner, for [`finish`].
+    Parts(Extras),
+}
+
+/// Reads the dictionary in an attribute into `to`.
 #[inline]
-pub fn from_dictionary(
+pub fn read(
     py: Py,
     object: NonNull<Object>,
     protocol: Protocol,
     name: *mut Object,
     options: &ImportOptions,
-    depth: i32,
     to: &mut Description,
-) -> Result<bool> {
-    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(false) };
+) -> Result<Found> {
+    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
     if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, &dictionary, to) {
-        return import_general(py, object, &dictionary, protocol, options, depth, to)
-            .map(|()| true);
+        return read_general(py, &dictionary, protocol, options, to);
     }
     // SAFETY: described just now.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
     attach(py, &mut to.array, Owned::share(py, object), None)?;
     resolved(py, object, &to.array, protocol.name())?;
-    Ok(true)
+    Ok(Found::Array)
+}
+
+#[cold]
+#[inline(never)]
+fn read_general(
+    py: Py,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found> {
+    dict_reader::read(py, dictionary, protocol, options, to).map(Found::Parts)
 }
 
 /// PyTorch has tensors whose values are the conjugates, or the negatives, of what lies in memory:
@@ -105,50 +125,25 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
     Ok(())
 }
 
-/// What is not usual: other types than the built-in ones, fields, masks, SYCL's objects, and all
-/// that is wrong.
-#[cold]
-#[inline(never)]
-fn import_general(
+/// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
+pub fn finish(
     py: Py,
     object: NonNull<Object>,
-    dictionary: &Owned,
     protocol: Protocol,
     options: &ImportOptions,
-    depth: i32,
+    extras: Extras,
+    mut mask: Option<Description>,
     to: &mut Description,
 ) -> Result<()> {
-    let rest = dict_reader::read(py, dictionary, protocol, options, to)?;
     let mut more = None;
-    if let Some(syclobj) = &rest.syclobj {
+    if let Some(syclobj) = &extras.syclobj {
         more = sycl::context(py, syclobj, &mut to.array)?;
     }
-    if let Some(fields) = &rest.fields {
+    if let Some(fields) = &extras.fields {
         to.array.descr = fields.as_ptr();
     }
-    let mut mask = None;
-    if let Some(object) = rest.mask.as_ref().and_then(|mask| NonNull::new(mask.get())) {
-        if depth >= abi::CAI_MAX_MASKS {
-            return fail!(
-                CAI_ERR_MASK_DEPTH,
-                ("{}['mask']", protocol.name()),
-                found = "more masks on one another",
-                expected = ("at most {}", abi::CAI_MAX_MASKS)
-            );
-        }
-        let plain = ImportOptions {
-            raw: cai_import_options {
-                flags: options.raw.flags
-                    & (abi::CAI_IMPORT_STRICT
-                        | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
-                        | abi::CAI_IMPORT_ALLOW_HOST),
-                ..ImportOptions::NONE.raw
-            },
-        };
-        let found = mask.insert(Description::new());
-        find(py, object, &plain, depth + 1, found)
-            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
-        as_bits(py, object, options, to, &mut found.array);
+    if let (Some(mask), Some(of)) = (&mut mask, extras.mask_object()) {
+        as_bits(py, of, options, to, &mut mask.array);
     }
     to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
     // SAFETY: described just now; fields and mask are alive.

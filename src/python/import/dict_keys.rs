@@ -1,7 +1,10 @@
 //! Keys of the interface dictionaries.
 
+use std::ptr::NonNull;
+
 use crate::dtype::text::Fields;
 use crate::error::{Failure, Text};
+use crate::python::capi::Object;
 use crate::python::interpreter::Owned;
 
 /// Whose dictionary it is.
@@ -77,6 +80,11 @@ pub struct Extras {
 impl Extras {
     /// Nothing.
     pub const NONE: Extras = Extras { fields: None, mask: None, syclobj: None };
+
+    /// The object in `mask`.
+    pub fn mask_object(&self) -> Option<NonNull<Object>> {
+        self.mask.as_ref().and_then(|mask| NonNull::new(mask.get()))
+    }
 }
 
 pub type Values = [Option<Owned>; KEYS];

@@ -18,13 +18,14 @@ use crate::abi::{self, cai_array};
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
-use crate::python::import::dict::from_dictionary;
-use crate::python::import::dict_keys::Protocol;
+use crate::python::import::dict::Found;
+use crate::python::import::dict_keys::{Extras, Protocol};
 use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::from_table;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::check_requirements;
 use crate::python::interpreter::{Py, raised};
+use crate::python::offers;
 use crate::python::owner::Description;
 
 /// Imports an object into `to`.
@@ -46,6 +47,53 @@ pub unsafe fn import(
     check_requirements(to, options, size)
 }
 
+/// Imports through a dictionary; its mask is imported by any protocol.
+#[inline]
+fn from_dictionary(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    name: *mut Object,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<bool> {
+    let extras = match dict::read(py, object, protocol, name, options, to)? {
+        Found::Nothing => return Ok(false),
+        Found::Array => return Ok(true),
+        Found::Parts(extras) => extras,
+    };
+    from_parts(py, object, protocol, options, depth, extras, to).map(|()| true)
+}
+
+#[cold]
+#[inline(never)]
+fn from_parts(
+    py: Py,
+    object: NonNull<Object>,
+    protocol: Protocol,
+    options: &ImportOptions,
+    depth: i32,
+    extras: Extras,
+    to: &mut Description,
+) -> Result<()> {
+    let mut mask = None;
+    if let Some(object) = extras.mask_object() {
+        if depth >= abi::CAI_MAX_MASKS {
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                ("{}['mask']", protocol.name()),
+                found = "more masks on one another",
+                expected = ("at most {}", abi::CAI_MAX_MASKS)
+            );
+        }
+        let found = mask.insert(Description::new());
+        find(py, object, &options.of_mask(), depth + 1, found)
+            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+    }
+    dict::finish(py, object, protocol, options, extras, mask, to)
+}
+
 /// Tries the ways in. `depth`: how many masks hang above.
 #[inline]
 pub fn find(
@@ -58,7 +106,7 @@ pub fn find(
     let default_order = options.raw.protocols[0] == 0;
     let mut offer = None;
     if default_order {
-        let offered = py.types.offer(py, py.type_of(object.as_ptr()))?;
+        let offered = offers::offer(py, object.as_ptr())?;
         if offered.is_nothing() {
             // What nearly everybody has.
             let found = from_dictionary(
@@ -107,7 +155,7 @@ fn try_all(
     }
     // What was remembered of the type may be of another one, that had its address before.
     if offer.is_some_and(|offer| offer.is_nothing()) {
-        let mut anew = Some(py.types.ask(py, py.type_of(object.as_ptr()))?);
+        let mut anew = Some(offers::offer_anew(py, object.as_ptr())?);
         if anew.is_some_and(|anew| !anew.is_nothing())
             && try_protocols(
                 py,
@@ -184,18 +232,18 @@ fn try_protocols(
     to: &mut Description,
 ) -> Result<bool> {
     for &via in options.protocols() {
-        let mut offers = || -> Result<Offer> {
+        let mut offered = || -> Result<Offer> {
             match offer {
                 Some(offer) => Ok(*offer),
-                None => Ok(*offer.insert(py.types.offer(py, py.type_of(object.as_ptr()))?)),
+                None => Ok(*offer.insert(offers::offer(py, object.as_ptr())?)),
             }
         };
         let found = match via {
-            abi::CAI_PROTOCOL_EXCHANGE => match offers()?.exchange {
+            abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
                 Some(table) => from_table(py, object, table, to)?,
                 None => false,
             },
-            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offers()?.dlpack {
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offered()?.dlpack {
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },

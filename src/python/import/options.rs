@@ -21,7 +21,7 @@ const DEFAULT_ORDER: [u8; 8] = [
 
 const HOST_PROTOCOLS: usize = 2;
 
-/// What the caller parsed.
+/// The options of a caller, checked.
 pub struct ImportOptions {
     pub raw: cai_import_options,
 }
@@ -109,6 +109,15 @@ impl ImportOptions {
                 .map_err(|failure| failure.within("options->"))?;
         }
         Ok(parsed)
+    }
+
+    /// The options for a mask: the same strictness, without requirements.
+    pub fn of_mask(&self) -> ImportOptions {
+        const KEPT: u32 =
+            abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_ALLOW_HOST;
+        ImportOptions {
+            raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
+        }
     }
 
     pub fn has(&self, flag: u32) -> bool {

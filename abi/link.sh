@@ -1,0 +1,17 @@
+#!/bin/sh
+# Links the shared library from the static one: link.sh ARCHIVE OUTPUT COMPILER [OPTION...]
+#
+# cargo's own cdylib cannot have symbol versions: rustc passes an anonymous version script, GNU ld refuses a second
+# one, and lld ignores it. Options:
+# - --whole-archive with --gc-sections takes everything that an exported function reaches, and nothing else;
+# - nodelete: owners outlive dlclose(), so their operations must stay mapped.
+set -eu
+here=$(dirname "$0")
+major=$(sed -n 's/^pub const CAI_ABI_MAJOR: i32 = \([0-9]*\);$/\1/p' "$here/../src/abi/version.rs")
+archive=$1
+output=$2
+shift 2
+"$@" -shared -fPIC -o "$output.$$" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+    -Wl,--gc-sections -Wl,--strip-debug -Wl,-O1 -Wl,--as-needed -Wl,-z,relro,-z,now,-z,nodelete \
+    -Wl,-soname,"libcai.so.$major" -Wl,--version-script="$here/cai.map" -lgcc_s -lpthread -ldl -lm
+mv -f "$output.$$" "$output"

@@ -1,0 +1,264 @@
+//! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
+
+use std::ffi::c_void;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::abi::{self, cai_array};
+use crate::error::{Failure, Result, Text, fail};
+use crate::python::capi::{Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
+use crate::python::error::{self, raise_as};
+use crate::python::interpreter::{Owned, Py};
+use crate::{owner, read, validate};
+
+/// What lies behind the head of an object.
+#[repr(C)]
+pub struct Body {
+    pub array: cai_array,
+    /// `CAI_EXPORT_` bits.
+    pub flags: u32,
+    pub weak_references: *mut Object,
+}
+
+/// Where an object keeps its array.
+pub fn body(capi: &Capi, object: *mut Object) -> *mut Body {
+    object.cast::<u8>().wrapping_add(capi.facts.head).cast()
+}
+
+/// Is it an object of the type that is made below, in whichever interpreter? Anybody can show the
+/// tables on another type.
+pub fn is_ours(capi: &Capi, object: *mut Object) -> bool {
+    // SAFETY: the lock is held; the object is alive. The type has no types derived from it.
+    unsafe {
+        let slot = (capi.type_slot)(capi.type_of(object), TP_DEALLOC);
+        // Before 3.10, types that were not made at run time have an exception for an answer.
+        if slot.is_null() {
+            (capi.error_clear)();
+        }
+        slot == dealloc as *mut c_void
+    }
+}
+
+pub fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
+    fail!(
+        CAI_ERR_TYPE,
+        "object",
+        found = ("an object of type {}", py.type_name(object)),
+        expected = "a libcai.Array"
+    )
+}
+
+/// The array of an object, and its flags.
+pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)> {
+    // SAFETY: called for objects of the type only, which are alive during the call.
+    let body = unsafe { &*body(py.capi(), object) };
+    if body.array.owner.is_null() {
+        return fail!(
+            CAI_ERR_VALUE,
+            "self",
+            found = "an object without an array",
+            expected = "one that cai_array_to_python made"
+        );
+    }
+    Ok((&body.array, body.flags))
+}
+
+/// The body of a function that CPython calls: failures and panics become exceptions.
+pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
+    match catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body))) {
+        Ok(Ok(object)) => object,
+        Ok(Err(failure)) => {
+            error::raise_failure(&failure);
+            ptr::null_mut()
+        }
+        Err(payload) => {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+            error::raise_failure(&Failure::new(
+                abi::CAI_ERR_INTERNAL,
+                format_args!(""),
+                format_args!("a contradiction inside the library"),
+                format_args!("none; please report it"),
+            ));
+            ptr::null_mut()
+        }
+    }
+}
+
+/// The same, where every failure means that there is no such attribute.
+pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
+    answer(|py| {
+        body(py).map_err(|failure| {
+            // SAFETY: a place that CPython keeps it in.
+            let attribute_error = unsafe { *py.capi().attribute_error };
+            if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+                || failure.status() == abi::CAI_ERR_NO_MEMORY
+            {
+                failure
+            } else {
+                raise_as(py, attribute_error, &failure)
+            }
+        })
+    })
+}
+
+pub unsafe extern "C" fn dealloc(object: *mut Object) {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        let Ok(py) = Py::here() else { return };
+        let capi = py.capi();
+        // SAFETY: the lock is held; the last reference to an object of our type is gone.
+        unsafe {
+            let r#type = py.type_of(object);
+            let body = body(capi, object);
+            // Without a lock, another thread may be making one, and CPython has to look.
+            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
+                (capi.clear_weakrefs)(object);
+            }
+            let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
+            if !owner.is_null() {
+                owner::release(owner);
+            }
+            let free: unsafe extern "C" fn(*mut c_void) =
+                std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
+            free(object.cast());
+            // Objects of types that were made at run time hold a reference to them.
+            (capi.decref)(r#type);
+        }
+    }));
+}
+
+pub unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
+    answer(|py| {
+        let Ok((array, _)) = array_of(py, object) else {
+            return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
+        };
+        py.string(shown(array).as_str().as_bytes()).map(Owned::into_raw)
+    })
+}
+
+/// One line about an array.
+fn shown(array: &cai_array) -> Text<400> {
+    let mut text: Text<400> = Text::new(format_args!("<libcai.Array shape=("));
+    // SAFETY: validated when the object was made.
+    let (shape, strides) = unsafe { read::shape_and_strides(array) }.unwrap_or_default();
+    // A text that is full says so by itself; nothing else can fail.
+    let _ = (|| {
+        for (index, extent) in shape.iter().enumerate() {
+            write!(text, "{}{extent}", if index == 0 { "" } else { ", " })?;
+        }
+        let comma = if shape.len() == 1 { "," } else { "" };
+        write!(
+            text,
+            "{comma}) typestr='{}'",
+            read::typestr(&array.typestr).unwrap_or_default().escape_ascii()
+        )?;
+        if array.dtype_code != 0 {
+            write!(text, " dtype_code={}", array.dtype_code)?;
+        }
+        if let Some(strides) = strides {
+            write!(text, " strides=(")?;
+            for (index, step) in strides.iter().enumerate() {
+                write!(text, "{}{step}", if index == 0 { "" } else { ", " })?;
+            }
+            write!(text, "{comma})")?;
+        }
+        write!(text, " data={:#x}", array.data as usize)?;
+        if array.byte_offset != 0 {
+            write!(text, "+{}", array.byte_offset)?;
+        }
+        let device = match array.device.r#type {
+            abi::CAI_DEVICE_UNKNOWN => "",
+            abi::CAI_DEVICE_CPU => " device=cpu",
+            abi::CAI_DEVICE_CUDA => " device=cuda",
+            abi::CAI_DEVICE_CUDA_HOST => " device=cuda_host",
+            abi::CAI_DEVICE_OPENCL => " device=opencl",
+            abi::CAI_DEVICE_CUDA_MANAGED => " device=cuda_managed",
+            abi::CAI_DEVICE_ONEAPI => " device=oneapi",
+            _ => " device=other",
+        };
+        write!(text, "{device}")?;
+        if !device.is_empty() {
+            write!(text, ":{}", array.device.id)?;
+        }
+        match array.stream {
+            abi::CAI_STREAM_NONE => write!(text, " stream=None")?,
+            abi::CAI_STREAM_UNKNOWN => write!(text, " stream=unknown")?,
+            stream => write!(text, " stream={stream:#x}")?,
+        }
+        if array.flags & abi::CAI_ARRAY_READONLY != 0 {
+            write!(text, " read-only")?;
+        }
+        if !array.mask.is_null() {
+            write!(text, " masked")?;
+        }
+        write!(text, ">")
+    })();
+    text
+}
+
+/// A new object around an array, whose reference it takes over, also on failure.
+///
+/// # Safety
+/// The array is sound and has an owner.
+pub unsafe fn wrap(
+    py: Py,
+    r#type: Result<*mut Object>,
+    array: cai_array,
+    flags: u32,
+) -> Result<*mut Object> {
+    let made = r#type.and_then(|r#type| {
+        // SAFETY: the lock is held; the slot was read from this type.
+        unsafe {
+            let alloc: unsafe extern "C" fn(*mut Object, isize) -> *mut Object =
+                std::mem::transmute((py.capi().type_slot)(r#type, TP_ALLOC));
+            Owned::new(py, alloc(r#type, 0))
+        }
+    });
+    match made {
+        Ok(object) => {
+            let object = object.into_raw();
+            // Whatever size it came with, all fields are there now.
+            let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
+            // SAFETY: the type's objects have a body, which is all zeros still.
+            unsafe {
+                body(py.capi(), object).write(Body {
+                    array,
+                    flags,
+                    weak_references: ptr::null_mut(),
+                })
+            };
+            Ok(object)
+        }
+        Err(failure) => {
+            // SAFETY: the reference was ours.
+            unsafe { owner::release(array.owner) };
+            Err(failure)
+        }
+    }
+}
+
+/// A new object of a type, with a reference of its own to the array.
+///
+/// # Safety
+/// `array` points to what a caller's array may point to.
+pub unsafe fn export(
+    py: Py,
+    r#type: Result<*mut Object>,
+    array: &cai_array,
+    flags: u32,
+) -> Result<*mut Object> {
+    // SAFETY: handed on.
+    unsafe {
+        validate::array(array, abi::CAI_CHECK_LAYOUT)?;
+        if array.owner.is_null() {
+            return fail!(
+                CAI_ERR_BORROWED,
+                "owner",
+                found = "NULL, a borrowed array",
+                expected = "an owner that keeps the data alive"
+            );
+        }
+        owner::retain(array.owner)?;
+        wrap(py, r#type, *array, flags)
+    }
+}
