@@ -17,8 +17,9 @@ pub fn rows(path: &str) -> Vec<Row> {
     fs::read_to_string(path).unwrap().lines().map(row).collect()
 }
 
-/// The functions of the driver that the sources in a folder define. A definition is `fn cuName(` or, with its
-/// twin of another default stream, `fn cuName / cuName_ptsz(`; tables have `cuName / cuName_ptsz,`.
+/// The functions of the driver that the sources in a folder define. A definition is `fn cuName(`
+/// or, with its twin of another default stream, `fn cuName / cuName_ptsz(`; tables have `cuName /
+/// cuName_ptsz,`.
 pub fn defined(folder: &str) -> BTreeSet<String> {
     println!("cargo:rerun-if-changed={folder}");
     let mut defined = BTreeSet::new();

@@ -1,5 +1,6 @@
-//! The link arguments, and the exported functions that `src/` does not define: those in `followed.txt` lead to
-//! the functions of `../src/api`, which tell the checker; all others jump straight into the real driver.
+//! The link arguments, and the exported functions that `src/` does not define: those in
+//! `followed.txt` lead to the functions of `../src/api`, which tell the checker; all others jump
+//! straight into the real driver.
 
 #[path = "../build/table.rs"]
 mod table;

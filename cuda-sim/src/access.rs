@@ -1,11 +1,13 @@
-//! Which bytes an operation touches: blocks repeated along strides, taken apart into contiguous ranges. No
-//! other room is used; no `unsafe`.
+//! Which bytes an operation touches: blocks repeated along strides, split into contiguous ranges.
+//!
+//! May use: nothing. Unsafe: none.
 
 pub const READ: u32 = 1;
 pub const WRITE: u32 = 2;
 pub const MAX_NDIM: usize = 8;
 
-/// As `cudasim_access` in cudasim.h: blocks of `nbytes`, repeated `count[d]` times at `stride[d]` bytes.
+/// As `cudasim_access` in cudasim.h: blocks of `nbytes`, repeated `count[d]` times at `stride[d]`
+/// bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Access {

@@ -1,5 +1,7 @@
-//! What streams are given, also while they capture: operations, records and waits become nodes then. Uses
-//! `graph`, `sim` and what they use; no `unsafe`.
+//! Operations given to streams. While a stream captures, operations, records and waits become nodes
+//! of a graph.
+//!
+//! May use: `access`, `graph`, `queue`, `results`, `sim`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::graph::destroy_graph;
@@ -12,11 +14,12 @@ use std::collections::HashSet;
 pub const GLOBAL: i32 = 0;
 pub const RELAXED: i32 = 2;
 
-// --- what may be called while somebody captures -------------------------------------------------------------
+// --- what may be called while somebody captures
+// -------------------------------------------------------------
 
 impl Sim {
-    /// A call that might break a capture elsewhere: refused according to the thread's mode, and then it does
-    /// break it. [cuThreadExchangeStreamCaptureMode]
+    /// A call that might break a capture elsewhere: refused according to the thread's mode, and
+    /// then it does break it. [cuThreadExchangeStreamCaptureMode]
     pub fn forbid_while_capturing(&mut self) -> Result {
         // A real driver decides that itself.
         if self.captures.is_empty() || crate::WATCHING {
@@ -75,7 +78,8 @@ impl Sim {
         if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_IMPLICIT) }
     }
 
-    /// Captures in blocking streams of the context whose legacy stream this is; none for other streams.
+    /// Captures in blocking streams of the context whose legacy stream this is; none for other
+    /// streams.
     pub fn captures_under(&mut self, core: CoreRef) -> Vec<u64> {
         if self.captures.is_empty() || crate::WATCHING {
             return Vec::new();
@@ -114,8 +118,8 @@ impl Sim {
     }
 }
 
-/// Gives a stream something to do; while it captures, that becomes a node. The position of the operation, or
-/// `None` of a node.
+/// Gives a stream something to do; while it captures, that becomes a node. The position of the
+/// operation, or `None` of a node.
 pub fn submit(
     sim: &mut Locked,
     core: CoreRef,
@@ -135,7 +139,8 @@ pub fn submit(
     Ok(Some(Sim::enqueue(sim, core, work)))
 }
 
-// --- events -------------------------------------------------------------------------------------------------
+// --- events
+// -------------------------------------------------------------------------------------------------
 
 /// cuEventRecord. `external`: a node that records at every launch, while capturing.
 pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Result {
@@ -143,7 +148,8 @@ pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Re
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         (found.context, found.shared.clone())
     };
-    // Event and stream must be of the same context. [cuEventRecord] A green one counts as its primary one.
+    // Event and stream must be of the same context. [cuEventRecord] A green one counts as its
+    // primary one.
     let context = sim.core_mut(core).context;
     if of != sim.base(context) && !crate::WATCHING {
         return Err(Code::INVALID_HANDLE);
@@ -227,7 +233,8 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
             sim.forbid_legacy(core)?;
             sim.prepare(core);
             let work = wait_now(sim, core, &recorded, shared.filter(|_| foreign));
-            // In the legacy stream also a wait that is over is something that blocking streams come after.
+            // In the legacy stream also a wait that is over is something that blocking streams come
+            // after.
             let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
             if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
                 Sim::enqueue(sim, core, work);
@@ -237,8 +244,8 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
     }
 }
 
-/// cuCtxWaitEvent: each stream waits, those that are still to be made too. The streams do not wait for each other
-/// by that, so the rules of the default streams stay out of it.
+/// cuCtxWaitEvent: each stream waits, those that are still to be made too. The streams do not wait
+/// for each other by that, so the rules of the default streams stay out of it.
 pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     let (recorded, shared, foreign) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
@@ -271,7 +278,8 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     Ok(())
 }
 
-// --- capture ------------------------------------------------------------------------------------------------
+// --- capture
+// ------------------------------------------------------------------------------------------------
 
 pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<u64>)>) -> Result {
     if !(0..=2).contains(&mode) {

@@ -1,8 +1,10 @@
-//! The race checker: who is ordered after whom, and what to say where an order is missing. Uses `config`,
-//! `clock`, `access`, `shadow`, `stack`, `rules`; no `unsafe`.
+//! The race checker: which accesses are ordered, and what a report says if they are not.
 //!
-//! The order of stream work is fixed by the calls that the host makes, not by when the device runs it. So each
-//! access is judged when it is enqueued, and the verdict holds for every schedule of the device.
+//! May use: `access`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`. Unsafe: none.
+//!
+//! The order of stream work is fixed by the calls that the host makes, not by when the device runs
+//! it. So each access is checked when it is enqueued, and the result holds for every schedule of
+//! the device.
 
 use crate::access::{Access, READ, WRITE};
 use crate::clock::{Actor, Clock, Epoch};
@@ -42,9 +44,11 @@ struct ActorState {
     clock: Clock,
     who: Who,
     name: Option<String>,
-    /// What else it knows when it frees memory: drivers do not give away what their own synchronous calls use.
+    /// What else it knows when it frees memory: drivers do not give away what their own synchronous
+    /// calls use.
     when_freeing: Vec<Clock>,
-    /// The host thread let others see what it did since its last own access: the next access is a new moment.
+    /// The host thread let others see what it did since its last own access: the next access is a
+    /// new moment.
     told: bool,
 }
 
@@ -82,10 +86,12 @@ impl Checker {
         }
     }
 
-    // --- actors -----------------------------------------------------------------------------------------
+    // --- actors
+    // -----------------------------------------------------------------------------------------
 
-    /// A new actor, who knows what its creator knows. The number of one that ended is used again only where
-    /// the creator knows all that it did: then whatever the new one does is ordered after that anyway.
+    /// A new actor, who knows what its creator knows. The number of one that ended is used again
+    /// only where the creator knows all that it did: then whatever the new one does is ordered
+    /// after that anyway.
     pub fn actor(&mut self, creator: Option<Actor>, who: Who) -> Actor {
         let known = creator.map(|creator| self.tell(creator));
         let reusable = known.as_ref().and_then(|known| {
@@ -149,8 +155,8 @@ impl Checker {
         self.learn(later, &known);
     }
 
-    /// `earlier` used memory in a synchronous call of the host thread `later`, which may have come back before
-    /// that was done. It may free the memory all the same.
+    /// `earlier` used memory in a synchronous call of the host thread `later`, which may have come
+    /// back before that was done. It may free the memory all the same.
     pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
         let known = self.tell(earlier);
         let list = &mut self.actors[later].when_freeing;
@@ -182,7 +188,8 @@ impl Checker {
         }
     }
 
-    // --- accesses ---------------------------------------------------------------------------------------
+    // --- accesses
+    // ---------------------------------------------------------------------------------------
 
     /// The next thing that a stream does.
     pub fn step(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
@@ -479,7 +486,8 @@ impl Checker {
         }
     }
 
-    // --- reports ----------------------------------------------------------------------------------------
+    // --- reports
+    // ----------------------------------------------------------------------------------------
 
     /// Races and broken rules found and not taken.
     pub fn found(&self) -> usize {

@@ -1,8 +1,10 @@
-//! Vector clocks. No other room is used; no `unsafe`.
+//! Vector clocks.
 //!
-//! An actor is whatever does things one after another: a stream, a host thread, a branch of a graph. `own`
-//! counts what it did and what it learnt; it grows with every join, so that (actor, own) names one state of
-//! knowledge, and "already known" is one comparison.
+//! May use: nothing. Unsafe: none.
+//!
+//! An actor performs operations one after another: a stream, a host thread, or a branch of a graph.
+//! `own` counts its operations and its joins; it grows with every join, so that (actor, own)
+//! identifies one state of knowledge, and "already known" is one comparison.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The structures of cudasim.h.
 //!
-//! May use: x. Unsafe: types of functions that callers pass.
+//! May use: `access`, `work`. Unsafe: function pointers that programs pass, with the types of that
+//! header.
 
 use crate::access::Access;
 use crate::work::Grid;

@@ -1,5 +1,7 @@
-//! The border to C: what every function of the driver does before and after its own work. Uses `config`,
-//! `results`, `sim`, `work`. `unsafe`: reads and writes what callers point to, as cuda.h says they may.
+//! The FFI boundary: what every function of the driver does before and after its own work.
+//!
+//! May use: `config`, `missing`, `results`, `sim`, `watch::context`, `work`. Unsafe: reads and
+//! writes through pointers of callers, with the sizes that cuda.h declares.
 
 use crate::missing;
 use crate::results::{Code, Result};
@@ -70,8 +72,8 @@ pub fn enter(
     result.map_or(Code::UNKNOWN.0, number)
 }
 
-/// Enters what a library says. That is no call of the driver: it may come from host functions, where arrays are
-/// let go, too, and no fault is asked for by its number.
+/// Enters what a library says. That is no call of the driver: it may come from host functions,
+/// where arrays are let go, too, and no fault is asked for by its number.
 pub fn note(body: impl FnOnce(&mut Locked)) {
     let gone = EXITED.load(Ordering::Acquire) || FORKED.load(Ordering::Relaxed);
     if gone || PROCESS.load(Ordering::Acquire) == 0 || sim::is_locked_here() {
@@ -136,7 +138,8 @@ pub fn missing(symbol: &'static str) -> i32 {
     Code::NOT_SUPPORTED.0
 }
 
-// --- what callers point to --------------------------------------------------------------------------------
+// --- what callers point to
+// --------------------------------------------------------------------------------
 
 /// Writes a result. NULL is the caller's mistake.
 pub fn put<T>(to: *mut T, value: T) -> Result {
@@ -177,7 +180,8 @@ pub fn slice<'a, T>(from: *const T, count: usize) -> Result<&'a [T]> {
     Ok(unsafe { std::slice::from_raw_parts(from, count) })
 }
 
-/// Writes a list the way the driver does: with no room given, only how long it is; otherwise as many as fit.
+/// Writes a list the way the driver does: with no room given, only how long it is; otherwise as
+/// many as fit.
 pub fn put_list<T: Copy + Default>(to: *mut T, count: *mut usize, values: &[T]) -> Result {
     let room = get(count)?;
     if !to.is_null() {

@@ -1,8 +1,10 @@
-//! Graphs. Uses `capture`, `sim` and what they use; no `unsafe`.
+//! Graphs: nodes, instantiation and launch.
 //!
-//! A graph is expanded when it is launched: its nodes become operations of the stream, in an order that keeps
-//! every dependency. For the checker, nodes that no dependency orders are not ordered: each chain of nodes is
-//! an actor of its own.
+//! May use: `checker`, `clock`, `queue`, `results`, `sim`, `work`. Unsafe: none.
+//!
+//! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
+//! that respects every dependency. For the checker, nodes without a dependency between them are
+//! unordered: each chain of nodes is an actor of its own.
 
 use crate::checker::Who;
 use crate::clock::{Actor, Clock};
@@ -103,8 +105,8 @@ fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
     Ok(order)
 }
 
-/// The steps of a graph, with its children's in their place. `after`: what its first ones follow. Returns what
-/// its last ones are.
+/// The steps of a graph, with its children's in their place. `after`: what its first ones follow.
+/// Returns what its last ones are.
 fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result<Vec<usize>> {
     let mut ends: std::collections::HashMap<u64, Vec<usize>> = std::collections::HashMap::new();
     let mut last: HashSet<usize> = HashSet::new();

@@ -1,11 +1,12 @@
-//! Handles: numbers that look like pointers to a program, and must not be dereferenced. No other room is used;
-//! no `unsafe`.
+//! Handles: numbers that look like pointers to a program and must not be dereferenced.
 //!
-//! Each kind has a range of its own, so a handle of the wrong kind is never taken for a right one. A freed
-//! number is handed out again at once, newest first, as drivers tend to do: what keeps a handle too long finds
-//! somebody else's object, not an error.
+//! May use: nothing. Unsafe: none.
 //!
-//! Beside a real driver, its own handles name what was made here to follow its objects.
+//! Each kind has a range of its own, so a handle of the wrong kind is never mistaken for a valid
+//! one. A freed number is reused at once, newest first, as drivers tend to do: code that keeps a
+//! handle too long finds another object, not an error.
+//!
+//! Beside a real driver, its handles name the objects that were created here to follow its own.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -87,7 +88,8 @@ impl<T> Table<T> {
         handle
     }
 
-    /// Gives an object another handle; without one, a number of its own. The handle that it has from there on.
+    /// Gives an object another handle; without one, a number of its own. The handle that it has
+    /// from there on.
     pub fn rename(&mut self, handle: u64, to: Option<u64>) -> Option<u64> {
         let slot = self.slot(handle)?;
         let new = to.unwrap_or(self.base() + STEP * (slot as u64 + 1));

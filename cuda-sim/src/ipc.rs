@@ -1,7 +1,9 @@
-//! What processes share: events, and the names of memory. Uses `memory`, `results`. `unsafe`: maps shared pages.
+//! Events and memory that processes share, and their handles.
 //!
-//! A handle says which process has which open file; another process opens it through /proc, as long as the
-//! first one lives. Nothing is left behind.
+//! May use: `memory`, `results`. Unsafe: maps shared pages and accesses them as atomics.
+//!
+//! A handle contains a process and one of its open files; another process opens it through /proc
+//! while the first one lives. Nothing is left behind.
 
 use crate::memory::{map_file, map_shared};
 use crate::results::{Code, Result};
@@ -9,7 +11,8 @@ use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An event that several processes see: how often it was recorded, and how often the record was reached.
+/// An event that several processes see: how often it was recorded, and how often the record was
+/// reached.
 pub struct SharedEvent {
     page: u64,
     fd: RawFd,
@@ -22,7 +25,8 @@ impl SharedEvent {
     }
 
     fn counters(&self) -> &[AtomicU64; 2] {
-        // SAFETY: the page is mapped for as long as this object, aligned, and only ever used as atomics.
+        // SAFETY: the page is mapped for as long as this object, aligned, and only ever used as
+        // atomics.
         unsafe { &*(self.page as *const [AtomicU64; 2]) }
     }
 

@@ -1,11 +1,11 @@
-//! A simulated CUDA driver: `libcuda.so.1` for machines without a GPU. It moves real bytes, runs streams
-//! asynchronously, and finds accesses that nothing orders.
+//! A simulated CUDA driver: `libcuda.so.1` for machines without a GPU.
 //!
-//! The rooms, each using only those before it (`sim`, `capture`, `graph` and `vmm` are one state and know each other):
-
+//! It moves real bytes, runs streams asynchronously, and finds accesses that nothing orders. The
+//! modules below are declared in the order in which they may use each other.
 //!
-//! Built with `--cfg watching` (by `shadow/`) the same rooms follow a real driver instead of being one: objects
-//! have that one's handles, addresses are its addresses, and nothing is done but to keep the order.
+//! Built with `--cfg watching` (by `shadow/`), the same modules follow a real driver instead of
+//! being one: objects have its handles, addresses are its addresses, and the simulator performs no
+//! work but keeps track of the order.
 
 #![recursion_limit = "1024"]
 #![cfg_attr(watching, allow(dead_code))]

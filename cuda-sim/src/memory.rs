@@ -1,9 +1,11 @@
-//! Memory: where allocations lie, what is known of each, and their bytes. Uses `access`, `checker`, `config`,
-//! `results`, `shadow`. `unsafe`: maps memory, writes poison into what is freed.
+//! Memory: where allocations are, their attributes, and their bytes.
 //!
-//! A device address is the address of real bytes in this process, so that copies and kernels are plain code.
-//! Freed addresses are poisoned and handed out again at once; their pages stay mapped, so that work which comes
-//! too late finds wrong bytes and not a crash of the simulator.
+//! May use: `access`, `handles`, `results`, `shadow`, `site`. Unsafe: maps memory and overwrites
+//! what is freed.
+//!
+//! A device address is the address of real bytes in this process, so that copies and kernels are
+//! plain code. Freed addresses are poisoned and reused at once; their pages stay mapped, so that
+//! work that runs too late finds wrong bytes and does not crash the simulator.
 
 use crate::access::Access;
 use crate::results::{Code, Result};
@@ -336,7 +338,8 @@ impl Memory {
     pub fn remove(&mut self, base: u64, site: Option<Arc<Site>>) -> Option<Allocation> {
         let allocation = self.allocations.remove(&base)?;
         self.shifted.remove(&allocation.host);
-        // Memory of an arena stays the device's; what was registered or mapped is again whatever it was.
+        // Memory of an arena stays the device's; what was registered or mapped is again whatever it
+        // was.
         if let (Some(site), Some(_)) = (site, allocation.block) {
             self.freed.insert(base, (allocation.size, site));
         }
@@ -360,8 +363,8 @@ impl Memory {
         self.allocations.get_mut(&base)
     }
 
-    /// What lay at an address until it was freed there, if nothing has come since: its beginning, its size, and
-    /// who freed it.
+    /// What lay at an address until it was freed there, if nothing has come since: its beginning,
+    /// its size, and who freed it.
     pub fn was_freed(&self, address: u64) -> Option<(u64, u64, &Arc<Site>)> {
         let (start, (size, site)) = self.freed.range(..=address).next_back()?;
         (address - start < *size).then_some((*start, *size, site))

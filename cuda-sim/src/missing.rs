@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
-/// A call of a function that is not simulated, or could not be followed. How often it was called so far.
+/// A call of a function that is not simulated, or could not be followed. How often it was called so
+/// far.
 pub fn count(symbol: &'static str) -> u64 {
     let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let count = calls.entry(symbol).or_insert(0);

@@ -1,6 +1,6 @@
 //! Records, waits and host functions, as operations in the queue of a stream that is not capturing.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `clock`, `ipc`, `sim`, `watch::launches`, `work`. Unsafe: none.
 
 use crate::clock::{Actor, Clock};
 use crate::ipc::SharedEvent;
@@ -46,8 +46,8 @@ pub fn record_now(
     }
 }
 
-/// The wait that a recorded event asks for, if it is not over; what was known when it was recorded is known
-/// from here on.
+/// The wait that a recorded event asks for, if it is not over; what was known when it was recorded
+/// is known from here on.
 pub fn wait_now(
     sim: &mut Locked,
     core: CoreRef,

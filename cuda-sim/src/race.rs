@@ -1,6 +1,6 @@
 //! A race, or a broken rule of exchange, as a report describes it: text and JSON.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `access`, `rules`, `site`, `stack`. Unsafe: none.
 
 use crate::access::{READ, WRITE};
 use crate::rules::{Forgotten, sentence};

@@ -1,7 +1,9 @@
-//! What green contexts divide: the streaming multiprocessors of a device. Uses `results`; no `unsafe`.
+//! The resource that green contexts divide: the streaming multiprocessors of a device.
 //!
-//! They are divided by the rules for compute capability 9.0. Nothing runs on them, so nothing becomes slower by
-//! having fewer.
+//! May use: `results`. Unsafe: none.
+//!
+//! They are divided by the rules for compute capability 9.0. No code runs on them, so fewer of them
+//! do not make anything slower.
 
 use crate::results::{Code, Result};
 
@@ -93,8 +95,9 @@ fn check(resource: &DevResource) -> Result {
     }
 }
 
-/// Groups of at least `least` multiprocessors, and what is left. `at_most`: so many groups; `None`: all that there
-/// are. `split`: the number of this split, unlike all others. [cuDevSmResourceSplitByCount]
+/// Groups of at least `least` multiprocessors, and what is left. `at_most`: so many groups; `None`:
+/// all that there are. `split`: the number of this split, unlike all others.
+/// [cuDevSmResourceSplitByCount]
 pub fn split(
     input: &DevResource,
     at_most: Option<u32>,

@@ -1,14 +1,15 @@
-//! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker: what libraries say of
-//! their exports and uses, held against what is known about accesses. Uses `access`, `clock`, `checker`; no
-//! `unsafe`.
+//! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker.
 //!
-//! An export is an array that a producer handed out, by its owner and its bytes. A part is one stream, or host
-//! thread, that began to use it. R1, R2, R5, R6 and R7 are found with what is kept here; R3 and R4 are names for
-//! races in which somebody forgot to begin or to end; R8, R9 and R10 are told by whoever refused, waited or was
-//! refused.
+//! May use: `access`, `clock`, `site`. Unsafe: none.
 //!
-//! The same bytes may be exported more than once, by owners that do not know of each other: views of one tensor.
-//! So what a stream did is looked for in all of them before it counts as forgotten.
+//! Libraries report their exports and uses, which are checked against the known accesses. An export
+//! is an array that a producer published, identified by its owner and its bytes. A part is one
+//! stream, or host thread, that began to use it. R1, R2, R5, R6 and R7 are found with the data kept
+//! here; R3 and R4 are names for races with a missing begin or end; R8, R9 and R10 are reported by
+//! the call that refused, waited or was refused.
+//!
+//! The same bytes may be exported more than once, by owners that do not know of each other: views
+//! of one tensor. So a use is looked up in all of them before it counts as missing.
 
 use crate::access::{Access, READ, WRITE, common, without};
 use crate::clock::Actor;
@@ -151,7 +152,8 @@ impl Forgotten {
     }
 }
 
-/// Borrowed arrays that are kept in mind. They have no owner whose end would say when to forget them.
+/// Borrowed arrays that are kept in mind. They have no owner whose end would say when to forget
+/// them.
 const BORROWED: usize = 1024;
 
 #[derive(Default)]
@@ -331,7 +333,8 @@ impl Rules {
         }
     }
 
-    /// A stream is no more: another one may get its number. What was exported with it is not watched any longer.
+    /// A stream is no more: another one may get its number. What was exported with it is not
+    /// watched any longer.
     pub fn retire(&mut self, actor: Actor, now: u64) {
         if self.exports.is_empty() {
             return;
@@ -357,9 +360,9 @@ impl Rules {
             .map(|export| export.site.clone())
     }
 
-    /// Is this an access of a consumer, who will order it before whatever the producer does? Its own, and what it
-    /// gave to other streams since it began. After the end that is so for reads only: of an array without a
-    /// stream, nobody waits for them.
+    /// Is this an access of a consumer, who will order it before whatever the producer does? Its
+    /// own, and what it gave to other streams since it began. After the end that is so for reads
+    /// only: of an array without a stream, nobody waits for them.
     pub fn is_consumers(&self, site: &Site, mode: u32, from: u64, to: u64) -> bool {
         let exports = self.exports.values().filter(|export| export.bytes.touches(from, to));
         exports.into_iter().any(|export| {
@@ -387,8 +390,8 @@ impl Rules {
         }
     }
 
-    /// Of a write: the first bytes that the actor may only read, and where it said so. Many threads work in a
-    /// `shared` stream: there, only the one that began is meant.
+    /// Of a write: the first bytes that the actor may only read, and where it said so. Many threads
+    /// work in a `shared` stream: there, only the one that began is meant.
     pub fn forbidden(
         &self,
         site: &Site,

@@ -1,7 +1,10 @@
-//! Who touched which bytes of one allocation last. Uses `clock` and `access`; no `unsafe`.
+//! The last accesses to each byte of one allocation.
 //!
-//! The bytes are cut into segments that have the same history: the last write, and the reads since then that
-//! no later read covers. An operation conflicts with what it does not know of.
+//! May use: `access`, `clock`. Unsafe: none.
+//!
+//! The bytes are split into segments with the same history: the last write, and the reads since
+//! then that no later read covers. An operation conflicts with the accesses that it does not know
+//! of.
 
 use crate::access::{READ, WRITE};
 use crate::clock::{Clock, Epoch};
@@ -81,8 +84,8 @@ impl<S> Shadow<S> {
         }
     }
 
-    /// Enters an access by somebody who knows `clock`. `conflict` is called for each earlier access that it is
-    /// not ordered after, with the bytes and whether that one was a write.
+    /// Enters an access by somebody who knows `clock`. `conflict` is called for each earlier access
+    /// that it is not ordered after, with the bytes and whether that one was a write.
     pub fn access(
         &mut self,
         (start, end): (u64, u64),
@@ -276,8 +279,9 @@ mod tests {
                         *at == byte && (earlier | mode) & WRITE != 0 && !clocks[actor].knows(*epoch)
                     })
                 };
-                // The history keeps the last writer only: after a race was found, an older access that the
-                // racing one did not know of may be forgotten. Until the first race both say the same.
+                // The history keeps the last writer only: after a race was found, an older access
+                // that the racing one did not know of may be forgotten. Until the first race both
+                // say the same.
                 let expected: Vec<u64> = (start..end).filter(|byte| racing(*byte)).collect();
                 let mut bytes: Vec<u64> = found.iter().flat_map(|(from, to)| *from..*to).collect();
                 bytes.sort_unstable();

@@ -1,6 +1,6 @@
 //! Where an access came from and which bytes it belongs to, for the checker and its reports.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `clock`, `shadow`, `stack`. Unsafe: none.
 
 use crate::clock::{Actor, Clock};
 use crate::shadow::Mark;

@@ -1,9 +1,12 @@
-//! The stack of whoever called the driver: taken at every operation while the checker is on, so it has to be
-//! cheap. Uses no other room. `unsafe`: reads its own stack, and asks the dynamic linker for this library.
+//! The call stack of the driver's caller.
 //!
-//! Unwinding takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
-//! where on the stack its return addresses lie; when the same stack pointer comes back and all of them are
-//! still there, it is the same stack.
+//! May use: nothing. Unsafe: reads the stack of its own thread, and asks the dynamic linker for
+//! this library.
+//!
+//! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
+//! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
+//! where on the stack its return addresses are; if the same stack pointer comes back and all of
+//! them are unchanged, it is the same stack.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -54,8 +57,9 @@ impl Stacks {
                 }
                 let entry = &mut cache[(pointer >> 4) % REMEMBERED];
                 if let Some(known) = entry {
-                    // SAFETY: `pointer` is the same as when the slots were noted, so all of them lie further
-                    // up on this thread's stack, which is mapped; they are read as plain numbers.
+                    // SAFETY: `pointer` is the same as when the slots were noted, so all of them
+                    // lie further up on this thread's stack, which is mapped; they are read as
+                    // plain numbers.
                     let same = |&(slot, value): &(usize, usize)| unsafe { (slot as *const usize).read_volatile() } == value;
                     if known.pointer == pointer && known.slots.iter().all(same) {
                         return known.id;
@@ -115,8 +119,8 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
     let mut slots = Vec::with_capacity(DEPTH + 8);
     let mut known = true;
     let mut before = pointer;
-    // SAFETY: unwinds this thread only; the lock that the function asks for guards symbolization, which is
-    // not done here.
+    // SAFETY: unwinds this thread only; the lock that the function asks for guards symbolization,
+    // which is not done here.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
             let ip = frame.ip() as usize;
@@ -179,8 +183,8 @@ fn own_range() -> std::ops::Range<usize> {
 
 fn module_of(address: usize) -> String {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any number may be asked for; the answer is only read on success, and names live as long as the
-    // module does.
+    // SAFETY: any number may be asked for; the answer is only read on success, and names live as
+    // long as the module does.
     unsafe {
         if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
             return "?".to_owned();

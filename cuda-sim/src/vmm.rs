@@ -1,5 +1,7 @@
-//! Virtual memory management: reserved addresses, physical memory, and mappings of one on the other. Uses
-//! `memory`, `results`. `unsafe`: maps and unmaps the addresses that it reserved.
+//! Virtual memory management: reserved addresses, physical memory, and mappings of one on the
+//! other.
+//!
+//! May use: `memory`, `results`. Unsafe: maps and unmaps the addresses that it reserved.
 
 use crate::memory::{ALLOCATION_GRANULARITY, map_shared};
 use crate::results::{Code, Result};

@@ -1,5 +1,7 @@
-//! What a stream can be asked to do, and doing it. Uses `results`. `unsafe`: copies and fills memory and calls
-//! functions that programs registered.
+//! The operations of a stream, and how they are performed.
+//!
+//! May use: `clock`, `ipc`, `results`. Unsafe: copies and fills memory and calls functions that
+//! programs registered.
 
 use crate::results::Code;
 use std::cell::Cell;
@@ -7,7 +9,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A stream's identity: its place in the table, and the number that no other stream of this process had.
+/// A stream's identity: its place in the table, and the number that no other stream of this process
+/// had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct CoreRef {
     pub slot: usize,
@@ -35,7 +38,8 @@ pub struct Copy {
     pub to: Origin,
     pub from: Origin,
     pub extent: Extent,
-    /// Pageable memory as it was when the copy was enqueued; `from.address` then counts from its beginning.
+    /// Pageable memory as it was when the copy was enqueued; `from.address` then counts from its
+    /// beginning.
     pub staged: Option<Arc<[u8]>>,
 }
 
@@ -125,7 +129,8 @@ pub enum Work {
 thread_local! {
     /// What the kernel that runs on this thread fails with.
     pub static FAILED: Cell<i32> = const { Cell::new(0) };
-    /// Whether a host function or a kernel runs on this thread: calls of the driver are not permitted.
+    /// Whether a host function or a kernel runs on this thread: calls of the driver are not
+    /// permitted.
     pub static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -198,8 +203,8 @@ impl Copy {
         for_each_row(&self.extent, |layer, row| {
             let from = base + self.from.address + layer * self.from.layer + row * self.from.row;
             let to = self.to.address + layer * self.to.layer + row * self.to.row;
-            // SAFETY: both ends were checked against their allocations, whose pages stay mapped, or are the
-            // program's own memory for as long as the call that it made.
+            // SAFETY: both ends were checked against their allocations, whose pages stay mapped, or
+            // are the program's own memory for as long as the call that it made.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, self.extent.width as usize) };
         });
     }
@@ -239,7 +244,8 @@ impl Launch {
         let mut arguments = self.arguments.clone();
         FAILED.set(0);
         INSIDE.set(true);
-        // SAFETY: the program promised that the function takes these arguments; each pointer is to its copy.
+        // SAFETY: the program promised that the function takes these arguments; each pointer is to
+        // its copy.
         unsafe {
             match self.function {
                 Function::Direct(function) => function(arguments.as_mut_ptr().cast()),

@@ -1,12 +1,13 @@
 //! The context that is current in the real driver.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `handles`, `sim`, `watch::real`. Unsafe: none.
 
 use crate::handles::{CURRENT, GIVEN};
 use crate::sim::{Locked, new_context};
 use crate::watch::real;
 
-/// Asks the driver which context is current. Before the state is locked: the driver has locks of its own.
+/// Asks the driver which context is current. Before the state is locked: the driver has locks of
+/// its own.
 pub fn look_around() {
     CURRENT.set(real::current_context(CURRENT.get()));
 }

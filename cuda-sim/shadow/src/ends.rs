@@ -1,5 +1,8 @@
-//! What ends: set aside before the real call, and back again where that fails. Once it succeeded, another thread
-//! may already have been given the same address or handle.
+//! Calls that end an object: it is set aside before the real call, and restored if that fails.
+//!
+//! May use: `api::memory`, `api::pools`, `results`, `sim`, `watch::follow`. Unsafe: none.
+//!
+//! After the real call, another thread may already have received the same address or handle.
 
 use super::follow::{outside, tell, watched};
 use crate::api::{memory, pools};
@@ -55,28 +58,50 @@ watched! {
         free("cuMemFree", 1, at(address), || real(address), |sim, _| memory::free(sim, address))
     }
     fn cuMemFreeHost(address: u64) |real| {
-        free("cuMemFreeHost", 1, at(address), || real(address), |sim, _| {
-            memory::end(sim, address, "cuMemFreeHost")
-        })
+        free(
+            "cuMemFreeHost",
+            1,
+            at(address),
+            || real(address),
+            |sim, _| memory::end(sim, address, "cuMemFreeHost"),
+        )
     }
     fn cuMemHostUnregister(address: u64) |real| {
-        free("cuMemHostUnregister", 1, of_host(address), || real(address), |sim, _| {
-            memory::unregister(sim, address)
-        })
+        free(
+            "cuMemHostUnregister",
+            1,
+            of_host(address),
+            || real(address),
+            |sim, _| memory::unregister(sim, address),
+        )
     }
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(address: u64, stream: u64) |real, default| {
-        free("cuMemFreeAsync", default, at(address), || real(address, stream), |sim, default| {
-            pools::free(sim, address, stream, default)
-        })
+        free(
+            "cuMemFreeAsync",
+            default,
+            at(address),
+            || real(address, stream),
+            |sim, default| pools::free(sim, address, stream, default),
+        )
     }
     fn cuMemUnmap(address: u64, size: usize) |real| {
         let range = (address, address.saturating_add(size as u64));
-        free("cuMemUnmap", 1, range, || real(address, size), |sim, _| unmap(sim, address, size as u64))
+        free(
+            "cuMemUnmap",
+            1,
+            range,
+            || real(address, size),
+            |sim, _| unmap(sim, address, size as u64),
+        )
     }
     fn cuIpcCloseMemHandle(address: u64) |real| {
-        free("cuIpcCloseMemHandle", 1, at(address), || real(address), |sim, _| {
-            memory::end(sim, address, "cuIpcCloseMemHandle")
-        })
+        free(
+            "cuIpcCloseMemHandle",
+            1,
+            at(address),
+            || real(address),
+            |sim, _| memory::end(sim, address, "cuIpcCloseMemHandle"),
+        )
     }
     fn cuStreamDestroy_v2(stream: u64) |real| {
         let mut aside = None;
@@ -92,7 +117,8 @@ watched! {
                 return Ok(());
             }
             let core = sim.streams.remove(aside).ok_or(Code::INVALID_HANDLE)?;
-            let capture = Sim::get(sim, core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture);
+            let capture =
+                Sim::get(sim, core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture);
             capture.into_iter().for_each(|capture| sim.invalidate(capture));
             sim.stream_of_export_ends(core);
             sim.destroy_core(core);

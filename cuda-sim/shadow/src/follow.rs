@@ -1,6 +1,7 @@
 //! Calls that are passed on to the real driver and reported to the checker after they succeeded.
 //!
-//! May use: x. Unsafe: x.
+//! May use: `ffi`, `graph`, `handles`, `missing`, `results`, `sim`, `watch::real`. Unsafe:
+//! `no_mangle` on functions of cuda.h, in a macro.
 
 use crate::ffi::{FORKED, enter, get};
 use crate::graph::destroy_graph;
@@ -28,14 +29,16 @@ pub fn is_outside() -> bool {
     OUTSIDE.get()
 }
 
-/// Not before cuInit, after the verdict, and in a forked child, where a driver does not work either.
+/// Not before cuInit, after the verdict, and in a forked child, where a driver does not work
+/// either.
 fn is_alive() -> bool {
     PROCESS.load(Ordering::Acquire) != 0
         && !EXITED.load(Ordering::Acquire)
         && !FORKED.load(Ordering::Relaxed)
 }
 
-/// A graph was changed, and nobody knows which: nodes of captures have handles that are not known here.
+/// A graph was changed, and nobody knows which: nodes of captures have handles that are not known
+/// here.
 pub fn forget_all() {
     if let Some(mut sim) = lock() {
         let graphs: Vec<u64> =
@@ -47,7 +50,8 @@ pub fn forget_all() {
     }
 }
 
-/// Tells the checker of a call. `given`: the handle or the address that the driver made, 0 for none.
+/// Tells the checker of a call. `given`: the handle or the address that the driver made, 0 for
+/// none.
 pub fn tell(
     symbol: &'static str,
     default: u64,
@@ -80,7 +84,8 @@ pub fn refused(symbol: &'static str, result: i32) {
     }
 }
 
-/// Calls the real driver, and tells the checker if that succeeded. `made`: where the driver wrote what it made.
+/// Calls the real driver, and tells the checker if that succeeded. `made`: where the driver wrote
+/// what it made.
 pub fn follow(
     symbol: &'static str,
     default: u64,
@@ -99,8 +104,9 @@ pub fn follow(
     result
 }
 
-/// In this build, the functions of `api/`: called in the real driver, and told afterwards. Their bodies are the
-/// simulator's. Where the first argument takes a handle or an address, the real one names what the body makes.
+/// In this build, the functions of `api/`: called in the real driver, and told afterwards. Their
+/// bodies are the simulator's. Where the first argument takes a handle or an address, the real one
+/// names what the body makes.
 macro_rules! api {
     () => {};
     ($(#[$doc:meta])* fn $name:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {

@@ -1,5 +1,10 @@
-//! Captures and graphs: what a capture makes is known; what changes a graph or an executable one in a way that is
-//! not followed makes it unknown, and its launches count as operations that touch nothing.
+//! Captures and graphs.
+//!
+//! May use: `api::graphs`, `capture`, `ffi`, `graph`, `handles`, `results`, `sim`, `watch::follow`,
+//! `work`. Unsafe: none.
+//!
+//! The nodes of a capture are known. A call that changes a graph or an executable graph in a way
+//! that is not followed makes it unknown, and its launches count as operations that touch nothing.
 
 use super::follow::{follow, forget_all, outside, tell, watched};
 use crate::api::graphs::add;
@@ -62,12 +67,23 @@ fn forget_exec(exec: u64) {
 }
 
 watched! {
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |real, default| {
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
+        stream: u64,
+        graph: *mut u64,
+    ) |real, default| {
         let result = outside(|| real(stream, graph));
-        tell("cuStreamEndCapture", default, 0, |sim, default| end_capture(sim, stream, default, result, graph));
+        tell("cuStreamEndCapture", default, 0, |sim, default| {
+            end_capture(sim, stream, default, result, graph)
+        });
         result
     }
-    fn cuStreamBeginRecaptureToGraph / cuStreamBeginRecaptureToGraph_ptsz(stream: u64, mode: i32, graph: u64, callback: usize, data: usize) |real, default| {
+    fn cuStreamBeginRecaptureToGraph / cuStreamBeginRecaptureToGraph_ptsz(
+        stream: u64,
+        mode: i32,
+        graph: u64,
+        callback: usize,
+        data: usize,
+    ) |real, default| {
         // The graph is made anew: the same as a capture that ends with this handle.
         let real = || real(stream, mode, graph, callback, data);
         follow("cuStreamBeginRecaptureToGraph", default, real, std::ptr::null(), |sim, default| {
@@ -75,22 +91,44 @@ watched! {
             capture::begin(sim, core, mode, None)
         })
     }
-    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(stream: u64, params: *const u64) |real, default| {
-        follow("cuStreamBeginCaptureToCig", default, || real(stream, params), std::ptr::null(), |sim, default| {
-            let core = sim.stream(stream, default)?;
-            capture::begin(sim, core, capture::RELAXED, None)
-        })
+    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(
+        stream: u64,
+        params: *const u64,
+    ) |real, default| {
+        follow(
+            "cuStreamBeginCaptureToCig",
+            default,
+            || real(stream, params),
+            std::ptr::null(),
+            |sim, default| {
+                let core = sim.stream(stream, default)?;
+                capture::begin(sim, core, capture::RELAXED, None)
+            },
+        )
     }
     fn cuStreamEndCaptureToCig / cuStreamEndCaptureToCig_ptsz(stream: u64) |real, default| {
         // What was captured is launched by graphics, of which nothing is known.
-        follow("cuStreamEndCaptureToCig", default, || real(stream), std::ptr::null(), |sim, default| {
-            let core = sim.stream(stream, default)?;
-            let graph = capture::end(sim, core)?;
-            destroy_graph(sim, graph);
-            Ok(())
-        })
+        follow(
+            "cuStreamEndCaptureToCig",
+            default,
+            || real(stream),
+            std::ptr::null(),
+            |sim, default| {
+                let core = sim.stream(stream, default)?;
+                let graph = capture::end(sim, core)?;
+                destroy_graph(sim, graph);
+                Ok(())
+            },
+        )
     }
-    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32) |real, default| {
+    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
+        stream: u64,
+        graph: u64,
+        dependencies: *const u64,
+        edges: *const u64,
+        count: usize,
+        mode: i32,
+    ) |real, default| {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {
             let core = sim.stream(stream, default)?;
@@ -103,7 +141,13 @@ watched! {
             capture::begin(sim, core, mode, Some((graph, tail)))
         })
     }
-    fn cuGraphAddChildGraphNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, child: u64) |real| {
+    fn cuGraphAddChildGraphNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        child: u64,
+    ) |real| {
         let real = || real(to, graph, dependencies, count, child);
         follow("cuGraphAddChildGraphNode", 1, real, std::ptr::null(), |sim, _| {
             let copy = clone_graph(sim, child, true)?;

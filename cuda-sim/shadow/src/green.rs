@@ -1,4 +1,7 @@
 //! Green contexts: each has a context of its own, by which it is followed.
+//!
+//! May use: `api::contexts`, `capture`, `ffi`, `handles`, `resources`, `sim`, `watch::context`,
+//! `watch::follow`, `watch::real`. Unsafe: none.
 
 use super::context::adopt;
 use super::follow::{follow, outside, watched};
@@ -34,34 +37,54 @@ watched! {
     }
     fn cuGreenCtxDestroy(green: u64) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxDestroy", 1, || real(green), std::ptr::null(), |sim, _| {
-            sim.detach(context);
-            Ok(())
-        })
+        follow(
+            "cuGreenCtxDestroy",
+            1,
+            || real(green),
+            std::ptr::null(),
+            |sim, _| {
+                sim.detach(context);
+                Ok(())
+            },
+        )
     }
     fn cuGreenCtxStreamCreate(to: *mut u64, green: u64, flags: u32, priority: i32) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxStreamCreate", 1, || real(to, green, flags, priority), to, |sim, _| {
-            let device = CURRENT.get().1.max(0);
-            adopt(sim, context, device);
-            // CU_STREAM_NON_BLOCKING is compulsory. [cuGreenCtxStreamCreate]
-            let core = sim.new_core(CoreKind::NonBlocking, context, device, flags, priority);
-            let handle = sim.streams.insert(core);
-            sim.core_mut(core).handle = handle;
-            Ok(())
-        })
+        follow(
+            "cuGreenCtxStreamCreate",
+            1,
+            || real(to, green, flags, priority),
+            to,
+            |sim, _| {
+                let device = CURRENT.get().1.max(0);
+                adopt(sim, context, device);
+                // CU_STREAM_NON_BLOCKING is compulsory. [cuGreenCtxStreamCreate]
+                let core = sim.new_core(CoreKind::NonBlocking, context, device, flags, priority);
+                let handle = sim.streams.insert(core);
+                sim.core_mut(core).handle = handle;
+                Ok(())
+            },
+        )
     }
     fn cuGreenCtxRecordEvent(green: u64, event: u64) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxRecordEvent", 1, || real(green, event), std::ptr::null(), |sim, _| {
-            record_all(sim, context, event)
-        })
+        follow(
+            "cuGreenCtxRecordEvent",
+            1,
+            || real(green, event),
+            std::ptr::null(),
+            |sim, _| record_all(sim, context, event),
+        )
     }
     fn cuGreenCtxWaitEvent(green: u64, event: u64) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxWaitEvent", 1, || real(green, event), std::ptr::null(), |sim, _| {
-            wait_in_context(sim, context, event)
-        })
+        follow(
+            "cuGreenCtxWaitEvent",
+            1,
+            || real(green, event),
+            std::ptr::null(),
+            |sim, _| wait_in_context(sim, context, event),
+        )
     }
 }
 

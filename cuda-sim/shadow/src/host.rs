@@ -1,5 +1,9 @@
-//! Functions of the program that a stream calls: each is wrapped, so that the thread that runs it knows what came
-//! before it in the stream. `unsafe`: calls them, and keeps what it tells them behind a pointer of C.
+//! Functions of the program that a stream calls.
+//!
+//! May use: `api::graphs`, `capture`, `clock`, `ffi`, `sim`, `watch::follow`, `watch::launches`,
+//! `work`. Unsafe: calls them, and keeps their data behind a pointer that the driver returns.
+//!
+//! Each is wrapped, so that the thread that runs it learns what happened before it in the stream.
 
 use super::follow::{follow, outside, tell, watched};
 use super::launches::Told;
@@ -30,8 +34,8 @@ fn run(told: *mut Told, callback: Option<(u64, i32)>) {
         let told = &*told;
         (told.function, told.data, told.clocks().pop_front(), told.again)
     };
-    // As in the simulated driver: where threads are seen, the function comes after the stream; otherwise whoever
-    // comes after the function.
+    // As in the simulated driver: where threads are seen, the function comes after the stream;
+    // otherwise whoever comes after the function.
     let seen = lock().is_some_and(|sim| sim.config.threads_seen);
     if seen {
         learn(&clock);
@@ -105,7 +109,11 @@ fn enqueue(
 }
 
 watched! {
-    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |real, default| {
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+    ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data));
         }
@@ -113,7 +121,12 @@ watched! {
             real(stream, run_function as extern "C" fn(*mut c_void) as usize, told as usize)
         })
     }
-    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(stream: u64, function: usize, data: usize, mode: u32) |real, default| {
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        mode: u32,
+    ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data, mode));
         }
@@ -121,15 +134,31 @@ watched! {
             real(stream, run_function as extern "C" fn(*mut c_void) as usize, told as usize, mode)
         })
     }
-    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(stream: u64, function: usize, data: usize, flags: u32) |real, default| {
+    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        flags: u32,
+    ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data, flags));
         }
         enqueue("cuStreamAddCallback", default, stream, Told::new(function, data), |told| {
-            real(stream, run_callback as extern "C" fn(u64, i32, *mut c_void) as usize, told as usize, flags)
+            real(
+                stream,
+                run_callback as extern "C" fn(u64, i32, *mut c_void) as usize,
+                told as usize,
+                flags,
+            )
         })
     }
-    fn cuGraphAddHostNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const HostParams) |real| {
+    fn cuGraphAddHostNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const HostParams,
+    ) |real| {
         let Ok(HostParams { function, data }) = get(params) else {
             return outside(|| real(to, graph, dependencies, count, params));
         };
@@ -137,11 +166,20 @@ watched! {
         told.again = true;
         // Graphs are cloned, and executable ones outlive them: kept as long as the process.
         let told = Box::into_raw(told) as usize;
-        let wrapped = HostParams { function: run_function as extern "C" fn(*mut c_void) as usize, data: told };
-        follow("cuGraphAddHostNode", 1, || real(to, graph, dependencies, count, &wrapped), to, |sim, _| {
-            let call = HostCall { function: 0, data: told, callback_stream: None };
-            let task = work(Work::Host(call, None), Vec::new(), "a host node");
-            add(sim, to, graph, dependencies, count, task)
-        })
+        let wrapped = HostParams {
+            function: run_function as extern "C" fn(*mut c_void) as usize,
+            data: told,
+        };
+        follow(
+            "cuGraphAddHostNode",
+            1,
+            || real(to, graph, dependencies, count, &wrapped),
+            to,
+            |sim, _| {
+                let call = HostCall { function: 0, data: told, callback_stream: None };
+                let task = work(Work::Host(call, None), Vec::new(), "a host node");
+                add(sim, to, graph, dependencies, count, task)
+            },
+        )
     }
 }

@@ -1,4 +1,7 @@
-//! Initialization, finding functions, and the end of contexts.
+//! Initialization, lookup of functions, and the end of contexts.
+//!
+//! May use: `api::init`, `config`, `ffi`, `sim`, `watch::follow`, `watch::real`. Unsafe: reads
+//! names of callers and replaces functions that the driver found.
 
 use super::follow::{follow, outside, tell, watched};
 use crate::api::init::{address_of, begin, find_entry};
@@ -6,8 +9,8 @@ use crate::config::{Config, Schedule};
 use crate::sim::end_context;
 use std::ffi::{CStr, c_char, c_void};
 
-/// What the checker is told is done at once; the rest of what a simulated driver can be asked for is the real
-/// one's.
+/// What the checker is told is done at once; the rest of what a simulated driver can be asked for
+/// is the real one's.
 fn configuration(devices: usize) -> Config {
     let config = Config::from_environment();
     Config {
@@ -77,14 +80,25 @@ watched! {
         }
         result
     }
-    fn cuGetProcAddress(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) |real| {
+    fn cuGetProcAddress(
+        name: *const c_char,
+        to: *mut *mut c_void,
+        version: i32,
+        flags: u64,
+    ) |real| {
         let result = outside(|| real(name, to, version, flags));
         if result == 0 {
             replace(name, to, version, flags);
         }
         result
     }
-    fn cuGetProcAddress_v2(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64, status: *mut i32) |real| {
+    fn cuGetProcAddress_v2(
+        name: *const c_char,
+        to: *mut *mut c_void,
+        version: i32,
+        flags: u64,
+        status: *mut i32,
+    ) |real| {
         let result = outside(|| real(name, to, version, flags, status));
         if result == 0 {
             replace(name, to, version, flags);
@@ -92,13 +106,19 @@ watched! {
         result
     }
     fn cuDevicePrimaryCtxRetain(to: *mut u64, device: i32) |real| {
-        follow("cuDevicePrimaryCtxRetain", 1, || real(to, device), std::ptr::null(), |sim, _| {
-            let context = crate::ffi::get(to)?;
-            if let Some(of) = sim.devices.get_mut(device as usize) {
-                of.primary = context;
-            }
-            Ok(())
-        })
+        follow(
+            "cuDevicePrimaryCtxRetain",
+            1,
+            || real(to, device),
+            std::ptr::null(),
+            |sim, _| {
+                let context = crate::ffi::get(to)?;
+                if let Some(of) = sim.devices.get_mut(device as usize) {
+                    of.primary = context;
+                }
+                Ok(())
+            },
+        )
     }
     fn cuDevicePrimaryCtxRelease(device: i32) |real| {
         ended_primary("cuDevicePrimaryCtxRelease", outside(|| real(device)), device)
@@ -112,5 +132,7 @@ watched! {
     fn cuDevicePrimaryCtxReset_v2(device: i32) |real| {
         ended_primary("cuDevicePrimaryCtxReset", outside(|| real(device)), device)
     }
-    fn cuCtxDestroy_v2(context: u64) |real| { destroyed("cuCtxDestroy", outside(|| real(context)), context) }
+    fn cuCtxDestroy_v2(context: u64) |real| {
+        destroyed("cuCtxDestroy", outside(|| real(context)), context)
+    }
 }

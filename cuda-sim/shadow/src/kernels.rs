@@ -1,4 +1,7 @@
-//! Names of real kernels: for reports, and for what the program registered under them in cudasim.h.
+//! Names of real kernels: for reports, and for the kernels that the program registered in
+//! cudasim.h.
+//!
+//! May use: `ffi`, `handles`, `results`, `sim`, `watch::follow`. Unsafe: reads names of callers.
 
 use super::follow::{follow, watched};
 use crate::ffi::get;
@@ -35,9 +38,15 @@ watched! {
         named("cuLibraryGetKernel", || real(to, library, name), to, name)
     }
     fn cuKernelGetFunction(to: *mut u64, kernel: u64) |real| {
-        follow("cuKernelGetFunction", 1, || real(to, kernel), std::ptr::null(), |sim, _| {
-            let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
-            name(sim, to, of)
-        })
+        follow(
+            "cuKernelGetFunction",
+            1,
+            || real(to, kernel),
+            std::ptr::null(),
+            |sim, _| {
+                let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
+                name(sim, to, of)
+            },
+        )
     }
 }

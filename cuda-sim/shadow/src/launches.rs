@@ -1,13 +1,14 @@
 //! Functions of the program that a stream calls, each with what happened before it in the stream.
 //!
-//! May use: x. Unsafe: x.
+//! May use: `clock`, `work`. Unsafe: follows the pointer that was given to the driver.
 
 use crate::clock::Clock;
 use crate::work::HostCall;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-/// A function with its data, and what it comes after: one clock for each time that it will be called.
+/// A function with its data, and what it comes after: one clock for each time that it will be
+/// called.
 pub struct Told {
     pub function: usize,
     pub data: usize,

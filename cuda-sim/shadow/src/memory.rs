@@ -1,5 +1,7 @@
-//! Memory that begins in other ways than it does in the simulated driver, copies in batches, and values in
-//! batches.
+//! Allocations, batches of copies and batches of values that the simulated driver does not have.
+//!
+//! May use: `access`, `api::memory`, `api::streams`, `capture`, `ffi`, `handles`, `memory`,
+//! `results`, `sim`, `watch::follow`, `watch::real`, `work`. Unsafe: none.
 
 use super::follow::{follow, outside, tell, watched};
 use crate::access::{Access, READ, WRITE};
@@ -55,7 +57,8 @@ fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i
     result
 }
 
-/// Copies of one batch are not ordered among themselves, which the driver allows to overlap in no way.
+/// Copies of one batch are not ordered among themselves, which the driver allows to overlap in no
+/// way.
 fn batch(
     sim: &mut Locked,
     default: u64,
@@ -102,19 +105,44 @@ fn variable(
 }
 
 watched! {
-    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |real| {
+    fn cuModuleGetGlobal_v2(
+        to: *mut u64,
+        size: *mut usize,
+        module: u64,
+        name: *const c_char,
+    ) |real| {
         variable("cuModuleGetGlobal", || real(to, size, module, name), to, size)
     }
-    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
+    fn cuLibraryGetGlobal(
+        to: *mut u64,
+        size: *mut usize,
+        library: u64,
+        name: *const c_char,
+    ) |real| {
         variable("cuLibraryGetGlobal", || real(to, size, library, name), to, size)
     }
-    fn cuLibraryGetManaged(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
+    fn cuLibraryGetManaged(
+        to: *mut u64,
+        size: *mut usize,
+        library: u64,
+        name: *const c_char,
+    ) |real| {
         variable("cuLibraryGetManaged", || real(to, size, library, name), to, size)
     }
-    fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |real| {
-        follow("cuMemAllocPitch", 1, || real(to, pitch, width, rows, element), to, |sim, _| {
-            allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch")
-        })
+    fn cuMemAllocPitch_v2(
+        to: *mut u64,
+        pitch: *mut usize,
+        width: usize,
+        rows: usize,
+        element: u32,
+    ) |real| {
+        follow(
+            "cuMemAllocPitch",
+            1,
+            || real(to, pitch, width, rows, element),
+            to,
+            |sim, _| allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch"),
+        )
     }
     fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |real| {
         let result = outside(|| real(address, size, flags));
@@ -122,15 +150,23 @@ watched! {
         let place = super::real::function!(cuMemHostGetDevicePointer_v2(*mut u64, u64, u32));
         if result == 0 {
             outside(|| place(&mut there, address, 0));
-            tell("cuMemHostRegister", 1, there, |sim, _| register(sim, address, size as u64, flags));
+            tell("cuMemHostRegister", 1, there, |sim, _| {
+                register(sim, address, size as u64, flags)
+            });
         }
         result
     }
     fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: u64) |real| {
-        follow("cuMemMap", 1, || real(address, size, offset, handle, flags), std::ptr::null(), |sim, _| {
-            begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
-            Ok(())
-        })
+        follow(
+            "cuMemMap",
+            1,
+            || real(address, size, offset, handle, flags),
+            std::ptr::null(),
+            |sim, _| {
+                begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
+                Ok(())
+            },
+        )
     }
     fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |real| {
         import("cuIpcOpenMemHandle", || real(to, handle, flags), to)
@@ -141,24 +177,58 @@ watched! {
     fn cuMemPoolImportPointer(to: *mut u64, pool: u64, data: *const c_void) |real| {
         import("cuMemPoolImportPointer", || real(to, pool, data), to)
     }
-    fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const c_void, places: *const usize, kinds: usize, failed: *mut usize, stream: u64) |real, default| {
+    fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(
+        to: *const u64,
+        from: *const u64,
+        sizes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        places: *const usize,
+        kinds: usize,
+        failed: *mut usize,
+        stream: u64,
+    ) |real, default| {
         let real = || real(to, from, sizes, count, attributes, places, kinds, failed, stream);
         follow("cuMemcpyBatchAsync", default, real, std::ptr::null(), |sim, default| {
             batch(sim, default, stream, to, from, sizes, count)
         })
     }
-    fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz(to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const c_void, places: *const usize, kinds: usize, stream: u64) |real, default| {
+    fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz(
+        to: *const u64,
+        from: *const u64,
+        sizes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        places: *const usize,
+        kinds: usize,
+        stream: u64,
+    ) |real, default| {
         let real = || real(to, from, sizes, count, attributes, places, kinds, stream);
         follow("cuMemcpyBatchAsync", default, real, std::ptr::null(), |sim, default| {
             batch(sim, default, stream, to, from, sizes, count)
         })
     }
-    fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(stream: u64, count: u32, ops: *const ValueOp, flags: u32) |real, default| {
-        follow("cuStreamBatchMemOp", default, || real(stream, count, ops, flags), std::ptr::null(), |sim, default| {
-            values(sim, default, stream, count, ops)
-        })
+    fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(
+        stream: u64,
+        count: u32,
+        ops: *const ValueOp,
+        flags: u32,
+    ) |real, default| {
+        follow(
+            "cuStreamBatchMemOp",
+            default,
+            || real(stream, count, ops, flags),
+            std::ptr::null(),
+            |sim, default| values(sim, default, stream, count, ops),
+        )
     }
-    fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(to: u64, from: u64, size: usize, attributes: *const c_void, stream: u64) |real, default| {
+    fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(
+        to: u64,
+        from: u64,
+        size: usize,
+        attributes: *const c_void,
+        stream: u64,
+    ) |real, default| {
         let real = || real(to, from, size, attributes, stream);
         follow("cuMemcpyWithAttributesAsync", default, real, std::ptr::null(), |sim, default| {
             batch(sim, default, stream, &to, &from, &size, 1)

@@ -1,13 +1,17 @@
-//! Beside a real driver: every function of the driver is passed on to it, and those that matter to order and
-//! memory are told to the checker once they succeeded. What the program sees does not change. Uses every room.
+//! The checker beside a real driver. Every function of the driver is passed on to it; calls that
+//! affect order or memory are reported to the checker after they succeeded. Programs see no
+//! difference.
 //!
-//! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs`, `green` and `memory` have the functions
-//! that need more than to be told afterwards; all others are in `followed.txt` or are not followed.
+//! May use: nothing. Unsafe: none.
 //!
-//! The rules of telling:
-//! - What begins is told after the call, what ends is set aside before it: in between, another thread may be
-//!   given the same address or handle.
-//! - What a wait is over for is noted before it: what others enqueue meanwhile is not part of it.
+//! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs`, `green` and
+//! `memory` have the functions that need more than a report afterwards; all others are in
+//! `followed.txt` or are not followed.
+//!
+//! - An object that begins is reported after the call; one that ends is set aside before it. In
+//!   between, another thread may receive the same address or handle.
+//! - What a wait is for is recorded before the call: operations that others enqueue meanwhile are
+//!   not part of it.
 
 pub mod context;
 pub mod follow;

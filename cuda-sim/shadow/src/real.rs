@@ -1,8 +1,10 @@
-//! The real driver: which library it is, and where its functions are. `unsafe`: loads it, and calls functions of
-//! it by their types.
+//! The real driver: which library it is, and where its functions are.
 //!
-//! All functions are looked up when this library is loaded, so that a call to one that is not followed is one
-//! jump, whatever its arguments.
+//! May use: `config`, `console`, `cudasim`, `results`. Unsafe: loads it, and calls its functions by
+//! their types.
+//!
+//! All functions are looked up when this library is loaded, so that a call of one that is not
+//! followed is one jump, whatever its arguments.
 
 use crate::console::say;
 use crate::cudasim::Api;
@@ -85,7 +87,8 @@ pub fn found_elsewhere(symbol: &str, function: *mut c_void) {
     }
 }
 
-/// The calling thread's context and its device. `known`: what it was before; the device need not be asked again.
+/// The calling thread's context and its device. `known`: what it was before; the device need not be
+/// asked again.
 pub fn current_context(known: (u64, i32)) -> (u64, i32) {
     let mut context = 0;
     let mut device = 0;
@@ -104,7 +107,8 @@ macro_rules! function {
     ($name:ident($($ty:ty),* $(,)?)) => {{
         let found = crate::watch::real::SLOTS[crate::watch::real::slot::$name]
             .load(std::sync::atomic::Ordering::Relaxed);
-        // SAFETY: the driver's function of this name has this type; the stand-in of a missing one reads nothing.
+        // SAFETY: the driver's function of this name has this type; the stand-in of a missing one
+        // reads nothing.
         unsafe { std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn($($ty),*) -> i32>(found) }
     }};
 }

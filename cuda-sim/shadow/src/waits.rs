@@ -1,4 +1,7 @@
-//! Waiting and asking: what the calling thread knows once they succeed is what was enqueued when it called.
+//! Waits and queries: after they succeed, the calling thread knows what was enqueued when it
+//! called.
+//!
+//! May use: `clock`, `results`, `sim`, `watch::follow`. Unsafe: none.
 
 use super::follow::{outside, refused, tell, watched};
 use crate::clock::Clock;
@@ -58,10 +61,20 @@ fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
 
 watched! {
     fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |real, default| {
-        wait("cuStreamSynchronize", default, || real(stream), |sim, default| of_stream(sim, stream, default))
+        wait(
+            "cuStreamSynchronize",
+            default,
+            || real(stream),
+            |sim, default| of_stream(sim, stream, default),
+        )
     }
     fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |real, default| {
-        wait("cuStreamQuery", default, || real(stream), |sim, default| of_stream(sim, stream, default))
+        wait(
+            "cuStreamQuery",
+            default,
+            || real(stream),
+            |sim, default| of_stream(sim, stream, default),
+        )
     }
     fn cuEventSynchronize(event: u64) |real| {
         wait("cuEventSynchronize", 1, || real(event), |sim, _| of_event(sim, event))
@@ -70,15 +83,25 @@ watched! {
         wait("cuEventQuery", 1, || real(event), |sim, _| of_event(sim, event))
     }
     fn cuCtxSynchronize() |real| {
-        wait("cuCtxSynchronize", 1, || real(), |sim, _| {
-            let context = sim.execution_context()?;
-            of_context(sim, context)
-        })
+        wait(
+            "cuCtxSynchronize",
+            1,
+            || real(),
+            |sim, _| {
+                let context = sim.execution_context()?;
+                of_context(sim, context)
+            },
+        )
     }
     fn cuCtxSynchronize_v2(context: u64) |real| {
-        wait("cuCtxSynchronize", 1, || real(context), |sim, _| {
-            let context = if context == 0 { sim.execution_context()? } else { context };
-            of_context(sim, context)
-        })
+        wait(
+            "cuCtxSynchronize",
+            1,
+            || real(context),
+            |sim, _| {
+                let context = if context == 0 { sim.execution_context()? } else { context };
+                of_context(sim, context)
+            },
+        )
     }
 }

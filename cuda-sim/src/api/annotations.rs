@@ -1,4 +1,8 @@
-//! What cudasim.h reaches: kernels, accesses of the host, order between threads, allocators, names.
+//! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
+//!
+//! May use: `access`, `capture`, `cudasim`, `ffi`, `results`, `rules`, `sim`, `site`,
+//! `watch::follow`, `watch::real`, `work`. Unsafe: reads text and structures of callers, and finds
+//! the preloaded library.
 
 use crate::access::{Access, READ, WRITE};
 use crate::capture::submit;
@@ -125,7 +129,8 @@ extern "C" fn launch(
     })
 }
 
-/// An operation here touches these: told beside the launch of a kernel of which nothing else is known.
+/// An operation here touches these: told beside the launch of a kernel of which nothing else is
+/// known.
 extern "C" fn accesses(stream: u64, name: *const c_char, accesses: *const Access, count: usize) {
     enter("cudasim_accesses", 1, |sim, default| {
         let core = sim.stream(stream, default)?;

@@ -1,4 +1,6 @@
-//! Contexts and the stack of them that each thread has.
+//! Contexts, and the stack of contexts of each thread.
+//!
+//! May use: `api::devices`, `api::macros`, `capture`, `ffi`, `results`, `sim`. Unsafe: none.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if};
@@ -69,8 +71,16 @@ const LEAST_PRIORITY: i32 = 0;
 pub const GREATEST_PRIORITY: i32 = -5;
 
 api! {
-    fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| { create(sim, to, flags, device, 3020) }
-    fn cuCtxCreate_v3(to: *mut u64, affinity: *const u8, count: i32, flags: u32, device: i32) |sim| {
+    fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| {
+        create(sim, to, flags, device, 3020)
+    }
+    fn cuCtxCreate_v3(
+        to: *mut u64,
+        affinity: *const u8,
+        count: i32,
+        flags: u32,
+        device: i32,
+    ) |sim| {
         let _ = affinity;
         if count != 0 {
             return Err(Code::UNSUPPORTED_EXEC_AFFINITY);
@@ -83,9 +93,15 @@ api! {
         }
         create(sim, to, flags, device, 3020)
     }
-    fn cuCtxDestroy_v2(context: u64) |sim| { destroy(sim, context) }
-    fn cuCtxPushCurrent_v2(context: u64) |sim| { push(sim, context) }
-    fn cuCtxPopCurrent_v2(to: *mut u64) |sim| { pop(sim, to) }
+    fn cuCtxDestroy_v2(context: u64) |sim| {
+        destroy(sim, context)
+    }
+    fn cuCtxPushCurrent_v2(context: u64) |sim| {
+        push(sim, context)
+    }
+    fn cuCtxPopCurrent_v2(to: *mut u64) |sim| {
+        pop(sim, to)
+    }
     fn cuCtxSetCurrent(context: u64) |sim| {
         if context != 0 {
             sim.contexts.get(context).ok_or(Code::INVALID_CONTEXT)?;
@@ -167,7 +183,9 @@ api! {
         sim.current_context()?;
         if (0..4).contains(&config) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-    fn cuCtxResetPersistingL2Cache() |sim| { sim.current_context().map(|_| ()) }
+    fn cuCtxResetPersistingL2Cache() |sim| {
+        sim.current_context().map(|_| ())
+    }
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |sim| {
         let (context, peer) = (sim.current_context()?, sim.base(peer));
         let device = sim.context(peer)?.device;
@@ -231,11 +249,13 @@ api! {
     }
 }
 
-/// An event after everything that the context was given: recorded on a stream of its own that waits for all.
+/// An event after everything that the context was given: recorded on a stream of its own that waits
+/// for all.
 pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     let cores = sim.cores_of(context);
     sim.forbid_capturing_context(context)?;
-    // Event and context must be of the same primary context, or the same one. [cuGreenCtxRecordEvent]
+    // Event and context must be of the same primary context, or the same one.
+    // [cuGreenCtxRecordEvent]
     if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != sim.base(context)
         && !crate::WATCHING
     {

@@ -1,4 +1,6 @@
 //! Events.
+//!
+//! May use: `api::macros`, `capture`, `ffi`, `handles`, `ipc`, `results`, `sim`. Unsafe: none.
 
 use crate::api::macros::api;
 use crate::capture;
@@ -99,11 +101,18 @@ api! {
     fn cuEventCreate(to: *mut u64, flags: u32) |sim| {
         let context = sim.current_context()?;
         // Flags 0, 1, 2 and 4; an event for several processes has no timing. [cuEventCreate]
-        if to.is_null() || flags & !7 != 0 || (flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0) {
+        if to.is_null()
+            || flags & !7 != 0
+            || (flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0)
+        {
             return Err(Code::INVALID_VALUE);
         }
         let device = sim.context(context)?.device;
-        let shared = if flags & INTERPROCESS != 0 { Some(Arc::new(crate::ipc::SharedEvent::new()?)) } else { None };
+        let shared = if flags & INTERPROCESS != 0 {
+            Some(Arc::new(crate::ipc::SharedEvent::new()?))
+        } else {
+            None
+        };
         let event = Event { context, device, flags, recorded: Recorded::Never, shared };
         let handle = sim.events.insert(event);
         put(to, handle)
@@ -115,13 +124,19 @@ api! {
     fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default| {
         record(sim, event, stream, default, 0)
     }
-    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(event: u64, stream: u64, flags: u32) |sim, default| {
+    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(
+        event: u64,
+        stream: u64,
+        flags: u32,
+    ) |sim, default| {
         record(sim, event, stream, default, flags)
     }
     fn cuEventQuery(event: u64) |sim| {
         if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) }
     }
-    fn cuEventSynchronize(event: u64) |sim| { reached(sim, event, true).map(|_| ()) }
+    fn cuEventSynchronize(event: u64) |sim| {
+        reached(sim, event, true).map(|_| ())
+    }
     fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| {
         elapsed(sim, milliseconds, start, end)
     }

@@ -1,4 +1,7 @@
-//! Green contexts and what they divide.
+//! Green contexts and the resources that they divide.
+//!
+//! May use: `api::contexts`, `api::devices`, `api::macros`, `api::streams`, `capture`, `ffi`,
+//! `resources`, `results`, `sim`. Unsafe: none.
 
 use super::contexts::record_all;
 use super::devices;
@@ -66,13 +69,25 @@ api! {
         let context = find(sim, green)?;
         put(to, resource_of(sim, context, kind)?)
     }
-    fn cuStreamGetDevResource / cuStreamGetDevResource_ptsz(stream: u64, to: *mut DevResource, kind: u32) |sim, default| {
+    fn cuStreamGetDevResource / cuStreamGetDevResource_ptsz(
+        stream: u64,
+        to: *mut DevResource,
+        kind: u32,
+    ) |sim, default| {
         let context = context_of(sim, stream, default)?;
         put(to, resource_of(sim, context, kind)?)
     }
-    fn cuDevSmResourceSplitByCount(groups: *mut DevResource, count: *mut u32, input: *const DevResource, remainder: *mut DevResource, flags: u32, least: u32) |sim| {
+    fn cuDevSmResourceSplitByCount(
+        groups: *mut DevResource,
+        count: *mut u32,
+        input: *const DevResource,
+        remainder: *mut DevResource,
+        flags: u32,
+        least: u32,
+    ) |sim| {
         let (room, input, number) = (get(count)?, get(input)?, sim.id());
-        // Without room for groups, the question is how many there would be. [cuDevSmResourceSplitByCount]
+        // Without room for groups, the question is how many there would be.
+        // [cuDevSmResourceSplitByCount]
         let at_most = (!groups.is_null()).then_some(room);
         let (parts, left) = resources::split(&input, at_most, flags, least, number)?;
         if at_most.is_some() {

@@ -1,4 +1,7 @@
-//! Initialization, versions, errors, and finding functions.
+//! Initialization, versions, errors, and lookup of functions.
+//!
+//! May use: `api::annotations`, `config`, `ffi`, `results`, `sim`. Unsafe: reads text of the
+//! caller, and asks the dynamic linker for functions.
 
 use crate::config::Config;
 use crate::ffi::{self, FORKED, put, put_if};
@@ -85,8 +88,8 @@ pub extern "C" fn cuGetErrorString(code: i32, text: *mut *const c_char) -> i32 {
     put_result_text(code, text, |row| row.2)
 }
 
-/// The form of a function that a program of some version gets. `flags`: 2 asks for the twin whose handle 0 is
-/// the per-thread default stream.
+/// The form of a function that a program of some version gets. `flags`: 2 asks for the twin whose
+/// handle 0 is the per-thread default stream.
 pub fn find_entry(
     name: &str,
     version: i32,

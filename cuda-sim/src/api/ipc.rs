@@ -1,4 +1,7 @@
-//! Memory and events between processes.
+//! Memory and events that processes share.
+//!
+//! May use: `api::macros`, `api::memory`, `ffi`, `ipc`, `memory`, `results`, `sim`. Unsafe: maps
+//! and unmaps memory of other processes.
 
 use super::memory::{New, enter};
 use crate::api::macros::api;
@@ -91,10 +94,18 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
 }
 
 api! {
-    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| { export_memory(sim, to, address) }
-    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
-    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
-    fn cuIpcCloseMemHandle(address: u64) |sim| { close_memory(sim, address) }
+    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| {
+        export_memory(sim, to, address)
+    }
+    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+        import_memory(sim, to, &handle, flags)
+    }
+    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+        import_memory(sim, to, &handle, flags)
+    }
+    fn cuIpcCloseMemHandle(address: u64) |sim| {
+        close_memory(sim, address)
+    }
     fn cuIpcGetEventHandle(to: *mut [u8; 64], event: u64) |sim| {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         let shared = found.shared.as_ref().ok_or(Code::INVALID_VALUE)?;
@@ -108,7 +119,13 @@ api! {
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
         // Disabled timing, for several processes.
-        let event = Event { context, device, flags: 6, recorded: Recorded::Never, shared: Some(Arc::new(shared)) };
+        let event = Event {
+            context,
+            device,
+            flags: 6,
+            recorded: Recorded::Never,
+            shared: Some(Arc::new(shared)),
+        };
         let handle = sim.events.insert(event);
         put(to, handle)
     }

@@ -1,9 +1,10 @@
 //! The macro that defines functions of the driver, for both builds.
 //!
-//! May use: `ffi`, `watch::follow`. Unsafe: `no_mangle`, on functions that cuda.h declares.
+//! May use: `ffi`, `watch::follow`. Unsafe: `no_mangle` on functions that cuda.h declares.
 
-/// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0 is the
-/// default stream has a twin for which that is the per-thread one: `fn name / twin(arguments) |sim, default|`.
+/// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0
+/// is the default stream has a twin for which that is the per-thread one: `fn name /
+/// twin(arguments) |sim, default|`.
 #[cfg(not(watching))]
 macro_rules! api {
     () => {};

@@ -1,4 +1,7 @@
-//! Memory that is allocated at once, host memory, and what is known of pointers.
+//! Memory that is allocated at once, host memory, and attributes of pointers.
+//!
+//! May use: `api::contexts`, `api::macros`, `capture`, `ffi`, `handles`, `memory`, `results`,
+//! `shadow`, `sim`, `site`, `work`. Unsafe: none.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, slice};
@@ -21,8 +24,8 @@ pub struct New {
     pub block: Option<(usize, u64)>,
 }
 
-/// Enters an allocation. Its beginning is a write by the calling thread: what is not ordered after that comes
-/// too early.
+/// Enters an allocation. Its beginning is a write by the calling thread: what is not ordered after
+/// that comes too early.
 pub fn enter(sim: &mut Sim, new: New, label: &'static str) {
     let label = sim.label(label);
     let moment = sim.check_host(&[], label);
@@ -190,7 +193,8 @@ pub fn unregister(sim: &mut Locked, address: u64) -> Result {
         .filter(|found| found.kind == Kind::Registered && found.host == address);
     let base = found.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?.base;
     end(sim, base, "cuMemHostUnregister")?;
-    // The memory is the program's and may be gone right after: what comes too late must not crash here.
+    // The memory is the program's and may be gone right after: what comes too late must not crash
+    // here.
     Sim::wait_everything(sim);
     if base != address {
         sim.mappings.forget(base);
@@ -224,7 +228,8 @@ fn allocate_managed(sim: &mut Locked, to: *mut u64, size: u64, flags: u32) -> Re
     put(to, base)
 }
 
-// --- pointers -----------------------------------------------------------------------------------------------
+// --- pointers
+// -----------------------------------------------------------------------------------------------
 
 /// A value of an attribute, by its size.
 enum Value {
@@ -303,16 +308,31 @@ api! {
         put(free, sim.config.memory.saturating_sub(sim.arena_used(device)) as usize)?;
         put(total, sim.config.memory as usize)
     }
-    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| { allocate(sim, to, size as u64, "cuMemAlloc") }
-    fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |sim| {
+    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| {
+        allocate(sim, to, size as u64, "cuMemAlloc")
+    }
+    fn cuMemAllocPitch_v2(
+        to: *mut u64,
+        pitch: *mut usize,
+        width: usize,
+        rows: usize,
+        element: u32,
+    ) |sim| {
         if pitch.is_null() || !matches!(element, 4 | 8 | 16) {
             return Err(Code::INVALID_VALUE);
         }
         let of = round_up(width as u64, 512).ok_or(Code::OUT_OF_MEMORY)?;
-        allocate(sim, to, of.checked_mul(rows as u64).ok_or(Code::OUT_OF_MEMORY)?, "cuMemAllocPitch")?;
+        allocate(
+            sim,
+            to,
+            of.checked_mul(rows as u64).ok_or(Code::OUT_OF_MEMORY)?,
+            "cuMemAllocPitch",
+        )?;
         put(pitch, of as usize)
     }
-    fn cuMemFree_v2(address: u64) |sim| { free(sim, address) }
+    fn cuMemFree_v2(address: u64) |sim| {
+        free(sim, address)
+    }
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) |sim| {
         sim.current_context()?;
         let found = sim.memory.find(address).ok_or(Code::NOT_FOUND)?;
@@ -320,7 +340,9 @@ api! {
         put_if(size, found.size as usize);
         Ok(())
     }
-    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| { allocate_host(sim, to, size as u64, 0, "cuMemAllocHost") }
+    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| {
+        allocate_host(sim, to, size as u64, 0, "cuMemAllocHost")
+    }
     fn cuMemHostAlloc(to: *mut u64, size: usize, flags: u32) |sim| {
         allocate_host(sim, to, size as u64, flags, "cuMemHostAlloc")
     }
@@ -337,26 +359,43 @@ api! {
         host_pointer(sim, to, address, flags)
     }
     fn cuMemHostGetFlags(flags: *mut u32, address: u64) |sim| {
-        let found = sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
+        let found = sim
+            .memory
+            .find(address)
+            .filter(|found| found.kind.is_host())
+            .ok_or(Code::INVALID_VALUE)?;
         put(flags, found.flags)
     }
-    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| { register(sim, address, size as u64, flags) }
-    fn cuMemHostUnregister(address: u64) |sim| { unregister(sim, address) }
-    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| { allocate_managed(sim, to, size as u64, flags) }
+    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| {
+        register(sim, address, size as u64, flags)
+    }
+    fn cuMemHostUnregister(address: u64) |sim| {
+        unregister(sim, address)
+    }
+    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| {
+        allocate_managed(sim, to, size as u64, flags)
+    }
     fn cuPointerGetAttribute(to: *mut c_void, which: i32, address: u64) |sim| {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         store(to, attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?)
     }
-    fn cuPointerGetAttributes(count: u32, which: *const i32, to: *const *mut c_void, address: u64) |sim| {
+    fn cuPointerGetAttributes(
+        count: u32,
+        which: *const i32,
+        to: *const *mut c_void,
+        address: u64,
+    ) |sim| {
         let (which, to) = (slice(which, count as usize)?, slice(to, count as usize)?);
-        // Not in a batch: the tokens, access flags, and what describes mappings. [cuPointerGetAttributes]
+        // Not in a batch: the tokens, access flags, and what describes mappings.
+        // [cuPointerGetAttributes]
         if count == 0 || which.iter().any(|which| !matches!(which, 1..=4 | 6..=15 | 17 | 21)) {
             return Err(Code::INVALID_VALUE);
         }
         for (which, to) in which.iter().zip(to) {
-            let value = attribute(sim, *which, address)?.unwrap_or_else(|| default_value(*which, address));
+            let value =
+                attribute(sim, *which, address)?.unwrap_or_else(|| default_value(*which, address));
             store(*to, value)?;
         }
         Ok(())
@@ -379,11 +418,22 @@ api! {
         managed(sim, address)?;
         if (1..=6).contains(&advice) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(address: u64, size: usize, device: i32, stream: u64) |sim, default| {
+    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(
+        address: u64,
+        size: usize,
+        device: i32,
+        stream: u64,
+    ) |sim, default| {
         let _ = (size, device);
         prefetch(sim, address, stream, default)
     }
-    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(address: u64, size: usize, location: u64, flags: u32, stream: u64) |sim, default| {
+    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(
+        address: u64,
+        size: usize,
+        location: u64,
+        flags: u32,
+        stream: u64,
+    ) |sim, default| {
         let _ = (size, location, flags);
         prefetch(sim, address, stream, default)
     }

@@ -1,5 +1,10 @@
-//! Modules, functions and launches. There is no device code: a function is one that the program registered
-//! under that name, see cudasim.h.
+//! Modules, functions and launches.
+//!
+//! May use: `access`, `api::devices`, `api::macros`, `capture`, `ffi`, `results`, `sim`, `work`.
+//! Unsafe: reads names and arguments of launches, and calls functions that programs registered.
+//!
+//! There is no device code: a function is one that the program registered under that name, see
+//! cudasim.h.
 
 use crate::access::Access;
 use crate::api::macros::api;
@@ -52,7 +57,8 @@ impl Arguments {
             arguments.offsets.push(arguments.bytes.len());
             let at = arguments.bytes.len();
             arguments.bytes.resize(at + size.div_ceil(16), 0);
-            // SAFETY: the caller points to an argument of the size that the kernel was registered with.
+            // SAFETY: the caller points to an argument of the size that the kernel was registered
+            // with.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     pointer.cast::<u8>(),
@@ -124,7 +130,8 @@ fn prepare(
         let mut pointers: Vec<*mut c_void> =
             arguments.offsets.iter().map(|at| unsafe { base.add(*at) }.cast()).collect();
         accesses.resize(16, Access::range(0, 0, 0));
-        // SAFETY: the program promised that the function takes these arguments; it fills what it is given.
+        // SAFETY: the program promised that the function takes these arguments; it fills what it is
+        // given.
         let mut count =
             unsafe { declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len()) };
         if count > accesses.len() {
@@ -220,12 +227,22 @@ pub struct LaunchConfig {
 }
 
 api! {
-    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
-    fn cuModuleLoadDataEx(to: *mut u64, image: *const c_void, count: u32, options: *const i32, values: *const u64) |sim| {
+    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| {
+        load(sim, to, image)
+    }
+    fn cuModuleLoadDataEx(
+        to: *mut u64,
+        image: *const c_void,
+        count: u32,
+        options: *const i32,
+        values: *const u64,
+    ) |sim| {
         let _ = (count, options, values);
         load(sim, to, image)
     }
-    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
+    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| {
+        load(sim, to, image)
+    }
     fn cuModuleLoad(to: *mut u64, path: *const c_char) |sim| {
         let path = name_of(path)?;
         if !std::path::Path::new(&*path.to_string_lossy()).exists() {
@@ -233,12 +250,19 @@ api! {
         }
         load(sim, to, path.as_ptr().cast())
     }
-    fn cuModuleUnload(module: u64) |sim| { sim.modules.remove(module).ok_or(Code::INVALID_HANDLE) }
+    fn cuModuleUnload(module: u64) |sim| {
+        sim.modules.remove(module).ok_or(Code::INVALID_HANDLE)
+    }
     fn cuModuleGetFunction(to: *mut u64, module: u64, name: *const c_char) |sim| {
         sim.modules.get(module).ok_or(Code::INVALID_HANDLE)?;
         function(sim, to, module, name)
     }
-    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |sim| {
+    fn cuModuleGetGlobal_v2(
+        to: *mut u64,
+        size: *mut usize,
+        module: u64,
+        name: *const c_char,
+    ) |sim| {
         sim.modules.get(module).ok_or(Code::INVALID_HANDLE)?;
         let _ = (to, size, name_of(name)?);
         Err(Code::NOT_FOUND)
@@ -247,11 +271,22 @@ api! {
         let _ = &sim;
         put(mode, 2)
     }
-    fn cuLibraryLoadData(to: *mut u64, image: *const c_void, jit: *const i32, jit_values: *const u64, jit_count: u32, options: *const i32, values: *const u64, count: u32) |sim| {
+    fn cuLibraryLoadData(
+        to: *mut u64,
+        image: *const c_void,
+        jit: *const i32,
+        jit_values: *const u64,
+        jit_count: u32,
+        options: *const i32,
+        values: *const u64,
+        count: u32,
+    ) |sim| {
         let _ = (jit, jit_values, jit_count, options, values, count);
         load_library(sim, to, image)
     }
-    fn cuLibraryUnload(library: u64) |sim| { sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE) }
+    fn cuLibraryUnload(library: u64) |sim| {
+        sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE)
+    }
     fn cuLibraryGetKernel(to: *mut u64, library: u64, name: *const c_char) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         function(sim, to, library, name)
@@ -265,7 +300,12 @@ api! {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         put(count, sim.kernels.len() as u32)
     }
-    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |sim| {
+    fn cuLibraryGetGlobal(
+        to: *mut u64,
+        size: *mut usize,
+        library: u64,
+        name: *const c_char,
+    ) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         let _ = (to, size, name_of(name)?);
         Err(Code::NOT_FOUND)
@@ -306,27 +346,67 @@ api! {
         let found = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(name, found.name.as_ptr())
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut i32, handle: u64, block: i32, shared: usize) |sim| {
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        count: *mut i32,
+        handle: u64,
+        block: i32,
+        shared: usize,
+    ) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         let _ = shared;
         put(count, (2048 / block.clamp(1, 1024)).min(32))
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count: *mut i32, handle: u64, block: i32, shared: usize, flags: u32) |sim| {
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        count: *mut i32,
+        handle: u64,
+        block: i32,
+        shared: usize,
+        flags: u32,
+    ) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         let _ = (shared, flags);
         put(count, (2048 / block.clamp(1, 1024)).min(32))
     }
-    fn cuLaunchKernel / cuLaunchKernel_ptsz(handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64, arguments: *mut *mut c_void, extra: *mut *mut c_void) |sim, default| {
+    fn cuLaunchKernel / cuLaunchKernel_ptsz(
+        handle: u64,
+        gx: u32,
+        gy: u32,
+        gz: u32,
+        bx: u32,
+        by: u32,
+        bz: u32,
+        shared_bytes: u32,
+        stream: u64,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) |sim, default| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
         launch(sim, handle, grid, stream, default, arguments, extra)
     }
-    fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz(handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64, arguments: *mut *mut c_void) |sim, default| {
+    fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz(
+        handle: u64,
+        gx: u32,
+        gy: u32,
+        gz: u32,
+        bx: u32,
+        by: u32,
+        bz: u32,
+        shared_bytes: u32,
+        stream: u64,
+        arguments: *mut *mut c_void,
+    ) |sim, default| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
         launch(sim, handle, grid, stream, default, arguments, std::ptr::null_mut())
     }
-    fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(config: *const LaunchConfig, handle: u64, arguments: *mut *mut c_void, extra: *mut *mut c_void) |sim, default| {
+    fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(
+        config: *const LaunchConfig,
+        handle: u64,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) |sim, default| {
         let config = get(config)?;
-        let grid = Grid { grid: config.grid, block: config.block, shared_bytes: config.shared_bytes };
+        let grid =
+            Grid { grid: config.grid, block: config.block, shared_bytes: config.shared_bytes };
         launch(sim, handle, grid, config.stream, default, arguments, extra)
     }
 }

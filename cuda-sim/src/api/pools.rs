@@ -1,4 +1,7 @@
-//! Memory that is allocated and freed in the order of a stream, and the pools that it comes from.
+//! Memory that is allocated and freed in stream order, and the pools that it comes from.
+//!
+//! May use: `api::devices`, `api::ipc`, `api::macros`, `api::memory`, `ffi`, `handles`, `ipc`,
+//! `memory`, `results`, `sim`, `work`. Unsafe: system calls on the files of shared pools.
 
 use super::memory::{New, enter_at, take};
 use crate::api::macros::api;
@@ -40,8 +43,8 @@ pub struct AccessDesc {
     pub flags: i32,
 }
 
-/// A block for an allocation on a stream. What the same stream freed is taken at once, in its order; what
-/// another one freed, only when its free was reached.
+/// A block for an allocation on a stream. What the same stream freed is taken at once, in its
+/// order; what another one freed, only when its free was reached.
 fn block_for(sim: &mut Sim, core: CoreRef, device: i32, size: u64) -> Result<u64> {
     if crate::WATCHING {
         return take(sim, device, size);
@@ -79,7 +82,8 @@ fn allocate(
         pool.filter(|_| !crate::WATCHING).unwrap_or(sim.devices[device as usize].current_pool);
     let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?.device;
     if sim.pools.get(pool).is_some_and(|pool| pool.imported) {
-        // Nothing can be allocated from the pool of another process. [cuMemPoolImportFromShareableHandle]
+        // Nothing can be allocated from the pool of another process.
+        // [cuMemPoolImportFromShareableHandle]
         return Err(Code::INVALID_VALUE);
     }
     if sim.core_mut(core).lane.is_some() {
@@ -179,10 +183,19 @@ fn attribute(sim: &mut Locked, pool: u64, which: i32, value: *mut c_void) -> Res
 }
 
 api! {
-    fn cuMemAllocAsync / cuMemAllocAsync_ptsz(to: *mut u64, size: usize, stream: u64) |sim, default| {
+    fn cuMemAllocAsync / cuMemAllocAsync_ptsz(
+        to: *mut u64,
+        size: usize,
+        stream: u64,
+    ) |sim, default| {
         allocate(sim, to, size as u64, None, stream, default, "cuMemAllocAsync")
     }
-    fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz(to: *mut u64, size: usize, pool: u64, stream: u64) |sim, default| {
+    fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz(
+        to: *mut u64,
+        size: usize,
+        pool: u64,
+        stream: u64,
+    ) |sim, default| {
         allocate(sim, to, size as u64, Some(pool), stream, default, "cuMemAllocFromPoolAsync")
     }
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(address: u64, stream: u64) |sim, default| {
@@ -239,7 +252,11 @@ api! {
         let pool = pool_of(sim, pool)?;
         for desc in slice(map, count)? {
             let own = desc.location.id == pool.device && desc.flags != 3;
-            if desc.location.kind != 1 || !(0..devices).contains(&desc.location.id) || !matches!(desc.flags, 0 | 1 | 3) || own {
+            if desc.location.kind != 1
+                || !(0..devices).contains(&desc.location.id)
+                || !matches!(desc.flags, 0 | 1 | 3)
+                || own
+            {
                 return Err(Code::INVALID_VALUE);
             }
             pool.access.insert(desc.location.id, desc.flags);
@@ -253,7 +270,12 @@ api! {
         let found = pool.access.get(&location.id).copied().unwrap_or(own);
         put(flags, found)
     }
-    fn cuMemPoolExportToShareableHandle(to: *mut c_void, pool: u64, kind: i32, flags: u64) |sim| {
+    fn cuMemPoolExportToShareableHandle(
+        to: *mut c_void,
+        pool: u64,
+        kind: i32,
+        flags: u64,
+    ) |sim| {
         let found = pool_of(sim, pool)?;
         if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
             return Err(Code::INVALID_VALUE);
@@ -270,7 +292,12 @@ api! {
         };
         put(to.cast::<i32>(), fd)
     }
-    fn cuMemPoolImportFromShareableHandle(to: *mut u64, handle: u64, kind: i32, flags: u64) |sim| {
+    fn cuMemPoolImportFromShareableHandle(
+        to: *mut u64,
+        handle: u64,
+        kind: i32,
+        flags: u64,
+    ) |sim| {
         let mut device = -1i32;
         // SAFETY: reads four bytes of whatever file that is.
         let read = unsafe { libc::pread(handle as i32, (&raw mut device).cast(), 4, 0) };
@@ -292,10 +319,17 @@ api! {
         put(to, base)
     }
     fn cuMemPoolExportPointer(data: *mut [u8; 64], address: u64) |sim| {
-        let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Pool).ok_or(Code::INVALID_VALUE)?;
+        let found = sim
+            .memory
+            .allocations
+            .get(&address)
+            .filter(|found| found.kind == Kind::Pool)
+            .ok_or(Code::INVALID_VALUE)?;
         let (size, device) = (found.size, found.device as usize);
-        let (fd, offset, total) = sim.memory.arenas[device].file_of(address).ok_or(Code::INVALID_VALUE)?;
-        let handle = ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+        let (fd, offset, total) =
+            sim.memory.arenas[device].file_of(address).ok_or(Code::INVALID_VALUE)?;
+        let handle =
+            ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
         put(data, handle.bytes())
     }
 }

@@ -1,4 +1,7 @@
-//! Streams, what is enqueued besides copies and kernels, and their capture.
+//! Streams, the operations besides copies and kernels, and their capture.
+//!
+//! May use: `access`, `api::contexts`, `api::macros`, `capture`, `ffi`, `results`, `sim`, `work`.
+//! Unsafe: none.
 
 use crate::access::{Access, WRITE};
 use crate::api::macros::api;
@@ -34,7 +37,8 @@ pub fn create_in(
     put(to, handle)
 }
 
-/// What asks about a stream is not allowed while it captures, but for the two functions made for that.
+/// What asks about a stream is not allowed while it captures, but for the two functions made for
+/// that.
 fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<crate::work::CoreRef> {
     let core = sim.stream(stream, default)?;
     if sim.core_mut(core).lane.is_some() {
@@ -167,8 +171,9 @@ pub fn write_value(
     Ok(())
 }
 
-/// What was enqueued before a value is written comes before what is enqueued after a wait for it, if the write
-/// is enqueued first. What the host or a kernel writes there orders nothing that could be known.
+/// What was enqueued before a value is written comes before what is enqueued after a wait for it,
+/// if the write is enqueued first. What the host or a kernel writes there orders nothing that could
+/// be known.
 pub fn wait_value(
     sim: &mut Locked,
     core: crate::work::CoreRef,
@@ -211,11 +216,17 @@ fn attribute(sim: &mut Locked, core: crate::work::CoreRef, which: i32) -> Result
 }
 
 api! {
-    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| { create(sim, to, flags, 0) }
-    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| { create(sim, to, flags, priority) }
+    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| {
+        create(sim, to, flags, 0)
+    }
+    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| {
+        create(sim, to, flags, priority)
+    }
     fn cuStreamDestroy_v2(stream: u64) |sim| {
         let core = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
-        if let Some(capture) = sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture) {
+        if let Some(capture) =
+            sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture)
+        {
             sim.invalidate(capture);
         }
         if sim.get(core).is_some_and(|core| core.detached) {
@@ -226,11 +237,17 @@ api! {
         sim.destroy_core(core);
         Ok(())
     }
-    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(stream: u64, priority: *mut i32) |sim, default| {
+    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(
+        stream: u64,
+        priority: *mut i32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         put(priority, sim.core_mut(core).priority)
     }
-    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(stream: u64, flags: *mut u32) |sim, default| {
+    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(
+        stream: u64,
+        flags: *mut u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         put(flags, sim.core_mut(core).flags)
     }
@@ -238,19 +255,30 @@ api! {
         let core = forbid_query(sim, stream, default)?;
         put(id, core.id)
     }
-    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(stream: u64, device: *mut i32) |sim, default| {
+    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(
+        stream: u64,
+        device: *mut i32,
+    ) |sim, default| {
         let core = forbid_query(sim, stream, default)?;
         put(device, sim.core_mut(core).device)
     }
     fn cuStreamGetCtx / cuStreamGetCtx_ptsz(stream: u64, context: *mut u64) |sim, default| {
         put(context, context_of(sim, stream, default)?)
     }
-    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(stream: u64, context: *mut u64, green: *mut u64) |sim, default| {
+    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(
+        stream: u64,
+        context: *mut u64,
+        green: *mut u64,
+    ) |sim, default| {
         let of = context_of(sim, stream, default)?;
         put_if(green, sim.green_of(of));
         put(context, sim.base(of))
     }
-    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default| {
+    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(
+        stream: u64,
+        event: u64,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
@@ -275,7 +303,12 @@ api! {
         sim.forbid_while_capturing()?;
         Sim::synchronize(sim, core)
     }
-    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(stream: u64, function: usize, data: usize, flags: u32) |sim, default| {
+    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         if function == 0 || flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -285,16 +318,30 @@ api! {
         capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
     }
-    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |sim, default| {
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+    ) |sim, default| {
         host_call(sim, stream, default, function, data)
     }
-    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(stream: u64, function: usize, data: usize, mode: u32) |sim, default| {
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        mode: u32,
+    ) |sim, default| {
         if mode > 1 {
             return Err(Code::INVALID_VALUE);
         }
         host_call(sim, stream, default, function, data)
     }
-    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(stream: u64, address: u64, length: usize, flags: u32) |sim, default| {
+    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(
+        stream: u64,
+        address: u64,
+        length: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = length;
         if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
@@ -303,36 +350,67 @@ api! {
         capture::submit(sim, core, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
         Ok(())
     }
-    fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(stream: u64, address: u64, value: u32, flags: u32) |sim, default| {
+    fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u32,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = flags;
         write_value(sim, core, address, u64::from(value), false)
     }
-    fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(stream: u64, address: u64, value: u64, flags: u32) |sim, default| {
+    fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u64,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = flags;
         write_value(sim, core, address, value, true)
     }
-    fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(stream: u64, address: u64, value: u32, flags: u32) |sim, default| {
+    fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u32,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         wait_value(sim, core, address, u64::from(value), false, flags)
     }
-    fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(stream: u64, address: u64, value: u64, flags: u32) |sim, default| {
+    fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u64,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         wait_value(sim, core, address, value, true, flags)
     }
-    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(to: u64, from: u64) |sim, default| {
+    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(
+        to: u64,
+        from: u64,
+    ) |sim, default| {
         let (to, from) = (sim.stream(to, default)?, sim.stream(from, default)?);
         let attributes = sim.core_mut(from).attributes.clone();
         sim.core_mut(to).attributes = attributes;
         Ok(())
     }
-    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default| {
+    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(
+        stream: u64,
+        which: i32,
+        value: *mut [u64; 8],
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let found = attribute(sim, core, which)?;
         put(value, found)
     }
-    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(stream: u64, which: i32, value: *const [u64; 8]) |sim, default| {
+    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
+        stream: u64,
+        which: i32,
+        value: *const [u64; 8],
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         attribute(sim, core, which)?;
         let value = get(value)?;
@@ -342,7 +420,10 @@ api! {
 
     // --- capture ---
 
-    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default| {
+    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(
+        stream: u64,
+        mode: i32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         capture::begin(sim, core, mode, None)
     }
@@ -350,7 +431,14 @@ api! {
         let core = sim.stream(stream, default)?;
         capture::begin(sim, core, capture::GLOBAL, None)
     }
-    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32) |sim, default| {
+    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
+        stream: u64,
+        graph: u64,
+        dependencies: *const u64,
+        edges: *const u64,
+        count: usize,
+        mode: i32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = edges;
         let tail = slice(dependencies, count)?.to_vec();
@@ -360,18 +448,28 @@ api! {
         }
         capture::begin(sim, core, mode, Some((graph, tail)))
     }
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default| {
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
+        stream: u64,
+        graph: *mut u64,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         put_if(graph, 0);
         let captured = capture::end(sim, core)?;
         put_if(graph, captured);
         Ok(())
     }
-    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(stream: u64, status: *mut i32) |sim, default| {
+    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(
+        stream: u64,
+        status: *mut i32,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put(status, info.status)
     }
-    fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(stream: u64, status: *mut i32, id: *mut u64) |sim, default| {
+    fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put(status, info.status)?;
         if info.status != 0 {
@@ -379,19 +477,45 @@ api! {
         }
         Ok(())
     }
-    fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64, count: *mut usize) |sim, default| {
+    fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+        graph: *mut u64,
+        dependencies: *mut *const u64,
+        count: *mut usize,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put_capture_info(info, status, id, graph, dependencies, std::ptr::null_mut(), count)
     }
-    fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64, edges: *mut *const u64, count: *mut usize) |sim, default| {
+    fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+        graph: *mut u64,
+        dependencies: *mut *const u64,
+        edges: *mut *const u64,
+        count: *mut usize,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put_capture_info(info, status, id, graph, dependencies, edges, count)
     }
-    fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(stream: u64, nodes: *const u64, count: usize, flags: u32) |sim, default| {
+    fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(
+        stream: u64,
+        nodes: *const u64,
+        count: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         update_dependencies(sim, core, slice(nodes, count)?, flags)
     }
-    fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(stream: u64, nodes: *const u64, edges: *const u64, count: usize, flags: u32) |sim, default| {
+    fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(
+        stream: u64,
+        nodes: *const u64,
+        edges: *const u64,
+        count: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = edges;
         update_dependencies(sim, core, slice(nodes, count)?, flags)

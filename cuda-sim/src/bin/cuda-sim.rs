@@ -122,8 +122,8 @@ fn asks_for_help(arguments: &[OsString]) -> bool {
     }
 }
 
-/// A library by its name: of an installation in `../lib/cuda-sim`, otherwise beside this program, as cargo
-/// leaves them.
+/// A library by its name: of an installation in `../lib/cuda-sim`, otherwise beside this program,
+/// as cargo leaves them.
 fn library(name: &str) -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = program.parent().unwrap_or(Path::new("."));
@@ -303,7 +303,8 @@ fn prepend(variable: &str, path: &Path) -> OsString {
     value
 }
 
-/// A driver in which some functions do not exist: a copy of the library with their names made unfindable.
+/// A driver in which some functions do not exist: a copy of the library with their names made
+/// unfindable.
 fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
     let fail = |error: std::io::Error| error.to_string();
     let mut bytes = std::fs::read(folder.join("libcuda.so.1")).map_err(fail)?;
@@ -412,7 +413,8 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     }
 }
 
-/// Which functions a program needs that are not simulated: what it called, and what it is linked against.
+/// Which functions a program needs that are not simulated: what it called, and what it is linked
+/// against.
 fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
     let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));

@@ -1,6 +1,6 @@
 //! The end of allocations: races with it, and what becomes of the bytes.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `access`, `memory`, `sim::state`, `site`. Unsafe: none.
 
 use crate::access::{Access, WRITE};
 use crate::memory::{self, Allocation};
@@ -8,7 +8,8 @@ use crate::sim::state::Sim;
 use crate::site::Moment;
 
 impl Sim {
-    /// A free in stream order is reached: the bytes go back, unless somebody has them again already.
+    /// A free in stream order is reached: the bytes go back, unless somebody has them again
+    /// already.
     pub(super) fn pool_released(&mut self, id: u64) {
         let Some(freed) = self.freed.remove(&id) else { return };
         if !freed.taken {

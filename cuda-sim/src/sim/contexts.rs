@@ -1,6 +1,6 @@
-//! Contexts: the one a call refers to, their creation and their end.
+//! Contexts: the one that a call refers to, their creation and their end.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `handles`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe: none.
 
 use crate::handles;
 use crate::results::{Code, Result};
@@ -9,7 +9,8 @@ use crate::sim::state::{Locked, Sim};
 use crate::work::CoreRef;
 
 impl Sim {
-    /// What memory, events and modules belong to: where a green context is current, its primary one.
+    /// What memory, events and modules belong to: where a green context is current, its primary
+    /// one.
     pub fn current_context(&mut self) -> Result<u64> {
         let handle = self.execution_context()?;
         Ok(self.base(handle))

@@ -1,8 +1,11 @@
-//! The engine: puts operations into streams and runs them. `unsafe`: none.
+//! The engine: puts operations into streams and runs them.
 //!
-//! A stream is a queue. An operation runs when it is the first of its queue and what it waits for is done.
-//! Whoever runs one takes it out, unlocks, runs it, locks again and counts it as done. The schedules differ in
-//! who that is and when.
+//! May use: `config`, `console`, `results`, `sim::objects`, `sim::state`, `sim::user_objects`,
+//! `work`. Unsafe: none.
+//!
+//! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
+//! are done. The thread that runs it removes it, unlocks, runs it, locks again and counts it as
+//! done. The schedules differ in which thread that is, and when.
 
 use crate::config::Schedule;
 use crate::console::say;
@@ -46,7 +49,8 @@ impl Sim {
         position
     }
 
-    /// Puts an operation at the end of a stream that is not capturing. `prepare` and `check` came before.
+    /// Puts an operation at the end of a stream that is not capturing. `prepare` and `check` came
+    /// before.
     pub fn enqueue(sim: &mut Locked, core: CoreRef, work: Work) -> u64 {
         let position = sim.push(core, work);
         Self::after_enqueue(sim, core);
@@ -241,7 +245,8 @@ impl Sim {
         true
     }
 
-    /// The stream whose first operation has to run for `core` to get on; `None`: somebody else is at it.
+    /// The stream whose first operation has to run for `core` to get on; `None`: somebody else is
+    /// at it.
     fn needed(&self, mut core: CoreRef) -> Option<CoreRef> {
         for _ in 0..=self.cores.len() {
             let found = self.get(core)?;
@@ -256,7 +261,8 @@ impl Sim {
         None
     }
 
-    /// Waits until a stream has done so many operations: runs what that takes, or lets others do it.
+    /// Waits until a stream has done so many operations: runs what that takes, or lets others do
+    /// it.
     pub fn wait_done(sim: &mut Locked, core: CoreRef, position: u64) {
         while !sim.is_done(core, position) && !EXITED.load(Ordering::Acquire) {
             let ran = match sim.config.schedule {
@@ -279,7 +285,8 @@ impl Sim {
         }
     }
 
-    /// Somebody outside this process waits: under schedules that run nothing by themselves, runs it now.
+    /// Somebody outside this process waits: under schedules that run nothing by themselves, runs it
+    /// now.
     pub fn wait_in_background(sim: &mut Locked, core: CoreRef, position: u64) {
         if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
             while !sim.is_done(core, position) {
@@ -291,8 +298,8 @@ impl Sim {
         }
     }
 
-    /// A query of something that is not done. Whoever asks again and again must get an answer some day, under
-    /// schedules that run nothing by themselves: every second query runs something.
+    /// A query of something that is not done. Whoever asks again and again must get an answer some
+    /// day, under schedules that run nothing by themselves: every second query runs something.
     pub fn poll(sim: &mut Locked, core: CoreRef, position: u64) -> bool {
         if sim.is_done(core, position) {
             return true;
@@ -396,8 +403,9 @@ fn work_on(core: CoreRef, wake: &Condvar) {
     }
 }
 
-/// A program may wait for the device without a call: for a host function, or for a value in memory. When nobody
-/// has called for a quarter of a second, the device gets on by itself, one operation at a time.
+/// A program may wait for the device without a call: for a host function, or for a value in memory.
+/// When nobody has called for a quarter of a second, the device gets on by itself, one operation at
+/// a time.
 fn go_on_unasked() {
     const STEP: Duration = Duration::from_millis(25);
     const PATIENCE: u32 = 10;

@@ -1,4 +1,7 @@
-//! What libraries say of the arrays that they exchange, held against the rules. `unsafe`: none.
+//! The array exchanges that libraries report, checked against the rules.
+//!
+//! May use: `access`, `clock`, `cudasim`, `handles`, `results`, `rules`, `shadow`, `sim::objects`,
+//! `sim::state`, `site`, `work`. Unsafe: none.
 
 use crate::access::{Access, READ, WRITE};
 use crate::clock::{Actor, Clock};
@@ -52,7 +55,8 @@ struct Pending {
 }
 
 impl Sim {
-    /// The stream that an array names, in its context. Nothing is enqueued there: a note changes nothing.
+    /// The stream that an array names, in its context. Nothing is enqueued there: a note changes
+    /// nothing.
     fn stream_of_array(&mut self, value: u64, context: u64) -> Option<Named> {
         if matches!(value, 0 | NONE | UNKNOWN) {
             return None;
@@ -204,7 +208,8 @@ impl Sim {
         }
     }
 
-    /// An access of a certain kind to some bytes that whoever has this clock does not know to be done.
+    /// An access of a certain kind to some bytes that whoever has this clock does not know to be
+    /// done.
     fn unordered(
         &mut self,
         clock: &Clock,
@@ -265,8 +270,8 @@ impl Sim {
 
     /// A call that the driver refused because of a capture.
     pub fn refused_in_capture(&mut self, symbol: &'static str, code: Code) {
-        // Asking is allowed, the end of a broken capture says only that it is broken, and what is refused after
-        // the call that broke it is no fault of its own.
+        // Asking is allowed, the end of a broken capture says only that it is broken, and what is
+        // refused after the call that broke it is no fault of its own.
         let asked = ["cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamEndCapture"];
         if !self.checker.as_ref().is_some_and(|checker| checker.is_strict())
             || code == Code::STREAM_CAPTURE_INVALIDATED

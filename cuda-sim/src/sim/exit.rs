@@ -1,4 +1,7 @@
-//! The end of the process: the driver is gone, and the verdict is given. `unsafe`: ends the process.
+//! The end of the process: the driver is gone, and the results are reported.
+//!
+//! May use: `config`, `console`, `missing`, `sim::state`. Unsafe: flushes the output and ends the
+//! process.
 
 use crate::config::Races;
 use crate::console::say;
@@ -8,7 +11,8 @@ use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Registered at cuInit: from here on every call answers that the driver is gone, and the verdict is given.
+/// Registered at cuInit: from here on every call answers that the driver is gone, and the verdict
+/// is given.
 pub extern "C" fn at_exit() {
     if PROCESS.load(Ordering::Acquire) != std::process::id() as i32 {
         return;

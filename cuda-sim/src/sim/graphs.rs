@@ -1,6 +1,6 @@
 //! Graphs, their nodes, executable graphs, user objects and captures, as data.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `access`, `clock`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::clock::{Actor, Clock};

@@ -1,5 +1,11 @@
-//! Green contexts, and what is true of a whole context: its streams and those of green contexts over it. A green
-//! context is a context of its own for streams; everything else is its primary one's. `unsafe`: none.
+//! Green contexts, and properties of a whole context: its streams and those of green contexts over
+//! it.
+//!
+//! May use: `checker`, `clock`, `config`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
+//! none.
+//!
+//! A green context is a context of its own for streams; everything else belongs to its primary
+//! context.
 
 use crate::checker::Who;
 use crate::clock::{Actor, Clock};
@@ -10,7 +16,8 @@ use crate::sim::state::Sim;
 use crate::work::{CoreRef, Work};
 
 impl Sim {
-    /// The context that memory and errors belong to: of a green one its primary one, otherwise the same.
+    /// The context that memory and errors belong to: of a green one its primary one, otherwise the
+    /// same.
     pub fn base(&self, context: u64) -> u64 {
         let green = self.contexts.get(context).and_then(|context| context.green.as_ref());
         green.map_or(context, |green| green.base)
@@ -43,7 +50,8 @@ impl Sim {
         self.contexts.get(self.base(context)).and_then(|context| context.error).map_or(Ok(()), Err)
     }
 
-    /// All streams of a context and of green ones over it, also those that are destroyed and not done.
+    /// All streams of a context and of green ones over it, also those that are destroyed and not
+    /// done.
     pub fn cores_of(&self, context: u64) -> Vec<CoreRef> {
         let family = self.family(context);
         let all = self.cores.iter().enumerate();
@@ -75,7 +83,8 @@ impl Sim {
         }
     }
 
-    // --- waits of a whole context ---------------------------------------------------------------------------
+    // --- waits of a whole context
+    // ---------------------------------------------------------------------------
 
     pub fn streams_to_come_wait(&mut self, context: u64, work: Work) {
         let Some(found) = self.contexts.get_mut(context) else { return };
@@ -114,10 +123,11 @@ impl Sim {
         }
     }
 
-    // --- the end of a green context -------------------------------------------------------------------------
+    // --- the end of a green context
+    // -------------------------------------------------------------------------
 
-    /// The green context goes. Its streams stay, with the work that they have, until they are destroyed; that
-    /// belongs to the primary context from here on.
+    /// The green context goes. Its streams stay, with the work that they have, until they are
+    /// destroyed; that belongs to the primary context from here on.
     pub fn detach(&mut self, context: u64) {
         let base = self.base(context);
         for core in self.cores_of(context) {

@@ -1,11 +1,12 @@
 //! The state of the simulated driver: data, streams that run, order, and the end of the process.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `sim::contexts`, `sim::exit`, `sim::graphs`, `sim::objects`, `sim::state`,
+//! `sim::user_objects`. Unsafe: none.
 //!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
-//! `allocations` and `user_objects` make and end objects; `order` knows what happens before what,
-//! `engine` runs streams, `green` has green contexts, `exchange` checks the rules of array exchange,
-//! `exit` reports at the end of the process.
+//! `allocations` and `user_objects` create and end objects; `order` determines what happens before
+//! what, `engine` runs streams, `green` has green contexts, `exchange` checks the rules of array
+//! exchange, `exit` reports at the end of the process.
 
 pub mod graphs;
 pub mod objects;

@@ -1,6 +1,7 @@
-//! What programs make in the driver, as data: devices, contexts, streams, events, functions, pools.
+//! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
 //!
-//! May use: x. Unsafe: the state moves between threads with pointers to constants of programs.
+//! May use: `access`, `clock`, `ipc`, `resources`, `results`, `sim::graphs`, `work`. Unsafe: the
+//! state moves between threads with pointers to constants of programs.
 
 use crate::access::Access;
 use crate::clock::{Actor, Clock};

@@ -1,4 +1,7 @@
-//! What comes before what: the rules of the default streams, and what the checker is told. `unsafe`: none.
+//! What happens before what: the rules of the default streams, and what the checker learns.
+//!
+//! May use: `access`, `checker`, `clock`, `config`, `console`, `sim::objects`, `sim::state`,
+//! `site`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::checker::Who;
@@ -12,8 +15,8 @@ use crate::work::{CoreRef, Work};
 use std::borrow::Cow;
 
 impl Sim {
-    /// The calling thread, as the checker knows it. Where nobody sees how host threads order themselves, they
-    /// count as one: ordered as their calls came.
+    /// The calling thread, as the checker knows it. Where nobody sees how host threads order
+    /// themselves, they count as one: ordered as their calls came.
     pub fn host_actor(&mut self) -> Actor {
         let number = thread_id();
         if !self.config.threads_seen {
@@ -92,8 +95,8 @@ impl Sim {
         }
     }
 
-    /// The rules of the default streams, for an operation that is about to be enqueued: the legacy stream waits
-    /// for all blocking ones of its context, and they for it.
+    /// The rules of the default streams, for an operation that is about to be enqueued: the legacy
+    /// stream waits for all blocking ones of its context, and they for it.
     pub fn default_stream_rules(&mut self, core: CoreRef) {
         let (kind, handle, actor) = {
             let found = self.core_mut(core);
@@ -134,8 +137,8 @@ impl Sim {
         }
     }
 
-    /// What comes before every operation on a stream: the rules of the default streams, and that the calling
-    /// thread's past comes before it.
+    /// What comes before every operation on a stream: the rules of the default streams, and that
+    /// the calling thread's past comes before it.
     pub fn prepare(&mut self, core: CoreRef) {
         self.default_stream_rules(core);
         if self.checker.is_some() {

@@ -1,6 +1,7 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
+//! `sim::objects`, `stack`, `vmm`, `work`. Unsafe: none.
 
 use crate::checker::Checker;
 use crate::clock::{Actor, Clock};
@@ -70,8 +71,8 @@ pub static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// The process is ending.
 pub static EXITED: AtomicBool = AtomicBool::new(false);
 
-/// A host function with the stream that waits for it, the state that a callback is told, and what the stream
-/// knew.
+/// A host function with the stream that waits for it, the state that a callback is told, and what
+/// the stream knew.
 pub(super) type HostJob = (CoreRef, HostCall, i32, Option<Clock>);
 
 pub struct Sim {
@@ -119,7 +120,8 @@ pub struct Sim {
     pub(super) names: std::collections::HashSet<&'static str>,
 }
 
-// --- threads of the host ----------------------------------------------------------------------------------
+// --- threads of the host
+// ----------------------------------------------------------------------------------
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
@@ -157,13 +159,14 @@ impl Drop for Ending {
     }
 }
 
-// --- the lock ---------------------------------------------------------------------------------------------
+// --- the lock
+// ---------------------------------------------------------------------------------------------
 
 /// The state; `None` before cuInit.
 pub fn lock() -> Option<Locked> {
     let mutex = SIM.get()?;
-    // What ends with a thread is registered with the loader, whose lock a thread may have that waits for ours: libraries
-    // start threads while they are being loaded.
+    // What ends with a thread is registered with the loader, whose lock a thread may have that
+    // waits for ours: libraries start threads while they are being loaded.
     thread_id();
     crate::stack::touch();
     let guard = mutex.lock();

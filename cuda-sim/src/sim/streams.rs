@@ -1,6 +1,6 @@
 //! Streams: their creation, the stream that a handle names, and their end.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `checker`, `handles`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe: none.
 
 use crate::checker::{LEGACY, Who};
 use crate::handles;
@@ -123,8 +123,8 @@ impl Sim {
         }
     }
 
-    /// A stream that a real driver made without a word that was heard: taken for a blocking one, which is
-    /// ordered after more than others are.
+    /// A stream that a real driver made without a word that was heard: taken for a blocking one,
+    /// which is ordered after more than others are.
     fn adopt_stream(&mut self, handle: u64) -> Result {
         let context = self.current_context()?;
         let device = self.context(context)?.device;

@@ -1,6 +1,6 @@
 //! References to the user objects of graphs.
 //!
-//! May use: x. Unsafe: none.
+//! May use: `sim::state`, `work`. Unsafe: none.
 
 use crate::sim::state::{Locked, Sim};
 use crate::work::HostCall;

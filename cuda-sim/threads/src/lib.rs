@@ -1,11 +1,12 @@
-//! Preloaded by `cuda-sim run`: functions of the C library that order threads, each of which does what it always
-//! does and tells the race checker. Whatever releases says "before", whatever acquires says "after", on the
-//! address of the lock. A program that never
-//! initializes the driver pays for a null check.
+//! Preloaded by `cuda-sim run`: functions of the C library that order threads, each of which does
+//! what it always does and tells the race checker. Whatever releases says "before", whatever
+//! acquires says "after", on the address of the lock. A program that never initializes the driver
+//! pays for a null check.
 //!
 //! Each function is as unsafe as the one that it stands for, and passes on what it is given.
 //!
-//! Order by atomics cannot be seen here; programs say it with `cudasim_hb_before` and `cudasim_hb_after`.
+//! Order by atomics cannot be seen here; programs say it with `cudasim_hb_before` and
+//! `cudasim_hb_after`.
 
 #![allow(clippy::missing_safety_doc)]
 
@@ -16,7 +17,8 @@ use libc::{
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-// --- the checker's side -------------------------------------------------------------------------------------
+// --- the checker's side
+// -------------------------------------------------------------------------------------
 
 /// As `cudasim_api`, up to what is used here.
 #[repr(C)]
@@ -66,8 +68,9 @@ fn after<T>(object: *const T) {
 }
 
 thread_local! {
-    /// The locks that this thread holds for reading: unlocking does not say which kind it was. A thread that
-    /// holds more of them at once is taken to write with the rest, which only orders more.
+    /// The locks that this thread holds for reading: unlocking does not say which kind it was. A
+    /// thread that holds more of them at once is taken to write with the rest, which only orders
+    /// more.
     static READING: Cell<[usize; 32]> = const { Cell::new([0; 32]) };
 }
 
@@ -89,7 +92,8 @@ fn readers<T>(lock: *const T) -> *const u8 {
     (lock as *const u8).wrapping_add(1)
 }
 
-// --- the functions ------------------------------------------------------------------------------------------
+// --- the functions
+// ------------------------------------------------------------------------------------------
 
 /// The next definition of a function, found once. `@VERSION` where the C library has several.
 macro_rules! real {
@@ -110,7 +114,8 @@ macro_rules! real {
             found = symbol as usize;
             REAL.store(found, Ordering::Relaxed);
         }
-        // SAFETY: the function has this type by POSIX; without it the program could not have been linked.
+        // SAFETY: the function has this type by POSIX; without it the program could not have been
+        // linked.
         unsafe { std::mem::transmute::<usize, $type>(found) }
     }};
 }
@@ -133,8 +138,8 @@ $name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
         }
         result
     }};
-    // Readers come after writers, and writers after both; readers do not come after each other. What readers
-    // tell is told beside the lock's own address.
+    // Readers come after writers, and writers after both; readers do not come after each other.
+    // What readers tell is told beside the lock's own address.
     (@read $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
         let real = real!($name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
         // SAFETY: passes on what the caller passed.
@@ -208,7 +213,8 @@ macro_rules! waits {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t $(, $arg: $type)*) -> c_int {
-            // The first version of conditions is kept for programs of 2002; everybody means the second.
+            // The first version of conditions is kept for programs of 2002; everybody means the
+            // second.
             let real = real!(
 $name @ "GLIBC_2.3.2",
                 unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t $(, $type)*) -> c_int

@@ -1,9 +1,11 @@
-//! `--shadow`: the checker beside a real driver. Finds that driver, and says what of the options remains.
+//! `--shadow`: the checker beside a real driver. Finds that driver, and says what of the options
+//! remains.
 
 use super::{Options, library, link_into};
 use std::path::{Path, PathBuf};
 
-/// Under which variables the checker reads its options: the real driver may be a simulated one itself.
+/// Under which variables the checker reads its options: the real driver may be a simulated one
+/// itself.
 fn variable(name: &str) -> Option<&'static str> {
     Some(match name {
         "CUDASIM_RACES" => "CUDASIM_SHADOW_RACES",
