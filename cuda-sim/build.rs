@@ -1,5 +1,5 @@
-//! Two jobs: the link arguments of `libcuda.so.1`, and a stub for every function of the driver that
-//! `src/api/` does not define, so that programs link and load, and are told what is missing.
+//! Sets the link arguments of `libcuda.so.1`, and generates a stub for every function of the driver
+//! that `src/api/` does not define. The stub lets programs link and counts the call.
 
 #[path = "build/table.rs"]
 mod table;

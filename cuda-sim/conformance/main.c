@@ -17,7 +17,8 @@ static int count;
 static int failures;
 CUcontext ctx;
 
-void add_rule(const char *theme, const char *name, const char *rule, const char *source, rule_function run) {
+void add_rule(const char *theme, const char *name, const char *rule, const char *source,
+              rule_function run) {
     if (count == MOST) {
         abort();
     }
@@ -26,8 +27,8 @@ void add_rule(const char *theme, const char *name, const char *rule, const char 
 
 void failed(const char *file, int line, const char *what, long long found, long long expected) {
     const char *slash = strrchr(file, '/');
-    printf("failed %s:%d: %s: found %lld, expected %lld\n", slash ? slash + 1 : file, line, what, found,
-           expected);
+    printf("failed %s:%d: %s: found %lld, expected %lld\n", slash ? slash + 1 : file, line, what,
+           found, expected);
     ++failures;
 }
 
@@ -165,7 +166,8 @@ static void put_json(FILE *file, const char *text) {
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "list") == 0) {
         for (int i = 0; i < count; ++i) {
-            printf("%s/%s: %s [%s]\n", rules[i].theme, rules[i].name, rules[i].rule, rules[i].source);
+            printf("%s/%s: %s [%s]\n", rules[i].theme, rules[i].name, rules[i].rule,
+                   rules[i].source);
         }
         return 0;
     }

@@ -123,12 +123,12 @@ RULE(default_streams, legacy_waits_for_blocking, "The legacy stream waits for bl
      "synchronization") {
     order(stream(CU_STREAM_DEFAULT), CU_STREAM_LEGACY, 1);
 }
-RULE(default_streams, nonblocking_is_exempt, "A non-blocking stream does not wait for the legacy stream",
-     "synchronization") {
+RULE(default_streams, nonblocking_is_exempt,
+     "A non-blocking stream does not wait for the legacy stream", "synchronization") {
     order(CU_STREAM_LEGACY, stream(CU_STREAM_NON_BLOCKING), 0);
 }
-RULE(default_streams, legacy_ignores_nonblocking, "The legacy stream does not wait for non-blocking streams",
-     "synchronization") {
+RULE(default_streams, legacy_ignores_nonblocking,
+     "The legacy stream does not wait for non-blocking streams", "synchronization") {
     order(stream(CU_STREAM_NON_BLOCKING), CU_STREAM_LEGACY, 0);
 }
 RULE(default_streams, per_thread_is_blocking, "The per-thread stream waits for the legacy stream",
@@ -151,19 +151,20 @@ RULE(default_streams, of_another_context, "The legacy stream of one context is n
     open_gate();
     OK(cuCtxSynchronize());
 }
-RULE(default_streams, waiting_for_legacy, "Waiting for the legacy stream waits for blocking streams",
-     "observed") {
+RULE(default_streams, waiting_for_legacy,
+     "Waiting for the legacy stream waits for blocking streams", "observed") {
     CUstream a = stream(CU_STREAM_DEFAULT);
     close_gate(a);
-    OBSERVE("query of the legacy stream while a blocking stream works", cuStreamQuery(CU_STREAM_LEGACY));
+    OBSERVE("query of the legacy stream while a blocking stream works",
+            cuStreamQuery(CU_STREAM_LEGACY));
     open_gate();
     OK(cuCtxSynchronize());
 }
 
 // --- events ---
 
-RULE(events, never_recorded, "An event that was never recorded is done, and waiting for it is nothing",
-     "cuEventRecord") {
+RULE(events, never_recorded,
+     "An event that was never recorded is done, and waiting for it is nothing", "cuEventRecord") {
     CUevent e = event();
     OK(cuEventQuery(e));
     OK(cuEventSynchronize(e));
@@ -211,7 +212,8 @@ RULE(events, recorded_elsewhere_before_the_wait, "A new record takes the place o
     OK(cuStreamSynchronize(a));
 }
 
-RULE(events, destroyed_while_waited_for, "An event may be destroyed right after the wait", "cuEventDestroy") {
+RULE(events, destroyed_while_waited_for, "An event may be destroyed right after the wait",
+     "cuEventDestroy") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event(), done = event();
     close_gate(a);
@@ -251,7 +253,8 @@ RULE(events, flags, "Unknown flags are invalid", "cuEventCreate") {
     EXPECT(cuStreamWaitEvent(stream(0), e, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(events, across_devices, "A stream of one device waits for an event of another", "cuStreamWaitEvent") {
+RULE(events, across_devices, "A stream of one device waits for an event of another",
+     "cuStreamWaitEvent") {
     if (devices() < 2) {
         skip("one device");
     }
@@ -312,7 +315,8 @@ static void CUDA_CB tell(void *data) {
     atomic_store(&told, 1);
 }
 
-RULE(host_functions, without_a_call, "They run also when nobody calls the driver", "cuLaunchHostFunc") {
+RULE(host_functions, without_a_call, "They run also when nobody calls the driver",
+     "cuLaunchHostFunc") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuMemsetD8Async(device(N), 1, N, a));
     OK(cuLaunchHostFunc(a, tell, NULL));
@@ -360,7 +364,8 @@ RULE(undefined, waiting_for_a_destroyed_stream, "What waiting for a destroyed st
     OBSERVE("cuStreamSynchronize", cuStreamSynchronize(a));
 }
 
-RULE(undefined, recording_a_destroyed_event, "What recording a destroyed event answers", "undocumented") {
+RULE(undefined, recording_a_destroyed_event, "What recording a destroyed event answers",
+     "undocumented") {
     CUevent e = event();
     OK(cuEventDestroy(e));
     OBSERVE("cuEventRecord", cuEventRecord(e, stream(CU_STREAM_NON_BLOCKING)));

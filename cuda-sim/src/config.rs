@@ -15,7 +15,7 @@
 //! | `CUDASIM_GUARD` | 1: the host faults when it touches device memory | 0 |
 //! | `CUDASIM_REGISTER` | `shifted`: registered memory has another device address | `same` |
 //! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
-//! | `CUDASIM_HOST_THREADS` | `seen`: ordered by locks and annotations; `ordered`: by calls | `ordered` |
+//! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
 //! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
@@ -43,8 +43,8 @@ pub enum Races {
     Error,
 }
 
-/// The `nth` call of functions named `call` answers with a code; `lost` makes it sticky for the
-/// context.
+/// An injected fault: the `nth` call of functions named `call` returns a code, which remains for
+/// the context if it is sticky.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub call: String,
@@ -74,7 +74,7 @@ pub struct Config {
 
 pub const DRIVER_VERSION: i32 = 13050;
 
-/// Where distributions and containers put the real driver.
+/// The paths at which distributions and containers install the real driver.
 pub const REAL_DRIVERS: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
     "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
@@ -86,12 +86,13 @@ pub const REAL_DRIVERS: &[&str] = &[
 ];
 
 impl Config {
-    /// Reads the environment. What cannot be understood is said on stderr and left at its default:
-    /// a typing error must not look like a passing test.
+    /// Reads the environment. Invalid values are reported on stderr and replaced by the default: a
+    /// typing error must not look like a passing test.
     pub fn from_environment() -> Config {
-        // Beside a real driver, which may be another simulated one, with variables of its own.
+        // A real driver may be another simulated one, so the checker beside it has variables of its
+        // own.
         let variable = |name: &str| match name.strip_prefix("CUDASIM_") {
-            Some(rest) if crate::WATCHING => format!("CUDASIM_SHADOW_{rest}"),
+            Some(rest) if crate::PASSTHROUGH => format!("CUDASIM_SHADOW_{rest}"),
             _ => name.to_owned(),
         };
         let get = |name: &str| std::env::var(variable(name)).ok().filter(|value| !value.is_empty());
@@ -153,12 +154,12 @@ impl Config {
     }
 }
 
-/// stderr may be closed: that is no reason to fail.
+/// Reports an invalid value. Ignores errors: stderr may be closed.
 fn not_understood(name: &str, value: &str) {
     let _ = writeln!(std::io::stderr(), "cuda-sim: {name}={value} is not understood and ignored");
 }
 
-/// `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call), `*:100=lost`.
+/// Parses `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call) or `*:100=lost`.
 pub fn parse_fault(text: &str) -> Option<Fault> {
     let (which, code) = text.split_once('=')?;
     let (call, nth) = match which.split_once(':') {

@@ -2,7 +2,7 @@
 //!
 //! May use: nothing. Unsafe: none.
 
-/// Writes to stderr, which may be closed: that is no reason to fail.
-pub fn say(text: &str) {
+/// Writes to stderr. Ignores errors: it may be closed.
+pub fn print(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }

@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::work::Grid;
 use std::ffi::{c_char, c_void};
 
-/// `cudasim_kernel`.
+/// `cudasim_kernel` of cudasim.h.
 #[repr(C)]
 pub struct Kernel {
     pub name: *const c_char,
@@ -18,7 +18,7 @@ pub struct Kernel {
     pub sizes: *const usize,
 }
 
-/// `cudasim_api`.
+/// `cudasim_api` of cudasim.h.
 #[repr(C)]
 pub struct Api {
     pub struct_size: u32,

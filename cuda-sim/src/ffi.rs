@@ -1,7 +1,7 @@
 //! The FFI boundary: what every function of the driver does before and after its own work.
 //!
-//! May use: `config`, `missing`, `results`, `sim`, `watch::context`, `work`. Unsafe: reads and
-//! writes through pointers of callers, with the sizes that cuda.h declares.
+//! May use: `config`, `missing`, `passthrough::context`, `results`, `sim`, `work`. Unsafe: reads
+//! and writes through pointers of callers, with the sizes that cuda.h declares.
 
 use crate::missing;
 use crate::results::{Code, Result};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set in a forked child: a driver that was initialized before does not work there.
 pub static FORKED: AtomicBool = AtomicBool::new(false);
-/// Every call answers that this is a stub.
+/// Whether every call returns `CUDA_ERROR_STUB_LIBRARY`.
 pub static STUB: AtomicBool = AtomicBool::new(false);
 
 fn read_stub_once() {
@@ -38,7 +38,7 @@ pub fn free(body: impl FnOnce() -> Result) -> i32 {
     catch_unwind(AssertUnwindSafe(body)).map_or(Code::UNKNOWN.0, number)
 }
 
-/// Runs the body of a function of the driver. `default`: which stream the handle 0 names.
+/// Runs the body of a function of the driver. `default`: the stream that the handle 0 names.
 pub fn enter(
     symbol: &'static str,
     default: u64,
@@ -55,11 +55,11 @@ pub fn enter(
     if INSIDE.get() {
         return Code::NOT_PERMITTED.0;
     }
-    #[cfg(watching)]
-    crate::watch::context::look_around();
+    #[cfg(passthrough)]
+    crate::passthrough::context::look_around();
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
-    #[cfg(watching)]
-    crate::watch::context::adopt_current(&mut sim);
+    #[cfg(passthrough)]
+    crate::passthrough::context::adopt_current(&mut sim);
     sim.touched += 1;
     if let Err(code) = inject(&mut sim, symbol) {
         return code.0;
@@ -72,27 +72,27 @@ pub fn enter(
     result.map_or(Code::UNKNOWN.0, number)
 }
 
-/// Enters what a library says. That is no call of the driver: it may come from host functions,
-/// where arrays are let go, too, and no fault is asked for by its number.
+/// Enters an event that a library reports. It is not a call of the driver: it may come from host
+/// functions, in which arrays may be released, and it does not count for injected faults.
 pub fn note(body: impl FnOnce(&mut Locked)) {
     let gone = EXITED.load(Ordering::Acquire) || FORKED.load(Ordering::Relaxed);
     if gone || PROCESS.load(Ordering::Acquire) == 0 || sim::is_locked_here() {
         return;
     }
-    #[cfg(watching)]
+    #[cfg(passthrough)]
     if !INSIDE.get() {
-        crate::watch::context::look_around();
+        crate::passthrough::context::look_around();
     }
     let Some(mut sim) = sim::lock() else { return };
-    #[cfg(watching)]
+    #[cfg(passthrough)]
     if !INSIDE.get() {
-        crate::watch::context::adopt_current(&mut sim);
+        crate::passthrough::context::adopt_current(&mut sim);
     }
     let _ = catch_unwind(AssertUnwindSafe(|| body(&mut sim)));
     sim.report_now();
 }
 
-/// `cuMemAlloc` of `cuMemAlloc_v2`, `cuMemsetD8Async_ptsz`, ...
+/// Returns the name of a function without its version and twin: `cuMemAlloc` for `cuMemAlloc_v2`.
 pub fn base_name(symbol: &str) -> &str {
     let name = symbol.trim_end_matches("_ptsz").trim_end_matches("_ptds");
     match name.rsplit_once("_v") {
@@ -101,7 +101,7 @@ pub fn base_name(symbol: &str) -> &str {
     }
 }
 
-/// The faults that were asked for.
+/// Returns the error of an injected fault, if this call has one.
 fn inject(sim: &mut Locked, symbol: &'static str) -> Result {
     if sim.config.faults.is_empty() {
         return Ok(());
@@ -117,13 +117,13 @@ fn inject(sim: &mut Locked, symbol: &'static str) -> Result {
     };
     let Some(fault) = sim.config.faults.iter().find(hit).cloned() else { return Ok(()) };
     if fault.sticky {
-        // A device that is lost is lost for all.
+        // A lost device is lost for all contexts.
         sim.contexts.iter_mut().for_each(|(_, context)| context.error = Some(fault.code));
     }
     Err(fault.code)
 }
 
-/// A function of the driver that is not simulated was called.
+/// Counts a call of a function that is not simulated.
 pub fn missing(symbol: &'static str) -> i32 {
     if EXITED.load(Ordering::Acquire) {
         return Code::DEINITIALIZED.0;
@@ -138,24 +138,24 @@ pub fn missing(symbol: &'static str) -> i32 {
     Code::NOT_SUPPORTED.0
 }
 
-// --- what callers point to
-// --------------------------------------------------------------------------------
+// --- memory of callers ---
 
-/// Writes a result. NULL is the caller's mistake.
+/// Writes a result. Fails if the pointer is NULL.
 pub fn put<T>(to: *mut T, value: T) -> Result {
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    if crate::WATCHING {
-        // The real driver wrote its result.
+    if crate::PASSTHROUGH {
+        // The real driver wrote the result.
         return Ok(());
     }
-    // SAFETY: the caller passes room for one value, as cuda.h says of every output.
+    // SAFETY: `to` is not NULL, and callers of the driver pass a pointer to one writable value for
+    // every output in cuda.h. The write does not assume alignment.
     unsafe { to.write_unaligned(value) };
     Ok(())
 }
 
-/// Writes a result that the caller may not want.
+/// Writes a result unless the pointer is NULL.
 pub fn put_if<T>(to: *mut T, value: T) {
     let _ = put(to, value);
 }
@@ -164,11 +164,12 @@ pub fn get<T: Copy>(from: *const T) -> Result<T> {
     if from.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller passes a valid structure, as cuda.h says of every input.
+    // SAFETY: `from` is not NULL, and callers of the driver pass a pointer to one initialized value
+    // for every input in cuda.h. The read does not assume alignment.
     Ok(unsafe { from.read_unaligned() })
 }
 
-/// Elements that the caller counted. The pointer does not matter where there are none.
+/// Returns the elements of an array of the caller. The pointer is ignored if there are none.
 pub fn slice<'a, T>(from: *const T, count: usize) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
@@ -176,32 +177,34 @@ pub fn slice<'a, T>(from: *const T, count: usize) -> Result<&'a [T]> {
     if from.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller passes so many elements; they are read during the call only.
+    // SAFETY: `from` is not NULL, and callers of the driver pass as many initialized elements as
+    // they count. The slice is used during the call only.
     Ok(unsafe { std::slice::from_raw_parts(from, count) })
 }
 
-/// Writes a list the way the driver does: with no room given, only how long it is; otherwise as
-/// many as fit.
+/// Writes a list as the driver does: its length if `to` is NULL, otherwise as many elements as fit.
 pub fn put_list<T: Copy + Default>(to: *mut T, count: *mut usize, values: &[T]) -> Result {
-    let room = get(count)?;
+    let capacity = get(count)?;
     if !to.is_null() {
-        // Behind the last one, zeros. [cuGraphGetNodes]
+        // The rest is filled with zeros. [cuGraphGetNodes]
         let zeros = std::iter::repeat(T::default());
-        for (i, value) in values.iter().copied().chain(zeros).take(room).enumerate() {
-            // SAFETY: the caller has room for `room` elements.
+        for (i, value) in values.iter().copied().chain(zeros).take(capacity).enumerate() {
+            // SAFETY: `to` is not NULL and has the number of elements that the caller wrote into
+            // `count`; `i` is less.
             unsafe { to.add(i).write_unaligned(value) };
         }
     }
-    put(count, if to.is_null() { values.len() } else { values.len().min(room) })
+    put(count, if to.is_null() { values.len() } else { values.len().min(capacity) })
 }
 
-/// Copies text into a buffer of the caller, cut to what fits with its NUL.
-pub fn put_text(to: *mut std::ffi::c_char, room: i32, text: &str) -> Result {
-    if to.is_null() || room <= 0 {
+/// Copies text into a buffer of the caller, truncated to fit with its NUL.
+pub fn put_text(to: *mut std::ffi::c_char, capacity: i32, text: &str) -> Result {
+    if to.is_null() || capacity <= 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let length = text.len().min(room as usize - 1);
-    // SAFETY: the caller has room for `room` bytes.
+    let length = text.len().min(capacity as usize - 1);
+    // SAFETY: `to` is not NULL and has the number of bytes that the caller passed; `length` is
+    // less, which leaves one byte for the NUL.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), length);
         to.add(length).write(0);

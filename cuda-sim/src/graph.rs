@@ -50,7 +50,7 @@ pub fn destroy_node(sim: &mut Locked, node: u64) {
     }
 }
 
-/// A copy with nodes of its own.
+/// Returns a copy of a graph, with nodes of its own.
 pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     let id = sim.id();
     let original = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
@@ -79,7 +79,8 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     Ok(copy)
 }
 
-/// Nodes so that each comes after what it depends on. An error where they go in circles.
+/// Returns the nodes of a graph in an order in which each comes after its dependencies. Fails if
+/// the dependencies form a circle.
 fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
     let graph = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
     let mut done = HashSet::new();
@@ -105,8 +106,8 @@ fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
     Ok(order)
 }
 
-/// The steps of a graph, with its children's in their place. `after`: what its first ones follow.
-/// Returns what its last ones are.
+/// Appends the steps of a graph, with those of child graphs in their place. `after`: the steps that
+/// its first ones follow. Returns its last steps.
 fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result<Vec<usize>> {
     let mut ends: std::collections::HashMap<u64, Vec<usize>> = std::collections::HashMap::new();
     let mut last: HashSet<usize> = HashSet::new();
@@ -135,7 +136,7 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
     }
     let mut last: Vec<usize> = last.into_iter().collect();
     last.sort_unstable();
-    // A graph of nothing ends where it began.
+    // An empty graph ends where it began.
     Ok(if last.is_empty() { after.to_vec() } else { last })
 }
 
@@ -175,7 +176,7 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
     if let Some(checker) = &mut sim.checker {
         exec.actors.iter().for_each(|actor| checker.retire(*actor));
     }
-    // What still runs keeps what it uses.
+    // Work that still runs keeps the objects that it uses.
     match exec.last.filter(|(core, position)| !sim.is_done(*core, *position)) {
         Some((core, _)) if !exec.objects.is_empty() => {
             Sim::enqueue(sim, core, Work::Forget(exec.objects.into()));
@@ -188,8 +189,8 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
 pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
     sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
     if let Some(lane) = sim.lane_of(core)? {
-        if crate::WATCHING {
-            // Real drivers make it a node, of which no more is known.
+        if crate::PASSTHROUGH {
+            // Real drivers add a node, of which nothing else is known.
             return sim.capture_task(core, lane, Task::Empty);
         }
         sim.invalidate(lane.capture);
@@ -215,7 +216,7 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             Sim::enqueue(sim, core, Work::Wait(other, position));
         }
     }
-    let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.tell(actor)));
+    let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.snapshot(actor)));
     let mut clocks: Vec<Option<Clock>> = Vec::with_capacity(steps.len());
     for step in steps.iter() {
         let branch = actors.get(step.chain).copied();
@@ -226,14 +227,14 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             }
         }
         run_step(sim, core, branch, &step.task);
-        clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.tell(branch))));
+        clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch))));
     }
     let mut known = None;
     if let (Some(actor), Some(checker)) = (actor, &mut sim.checker) {
         clocks.iter().flatten().for_each(|clock| checker.learn(actor, clock));
-        known = Some(checker.tell(actor));
+        known = Some(checker.snapshot(actor));
     }
-    // An end of its own, also for a graph of nothing.
+    // A launch has an end of its own, also if the graph is empty.
     let end = Sim::enqueue(sim, core, Work::Nothing);
     if let Some(exec) = sim.execs.get_mut(handle) {
         exec.last = Some((core, end));
@@ -260,7 +261,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             Sim::enqueue(sim, core, work);
         }
         Task::RecordEvent(event) => {
-            let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.tell(branch)));
+            let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch)));
             let shared = sim.events.get(*event).and_then(|event| event.shared.clone());
             record_now(sim, *event, core, shared, clock);
         }
@@ -273,7 +274,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             {
                 checker.learn(branch, clock);
             }
-            // The stream's own knowledge comes from the branches at the end.
+            // The stream learns it from the branches at the end of the launch.
             if let Some(work) = wait_only(sim, &recorded, shared) {
                 Sim::enqueue(sim, core, work);
             }

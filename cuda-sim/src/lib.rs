@@ -3,12 +3,12 @@
 //! It moves real bytes, runs streams asynchronously, and finds accesses that nothing orders. The
 //! modules below are declared in the order in which they may use each other.
 //!
-//! Built with `--cfg watching` (by `shadow/`), the same modules follow a real driver instead of
+//! Built with `--cfg passthrough` (by `shadow/`), the same modules follow a real driver instead of
 //! being one: objects have its handles, addresses are its addresses, and the simulator performs no
 //! work but keeps track of the order.
 
 #![recursion_limit = "1024"]
-#![cfg_attr(watching, allow(dead_code))]
+#![cfg_attr(passthrough, allow(dead_code))]
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::type_complexity)]
 
 pub mod access;
@@ -31,9 +31,9 @@ mod vmm;
 mod work;
 mod cudasim;
 pub mod sim;
-#[cfg(watching)]
+#[cfg(passthrough)]
 #[path = "../shadow/src/mod.rs"]
-mod watch;
+mod passthrough;
 mod queue;
 mod graph;
 mod capture;
@@ -42,6 +42,6 @@ mod ffi;
 mod api;
 
 /// Whether this build follows a real driver.
-pub const WATCHING: bool = cfg!(watching);
+pub const PASSTHROUGH: bool = cfg!(passthrough);
 
 pub use api::init::{ENTRIES, find_entry};

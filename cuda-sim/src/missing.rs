@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
-/// A call of a function that is not simulated, or could not be followed. How often it was called so
-/// far.
+/// Counts a call of a function that is not simulated or could not be followed. Returns the number
+/// of its calls so far.
 pub fn count(symbol: &'static str) -> u64 {
     let mut calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let count = calls.entry(symbol).or_insert(0);
@@ -16,7 +16,7 @@ pub fn count(symbol: &'static str) -> u64 {
     *count
 }
 
-/// The functions that were called, and how often.
+/// Returns the functions that were called, and how often.
 pub fn calls() -> Vec<(&'static str, u64)> {
     let calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     calls.iter().map(|(name, count)| (*name, *count)).collect()

@@ -1,6 +1,6 @@
 //! Records, waits and host functions, as operations in the queue of a stream that is not capturing.
 //!
-//! May use: `clock`, `ipc`, `sim`, `watch::launches`, `work`. Unsafe: none.
+//! May use: `clock`, `ipc`, `passthrough::launches`, `sim`, `work`. Unsafe: none.
 
 use crate::clock::{Actor, Clock};
 use crate::ipc::SharedEvent;
@@ -8,15 +8,15 @@ use crate::sim::{Locked, Recorded, Sim};
 use crate::work::{CoreRef, Reached, Work};
 use std::sync::Arc;
 
-/// A host function takes along what it comes after.
+/// Adds the knowledge of the stream to a host function.
 pub fn with_knowledge(sim: &mut Locked, actor: Option<Actor>, work: Work) -> Work {
     match work {
-        #[cfg(watching)]
+        #[cfg(passthrough)]
         Work::Host(call, _) => {
-            crate::watch::launches::tell_of_launch(&call, sim.knowledge(actor));
+            crate::passthrough::launches::record_launch(&call, sim.knowledge(actor));
             Work::Nothing
         }
-        #[cfg(not(watching))]
+        #[cfg(not(passthrough))]
         Work::Host(call, _) => Work::Host(call, sim.knowledge(actor)),
         work => work,
     }
@@ -34,20 +34,20 @@ pub fn record_now(
     let is_shared = shared.is_some();
     let position = sim.core_mut(core).enqueued + 1;
     let actor = sim.core_mut(core).actor;
-    let clock = clock.or_else(|| Some(sim.checker.as_mut()?.tell(actor?)));
+    let clock = clock.or_else(|| Some(sim.checker.as_mut()?.snapshot(actor?)));
     if let Some(found) = sim.events.get_mut(event) {
         found.recorded =
             Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
     }
     Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
-    // Nobody in this process may ever wait for what another process waits for.
+    // Another process may wait for this event although no call of this process does.
     if is_shared {
         Sim::wait_in_background(sim, core, position);
     }
 }
 
-/// The wait that a recorded event asks for, if it is not over; what was known when it was recorded
-/// is known from here on.
+/// Returns the operation that waits for a recorded event, if it is not over. The stream knows from
+/// here on what was known at the record.
 pub fn wait_now(
     sim: &mut Locked,
     core: CoreRef,

@@ -3,22 +3,22 @@
 //! May use: `access`, `rules`, `site`, `stack`. Unsafe: none.
 
 use crate::access::{READ, WRITE};
-use crate::rules::{Forgotten, sentence};
+use crate::rules::{MissingCall, sentence};
 use crate::site::Place;
 use crate::stack::{StackId, Stacks};
 
-/// A race, or a rule of exchange that was broken.
+/// A race, or a broken rule of exchange.
 pub struct Race {
-    /// The rule that was broken, where one is known.
+    /// The broken rule, if one is known.
     pub rule: Option<&'static str>,
-    /// Which call was not made, or not where it should have been.
-    pub forgotten: Option<Forgotten>,
+    /// The call that is missing or came at the wrong place.
+    pub missing_call: Option<MissingCall>,
     pub first: Option<Side>,
     pub second: Side,
-    /// The bytes, where some are meant.
+    /// The bytes, if the rule is about bytes.
     pub bytes: Option<(Place, u64, u64)>,
     pub advice: String,
-    /// A remark that is no fault.
+    /// Whether this is a remark and not a fault.
     pub remark: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Side {
 }
 
 impl Race {
-    /// The paragraph of a report.
+    /// Returns the paragraph of a report.
     pub fn text(&self, stacks: &Stacks) -> String {
         let is_race = self.first.is_some() && matches!(self.rule, None | Some("R3" | "R4"));
         let what = match self.rule {
@@ -62,7 +62,7 @@ impl Race {
         });
         let mut text = format!("cuda-sim: {what}{bytes}\n");
         if let (true, Some(rule)) = (is_race, self.rule) {
-            let what = self.forgotten.map_or("", Forgotten::text);
+            let what = self.missing_call.map_or("", MissingCall::text);
             text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
         }
         let titles = match self.rule {
@@ -92,7 +92,7 @@ impl Race {
         text
     }
 
-    /// The object of a report in JSON.
+    /// Returns the object of a report in JSON.
     pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
         let side = |side: &Side| {
             serde_json::json!({
@@ -123,7 +123,7 @@ impl Race {
     }
 }
 
-/// The access that a mode allows, in words.
+/// Returns the access of a mode, in words.
 fn verb(mode: u32) -> &'static str {
     match mode & (READ | WRITE) {
         READ => "read",

@@ -7,26 +7,26 @@ use crate::shadow::Mark;
 use crate::stack::StackId;
 use std::borrow::Cow;
 
-/// Where an access came from.
+/// The origin of an access.
 #[derive(Debug)]
 pub struct Site {
     pub actor: Actor,
-    /// Whose it is to the rules: of a branch of a graph, the stream that the graph was launched on.
+    /// The actor that the rules consider: for a branch of a graph, the stream of the launch.
     pub stream: Actor,
-    /// What was seen before has smaller ones.
+    /// A number that grows with every recorded access.
     pub time: u64,
     pub label: Cow<'static, str>,
     pub stack: StackId,
     pub thread: u64,
 }
 
-/// What an access belongs to: the operation's moment and origin.
+/// The moment and the origin of an operation, which its accesses share.
 pub struct Moment {
     pub clock: Clock,
     pub mark: Mark<Site>,
 }
 
-/// The bytes of an allocation, for reports.
+/// An allocation, as reports describe it.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub base: u64,

@@ -1,18 +1,18 @@
 //! The context that is current in the real driver.
 //!
-//! May use: `handles`, `sim`, `watch::real`. Unsafe: none.
+//! May use: `handles`, `passthrough::real`, `sim`. Unsafe: none.
 
 use crate::handles::{CURRENT, GIVEN};
+use crate::passthrough::real;
 use crate::sim::{Locked, new_context};
-use crate::watch::real;
 
-/// Asks the driver which context is current. Before the state is locked: the driver has locks of
+/// Queries the current context. Must be called before the state is locked: the driver has locks of
 /// its own.
 pub fn look_around() {
     CURRENT.set(real::current_context(CURRENT.get()));
 }
 
-/// A context is known from the first call in it.
+/// Adopts the current context, at the first call in it.
 pub fn adopt_current(sim: &mut Locked) {
     let (context, device) = CURRENT.get();
     adopt(sim, context, device);

@@ -1,15 +1,15 @@
 //! Calls that end an object: it is set aside before the real call, and restored if that fails.
 //!
-//! May use: `api::memory`, `api::pools`, `results`, `sim`, `watch::follow`. Unsafe: none.
+//! May use: `api::memory`, `api::pools`, `passthrough::follow`, `results`, `sim`. Unsafe: none.
 //!
 //! After the real call, another thread may already have received the same address or handle.
 
-use super::follow::{outside, tell, watched};
+use super::follow::{notify, outside, passed_on};
 use crate::api::{memory, pools};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
 
-/// Frees what lies between two addresses.
+/// Frees the allocations between two addresses.
 fn free(
     symbol: &'static str,
     default: u64,
@@ -18,19 +18,19 @@ fn free(
     body: impl FnOnce(&mut Locked, u64) -> Result,
 ) -> i32 {
     let mut aside = Vec::new();
-    tell(symbol, default, 0, |sim, _| {
+    notify(symbol, default, 0, |sim, _| {
         aside = sim.memory.set_aside(base, end);
         Ok(())
     });
     let result = outside(real);
     if !aside.is_empty() {
-        tell(symbol, default, 0, |sim, default| {
+        notify(symbol, default, 0, |sim, default| {
             let newer: Vec<_> =
                 aside.iter().flat_map(|old| sim.memory.set_aside(old.base, old.end())).collect();
             sim.memory.allocations.extend(aside.into_iter().map(|old| (old.base, old)));
-            let told = if result == 0 { body(sim, default) } else { Ok(()) };
+            let wrapper = if result == 0 { body(sim, default) } else { Ok(()) };
             newer.into_iter().for_each(|allocation| sim.memory.insert(allocation));
-            told
+            wrapper
         });
     }
     result
@@ -40,7 +40,7 @@ fn at(address: u64) -> (u64, u64) {
     (address, address.saturating_add(1))
 }
 
-/// Where the device has host memory.
+/// Returns the device address of host memory.
 fn of_host(address: u64) -> (u64, u64) {
     at(crate::sim::lock()
         .and_then(|sim| sim.memory.find(address).map(|found| found.base))
@@ -53,7 +53,7 @@ fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
     bases.into_iter().try_for_each(|base| memory::end(sim, base, "cuMemUnmap"))
 }
 
-watched! {
+passed_on! {
     fn cuMemFree_v2(address: u64) |real| {
         free("cuMemFree", 1, at(address), || real(address), |sim, _| memory::free(sim, address))
     }
@@ -105,12 +105,12 @@ watched! {
     }
     fn cuStreamDestroy_v2(stream: u64) |real| {
         let mut aside = None;
-        tell("cuStreamDestroy", 1, 0, |sim, _| {
+        notify("cuStreamDestroy", 1, 0, |sim, _| {
             aside = sim.streams.rename(stream, None);
             Ok(())
         });
         let result = outside(|| real(stream));
-        tell("cuStreamDestroy", 1, 0, |sim, _| {
+        notify("cuStreamDestroy", 1, 0, |sim, _| {
             let Some(aside) = aside else { return Ok(()) };
             if result != 0 {
                 sim.streams.rename(aside, Some(stream));
@@ -128,12 +128,12 @@ watched! {
     }
     fn cuEventDestroy_v2(event: u64) |real| {
         let mut aside = None;
-        tell("cuEventDestroy", 1, 0, |sim, _| {
+        notify("cuEventDestroy", 1, 0, |sim, _| {
             aside = sim.events.rename(event, None);
             Ok(())
         });
         let result = outside(|| real(event));
-        tell("cuEventDestroy", 1, 0, |sim, _| {
+        notify("cuEventDestroy", 1, 0, |sim, _| {
             match aside {
                 Some(aside) if result == 0 => drop(sim.events.remove(aside)),
                 Some(aside) => drop(sim.events.rename(aside, Some(event))),

@@ -1,6 +1,6 @@
 //! Calls that are passed on to the real driver and reported to the checker after they succeeded.
 //!
-//! May use: `ffi`, `graph`, `handles`, `missing`, `results`, `sim`, `watch::real`. Unsafe:
+//! May use: `ffi`, `graph`, `handles`, `missing`, `passthrough::real`, `results`, `sim`. Unsafe:
 //! `no_mangle` on functions of cuda.h, in a macro.
 
 use crate::ffi::{FORKED, enter, get};
@@ -13,7 +13,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// This thread is in the real driver: what that calls of its own functions is its own business.
+    /// Whether this thread is in the real driver, whose calls of its own functions are not
+    /// followed.
     static OUTSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -29,15 +30,15 @@ pub fn is_outside() -> bool {
     OUTSIDE.get()
 }
 
-/// Not before cuInit, after the verdict, and in a forked child, where a driver does not work
-/// either.
+/// Returns whether calls are reported: not before cuInit, not after the report at exit, and not in
+/// a forked child, where drivers do not work.
 fn is_alive() -> bool {
     PROCESS.load(Ordering::Acquire) != 0
         && !EXITED.load(Ordering::Acquire)
         && !FORKED.load(Ordering::Relaxed)
 }
 
-/// A graph was changed, and nobody knows which: nodes of captures have handles that are not known
+/// Forgets all graphs after a change of an unknown one: the handles of captured nodes are not known
 /// here.
 pub fn forget_all() {
     if let Some(mut sim) = lock() {
@@ -50,9 +51,9 @@ pub fn forget_all() {
     }
 }
 
-/// Tells the checker of a call. `given`: the handle or the address that the driver made, 0 for
+/// Reports a call to the checker. `given`: the handle or address that the driver returned; 0 for
 /// none.
-pub fn tell(
+pub fn notify(
     symbol: &'static str,
     default: u64,
     given: u64,
@@ -74,18 +75,18 @@ pub fn tell(
     }
 }
 
-/// Tells the checker of a call that was illegal because of a capture.
+/// Reports a call that was illegal because of a capture.
 pub fn refused(symbol: &'static str, result: i32) {
     if (900..=908).contains(&result) {
-        tell(symbol, 1, 0, |sim, _| {
+        notify(symbol, 1, 0, |sim, _| {
             sim.refused_in_capture(symbol, Code(result));
             Ok(())
         });
     }
 }
 
-/// Calls the real driver, and tells the checker if that succeeded. `made`: where the driver wrote
-/// what it made.
+/// Calls the real driver, and reports the call to the checker if it succeeded. `made`: the output
+/// with the new handle or address.
 pub fn follow(
     symbol: &'static str,
     default: u64,
@@ -99,64 +100,117 @@ pub fn follow(
     let result = outside(real);
     refused(symbol, result);
     if result == 0 {
-        tell(symbol, default, get(made).unwrap_or(0), body);
+        notify(symbol, default, get(made).unwrap_or(0), body);
     }
     result
 }
 
-/// In this build, the functions of `api/`: called in the real driver, and told afterwards. Their
-/// bodies are the simulator's. Where the first argument takes a handle or an address, the real one
-/// names what the body makes.
+/// Defines the functions of `api/` in this build: each calls the real driver and then runs the
+/// simulator's body for the checker. If the first argument receives a handle or an address, the
+/// real one names what the body creates.
 macro_rules! api {
     () => {};
-    ($(#[$doc:meta])* fn $name:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
-        crate::watch::follow::api! { @one $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, _unused| $body }
-        crate::watch::follow::api! { $($rest)* }
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?)
+        |$sim:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::passthrough::follow::api! {
+            @one $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, _unused| $body
+        }
+        crate::passthrough::follow::api! { $($rest)* }
     };
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
-        crate::watch::follow::api! { @one $name, 1, (std::ptr::null()), ($($arg: $ty),*), |$sim, _unused| $body }
-        crate::watch::follow::api! { $($rest)* }
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::passthrough::follow::api! {
+            @one $name, 1, (std::ptr::null()), ($($arg: $ty),*), |$sim, _unused| $body
+        }
+        crate::passthrough::follow::api! { $($rest)* }
     };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
-        crate::watch::follow::api! { @one $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, $default| $body }
-        crate::watch::follow::api! { @one $twin, 2, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, $default| $body }
-        crate::watch::follow::api! { $($rest)* }
+    (
+        $(#[$doc:meta])*
+        fn $name:ident / $twin:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?)
+        |$sim:ident, $default:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::passthrough::follow::api! {
+            @one $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, $default| $body
+        }
+        crate::passthrough::follow::api! {
+            @one $twin, 2, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, $default| $body
+        }
+        crate::passthrough::follow::api! { $($rest)* }
     };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
-        crate::watch::follow::api! { @one $name, 1, (std::ptr::null()), ($($arg: $ty),*), |$sim, $default| $body }
-        crate::watch::follow::api! { @one $twin, 2, (std::ptr::null()), ($($arg: $ty),*), |$sim, $default| $body }
-        crate::watch::follow::api! { $($rest)* }
+    (
+        $(#[$doc:meta])*
+        fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?)
+        |$sim:ident, $default:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::passthrough::follow::api! {
+            @one $name, 1, (std::ptr::null()), ($($arg: $ty),*), |$sim, $default| $body
+        }
+        crate::passthrough::follow::api! {
+            @one $twin, 2, (std::ptr::null()), ($($arg: $ty),*), |$sim, $default| $body
+        }
+        crate::passthrough::follow::api! { $($rest)* }
     };
-    (@one $name:ident, $number:literal, $made:tt, ($($arg:ident: $ty:ty),*), |$sim:ident, $default:ident| $body:block) => {
+    (
+        @one $name:ident, $number:literal, $made:tt, ($($arg:ident: $ty:ty),*),
+        |$sim:ident, $default:ident| $body:block
+    ) => {
         pub extern "C" fn $name($($arg: $ty),*) -> i32 {
-            let real = crate::watch::real::function!($name($($ty),*));
-            crate::watch::follow::follow(stringify!($name), $number, || real($($arg),*), $made, |$sim, $default| $body)
+            let real = crate::passthrough::real::function!($name($($ty),*));
+            crate::passthrough::follow::follow(
+                stringify!($name),
+                $number,
+                || real($($arg),*),
+                $made,
+                |$sim, $default| $body,
+            )
         }
     };
 }
 pub(crate) use api;
 
-/// Functions that do their own telling. `|real|` is the driver's.
-macro_rules! watched {
+/// Defines functions that report to the checker by themselves. `|real|` is the driver's function.
+macro_rules! passed_on {
     () => {};
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$real:ident| $body:block $($rest:tt)*) => {
-        crate::watch::follow::watched! { @one $name, ($($arg: $ty),*), |$real| $body }
-        crate::watch::follow::watched! { $($rest)* }
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$real:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::passthrough::follow::passed_on! { @one $name, ($($arg: $ty),*), |$real| $body }
+        crate::passthrough::follow::passed_on! { $($rest)* }
     };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$real:ident, $default:ident| $body:block $($rest:tt)*) => {
-        crate::watch::follow::watched! { @one $name, ($($arg: $ty),*), |$real| { let $default = 1; $body } }
-        crate::watch::follow::watched! { @one $twin, ($($arg: $ty),*), |$real| { let $default = 2; $body } }
-        crate::watch::follow::watched! { $($rest)* }
+    (
+        $(#[$doc:meta])*
+        fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?)
+        |$real:ident, $default:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::passthrough::follow::passed_on! {
+            @one $name, ($($arg: $ty),*), |$real| { let $default = 1; $body }
+        }
+        crate::passthrough::follow::passed_on! {
+            @one $twin, ($($arg: $ty),*), |$real| { let $default = 2; $body }
+        }
+        crate::passthrough::follow::passed_on! { $($rest)* }
     };
     (@one $name:ident, ($($arg:ident: $ty:ty),*), |$real:ident| $body:block) => {
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $ty),*) -> i32 {
-            let $real = crate::watch::real::function!($name($($ty),*));
-            if crate::watch::follow::is_outside() {
+            let $real = crate::passthrough::real::function!($name($($ty),*));
+            if crate::passthrough::follow::is_outside() {
                 return $real($($arg),*);
             }
             $body
         }
     };
 }
-pub(crate) use watched;
+pub(crate) use passed_on;

@@ -7,19 +7,18 @@ use crate::work::HostCall;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-/// A function with its data, and what it comes after: one clock for each time that it will be
-/// called.
-pub struct Told {
+/// A function with its data, and the knowledge before each of its calls: one clock for each.
+pub struct Wrapper {
     pub function: usize,
     pub data: usize,
-    /// In a graph it is called as often as that is launched.
+    /// Whether it is a node of a graph, which is called at every launch.
     pub again: bool,
     clocks: Mutex<VecDeque<Option<Clock>>>,
 }
 
-impl Told {
-    pub fn new(function: usize, data: usize) -> Box<Told> {
-        Box::new(Told { function, data, again: false, clocks: Mutex::default() })
+impl Wrapper {
+    pub fn new(function: usize, data: usize) -> Box<Wrapper> {
+        Box::new(Wrapper { function, data, again: false, clocks: Mutex::default() })
     }
 
     pub fn clocks(&self) -> MutexGuard<'_, VecDeque<Option<Clock>>> {
@@ -27,8 +26,9 @@ impl Told {
     }
 }
 
-/// A graph is launched: what a function in it comes after this time.
-pub fn tell_of_launch(call: &HostCall, clock: Option<Clock>) {
-    // SAFETY: nodes are made below, with what is kept as long as the process.
-    unsafe { &*(call.data as *const Told) }.clocks().push_back(clock);
+/// Records the knowledge before a function of a graph at a launch.
+pub fn record_launch(call: &HostCall, clock: Option<Clock>) {
+    // SAFETY: `cuGraphAddHostNode` in `host`, and `enqueue` while capturing, pass a `Wrapper` that is
+    // never freed as the data of such calls.
+    unsafe { &*(call.data as *const Wrapper) }.clocks().push_back(clock);
 }

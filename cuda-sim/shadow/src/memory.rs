@@ -1,9 +1,9 @@
 //! Allocations, batches of copies and batches of values that the simulated driver does not have.
 //!
 //! May use: `access`, `api::memory`, `api::streams`, `capture`, `ffi`, `handles`, `memory`,
-//! `results`, `sim`, `watch::follow`, `watch::real`, `work`. Unsafe: none.
+//! `passthrough::follow`, `passthrough::real`, `results`, `sim`, `work`. Unsafe: none.
 
-use super::follow::{follow, outside, tell, watched};
+use super::follow::{follow, notify, outside, passed_on};
 use crate::access::{Access, READ, WRITE};
 use crate::api::memory::{New, allocate, enter, register};
 use crate::api::streams::{wait_value, write_value};
@@ -15,12 +15,12 @@ use crate::sim::Locked;
 use crate::work::Work;
 use std::ffi::{c_char, c_void};
 
-/// Passed by value.
+/// An IPC handle, which is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle([u8; 64]);
 
-/// `CUstreamBatchMemOpParams`, as far as it is read.
+/// `CUstreamBatchMemOpParams`, the part that is read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ValueOp {
@@ -42,14 +42,14 @@ fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str
     );
 }
 
-/// Memory of another process, of which only the address is known.
+/// Enters memory of another process, of which only the address is known.
 fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i32 {
     let result = outside(real);
     let (mut base, mut size) = (0, 0usize);
     let range = super::real::function!(cuMemGetAddressRange_v2(*mut u64, *mut usize, u64));
     let imported = get(to).unwrap_or(0);
     if result == 0 && outside(|| range(&mut base, &mut size, imported)) == 0 {
-        tell(symbol, 1, 0, |sim, _| {
+        notify(symbol, 1, 0, |sim, _| {
             begin(sim, Kind::Imported, base, size as u64, symbol);
             Ok(())
         });
@@ -57,8 +57,8 @@ fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i
     result
 }
 
-/// Copies of one batch are not ordered among themselves, which the driver allows to overlap in no
-/// way.
+/// Records a batch of copies. They are not ordered among themselves; the driver does not allow them
+/// to overlap.
 fn batch(
     sim: &mut Locked,
     default: u64,
@@ -82,14 +82,14 @@ fn values(sim: &mut Locked, default: u64, stream: u64, count: u32, ops: *const V
         match op.operation {
             1 | 4 => wait_value(sim, core, op.address, op.value, op.operation == 4, op.flags)?,
             2 | 5 => write_value(sim, core, op.address, op.value, op.operation == 5)?,
-            // Flushes and barriers.
+            // Flushes and barriers are ignored.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Variables of modules are not followed; they may lie where something was freed.
+/// Variables of modules are not followed; they may reuse freed memory.
 fn variable(
     symbol: &'static str,
     real: impl FnOnce() -> i32,
@@ -104,7 +104,7 @@ fn variable(
     })
 }
 
-watched! {
+passed_on! {
     fn cuModuleGetGlobal_v2(
         to: *mut u64,
         size: *mut usize,
@@ -150,7 +150,7 @@ watched! {
         let place = super::real::function!(cuMemHostGetDevicePointer_v2(*mut u64, u64, u32));
         if result == 0 {
             outside(|| place(&mut there, address, 0));
-            tell("cuMemHostRegister", 1, there, |sim, _| {
+            notify("cuMemHostRegister", 1, there, |sim, _| {
                 register(sim, address, size as u64, flags)
             });
         }

@@ -1,14 +1,14 @@
 //! Waits and queries: after they succeed, the calling thread knows what was enqueued when it
 //! called.
 //!
-//! May use: `clock`, `results`, `sim`, `watch::follow`. Unsafe: none.
+//! May use: `clock`, `passthrough::follow`, `results`, `sim`. Unsafe: none.
 
-use super::follow::{outside, refused, tell, watched};
+use super::follow::{notify, outside, passed_on, refused};
 use crate::clock::Clock;
 use crate::results::Result;
 use crate::sim::{Locked, Recorded};
 
-/// `known`: what whoever waits knows afterwards.
+/// Follows a wait. `known`: the knowledge of the calling thread after it.
 fn wait(
     symbol: &'static str,
     default: u64,
@@ -16,14 +16,14 @@ fn wait(
     known: impl FnOnce(&mut Locked, u64) -> Result<Vec<Clock>>,
 ) -> i32 {
     let mut clocks = Vec::new();
-    tell(symbol, default, 0, |sim, default| {
+    notify(symbol, default, 0, |sim, default| {
         clocks = known(sim, default).unwrap_or_default();
         Ok(())
     });
     let result = outside(real);
     refused(symbol, result);
     if result == 0 && !clocks.is_empty() {
-        tell(symbol, default, 0, |sim, _| {
+        notify(symbol, default, 0, |sim, _| {
             clocks.iter().for_each(|clock| sim.this_thread_learns(Some(clock)));
             Ok(())
         });
@@ -33,7 +33,7 @@ fn wait(
 
 fn of_stream(sim: &mut Locked, stream: u64, default: u64) -> Result<Vec<Clock>> {
     if stream > 2 && sim.streams.get(stream).is_none() {
-        // Nothing was enqueued there yet, if it is one.
+        // Nothing was enqueued on this stream yet, if it is one.
         return Ok(Vec::new());
     }
     let core = sim.stream(stream, default)?;
@@ -59,7 +59,7 @@ fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
     Ok(actors.into_iter().filter_map(|actor| sim.knowledge(actor)).collect())
 }
 
-watched! {
+passed_on! {
     fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |real, default| {
         wait(
             "cuStreamSynchronize",

@@ -1,5 +1,5 @@
-// Runs on driver.c, watched or not: result codes and arguments are the driver's. `program WHAT` with one of
-// the names at the end; 0 where all is as it should be.
+// Runs on driver.c, watched or not: result codes and arguments are the driver's. `program WHAT`
+// with one of the names at the end; 0 where all is as it should be.
 #include <cuda.h>
 #include <cudasim.h>
 
@@ -25,8 +25,8 @@ struct three {
 };
 
 static int pass_through(CUcontext context) {
-    int (*many)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                struct three);
+    int (*many)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                uint64_t, struct three);
     int (*bias)(void *, float, double);
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
     *(void **)&many = dlsym(driver, "cuMemcpy3DBatchAsync_v2");
@@ -186,9 +186,15 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(CUcontext);
-    } all[] = {{"pass_through", pass_through},       {"missing", missing},     {"racy_kernels", racy_kernels},
-               {"ordered_kernels", ordered_kernels}, {"real", real},           {"racy_graph", racy_graph},
-               {"changed_graph", changed_graph},     {"racy_wait", racy_wait}, {"refused", refused}};
+    } all[] = {{"pass_through", pass_through},
+               {"missing", missing},
+               {"racy_kernels", racy_kernels},
+               {"ordered_kernels", ordered_kernels},
+               {"real", real},
+               {"racy_graph", racy_graph},
+               {"changed_graph", changed_graph},
+               {"racy_wait", racy_wait},
+               {"refused", refused}};
     CUcontext context;
     EXPECT(2, argc);
     EXPECT(0, cuInit(0));

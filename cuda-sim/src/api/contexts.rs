@@ -23,7 +23,7 @@ fn destroy(sim: &mut Locked, handle: u64) -> Result {
     } else {
         Code::CONTEXT_IS_DESTROYED
     })?;
-    // The contexts that stand for green ones go with those.
+    // The contexts of green ones are destroyed with those.
     if context.primary || context.green.is_some() {
         return Err(Code::INVALID_CONTEXT);
     }
@@ -47,7 +47,7 @@ fn push(sim: &mut Locked, handle: u64) -> Result {
     Ok(())
 }
 
-/// The context that was named, or the current one.
+/// Returns the context of a handle, or the current one for 0.
 fn named(sim: &mut Locked, handle: u64) -> Result<u64> {
     if handle == 0 {
         return sim.execution_context();
@@ -60,7 +60,7 @@ fn named(sim: &mut Locked, handle: u64) -> Result<u64> {
 pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
     sim.context(handle)?;
     sim.forbid_capturing_context(handle)?;
-    // A stream that was destroyed with work pending belongs to the context's work.
+    // The pending work of destroyed streams belongs to the context's work.
     let all = sim.cores_of(handle);
     Sim::wait_all(sim, &all);
     sim.host_knows_context(handle);
@@ -249,15 +249,15 @@ api! {
     }
 }
 
-/// An event after everything that the context was given: recorded on a stream of its own that waits
-/// for all.
+/// Records an event after everything that the context was given, on a stream of its own that waits
+/// for all others.
 pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     let cores = sim.cores_of(context);
     sim.forbid_capturing_context(context)?;
     // Event and context must be of the same primary context, or the same one.
     // [cuGreenCtxRecordEvent]
     if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != sim.base(context)
-        && !crate::WATCHING
+        && !crate::PASSTHROUGH
     {
         return Err(Code::INVALID_HANDLE);
     }

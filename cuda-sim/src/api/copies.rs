@@ -30,7 +30,7 @@ pub enum Side {
     Pageable,
 }
 
-/// What a caller says an end of a copy is.
+/// The kind of memory that a caller claims for one end of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     Host,
@@ -56,7 +56,7 @@ impl End {
     }
 }
 
-/// The number of bytes from the first to behind the last.
+/// Returns the number of bytes from the first to the end of the last.
 fn span(origin: &Origin, extent: &Extent) -> Option<u64> {
     if extent.width == 0 || extent.rows == 0 || extent.layers == 0 {
         return Some(0);
@@ -66,27 +66,28 @@ fn span(origin: &Origin, extent: &Extent) -> Option<u64> {
     extent.width.checked_add(rows)?.checked_add(layers)
 }
 
-/// Finds out what memory an end lies in, that all of it does, and where its bytes are.
+/// Finds the memory of one end of a copy, checks that it contains the whole extent, and returns
+/// where its bytes are.
 pub fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
     let address = end.origin.address;
     let length = span(&end.origin, extent).ok_or(Code::INVALID_VALUE)?;
     let Some(found) = sim.memory.find(address) else {
-        // A real driver took it: memory that was made in a way which is not followed, or freed by
-        // now.
-        if crate::WATCHING && end.claim == Claim::Device {
+        // The real driver accepted it: memory from a call that is not followed, or freed by now.
+        if crate::PASSTHROUGH && end.claim == Claim::Device {
             return Ok((Side::Device, end.origin));
         }
         if end.claim == Claim::Host && address != 0 {
             return Ok((Side::Pageable, end.origin));
         }
-        // Under unified addressing any other address is the host's, unless it was the device's.
+        // Under unified addressing, any other address is host memory, unless it was freed device
+        // memory.
         let known =
             end.claim == Claim::Any && address != 0 && sim.memory.was_freed(address).is_none();
         return if known { Ok((Side::Pageable, end.origin)) } else { Err(Code::INVALID_VALUE) };
     };
     let by_device = address >= found.base && address < found.end();
     let offset = address - if by_device { found.base } else { found.host };
-    if length > found.size - offset && !crate::WATCHING {
+    if length > found.size - offset && !crate::PASSTHROUGH {
         return Err(Code::INVALID_VALUE);
     }
     let side = if found.kind.is_host() { Side::Pinned } else { Side::Device };
@@ -101,10 +102,11 @@ pub fn access(origin: &Origin, extent: &Extent, mode: u32) -> Access {
     access
 }
 
-/// The bytes of pageable memory as they are now.
+/// Returns a copy of pageable memory.
 fn stage(origin: &Origin, extent: &Extent) -> Arc<[u8]> {
     let length = span(origin, extent).unwrap_or(0) as usize;
-    // SAFETY: the caller of the copy says that these bytes are there to read.
+    // SAFETY: the address is in no allocation of the driver, so it is host memory of the program,
+    // which passed it together with this extent as the readable source of a copy.
     unsafe { std::slice::from_raw_parts(origin.address as *const u8, length) }.into()
 }
 
@@ -153,7 +155,7 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
         to: to_bytes,
         from: if staged { Origin { address: 0, ..from_bytes } } else { from_bytes },
         extent,
-        staged: (staged && !crate::WATCHING).then(|| stage(&from_bytes, &extent)),
+        staged: (staged && !crate::PASSTHROUGH).then(|| stage(&from_bytes, &extent)),
     };
     let accesses = vec![access(&from.origin, &extent, READ), access(&to.origin, &extent, WRITE)];
     let position = submit(sim, core, Work::Copy(work), accesses, label)?;
@@ -168,10 +170,14 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
     }
 }
 
-/// A real driver has checked them.
+/// Checks the contexts of a node. Beside a real driver, the driver has checked them.
 pub fn check_contexts(sim: &mut Sim, contexts: &[u64]) -> Result {
     let mut unknown = contexts.iter().filter(|context| sim.contexts.get(**context).is_none());
-    if unknown.next().is_some() && !crate::WATCHING { Err(Code::INVALID_CONTEXT) } else { Ok(()) }
+    if unknown.next().is_some() && !crate::PASSTHROUGH {
+        Err(Code::INVALID_CONTEXT)
+    } else {
+        Ok(())
+    }
 }
 
 fn flat(bytes: usize) -> Extent {
@@ -260,8 +266,8 @@ impl Side3D {
             1 => (self.host, Claim::Host),
             2 => (self.device, Claim::Device),
             4 => (self.device, Claim::Any),
-            // Beside a real driver, a copy of nowhere: what is in arrays is not followed.
-            3 if crate::WATCHING => return Ok(End::device(0)),
+            // Beside a real driver: CUDA arrays are not followed.
+            3 if crate::PASSTHROUGH => return Ok(End::device(0)),
             // Arrays are for textures, which are not simulated.
             3 => return Err(Code::NOT_SUPPORTED),
             _ => return Err(Code::INVALID_VALUE),
@@ -324,7 +330,7 @@ fn copy_3d(
     copy(sim, core, Request { to, from, extent, synchronous, label })
 }
 
-/// The work and the accesses of a node that copies.
+/// Returns the work and the accesses of a copy node.
 pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
     let extent = Extent {
         width: copy_of.width as u64,

@@ -15,7 +15,8 @@ pub fn check(sim: &Sim, device: Device) -> Result<usize> {
     usize::try_from(device).ok().filter(|d| *d < sim.devices.len()).ok_or(Code::INVALID_DEVICE)
 }
 
-/// What programs ask of a device, by number of `CUdevice_attribute`. The rest is 0.
+/// Returns an attribute by its number in `CUdevice_attribute`. Attributes that are not listed are
+/// 0.
 fn attribute(sim: &Sim, device: Device, which: i32) -> i32 {
     match which {
         1 => 1024,                            // MAX_THREADS_PER_BLOCK
@@ -83,7 +84,7 @@ fn uuid(device: Device) -> [u8; 16] {
     uuid
 }
 
-/// The primary context of a device, made where there is none.
+/// Retains the primary context of a device, and creates it if there is none.
 pub fn retain_primary(sim: &mut Locked, device: Device) -> Result<u64> {
     let at = check(sim, device)?;
     if sim.devices[at].primary == 0 {
@@ -170,7 +171,8 @@ api! {
         if text.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller passes NUL-terminated text.
+        // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated
+        // text for this argument of cuda.h.
         let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().to_uppercase();
         let found =
             (0..sim.devices.len() as i32).find(|d| pci_id(*d).ends_with(&text) && !text.is_empty());

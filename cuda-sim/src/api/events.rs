@@ -17,7 +17,7 @@ fn find(sim: &Locked, event: u64) -> Result<&Event> {
     sim.events.get(event).ok_or(Code::INVALID_HANDLE)
 }
 
-/// What a capture recorded has no moment.
+/// Refuses events that a capture recorded: they have no time.
 fn refuse_captured(sim: &mut Locked, event: u64) -> Result {
     if let Recorded::Captured { capture, .. } = find(sim, event)?.recorded {
         sim.invalidate(capture);
@@ -26,7 +26,8 @@ fn refuse_captured(sim: &mut Locked, event: u64) -> Result {
     sim.forbid_while_capturing()
 }
 
-/// Whether it is reached; then the calling thread knows what came before it.
+/// Returns whether an event is reached. If so, everything before it happens before the next work of
+/// the calling thread.
 fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
     refuse_captured(sim, event)?;
     let found = find(sim, event)?;
@@ -58,8 +59,8 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
 
 fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -> Result {
     let core = sim.stream(stream, default)?;
-    if crate::WATCHING && sim.events.get(event).is_none() {
-        // A real driver made it without a word that was heard.
+    if crate::PASSTHROUGH && sim.events.get(event).is_none() {
+        // The real driver created it in a call that is not followed.
         let (context, device) = (sim.core_mut(core).context, sim.core_mut(core).device);
         crate::handles::GIVEN.set(event);
         sim.events.insert(Event {
@@ -118,7 +119,7 @@ api! {
         put(to, handle)
     }
     fn cuEventDestroy_v2(event: u64) |sim| {
-        // What waits for it keeps what it needs. [cuEventDestroy]
+        // Pending waits keep what they need. [cuEventDestroy]
         sim.events.remove(event).map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
     fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default| {

@@ -20,7 +20,8 @@ fn fill_of(
     element: u64,
     extent: Extent,
 ) -> Result<(Side, Work, Access)> {
-    if (address % element != 0 && !crate::WATCHING) || (extent.rows > 1 && pitch < extent.width) {
+    if (address % element != 0 && !crate::PASSTHROUGH) || (extent.rows > 1 && pitch < extent.width)
+    {
         return Err(Code::INVALID_VALUE);
     }
     let end = End { origin: Origin { address, row: pitch, layer: 0 }, claim: Claim::Device };
@@ -32,7 +33,7 @@ fn fill_of(
     ))
 }
 
-/// The work and the access of a node that fills.
+/// Returns the work and the access of a fill node.
 pub fn fill_node_of(
     sim: &Sim,
     address: u64,
@@ -63,8 +64,8 @@ struct Elements {
     rows: usize,
 }
 
-/// A fill of device memory does not make the host wait; of host or managed memory a synchronous one
-/// does. [API synchronization behavior]
+/// Fills memory. A synchronous fill of host or managed memory makes the host wait; a fill of device
+/// memory does not. [API synchronization behavior]
 fn fill(
     sim: &mut Locked,
     core: CoreRef,

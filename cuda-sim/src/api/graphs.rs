@@ -32,7 +32,7 @@ pub struct HostParams {
     pub data: usize,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS`, as in both its versions.
+/// `CUDA_KERNEL_NODE_PARAMS`, the common part of both versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct KernelParams {
@@ -102,10 +102,10 @@ fn edges(sim: &Locked, graph: u64) -> Result<Vec<(u64, u64)>> {
 
 fn put_edges(sim: &Locked, graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) -> Result {
     let edges = edges(sim, graph)?;
-    let room = get(count)?;
+    let capacity = get(count)?;
     let (starts, ends): (Vec<u64>, Vec<u64>) = edges.into_iter().unzip();
     put_list(from, count, &starts)?;
-    put(count, room)?;
+    put(count, capacity)?;
     put_list(to, count, &ends)
 }
 
@@ -377,9 +377,9 @@ api! {
     ) |sim| {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
         if !data.is_null() {
-            let room = get(count)?;
+            let capacity = get(count)?;
             put_list(data, count, &vec![0u64; found.dependencies.len()])?;
-            put(count, room)?;
+            put(count, capacity)?;
         }
         put_list(nodes, count, &found.dependencies)
     }
@@ -394,9 +394,9 @@ api! {
     ) |sim| {
         let found = dependents(sim, node)?;
         if !data.is_null() {
-            let room = get(count)?;
+            let capacity = get(count)?;
             put_list(data, count, &vec![0u64; found.len()])?;
-            put(count, room)?;
+            put(count, capacity)?;
         }
         put_list(nodes, count, &found)
     }
@@ -419,9 +419,9 @@ api! {
         graph: u64,
         node: *mut u64,
         log: *mut u8,
-        room: usize,
+        capacity: usize,
     ) |sim| {
-        let _ = (log, room);
+        let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph)
     }
@@ -430,9 +430,9 @@ api! {
         graph: u64,
         node: *mut u64,
         log: *mut u8,
-        room: usize,
+        capacity: usize,
     ) |sim| {
-        let _ = (log, room);
+        let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph)
     }
@@ -478,7 +478,7 @@ api! {
         count: u32,
         flags: u32,
     ) |sim| {
-        // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is compulsory. [cuUserObjectCreate]
+        // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is required. [cuUserObjectCreate]
         if to.is_null() || destroy == 0 || count == 0 || flags != 1 {
             return Err(Code::INVALID_VALUE);
         }
@@ -510,7 +510,7 @@ api! {
             Some((_, held)) => *held += count,
             None => held.objects.push((object, count)),
         }
-        // CU_GRAPH_USER_OBJECT_MOVE hands the caller's references over.
+        // CU_GRAPH_USER_OBJECT_MOVE transfers the caller's references.
         if flags == 0 {
             retain_objects(sim, &[(object, count)]);
         }

@@ -14,15 +14,15 @@ use crate::results::{Code, Result};
 use crate::sim::{Green, Locked, new_context};
 
 const DEFAULT_STREAM: u32 = 1;
-/// From this version of the driver on, a green context need not have a default stream.
+/// The driver version since which a green context need not have a default stream.
 const OPTIONAL_SINCE: i32 = 13030;
 
-/// The context that stands for a green one.
+/// Returns the context that represents a green one.
 fn find(sim: &Locked, green: u64) -> Result<u64> {
     sim.greens.get(green).copied().ok_or(Code::INVALID_CONTEXT)
 }
 
-/// The same for functions that tell a handle that was one from others.
+/// Does the same for functions with another error for destroyed green contexts.
 fn find_or_gone(sim: &Locked, green: u64) -> Result<u64> {
     let gone = sim.greens.was_made(green);
     find(sim, green).map_err(|code| if gone { Code::CONTEXT_IS_DESTROYED } else { code })
@@ -85,10 +85,10 @@ api! {
         flags: u32,
         least: u32,
     ) |sim| {
-        let (room, input, number) = (get(count)?, get(input)?, sim.id());
-        // Without room for groups, the question is how many there would be.
+        let (capacity, input, number) = (get(count)?, get(input)?, sim.id());
+        // Without an array for the groups, only their number is returned.
         // [cuDevSmResourceSplitByCount]
-        let at_most = (!groups.is_null()).then_some(room);
+        let at_most = (!groups.is_null()).then_some(capacity);
         let (parts, left) = resources::split(&input, at_most, flags, least, number)?;
         if at_most.is_some() {
             for (at, part) in parts.iter().enumerate() {

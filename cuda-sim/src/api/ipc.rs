@@ -12,13 +12,13 @@ use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Recorded, Sim};
 use std::sync::Arc;
 
-/// Passed by value.
+/// An IPC handle, which is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle([u8; 64]);
 
 fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
-    // Only what cuMemAlloc made, by its beginning or any address in it. [cuIpcGetMemHandle]
+    // Only memory of cuMemAlloc, by any address in it. [cuIpcGetMemHandle]
     let found = sim
         .memory
         .find(address)
@@ -30,7 +30,7 @@ fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
     put(to, handle.bytes())
 }
 
-/// Maps memory of another process, which its handle names.
+/// Maps the memory of another process that a handle names.
 pub fn import(
     sim: &mut Sim,
     handle: &[u8; 64],
@@ -40,11 +40,12 @@ pub fn import(
     label: &'static str,
 ) -> Result<u64> {
     let (fd, parsed) = ipc::open(handle, ipc::MEMORY)?;
-    // The file is mapped whole pages at a time; allocations begin anywhere in them.
+    // Files are mapped in whole pages; allocations may begin anywhere in a page.
     let page = parsed.offset & !4095;
     let skipped = parsed.offset - page;
     let mapped = map_file(fd, page, parsed.size + skipped);
-    // SAFETY: the mapping keeps the file.
+    // SAFETY: `ipc::open` opened this descriptor for this function, and the mapping does not need
+    // it.
     unsafe { libc::close(fd) };
     let base = mapped? + skipped;
     let size = parsed.size;
@@ -71,7 +72,7 @@ fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32)
     if flags & !1 != 0 || to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // A process cannot open what it exported itself. [cuIpcOpenMemHandle]
+    // A process cannot open its own exports. [cuIpcOpenMemHandle]
     if Handle::parse(&handle.0, ipc::MEMORY)?.pid == std::process::id() {
         return Err(Code::INVALID_CONTEXT);
     }
@@ -88,7 +89,8 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
     sim.end_allocation(address, moment.as_ref());
     Sim::wait_everything(sim);
     let page = address & !4095;
-    // SAFETY: mapped by `import_memory`, and nothing pending uses it.
+    // SAFETY: `import_memory` mapped these pages, the allocation was removed above, and all pending
+    // work was waited for.
     unsafe { libc::munmap(page as *mut _, (size + address - page) as usize) };
     Ok(())
 }
@@ -118,7 +120,7 @@ api! {
         }
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
-        // Disabled timing, for several processes.
+        // Flags: without timing, interprocess.
         let event = Event {
             context,
             device,

@@ -1,14 +1,19 @@
 //! The macro that defines functions of the driver, for both builds.
 //!
-//! May use: `ffi`, `watch::follow`. Unsafe: `no_mangle` on functions that cuda.h declares.
+//! May use: `ffi`, `passthrough::follow`. Unsafe: `no_mangle` on functions that cuda.h declares.
 
-/// Defines functions of the driver. `fn name(arguments) |sim| { body }`; a function whose handle 0
-/// is the default stream has a twin for which that is the per-thread one: `fn name /
-/// twin(arguments) |sim, default|`.
-#[cfg(not(watching))]
+/// Defines functions of the driver: `fn name(arguments) |sim| { body }`.
+///
+/// A function for which the stream 0 is the legacy default stream has a twin for which it is the
+/// per-thread one: `fn name / twin(arguments) |sim, default| { body }`.
+#[cfg(not(passthrough))]
 macro_rules! api {
     () => {};
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block
+        $($rest:tt)*
+    ) => {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $ty),*) -> i32 {
@@ -16,7 +21,12 @@ macro_rules! api {
         }
         crate::api::macros::api! { $($rest)* }
     };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
+    (
+        $(#[$doc:meta])*
+        fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?)
+        |$sim:ident, $default:ident| $body:block
+        $($rest:tt)*
+    ) => {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $ty),*) -> i32 {
@@ -30,7 +40,7 @@ macro_rules! api {
         crate::api::macros::api! { $($rest)* }
     };
 }
-#[cfg(watching)]
-pub(crate) use crate::watch::follow::api;
-#[cfg(not(watching))]
+#[cfg(passthrough)]
+pub(crate) use crate::passthrough::follow::api;
+#[cfg(not(passthrough))]
 pub(crate) use api;

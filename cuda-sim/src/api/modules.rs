@@ -20,7 +20,8 @@ fn name_of(name: *const c_char) -> Result<CString> {
     if name.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller passes NUL-terminated text.
+    // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated text
+    // for this argument of cuda.h.
     Ok(unsafe { CStr::from_ptr(name) }.to_owned())
 }
 
@@ -41,7 +42,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
     put(to, handle)
 }
 
-/// The arguments of a launch in one piece of memory, and where each begins.
+/// The arguments of a launch in one buffer, with the offset of each.
 struct Arguments {
     bytes: Vec<u128>,
     offsets: Vec<usize>,
@@ -57,8 +58,9 @@ impl Arguments {
             arguments.offsets.push(arguments.bytes.len());
             let at = arguments.bytes.len();
             arguments.bytes.resize(at + size.div_ceil(16), 0);
-            // SAFETY: the caller points to an argument of the size that the kernel was registered
-            // with.
+            // SAFETY: cuLaunchKernel requires `arguments` to have a pointer for each argument of
+            // the kernel, and the program registered the kernel with these sizes. The copy has
+            // `size` bytes at this offset.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     pointer.cast::<u8>(),
@@ -70,7 +72,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// From the one buffer of `extra`: arguments lie there aligned to their sizes, up to 8 bytes.
+    /// Unpacks the buffer of `extra`, in which arguments are aligned to their sizes, up to 8 bytes.
     fn unpack(buffer: *mut u8, length: usize, sizes: &[usize]) -> Result<Arguments> {
         let mut pointers = Vec::with_capacity(sizes.len());
         let mut offset = 0usize;
@@ -86,7 +88,7 @@ impl Arguments {
     }
 }
 
-/// The buffer and its length in a list of keys and values that ends with 0.
+/// Returns the buffer and its length from a list of keys and values that ends with 0.
 fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
     let (mut buffer, mut length) = (std::ptr::null_mut::<u8>(), 0);
     for i in 0..8 {
@@ -100,7 +102,7 @@ fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
     if buffer.is_null() { Err(Code::INVALID_VALUE) } else { Ok((buffer, length)) }
 }
 
-/// The work of a launch, and what it reads and writes.
+/// Returns the work of a launch and its accesses.
 fn prepare(
     sim: &mut Locked,
     handle: u64,
@@ -126,17 +128,18 @@ fn prepare(
     if let (Some(declare), true) = (kernel.accesses, sim.checker.is_some()) {
         let mut copy = arguments.bytes.clone();
         let base = copy.as_mut_ptr();
-        // SAFETY: the offsets lie inside `copy`, which lives to the end of this block.
+        // SAFETY: `offsets` was computed for `copy`, so they are inside of it; it lives to the end
+        // of this block.
         let mut pointers: Vec<*mut c_void> =
             arguments.offsets.iter().map(|at| unsafe { base.add(*at) }.cast()).collect();
         accesses.resize(16, Access::range(0, 0, 0));
-        // SAFETY: the program promised that the function takes these arguments; it fills what it is
-        // given.
+        // SAFETY: the program registered `declare` for a kernel with these arguments. It writes at
+        // most as many accesses as the last argument.
         let mut count =
             unsafe { declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len()) };
         if count > accesses.len() {
             accesses.resize(count, Access::range(0, 0, 0));
-            // SAFETY: as above, with the room that it asked for.
+            // SAFETY: the same call with as many elements as the first call returned.
             count = unsafe {
                 declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len())
             }
@@ -153,7 +156,7 @@ fn prepare(
     Ok((Work::Kernel(Arc::new(launch)), accesses))
 }
 
-/// The same, for real functions too: nothing is known of one that is not registered.
+/// Does the same for real functions, too: an unregistered one has no known work or accesses.
 pub fn prepare_known(
     sim: &mut Locked,
     handle: u64,
@@ -162,7 +165,7 @@ pub fn prepare_known(
     extra: *mut *mut c_void,
 ) -> Result<(Work, Vec<Access>)> {
     match prepare(sim, handle, grid, arguments, extra) {
-        Err(_) if crate::WATCHING => Ok((Work::Nothing, Vec::new())),
+        Err(_) if crate::PASSTHROUGH => Ok((Work::Nothing, Vec::new())),
         known => known,
     }
 }
@@ -200,7 +203,7 @@ fn load_library(sim: &mut Locked, to: *mut u64, image: *const c_void) -> Result 
     put(to, library)
 }
 
-/// Of a function that only exists on the host.
+/// Returns an attribute of a function that only exists on the host.
 fn attribute(which: i32) -> Result<i32> {
     Ok(match which {
         0 => 1024,     // MAX_THREADS_PER_BLOCK

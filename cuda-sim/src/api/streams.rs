@@ -9,7 +9,8 @@ use crate::capture;
 use crate::ffi::{get, put, put_if, slice};
 use crate::results::{Code, Result};
 use crate::sim::{CoreKind, Lane, Locked, Sim};
-use crate::work::{HostCall, Work};
+use crate::work::{CoreRef, HostCall, Work};
+use std::cell::RefCell;
 
 pub const NON_BLOCKING: u32 = 1;
 
@@ -37,9 +38,9 @@ pub fn create_in(
     put(to, handle)
 }
 
-/// What asks about a stream is not allowed while it captures, but for the two functions made for
-/// that.
-fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<crate::work::CoreRef> {
+/// Refuses a query of a stream while it captures. Only cuStreamIsCapturing and
+/// cuStreamGetCaptureInfo are allowed.
+fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<CoreRef> {
     let core = sim.stream(stream, default)?;
     if sim.core_mut(core).lane.is_some() {
         sim.forbid_while_capturing()?;
@@ -47,7 +48,7 @@ fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<crate::wo
     Ok(core)
 }
 
-/// The context of a stream; of a default stream the current one, whoever's default stream it is.
+/// Returns the context of a stream: the current one for a default stream.
 pub fn context_of(sim: &mut Locked, stream: u64, default: u64) -> Result<u64> {
     let core = forbid_query(sim, stream, default)?;
     if stream <= 2 { sim.execution_context() } else { Ok(sim.core_mut(core).context) }
@@ -62,7 +63,7 @@ struct CaptureInfo {
 
 fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureInfo> {
     let core = sim.stream(stream, default)?;
-    // Asking does not break the capture. [cuStreamIsCapturing]
+    // The query does not invalidate the capture. [cuStreamIsCapturing]
     if !sim.captures_under(core).is_empty() {
         return Err(Code::STREAM_CAPTURE_IMPLICIT);
     }
@@ -78,9 +79,9 @@ fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureIn
 }
 
 thread_local! {
-    /// What the list of dependencies that a thread asked for points to, until it asks again.
-    static DEPENDENCIES: std::cell::RefCell<Vec<u64>> = const { std::cell::RefCell::new(Vec::new()) };
-    static EDGES: std::cell::RefCell<Vec<u64>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// The lists that the last query of this thread returned, valid until its next query.
+    static DEPENDENCIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static EDGES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -111,12 +112,7 @@ fn put_capture_info(
     Ok(())
 }
 
-fn update_dependencies(
-    sim: &mut Locked,
-    core: crate::work::CoreRef,
-    nodes: &[u64],
-    flags: u32,
-) -> Result {
+fn update_dependencies(sim: &mut Locked, core: CoreRef, nodes: &[u64], flags: u32) -> Result {
     let Some(Lane { capture, mut tail }) = sim.core_mut(core).lane.clone() else {
         return Err(Code::ILLEGAL_STATE);
     };
@@ -140,7 +136,7 @@ fn update_dependencies(
 
 fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
     let size = if wide { 8 } else { 4 };
-    if crate::WATCHING {
+    if crate::PASSTHROUGH {
         return Ok(sim.memory.host_address(address));
     }
     let found = sim.memory.find(address).ok_or(Code::INVALID_VALUE)?;
@@ -154,7 +150,7 @@ fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
 
 pub fn write_value(
     sim: &mut Locked,
-    core: crate::work::CoreRef,
+    core: CoreRef,
     address: u64,
     value: u64,
     wide: bool,
@@ -171,12 +167,11 @@ pub fn write_value(
     Ok(())
 }
 
-/// What was enqueued before a value is written comes before what is enqueued after a wait for it,
-/// if the write is enqueued first. What the host or a kernel writes there orders nothing that could
-/// be known.
+/// Writes a value in stream order. Work before the write happens before work after a wait for the
+/// value, if the write is enqueued first. Writes by the host or by kernels do not order anything.
 pub fn wait_value(
     sim: &mut Locked,
-    core: crate::work::CoreRef,
+    core: CoreRef,
     address: u64,
     value: u64,
     wide: bool,
@@ -203,8 +198,8 @@ fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data:
     Ok(())
 }
 
-/// What is read through `cuStreamGetAttribute`, as 64 bytes: the value is a union of that size.
-fn attribute(sim: &mut Locked, core: crate::work::CoreRef, which: i32) -> Result<[u64; 8]> {
+/// Returns an attribute as 64 bytes, the size of the union `CUstreamAttrValue`.
+fn attribute(sim: &mut Locked, core: CoreRef, which: i32) -> Result<[u64; 8]> {
     let found = sim.core_mut(core);
     let mut value = found.attributes.get(&which).copied().unwrap_or_default();
     match which {

@@ -39,7 +39,7 @@ fn check(sim: &Sim, props: &Props) -> Result {
 fn drop_unused(sim: &mut Sim, handle: u64) {
     if sim.physical.get(handle).is_some_and(|physical| physical.released && physical.refs == 0) {
         if let Some(physical) = sim.physical.remove(handle) {
-            // SAFETY: the file is this object's own.
+            // SAFETY: the descriptor belongs to this object, which was just removed.
             unsafe { libc::close(physical.fd) };
         }
     }
@@ -214,7 +214,7 @@ api! {
         if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: a plain system call.
+        // SAFETY: `fcntl` with F_DUPFD_CLOEXEC accepts any descriptor.
         let fd = unsafe { libc::fcntl(found.fd, libc::F_DUPFD_CLOEXEC, 0) };
         if fd < 0 {
             return Err(Code::OPERATING_SYSTEM);
@@ -225,7 +225,8 @@ api! {
         if kind != 1 || to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: plain system calls; `stat` is filled by the first.
+        // SAFETY: the calls check the descriptor, zeros are a valid `stat`, and it is read only
+        // after `fstat` filled it.
         let (fd, size) = unsafe {
             let mut stat = std::mem::zeroed::<libc::stat>();
             if libc::fstat(handle as i32, &mut stat) != 0 {

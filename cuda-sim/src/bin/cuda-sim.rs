@@ -1,4 +1,5 @@
-//! `cuda-sim`: runs a program on the simulated driver, and says what it found.
+//! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
+//! found.
 
 #[path = "cuda-sim/shadow.rs"]
 mod shadow;
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_default();
     let mut arguments: Vec<OsString> = arguments.collect();
-    // Under the name cai-race: for programs that exchange arrays.
+    // Under the name cai-race, the rules of array exchange are on.
     if Path::new(&called).file_name().is_some_and(|name| name == "cai-race") {
         let asked = arguments.first().and_then(|first| first.to_str());
         if !matches!(asked, Some("--help" | "-h" | "--version")) {
@@ -110,7 +111,7 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     }
 }
 
-/// Before the program, whose own arguments are none of ours.
+/// Returns whether help is requested, before the name of the program: its arguments are its own.
 fn asks_for_help(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().map(|word| word.to_str().unwrap_or(""));
     match words.next() {
@@ -122,8 +123,8 @@ fn asks_for_help(arguments: &[OsString]) -> bool {
     }
 }
 
-/// A library by its name: of an installation in `../lib/cuda-sim`, otherwise beside this program,
-/// as cargo leaves them.
+/// Finds a library by its name: in `../lib/cuda-sim` of an installation, otherwise beside this
+/// program, where cargo puts it.
 fn library(name: &str) -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = program.parent().unwrap_or(Path::new("."));
@@ -140,7 +141,7 @@ fn library(name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// The folders in which the libraries have the names that programs ask for.
+/// Returns the folders in which the libraries have the names that programs load.
 fn library_folders(runtime: bool) -> Result<Vec<PathBuf>, String> {
     let parent = |path: PathBuf| path.parent().map_or(PathBuf::new(), Path::to_owned);
     if let Ok(driver) = library("libcuda.so.1") {
@@ -153,7 +154,7 @@ fn library_folders(runtime: bool) -> Result<Vec<PathBuf>, String> {
     linked_folder(runtime).map(|folder| vec![folder])
 }
 
-/// In a build tree: a folder with links of the right names.
+/// Returns a folder with links of those names, in a build tree.
 fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
     let driver = library("libcuda.so")?;
     let folder = driver.parent().unwrap_or(Path::new(".")).join(if runtime {
@@ -180,7 +181,8 @@ fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String
         if std::fs::read_link(&link).is_ok_and(|old| old == target) {
             continue;
         }
-        // Another process may do the same at this moment: made under another name, then renamed.
+        // Another process may do the same now: the link is created under another name, then
+        // renamed.
         let fresh = folder.join(format!("{name}.{}", std::process::id()));
         std::os::unix::fs::symlink(&target, &fresh).map_err(fail)?;
         std::fs::rename(&fresh, &link).map_err(fail)?;
@@ -195,11 +197,11 @@ struct Options {
     runtime: bool,
     preload: Vec<String>,
     threads_seen: bool,
-    /// The checker beside a real driver, and where that is.
+    /// Whether to run beside a real driver, and its path.
     shadow: Option<Option<String>>,
 }
 
-/// The options up to the program, and the rest.
+/// Returns the options before the program, and the rest.
 fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
     let mut options = Options {
         variables: Vec::new(),
@@ -303,13 +305,12 @@ fn prepend(variable: &str, path: &Path) -> OsString {
     value
 }
 
-/// A driver in which some functions do not exist: a copy of the library with their names made
-/// unfindable.
+/// Creates a driver without some functions: a copy of the library in which their names are changed.
 fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
     let fail = |error: std::io::Error| error.to_string();
     let mut bytes = std::fs::read(folder.join("libcuda.so.1")).map_err(fail)?;
     for name in names {
-        // Names in a symbol table end with NUL; so does whatever comes before one.
+        // Names in a symbol table are preceded by a NUL and end with one.
         let pattern = [b"\0", name.as_bytes(), b"\0"].concat();
         let found = bytes
             .windows(pattern.len())
@@ -363,7 +364,7 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     Ok((command, temporary))
 }
 
-/// What the command sets, the user's choices last.
+/// Returns the variables for the program, the user's choices last.
 fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
     if let Some(path) = &options.shadow {
         return shadow::variables(options, path.as_deref());
@@ -377,7 +378,7 @@ fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
     Ok(variables)
 }
 
-/// A function by any of its names: all forms of it.
+/// Returns all symbols of a function, by any of its names.
 fn symbols_of(name: &str) -> Vec<String> {
     let of = |entry: &&(&str, i32, &str, bool)| entry.0 == name || entry.2 == name;
     let found: Vec<String> =
@@ -388,7 +389,7 @@ fn symbols_of(name: &str) -> Vec<String> {
 fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let (options, program) = options(arguments)?;
     let (mut command, temporary) = command(&options, program)?;
-    // Each process of the program adds a line.
+    // Each process of the program appends a line.
     for (_, path) in options.variables.iter().filter(|(name, _)| *name == "CUDASIM_REPORT") {
         let _ = std::fs::remove_file(path);
     }
@@ -404,7 +405,7 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCode::from(code as u8),
-        // As shells do it.
+        // As in shells.
         (None, Some(signal)) => {
             eprintln!("cuda-sim: the program was ended by signal {signal}");
             ExitCode::from(128 + signal as u8)
@@ -413,8 +414,7 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     }
 }
 
-/// Which functions a program needs that are not simulated: what it called, and what it is linked
-/// against.
+/// Lists the functions that a program called, or is linked against, and that are not simulated.
 fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
     let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));
@@ -445,7 +445,8 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Names of functions of the driver in a program file, as symbols or as text that it may ask for.
+/// Returns the functions that are not simulated and whose names are in a program file, as symbols
+/// or as text.
 fn mentioned(program: &Path) -> Result<Vec<&'static str>, String> {
     let find = || {
         if program.components().count() > 1 {

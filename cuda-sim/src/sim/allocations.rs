@@ -8,8 +8,8 @@ use crate::sim::state::Sim;
 use crate::site::Moment;
 
 impl Sim {
-    /// A free in stream order is reached: the bytes go back, unless somebody has them again
-    /// already.
+    /// Performs a stream-ordered free: returns the bytes to the arena, unless they were already
+    /// reused.
     pub(super) fn pool_released(&mut self, id: u64) {
         let Some(freed) = self.freed.remove(&id) else { return };
         if !freed.taken {
@@ -24,7 +24,7 @@ impl Sim {
         self.memory.arenas[device as usize].used
     }
 
-    /// Ends an allocation: what is not ordered before its end is a race.
+    /// Ends an allocation. Accesses that are not ordered before its end are races.
     pub fn end_allocation(&mut self, base: u64, moment: Option<&Moment>) -> Option<Allocation> {
         if let Some(moment) = moment {
             let allocation = self.memory.allocations.get_mut(&base)?;
@@ -41,7 +41,7 @@ impl Sim {
         self.memory.remove(base, moment.map(|moment| moment.mark.site.clone()))
     }
 
-    /// Ends all allocations of a context that goes.
+    /// Ends all allocations of a context that is destroyed.
     pub fn end_allocations_of(&mut self, context: u64) {
         let bases: Vec<u64> = self
             .memory
@@ -57,7 +57,7 @@ impl Sim {
         }
     }
 
-    /// The bytes of an allocation that ended.
+    /// Returns the bytes of an ended allocation to their arena.
     pub fn give_back(&mut self, allocation: &Allocation) {
         if let Some((arena, size)) = allocation.block {
             let base = allocation.base;

@@ -9,16 +9,16 @@ use crate::sim::state::{Locked, Sim};
 use crate::work::CoreRef;
 
 impl Sim {
-    /// What memory, events and modules belong to: where a green context is current, its primary
-    /// one.
+    /// Returns the context that memory, events and modules belong to: the primary one if a green
+    /// context is current.
     pub fn current_context(&mut self) -> Result<u64> {
         let handle = self.execution_context()?;
         Ok(self.base(handle))
     }
 
-    /// What streams belong to: the current context, green or not.
+    /// Returns the context that streams belong to: the current one, green or not.
     pub fn execution_context(&mut self) -> Result<u64> {
-        let handle = if crate::WATCHING {
+        let handle = if crate::PASSTHROUGH {
             handles::CURRENT.get().0
         } else {
             self.thread().contexts.last().copied().unwrap_or(0)
@@ -70,14 +70,14 @@ pub fn new_context(
     handle
 }
 
-/// Everything of the context goes with it, after its work is done.
+/// Ends a context and all its objects, after its work is done.
 pub fn end_context(sim: &mut Locked, handle: u64) {
     for green in sim.greens_over(handle) {
         end_context(sim, green);
     }
     let all = sim.contexts.get(handle).map_or_else(Vec::new, |context| context.cores.clone());
     Sim::wait_all(sim, &all);
-    // Streams that a green context left behind are the program's to destroy.
+    // The program destroys streams that a destroyed green context left.
     let (left, cores): (Vec<CoreRef>, Vec<CoreRef>) =
         all.into_iter().partition(|core| sim.get(*core).is_some_and(|core| core.detached));
     for core in left {

@@ -7,7 +7,7 @@ use crate::clock::{Actor, Clock};
 use crate::work::{CoreRef, Work};
 use std::sync::Arc;
 
-/// What a node does. The numbers of `CUgraphNodeType` are in `node_type`.
+/// The work of a node. `node_type` returns the number of `CUgraphNodeType`.
 #[derive(Clone)]
 pub enum Task {
     Empty,
@@ -18,7 +18,7 @@ pub enum Task {
     },
     RecordEvent(u64),
     WaitEvent(u64),
-    /// A graph of its own that ends with this node.
+    /// A graph of its own, destroyed with this node.
     Child(u64),
 }
 
@@ -51,12 +51,12 @@ impl Node {
 pub struct Graph {
     pub id: u64,
     pub nodes: Vec<u64>,
-    /// Objects with the number of references that the graph holds.
+    /// User objects, with the number of references that the graph holds.
     pub objects: Vec<(u64, u32)>,
     pub child: bool,
 }
 
-/// What a graph, or the program, keeps alive.
+/// An object of the program that graphs keep alive.
 pub struct UserObject {
     pub destroy: usize,
     pub data: usize,
@@ -76,19 +76,19 @@ pub struct Exec {
     pub chains: usize,
     pub actors: Vec<Actor>,
     pub objects: Vec<(u64, u32)>,
-    /// Where its last launch ends: the next one waits for it, wherever it goes.
+    /// The end of its last launch: the next one waits for it, in whatever stream.
     pub last: Option<(CoreRef, u64)>,
     pub clock: Option<Clock>,
 }
 
 impl Exec {
-    /// Whether functions of the program are among its nodes.
+    /// Returns whether it has nodes that call functions of the program.
     pub fn calls_the_host(&self) -> bool {
         self.steps.iter().any(|step| matches!(&step.task, Task::Work { work: Work::Host(..), .. }))
     }
 }
 
-/// A stream's part in a capture: the nodes that its next one follows.
+/// The part of a stream in a capture: the nodes that its next node depends on.
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub capture: u64,
@@ -103,6 +103,6 @@ pub struct Capture {
     pub origin: CoreRef,
     pub streams: Vec<CoreRef>,
     pub invalidated: bool,
-    /// The graph was the program's before: it survives a failure.
+    /// The graph existed before the capture, so it survives a failure.
     pub to_graph: bool,
 }

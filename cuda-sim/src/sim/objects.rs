@@ -30,7 +30,7 @@ pub struct Context {
     pub api_version: u32,
     pub primary: bool,
     pub legacy: CoreRef,
-    /// Blocking streams that did something which the legacy stream has not waited for.
+    /// Blocking streams with work that the legacy stream has not waited for.
     pub dirty: Vec<CoreRef>,
     /// All streams of the context.
     pub cores: Vec<CoreRef>,
@@ -38,12 +38,12 @@ pub struct Context {
     pub peers: Vec<u64>,
     pub limits: [u64; 16],
     pub attached: u32,
-    /// What streams that were destroyed did: the blocking ones, and all.
+    /// Actors that stand for destroyed streams: the blocking ones, and all.
     pub gone: [Option<Actor>; 2],
     pub green: Option<Green>,
-    /// What streams that are still to be made wait for, because the whole context was told to.
+    /// Waits of the whole context, which new streams perform too.
     pub waits: Vec<Work>,
-    /// Knows what those waits order.
+    /// The actor with the knowledge of those waits.
     pub waited: Option<Actor>,
 }
 
@@ -64,7 +64,7 @@ pub struct Core {
     pub kind: CoreKind,
     pub context: u64,
     pub device: i32,
-    /// What the program holds; 0 for the two implicit streams.
+    /// The handle of the program; 0 for the two implicit streams.
     pub handle: u64,
     pub flags: u32,
     pub priority: i32,
@@ -73,10 +73,10 @@ pub struct Core {
     pub completed: u64,
     pub(super) running: bool,
     pub(super) destroyed: bool,
-    /// Its green context was destroyed: all that is left to do with it is to destroy it.
+    /// Whether its green context was destroyed: it can only be destroyed.
     pub detached: bool,
     pub(super) listed: bool,
-    /// How far into the legacy stream this one has waited.
+    /// The position in the legacy stream up to which this one has waited.
     pub(super) legacy_seen: u64,
     pub(super) dirty: bool,
     pub actor: Option<Actor>,
@@ -84,7 +84,7 @@ pub struct Core {
     /// Streams whose first operation waits for this one.
     pub(super) waiters: Vec<CoreRef>,
     pub(super) wake: Option<Arc<Condvar>>,
-    /// A query that found work pending: so often since something ran.
+    /// The number of queries that found work pending since an operation ran.
     pub(super) queries: u32,
     pub attributes: BTreeMap<i32, [u64; 8]>,
 }
@@ -115,7 +115,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Whether another process recorded it last.
+    /// Returns whether another process recorded it last.
     pub fn is_foreign(&self) -> bool {
         let own = match &self.recorded {
             Recorded::Live { shared: Some(number), .. } => *number,
@@ -127,7 +127,7 @@ impl Event {
 
 #[derive(Default)]
 pub struct Thread {
-    /// Contexts, the current one last. 0 stands for none.
+    /// The stack of contexts, the current one last; 0 for none.
     pub contexts: Vec<u64>,
     pub capture_mode: i32,
     pub actor: Option<Actor>,
@@ -144,7 +144,8 @@ pub struct Registered {
     pub nargs: usize,
     pub sizes: *const usize,
 }
-// SAFETY: the pointer is to a constant of the program, which promised that it stays.
+// SAFETY: `sizes` points to a constant that cudasim.h requires to live as long as the process, and
+// it is only read.
 unsafe impl Send for Registered {}
 
 pub struct Function {
@@ -160,7 +161,7 @@ pub struct Freed {
     pub size: u64,
     pub arena: usize,
     pub pool: u64,
-    /// Handed out again before the free was reached.
+    /// Whether it was reused before the free was reached.
     pub taken: bool,
 }
 
@@ -180,11 +181,11 @@ pub struct Pool {
 }
 
 pub struct Green {
-    /// What the program holds besides the context that stands for it.
+    /// The handle of the green context itself; the context that represents it has another.
     pub handle: u64,
     /// The primary context.
     pub base: u64,
     pub sms: Sms,
-    /// Otherwise the default stream is the primary context's.
+    /// Whether it has a default stream; otherwise the one of the primary context is used.
     pub default_stream: bool,
 }

@@ -45,7 +45,7 @@ impl Drop for Locked {
 }
 
 impl Locked {
-    /// Runs something with the lock given up.
+    /// Runs a function with the lock released.
     pub fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
         HERE.set(false);
         let result = MutexGuard::unlocked(&mut self.0, run);
@@ -64,15 +64,15 @@ impl Locked {
 }
 
 pub(super) static SIM: OnceLock<Mutex<Sim>> = OnceLock::new();
-/// Something was done: for whoever waits for it.
+/// Signalled when an operation is done.
 pub(super) static CHANGED: Condvar = Condvar::new();
-/// The process that called cuInit; 0: none.
+/// The process that called cuInit; 0 for none.
 pub static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// The process is ending.
+/// Whether the process is ending.
 pub static EXITED: AtomicBool = AtomicBool::new(false);
 
-/// A host function with the stream that waits for it, the state that a callback is told, and what
-/// the stream knew.
+/// A host function: the stream that waits for it, the call, the state for a callback, and the
+/// knowledge of the stream.
 pub(super) type HostJob = (CoreRef, HostCall, i32, Option<Clock>);
 
 pub struct Sim {
@@ -80,9 +80,9 @@ pub struct Sim {
     pub(super) started: Instant,
     pub devices: Vec<Device>,
     pub contexts: Table<Context>,
-    /// Green contexts: the context that each is.
+    /// Green contexts: the context that represents each.
     pub greens: Table<u64>,
-    /// The device and the multiprocessors of each.
+    /// Resource descriptors: the device and the multiprocessors of each.
     pub descriptors: Table<(i32, Sms)>,
     pub streams: Table<CoreRef>,
     pub events: Table<Event>,
@@ -113,15 +113,14 @@ pub struct Sim {
     pub every_call: u64,
     pub(super) guards: u32,
     pub(super) waiting: u32,
-    /// Grows with every call, so that a program that waits without calling is noticed.
+    /// Grows with every call, to detect programs that wait without calling.
     pub touched: u64,
     pub(super) patience: bool,
     pub executed: u64,
     pub(super) names: std::collections::HashSet<&'static str>,
 }
 
-// --- threads of the host
-// ----------------------------------------------------------------------------------
+// --- threads of the host ---
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
@@ -129,7 +128,7 @@ thread_local! {
     pub(super) static HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of the calling thread, from 1.
+/// Returns the number of the calling thread, from 1.
 pub fn thread_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let id = THREAD.get();
@@ -142,7 +141,7 @@ pub fn thread_id() -> u32 {
     id
 }
 
-/// Its destructor runs when a thread ends that called the driver.
+/// Its destructor runs at the end of every thread that called the driver.
 struct Ending;
 
 impl Drop for Ending {
@@ -159,14 +158,13 @@ impl Drop for Ending {
     }
 }
 
-// --- the lock
-// ---------------------------------------------------------------------------------------------
+// --- the lock ---
 
-/// The state; `None` before cuInit.
+/// Locks and returns the state; `None` before cuInit.
 pub fn lock() -> Option<Locked> {
     let mutex = SIM.get()?;
-    // What ends with a thread is registered with the loader, whose lock a thread may have that
-    // waits for ours: libraries start threads while they are being loaded.
+    // Registering a thread-local destructor takes the loader's lock, whose holder may wait for our
+    // lock: libraries start threads while they are loaded. So it is done before locking.
     thread_id();
     crate::stack::touch();
     let guard = mutex.lock();
@@ -174,12 +172,12 @@ pub fn lock() -> Option<Locked> {
     Some(Locked(guard))
 }
 
-/// Whether this thread has the lock: whatever it does then is the simulator's own.
+/// Returns whether this thread holds the lock: its actions then are the simulator's own.
 pub fn is_locked_here() -> bool {
     HERE.try_with(Cell::get).unwrap_or(true)
 }
 
-/// Makes the state, once. Says whether this call did.
+/// Creates the state once. Returns whether this call did.
 pub fn start(config: Config) -> bool {
     let mut mine = false;
     SIM.get_or_init(|| {
@@ -221,7 +219,7 @@ impl Sim {
             physical: Table::new(Kind::Physical),
             mappings: Default::default(),
             captures: HashMap::new(),
-            // 0, 1 and 2 look like tokens.
+            // The numbers 0, 1 and 2 are stream tokens.
             next_id: 3,
             cores: Vec::new(),
             free_cores: Vec::new(),

@@ -69,7 +69,7 @@ impl Sim {
         if let Some(context) = self.contexts.get_mut(context) {
             context.cores.push(core);
         }
-        self.wait_as_told(core, context);
+        self.wait_like_context(core, context);
         core
     }
 
@@ -81,7 +81,7 @@ impl Sim {
         self.cores.get_mut(core.slot)?.as_mut().filter(|found| found.id == core.id)
     }
 
-    /// Of a stream that was just found.
+    /// Returns a stream that was just found.
     pub fn core_mut(&mut self, core: CoreRef) -> &mut Core {
         match self.cores[core.slot].as_mut() {
             Some(core) => core,
@@ -93,7 +93,7 @@ impl Sim {
         self.get(core).is_none_or(|core| core.completed >= position)
     }
 
-    /// The stream goes; its work goes on.
+    /// Destroys a stream. Its pending work continues.
     pub fn destroy_core(&mut self, core: CoreRef) {
         let context = match self.get_mut(core) {
             Some(found) => {
@@ -123,13 +123,13 @@ impl Sim {
         }
     }
 
-    /// A stream that a real driver made without a word that was heard: taken for a blocking one,
-    /// which is ordered after more than others are.
+    /// Adopts a stream that a real driver created in a call that is not followed. It is treated as
+    /// a blocking stream, which has the most ordering.
     fn adopt_stream(&mut self, handle: u64) -> Result {
         let context = self.current_context()?;
         let device = self.context(context)?.device;
         let core = self.new_core(CoreKind::Blocking, context, device, 0, 0);
-        // Found on the way to something else that was made.
+        // The handle of the object that is being created must not be lost.
         let given = handles::GIVEN.replace(handle);
         self.streams.insert(core);
         handles::GIVEN.set(given);
@@ -137,11 +137,11 @@ impl Sim {
         Ok(())
     }
 
-    /// The stream that a handle names, for the calling thread.
+    /// Returns the stream that a handle names for the calling thread.
     pub fn stream(&mut self, handle: u64, default: u64) -> Result<CoreRef> {
         let token = if handle == 0 { default } else { handle };
         if token > 2 {
-            if crate::WATCHING && self.streams.get(token).is_none() {
+            if crate::PASSTHROUGH && self.streams.get(token).is_none() {
                 self.adopt_stream(token)?;
             }
             let core = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
@@ -157,7 +157,7 @@ impl Sim {
         }
         let mut context = self.execution_context()?;
         if let Some(green) = &self.context(context)?.green {
-            // There is none per thread in a green context. [cuStreamGetCtx_v2]
+            // Green contexts have no per-thread default stream. [cuStreamGetCtx_v2]
             if token != 1 {
                 return Err(Code::INVALID_HANDLE);
             }

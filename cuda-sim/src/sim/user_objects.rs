@@ -13,7 +13,7 @@ pub fn retain_objects(sim: &mut Locked, objects: &[(u64, u32)]) {
     }
 }
 
-/// Gives references back; what nobody holds any more is destroyed, on a thread of the driver.
+/// Releases references. An object without references is destroyed on a thread of the driver.
 pub fn release_objects(sim: &mut Sim, objects: &[(u64, u32)]) {
     for (handle, count) in objects {
         let Some(object) = sim.user_objects.get_mut(*handle) else { continue };

@@ -122,7 +122,8 @@ static void re_recorded_elsewhere_after_the_wait(void) {
     reads(b, p, N);
 }
 
-// The wait got the first record; the second one, after the second write, is not waited for by anybody.
+// The wait got the first record; the second one, after the second write, is not waited for by
+// anybody.
 static void re_recorded_after_the_wait_covers_nothing(void) {
     CUdeviceptr p = alloc(N);
     CUstream a = make_nonblocking(), b = make_nonblocking();
@@ -380,7 +381,8 @@ static void double_buffering(void) {
     CUstream a = make_nonblocking(), b = make_nonblocking();
     CUevent empty[2] = {make_event(), make_event()};
     for (int i = 0; i < 6; ++i) {
-        CHECK(cuStreamWaitEvent(a, empty[i % 2], 0)); // not recorded in the first round: nothing to wait for
+        CHECK(cuStreamWaitEvent(a, empty[i % 2],
+                                0)); // not recorded in the first round: nothing to wait for
         writes(a, p[i % 2], N);
         order(a, b);
         reads(b, p[i % 2], N);
@@ -388,7 +390,8 @@ static void double_buffering(void) {
     }
 }
 
-// The producer waits for the reader of the first buffer each time, also when it fills the second one again.
+// The producer waits for the reader of the first buffer each time, also when it fills the second
+// one again.
 static void double_buffering_with_the_wrong_event(void) {
     CUdeviceptr p[2] = {alloc(N), alloc(N)};
     CUstream a = make_nonblocking(), b[2] = {make_nonblocking(), make_nonblocking()};
@@ -480,7 +483,7 @@ static void one_stream(void) {
     writes(a, p, N);
 }
 
-const struct race_case cases_events[] = {
+const struct race_program programs_events[] = {
     RACY(no_event),
     RACY(two_writers),
     RACY(write_after_unordered_read),
@@ -523,5 +526,5 @@ const struct race_case cases_events[] = {
     CORRECT(stream_destroyed_after_the_record),
     CORRECT(one_wait_for_many_reads),
     CORRECT(one_stream),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

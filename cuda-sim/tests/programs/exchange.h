@@ -1,4 +1,5 @@
-// Arrays that are exchanged by hand: the calls of the driver that a library would make, and then its note.
+// Arrays that are exchanged by hand: the calls of the driver that a library would make, and then
+// its note.
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
@@ -25,7 +26,8 @@ struct array make_array(CUdeviceptr at, CUstream stream); // N bytes of the firs
 
 // A note alone, and one about a call that was refused.
 void tell(unsigned kind, const struct array *array, CUstream consumer, unsigned mode);
-void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, int status, const char *rule);
+void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, int status,
+                  const char *rule);
 
 void exports(const struct array *array);
 void begins(const struct array *array, CUstream consumer, unsigned mode);
@@ -33,6 +35,8 @@ void ends(const struct array *array, CUstream consumer, unsigned mode);
 void destroys(const struct array *array);
 void reads_properly(const struct array *array, CUstream consumer);
 
-static inline CUstream stream_of(const struct array *array) { return (CUstream)(uintptr_t)array->stream; }
+static inline CUstream stream_of(const struct array *array) {
+    return (CUstream)(uintptr_t)array->stream;
+}
 
 #endif

@@ -1,5 +1,6 @@
-// The rules of exchanging arrays. A case says by notes what a library would say, after the calls of the
-// driver that the library would make. The name of a racy case begins with the rule that its report must name.
+// The rules of exchanging arrays. A case says by notes what a library would say, after the calls of
+// the driver that the library would make. The name of a racy case begins with the rule that its
+// report must name.
 #include "exchange.h"
 
 // --- R1: without a stream only what is done
@@ -490,7 +491,7 @@ static void legacy_stream_of_another_device(void) {
     reads(mine, a.at, N);
 }
 
-const struct race_case cases_rules[] = {
+const struct race_program programs_rules[] = {
     RACY(r1_write_pending),
     RACY(r1_read_pending_of_a_writable_array),
     RACY(r1_only_one_of_two_waited_for),
@@ -538,5 +539,5 @@ const struct race_case cases_rules[] = {
     CORRECT(columns_of_two_owners),
     CORRECT(stream_that_nobody_knows),
     CORRECT(legacy_stream_of_another_device),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// Memory that host and device both touch: pinned, managed, registered. What the host does comes before what
-// it enqueues later; what the device does comes before the host only after a wait.
+// Memory that host and device both touch: pinned, managed, registered. What the host does comes
+// before what it enqueues later; what the device does comes before the host only after a wait.
 #include "race_test.h"
 
 // The host reads what a kernel may still write.
@@ -305,7 +305,7 @@ static void unregistered_and_copied(void) {
     CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)memory, p, N));
 }
 
-const struct race_case cases_host_memory[] = {
+const struct race_program programs_host_memory[] = {
     CORRECT(unregistered_and_copied),
     RACY(read_without_a_wait),
     RACY(written_without_a_wait),
@@ -338,5 +338,5 @@ const struct race_case cases_host_memory[] = {
     RACY(registered_source_changed),
     RACY(registered_in_two_streams),
     CORRECT(pageable_memory),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// Green contexts: their streams are streams of their own, memory and events are the primary context's. Events
-// of all streams of a context, and waits of all of them.
+// Green contexts: their streams are streams of their own, memory and events are the primary
+// context's. Events of all streams of a context, and waits of all of them.
 #include "race_test.h"
 
 #if CUDA_VERSION >= 12080
@@ -128,7 +128,8 @@ static void null_inside_twice(void) {
     CHECK(cuMemsetD8Async(p, 2, N, NULL));
 }
 
-// A stream made inside is not one of the primary context: nothing orders it after that one's legacy stream.
+// A stream made inside is not one of the primary context: nothing orders it after that one's legacy
+// stream.
 static void stream_made_inside(void) {
     CUdeviceptr p = alloc(N);
     writes(CU_STREAM_LEGACY, p, N);
@@ -453,7 +454,7 @@ static void graph_launched_elsewhere(void) {
 }
 #endif
 
-const struct race_case cases_green_contexts[] = {
+const struct race_program programs_green_contexts[] = {
 #if CUDA_VERSION >= 12080
     RACY(green_and_primary),
     RACY(two_green_contexts),
@@ -495,5 +496,5 @@ const struct race_case cases_green_contexts[] = {
     CORRECT(graph_in_a_green_stream),
     RACY(graph_launched_elsewhere),
 #endif
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// The per-thread default stream: one for each thread and context, and a blocking one. In this file the
-// functions of cuda.h are the `_ptsz` and `_ptds` ones, for which 0 is that stream.
+// The per-thread default stream: one for each thread and context, and a blocking one. In this file
+// the functions of cuda.h are the `_ptsz` and `_ptds` ones, for which 0 is that stream.
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "race_test.h"
 
@@ -60,8 +60,8 @@ static void zero_of_two_threads(void) {
     CHECK(cuMemsetD8Async(p, 2, N, 0));
 }
 
-// A thread that comes after another has a stream of its own, also where the system uses the thread's id
-// again.
+// A thread that comes after another has a stream of its own, also where the system uses the
+// thread's id again.
 static void zero_of_two_threads_after_each_other(void) {
     p = alloc(N);
     finish(start(fills_in_zero, NULL));
@@ -245,7 +245,7 @@ static void back_to_the_first_context(void) {
     CHECK(cuMemsetD8Async(p, 3, N, 0));
 }
 
-const struct race_case cases_per_thread[] = {
+const struct race_program programs_per_thread[] = {
     CORRECT(zero_is_handle_2),
     RACY(handle_2_of_two_threads),
     RACY(zero_of_two_threads),
@@ -271,5 +271,5 @@ const struct race_case cases_per_thread[] = {
     RACY(synchronous_copy_does_not_wait_for_blocking),
     RACY(per_thread_streams_of_two_contexts),
     CORRECT(back_to_the_first_context),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

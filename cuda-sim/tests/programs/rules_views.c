@@ -1,5 +1,5 @@
-// The rules where more than one array has the same bytes, where work comes from graphs and host functions,
-// and where streams, threads and contexts end.
+// The rules where more than one array has the same bytes, where work comes from graphs and host
+// functions, and where streams, threads and contexts end.
 #include "exchange.h"
 
 static CUdeviceptr p;
@@ -406,7 +406,8 @@ static void per_thread_stream_ends_with_its_thread(void) {
     destroys(&a);
 }
 
-// A note is told after the calls of the driver. It makes none: nobody has waited for the legacy stream.
+// A note is told after the calls of the driver. It makes none: nobody has waited for the legacy
+// stream.
 static void note_is_no_wait(void) {
     char *host = alloc_pinned(N);
     struct array a = make_array(alloc(N), make_stream());
@@ -416,7 +417,7 @@ static void note_is_no_wait(void) {
     host_reads(host, N);
 }
 
-const struct race_case cases_rules_views[] = {
+const struct race_program programs_rules_views[] = {
     RACY(r3_read_by_a_stranger_then_written),
     RACY(r3_begun_before_the_newer_export),
     RACY(r3_again_after_the_end),
@@ -450,5 +451,5 @@ const struct race_case cases_rules_views[] = {
     CORRECT(destroyed_with_its_context),
     CORRECT(per_thread_stream_ends_with_its_thread),
     RACY(note_is_no_wait),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

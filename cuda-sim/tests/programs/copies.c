@@ -1,5 +1,5 @@
-// Which copies and fills the host waits for, and what they touch. [synchronization behavior of memcpy and
-// memset]
+// Which copies and fills the host waits for, and what they touch. [synchronization behavior of
+// memcpy and memset]
 #include "race_test.h"
 
 // An asynchronous copy to pinned memory is not done when the call returns.
@@ -149,7 +149,8 @@ static void synchronous_from_pinned(void) {
     reads(make_nonblocking(), p, N);
 }
 
-// From pageable memory it may return when the bytes are staged: a non-blocking stream may come too early.
+// From pageable memory it may return when the bytes are staged: a non-blocking stream may come too
+// early.
 static void synchronous_from_pageable(void) {
     static char host[N];
     CUdeviceptr p = alloc(N);
@@ -252,7 +253,8 @@ static void copy_of_a_copy(void) {
     CHECK(cuMemcpyDtoDAsync(r, q, N, make_nonblocking()));
 }
 
-// cuMemcpyAsync finds out by itself what its addresses are: pinned memory here, which it leaves pending.
+// cuMemcpyAsync finds out by itself what its addresses are: pinned memory here, which it leaves
+// pending.
 static void copy_by_addresses_from_pinned(void) {
     char *host = alloc_pinned(N);
     CHECK(cuMemcpyAsync(alloc(N), at_device(host), N, make_nonblocking()));
@@ -295,7 +297,7 @@ static void rows_to_pinned_synchronously(void) {
     host_reads(host, 64 * 8);
 }
 
-const struct race_case cases_copies[] = {
+const struct race_program programs_copies[] = {
     RACY(to_pinned_read_at_once),
     CORRECT(to_pinned_read_after_the_stream),
     CORRECT(to_pageable_read_at_once),
@@ -331,5 +333,5 @@ const struct race_case cases_copies[] = {
     RACY(rows_to_pinned_read_at_once),
     CORRECT(between_rows_to_pinned),
     CORRECT(rows_to_pinned_synchronously),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -272,7 +272,7 @@ static void event_of_a_whole_context_with_a_destroyed_stream(void) {
 }
 #endif
 
-const struct race_case cases_contexts[] = {
+const struct race_program programs_contexts[] = {
     RACY(legacy_streams_of_two_contexts),
     RACY(null_in_two_contexts),
     CORRECT(null_in_one_context_twice),
@@ -299,5 +299,5 @@ const struct race_case cases_contexts[] = {
     RACY(streams_of_a_waiting_context),
     CORRECT(event_of_a_whole_context_with_a_destroyed_stream),
 #endif
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

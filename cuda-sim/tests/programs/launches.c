@@ -10,7 +10,8 @@ static void run_add(const cudasim_grid *grid, void **args) {
         to[i] = (unsigned char)(to[i] + from[i]);
 }
 
-static size_t accesses_of_add(const cudasim_grid *grid, void **args, cudasim_access *out, size_t room) {
+static size_t accesses_of_add(const cudasim_grid *grid, void **args, cudasim_access *out,
+                              size_t room) {
     const size_t n = (size_t)*(int *)args[2];
     (void)grid;
     if (room >= 2) {
@@ -30,7 +31,8 @@ static void run_fill_blocks(const cudasim_grid *grid, void **args) {
 static size_t accesses_of_fill_blocks(const cudasim_grid *grid, void **args, cudasim_access *out,
                                       size_t room) {
     if (room >= 1) {
-        out[0] = range(*(CUdeviceptr *)args[0], (size_t)grid->grid[0] * grid->block[0], CUDASIM_WRITE);
+        out[0] =
+            range(*(CUdeviceptr *)args[0], (size_t)grid->grid[0] * grid->block[0], CUDASIM_WRITE);
     }
     return 1;
 }
@@ -60,7 +62,8 @@ static void add(CUstream stream, CUdeviceptr to, CUdeviceptr from) {
 
 static void fill_blocks(CUstream stream, CUdeviceptr to, unsigned blocks, unsigned threads) {
     void *arguments[] = {&to};
-    CHECK(cuLaunchKernel(kernel("fill_blocks"), blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL));
+    CHECK(cuLaunchKernel(kernel("fill_blocks"), blocks, 1, 1, threads, 1, 1, 0, stream, arguments,
+                         NULL));
 }
 
 // Two kernels read the same bytes and write different ones.
@@ -131,8 +134,12 @@ static void one_block_too_many(void) {
 static void launched_with_a_configuration(void) {
     CUdeviceptr p = alloc(N);
     void *arguments[] = {&p};
-    CUlaunchConfig how = {
-        .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 64, .blockDimY = 1, .blockDimZ = 1};
+    CUlaunchConfig how = {.gridDimX = 1,
+                          .gridDimY = 1,
+                          .gridDimZ = 1,
+                          .blockDimX = 64,
+                          .blockDimY = 1,
+                          .blockDimZ = 1};
     how.hStream = make_nonblocking();
     CHECK(cuLaunchKernelEx(&how, kernel("fill_blocks"), arguments, NULL));
     reads(make_nonblocking(), p, 1);
@@ -268,7 +275,7 @@ static void between_four_accesses(void) {
     writes(make_nonblocking(), p + 3 * N + 8, N - 8);
 }
 
-const struct race_case cases_launches[] = {
+const struct race_program programs_launches[] = {
     CORRECT(same_source),
     RACY(same_destination),
     RACY(destination_as_source),
@@ -291,5 +298,5 @@ const struct race_case cases_launches[] = {
     RACY(kernel_in_place_and_another),
     RACY(last_of_four_accesses),
     CORRECT(between_four_accesses),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,4 +1,5 @@
-// The rules that are told by whoever refused or waited: R8, R9 and R10. They are run with --rules=strict.
+// The rules that are told by whoever refused or waited: R8, R9 and R10. They are run with
+// --rules=strict.
 #include "exchange.h"
 
 // What cai_array_consume_begin and others answer.
@@ -21,7 +22,9 @@ static void end_capture(CUstream stream) {
     CHECK(cuStreamEndCapture(stream, &graph));
 }
 
-static void must_be(CUresult found, CUresult expected) { CHECK(found == expected ? 0 : 1000 + (int)found); }
+static void must_be(CUresult found, CUresult expected) {
+    CHECK(found == expected ? 0 : 1000 + (int)found);
+}
 
 // --- R8: a name that means the same to both sides
 
@@ -201,7 +204,7 @@ static void refused_after_it_was_broken(void) {
     must_be(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-const struct race_case cases_rules_calls[] = {
+const struct race_program programs_rules_calls[] = {
     RACY(r8_begin_on_stream_0),
     RACY(r8_exported_with_stream_0),
     RACY(r8_per_thread_stream_of_another_thread),
@@ -224,5 +227,5 @@ const struct race_case cases_rules_calls[] = {
     CORRECT(asked_while_capturing),
     CORRECT(relaxed),
     CORRECT(refused_after_it_was_broken),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// Stream-ordered memory: it exists from the allocation to the free, in the order of the streams. Reads of
-// work that may run after the free are only claimed.
+// Stream-ordered memory: it exists from the allocation to the free, in the order of the streams.
+// Reads of work that may run after the free are only claimed.
 #include "race_test.h"
 
 static CUdeviceptr alloc_in(CUstream stream) {
@@ -255,7 +255,7 @@ static void late_reader_of_the_first_life(void) {
     claims_read(b, p, N);
 }
 
-const struct race_case cases_stream_ordered[] = {
+const struct race_program programs_stream_ordered[] = {
     CORRECT(all_in_one_stream),
     RACY(used_before_the_allocation),
     CORRECT(used_after_the_allocation),
@@ -282,5 +282,5 @@ const struct race_case cases_stream_ordered[] = {
     CORRECT(freed_in_legacy_after_blocking_streams),
     RACY(freed_in_legacy_before_a_nonblocking_reader),
     RACY(late_reader_of_the_first_life),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

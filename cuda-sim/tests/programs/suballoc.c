@@ -9,8 +9,12 @@ static CUdeviceptr pool(void) {
     return alloc(4 * N);
 }
 
-static void take(CUdeviceptr at, CUstream stream) { cudasim_suballoc((void *)(uintptr_t)at, N, stream); }
-static void give(CUdeviceptr at, CUstream stream) { cudasim_subfree((void *)(uintptr_t)at, N, stream); }
+static void take(CUdeviceptr at, CUstream stream) {
+    cudasim_suballoc((void *)(uintptr_t)at, N, stream);
+}
+static void give(CUdeviceptr at, CUstream stream) {
+    cudasim_subfree((void *)(uintptr_t)at, N, stream);
+}
 
 // Taken, used and returned in one stream, several times.
 static void one_stream(void) {
@@ -22,7 +26,8 @@ static void one_stream(void) {
     }
 }
 
-// Returned in its stream while another one may still read it: the allocator was not told of that stream.
+// Returned in its stream while another one may still read it: the allocator was not told of that
+// stream.
 static void returned_while_another_stream_reads(void) {
     CUdeviceptr p = pool();
     take(p, a);
@@ -195,7 +200,7 @@ static void pool_freed_after_all_parts(void) {
     CHECK(cuMemFree(p));
 }
 
-const struct race_case cases_suballoc[] = {
+const struct race_program programs_suballoc[] = {
     CORRECT(one_stream),
     RACY(returned_while_another_stream_reads),
     CORRECT(returned_after_another_stream_reads),
@@ -215,5 +220,5 @@ const struct race_case cases_suballoc[] = {
     CORRECT(pinned_part_returned_in_the_stream),
     RACY(pool_freed_while_a_part_is_in_use),
     CORRECT(pool_freed_after_all_parts),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

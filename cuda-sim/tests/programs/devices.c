@@ -202,7 +202,7 @@ static void each_on_its_own_memory(void) {
     writes(stream_of(second), q, N);
 }
 
-const struct race_case cases_devices[] = {
+const struct race_program programs_devices[] = {
     RACY(no_event_between_devices),
     CORRECT(event_between_devices),
     RACY(early_event_between_devices),
@@ -220,5 +220,5 @@ const struct race_case cases_devices[] = {
     CORRECT(chain_over_devices),
     RACY(chain_over_devices_without_a_link),
     CORRECT(each_on_its_own_memory),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// The legacy default stream: it waits for all blocking streams of its context, and they wait for it.
-// Non-blocking streams are exempt. [stream synchronization behavior]
+// The legacy default stream: it waits for all blocking streams of its context, and they wait for
+// it. Non-blocking streams are exempt. [stream synchronization behavior]
 #include "race_test.h"
 
 // Work in the legacy stream waits for what blocking streams were given before.
@@ -162,7 +162,8 @@ static void event_in_legacy_after_nonblocking(void) {
     reads(b, p, N);
 }
 
-// The legacy stream waits for the event, and blocking streams wait for the legacy work that follows.
+// The legacy stream waits for the event, and blocking streams wait for the legacy work that
+// follows.
 static void legacy_waits_for_an_event(void) {
     CUdeviceptr p = alloc(N), q = alloc(N);
     CUstream a = make_nonblocking(), b = make_stream();
@@ -190,7 +191,8 @@ static void event_from_legacy_to_nonblocking(void) {
     reads(b, p, N);
 }
 
-// blocking -> legacy -> event -> non-blocking: the legacy work carries what the blocking stream did.
+// blocking -> legacy -> event -> non-blocking: the legacy work carries what the blocking stream
+// did.
 static void chain_through_legacy(void) {
     CUdeviceptr p = alloc(N), q = alloc(N);
     CUstream a = make_stream(), b = make_nonblocking();
@@ -200,7 +202,8 @@ static void chain_through_legacy(void) {
     writes(b, p, N);
 }
 
-// The legacy read must be over before a blocking stream writes, but nothing tells a non-blocking one.
+// The legacy read must be over before a blocking stream writes, but nothing tells a non-blocking
+// one.
 static void nonblocking_writes_what_legacy_reads(void) {
     CUdeviceptr p = alloc(N);
     reads(CU_STREAM_LEGACY, p, N);
@@ -229,8 +232,8 @@ static void host_waits_for_legacy_instead_of_nonblocking(void) {
     host_reads(host, N);
 }
 
-// The host is not held up by legacy work: what it enqueued for a blocking stream is, what it does itself is
-// not.
+// The host is not held up by legacy work: what it enqueued for a blocking stream is, what it does
+// itself is not.
 static void host_reads_after_legacy_work(void) {
     char *host = alloc_pinned(N);
     writes(CU_STREAM_LEGACY, at_device(host), N);
@@ -279,7 +282,8 @@ static void event_in_nonblocking_after_legacy(void) {
     reads(b, p, N);
 }
 
-// A blocking stream waits for an event, and the legacy stream for the blocking stream with its wait.
+// A blocking stream waits for an event, and the legacy stream for the blocking stream with its
+// wait.
 static void legacy_after_a_wait_in_blocking(void) {
     CUdeviceptr p = alloc(N);
     CUstream a = make_nonblocking(), b = make_stream();
@@ -297,7 +301,7 @@ static void legacy_before_a_wait_in_blocking(void) {
     order(a, b);
 }
 
-const struct race_case cases_legacy_stream[] = {
+const struct race_program programs_legacy_stream[] = {
     CORRECT(legacy_after_blocking),
     CORRECT(blocking_after_legacy),
     CORRECT(blocking_stream_made_after_legacy_work),
@@ -331,5 +335,5 @@ const struct race_case cases_legacy_stream[] = {
     RACY(event_in_nonblocking_after_legacy),
     CORRECT(legacy_after_a_wait_in_blocking),
     RACY(legacy_before_a_wait_in_blocking),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

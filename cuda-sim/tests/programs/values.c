@@ -1,4 +1,5 @@
-// Numbers in memory that one stream writes and another waits for. [cuStreamWriteValue32, cuStreamWaitValue32]
+// Numbers in memory that one stream writes and another waits for. [cuStreamWriteValue32,
+// cuStreamWaitValue32]
 #include "race_test.h"
 
 // The flag is ready before anybody uses it.
@@ -49,10 +50,7 @@ static void back_and_forth(void) {
     }
 }
 
-const struct race_case cases_values[] = {
-    CORRECT(written_and_waited_for),
-    RACY(written_too_early),
-    RACY(another_value),
-    CORRECT(back_and_forth),
-    END_OF_CASES,
+const struct race_program programs_values[] = {
+    CORRECT(written_and_waited_for), RACY(written_too_early), RACY(another_value),
+    CORRECT(back_and_forth),         END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// Functions that the driver calls in the order of a stream. They see what came before them in the stream, and
-// what they post is an order for who waits for it.
+// Functions that the driver calls in the order of a stream. They see what came before them in the
+// stream, and what they post is an order for who waits for it.
 #include "race_test.h"
 
 #include <semaphore.h>
@@ -207,7 +207,7 @@ static void stream_with_a_host_function_at_its_end(void) {
     host_reads(pinned, N);
 }
 
-const struct race_case cases_host_functions[] = {
+const struct race_program programs_host_functions[] = {
     CORRECT(link_in_a_chain),
     RACY(in_both_streams),
     CORRECT(posted_behind_the_write),
@@ -225,5 +225,5 @@ const struct race_case cases_host_functions[] = {
     CORRECT(barrier_in_legacy),
     RACY(no_barrier_for_nonblocking),
     CORRECT(stream_with_a_host_function_at_its_end),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,86 +1,6 @@
-// Graphs: nodes are ordered by their dependencies, a launch by its stream and by earlier launches of the same
-// executable graph. Capturing runs nothing.
-#include "race_test.h"
-
-static CUdeviceptr p, q;
-static CUstream a, b, c;
-
-static void prepare(void) {
-    p = alloc(N);
-    q = alloc(N);
-    a = make_nonblocking();
-    b = make_nonblocking();
-    c = make_nonblocking();
-}
-
-static void begin(CUstream stream) { CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL)); }
-
-static CUgraph end(CUstream stream) {
-    CUgraph graph;
-    CHECK(cuStreamEndCapture(stream, &graph));
-    return graph;
-}
-
-static CUgraphExec instance(CUgraph graph) {
-    CUgraphExec made;
-    CHECK(cuGraphInstantiate(&made, graph, 0));
-    return made;
-}
-
-static void launch(CUgraph graph, CUstream stream) { CHECK(cuGraphLaunch(instance(graph), stream)); }
-
-// A graph of one kernel that writes.
-static CUgraph writer(CUdeviceptr at) {
-    begin(c);
-    writes(c, at, N);
-    return end(c);
-}
-
-static CUgraph empty_graph(void) {
-    CUgraph graph;
-    CHECK(cuGraphCreate(&graph, 0));
-    return graph;
-}
-
-// Nodes of graphs made by hand. `first` and `second`: what they depend on, or NULL.
-struct needs {
-    CUgraphNode nodes[2];
-    size_t count;
-};
-
-static struct needs needs(CUgraphNode first, CUgraphNode second) {
-    struct needs made = {{first, second}, (first != NULL) + (size_t)(second != NULL)};
-    return made;
-}
-
-static CUgraphNode fill(CUgraph graph, CUdeviceptr at, struct needs on) {
-    const CUDA_MEMSET_NODE_PARAMS how = {.dst = at, .value = 1, .elementSize = 1, .width = N, .height = 1};
-    CUgraphNode node;
-    CHECK(cuGraphAddMemsetNode(&node, graph, on.nodes, on.count, &how, primary(0)));
-    return node;
-}
-
-static CUgraphNode copy(CUgraph graph, CUdeviceptr to, CUdeviceptr from, struct needs on) {
-    const CUDA_MEMCPY3D how = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                               .srcDevice = from,
-                               .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                               .dstDevice = to,
-                               .WidthInBytes = N,
-                               .Height = 1,
-                               .Depth = 1};
-    CUgraphNode node;
-    CHECK(cuGraphAddMemcpyNode(&node, graph, on.nodes, on.count, &how, primary(0)));
-    return node;
-}
-
-static void do_nothing(void *data) { (void)data; }
-
-static CUgraphNode host_node(CUgraph graph, struct needs on) {
-    const CUDA_HOST_NODE_PARAMS how = {.fn = do_nothing};
-    CUgraphNode node;
-    CHECK(cuGraphAddHostNode(&node, graph, on.nodes, on.count, &how));
-    return node;
-}
+// Graphs: nodes are ordered by their dependencies, a launch by its stream and by earlier launches
+// of the same executable graph. Capturing runs nothing.
+#include "graphs.h"
 
 // --- capture ---
 
@@ -266,7 +186,8 @@ static void one_executable_in_two_streams(void) {
     CHECK(cuGraphLaunch(exec, a));
 }
 
-// Work behind the second launch comes after the first one, and after what came before that in its stream.
+// Work behind the second launch comes after the first one, and after what came before that in its
+// stream.
 static void order_through_two_launches(void) {
     prepare();
     CUgraphExec exec = instance(writer(p));
@@ -373,164 +294,6 @@ static void input_changed_after_a_wait(void) {
     }
 }
 
-// --- graphs made by hand ---
-
-// A copy depends on the fill of its source.
-static void copy_after_fill(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    copy(graph, q, p, needs(fill(graph, p, needs(NULL, NULL)), NULL));
-    launch(graph, a);
-}
-
-// The dependency is missing: the order in which nodes are added means nothing.
-static void copy_beside_fill(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    fill(graph, p, needs(NULL, NULL));
-    copy(graph, q, p, needs(NULL, NULL));
-    launch(graph, a);
-}
-
-// Over a host node.
-static void order_over_a_host_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUgraphNode first = fill(graph, p, needs(NULL, NULL));
-    copy(graph, q, p, needs(host_node(graph, needs(first, NULL)), NULL));
-    launch(graph, a);
-}
-
-// Over an empty node that joins two fills.
-static void join_by_an_empty_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUgraphNode fills[] = {fill(graph, p, needs(NULL, NULL)), fill(graph, q, needs(NULL, NULL))}, join;
-    CHECK(cuGraphAddEmptyNode(&join, graph, fills, 2));
-    copy(graph, q, p, needs(join, NULL));
-    launch(graph, a);
-}
-
-// The empty node joins one of them only.
-static void join_of_one_by_an_empty_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUgraphNode fills[] = {fill(graph, p, needs(NULL, NULL)), fill(graph, q, needs(NULL, NULL))}, join;
-    CHECK(cuGraphAddEmptyNode(&join, graph, fills, 1));
-    copy(graph, q, p, needs(join, NULL));
-    launch(graph, a);
-}
-
-// A diamond: the last copy depends on both sides.
-static void diamond_by_hand(void) {
-    prepare();
-    CUdeviceptr r = alloc(N);
-    CUgraph graph = empty_graph();
-    CUgraphNode top = fill(graph, p, needs(NULL, NULL));
-    CUgraphNode left = copy(graph, q, p, needs(top, NULL)), right = copy(graph, r, p, needs(top, NULL));
-    copy(graph, q, r, needs(left, right));
-    launch(graph, a);
-}
-
-// The last copy depends on one side, and writes where the other writes.
-static void diamond_by_hand_without_one_edge(void) {
-    prepare();
-    CUdeviceptr r = alloc(N);
-    CUgraph graph = empty_graph();
-    CUgraphNode top = fill(graph, p, needs(NULL, NULL));
-    CUgraphNode right = copy(graph, r, p, needs(top, NULL));
-    copy(graph, q, p, needs(top, NULL));
-    copy(graph, q, r, needs(right, NULL));
-    launch(graph, a);
-}
-
-// A graph inside a graph, behind the fill of what it reads.
-static void child_graph(void) {
-    prepare();
-    CUgraph child = empty_graph(), graph = empty_graph();
-    CUgraphNode node;
-    copy(child, q, p, needs(NULL, NULL));
-    CUgraphNode first = fill(graph, p, needs(NULL, NULL));
-    CHECK(cuGraphAddChildGraphNode(&node, graph, &first, 1, child));
-    fill(graph, q, needs(node, NULL));
-    launch(graph, a);
-}
-
-// Beside it.
-static void child_graph_without_dependency(void) {
-    prepare();
-    CUgraph child = empty_graph(), graph = empty_graph();
-    CUgraphNode node;
-    copy(child, q, p, needs(NULL, NULL));
-    fill(graph, p, needs(NULL, NULL));
-    CHECK(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
-    launch(graph, a);
-}
-
-// A node records an event behind the fill; another stream waits for it after the launch.
-static void event_recorded_by_a_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUevent e = make_event();
-    CUgraphNode first = fill(graph, p, needs(NULL, NULL)), record;
-    CHECK(cuGraphAddEventRecordNode(&record, graph, &first, 1, e));
-    launch(graph, a);
-    CHECK(cuStreamWaitEvent(b, e, 0));
-    reads(b, p, N);
-}
-
-// The recording node does not depend on the fill.
-static void event_recorded_by_an_unrelated_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUevent e = make_event();
-    CUgraphNode record;
-    fill(graph, p, needs(NULL, NULL));
-    CHECK(cuGraphAddEventRecordNode(&record, graph, NULL, 0, e));
-    launch(graph, a);
-    CHECK(cuStreamWaitEvent(b, e, 0));
-    reads(b, p, N);
-}
-
-// A node waits for an event of another stream; the fill depends on it.
-static void event_waited_for_by_a_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUevent e = make_event();
-    CUgraphNode wait;
-    CHECK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, e));
-    fill(graph, p, needs(wait, NULL));
-    reads(b, p, N);
-    CHECK(cuEventRecord(e, b));
-    launch(graph, a);
-}
-
-// The fill does not depend on the node that waits.
-static void event_waited_for_by_an_unrelated_node(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUevent e = make_event();
-    CUgraphNode wait;
-    CHECK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, e));
-    fill(graph, p, needs(NULL, NULL));
-    reads(b, p, N);
-    CHECK(cuEventRecord(e, b));
-    launch(graph, a);
-}
-
-// The event is recorded after the launch: the node waited for what there was before.
-static void event_recorded_after_the_launch(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    CUevent e = make_event();
-    CUgraphNode wait;
-    CHECK(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, e));
-    fill(graph, p, needs(wait, NULL));
-    reads(b, p, N);
-    launch(graph, a);
-    CHECK(cuEventRecord(e, b));
-}
-
 // Work that was in the stream before the capture is not part of the graph.
 static void work_before_the_capture(void) {
     prepare();
@@ -626,7 +389,7 @@ static void one_executable_in_two_threads(void) {
     reads(b, p, N);
 }
 
-const struct race_case cases_graphs[] = {
+const struct race_program programs_graphs[] = {
     CORRECT(captured_chain),
     RACY(captured_fork_without_order),
     CORRECT(captured_fork_after_the_write),
@@ -656,20 +419,6 @@ const struct race_case cases_graphs[] = {
     RACY(host_reads_after_a_launch),
     RACY(input_changed_between_launches),
     CORRECT(input_changed_after_a_wait),
-    CORRECT(copy_after_fill),
-    RACY(copy_beside_fill),
-    CORRECT(order_over_a_host_node),
-    CORRECT(join_by_an_empty_node),
-    RACY(join_of_one_by_an_empty_node),
-    CORRECT(diamond_by_hand),
-    RACY(diamond_by_hand_without_one_edge),
-    CORRECT(child_graph),
-    RACY(child_graph_without_dependency),
-    CORRECT(event_recorded_by_a_node),
-    RACY(event_recorded_by_an_unrelated_node),
-    CORRECT(event_waited_for_by_a_node),
-    RACY(event_waited_for_by_an_unrelated_node),
-    RACY(event_recorded_after_the_launch),
     RACY(work_before_the_capture),
     CORRECT(work_before_the_capture_and_the_launch),
     RACY(work_in_a_branch_of_the_capture),
@@ -678,5 +427,5 @@ const struct race_case cases_graphs[] = {
     CORRECT(event_waited_for_by_the_launch),
     RACY(event_waited_for_by_the_launch_too_late),
     CORRECT(one_executable_in_two_threads),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

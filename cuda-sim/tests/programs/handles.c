@@ -1,8 +1,9 @@
-// Handles come back: a stream or event made after one was destroyed may have its handle, and is another. Work
-// of a destroyed stream is still done.
+// Handles come back: a stream or event made after one was destroyed may have its handle, and is
+// another. Work of a destroyed stream is still done.
 #include "race_test.h"
 
-// The new stream may have the handle of the old one; waiting for it does not wait for the old one's work.
+// The new stream may have the handle of the old one; waiting for it does not wait for the old one's
+// work.
 static void wait_for_a_new_stream(void) {
     char *host = alloc_pinned(N);
     CUstream a = make_nonblocking();
@@ -180,7 +181,7 @@ static void stream_made_again_without_waiting(void) {
     }
 }
 
-const struct race_case cases_handles[] = {
+const struct race_program programs_handles[] = {
     RACY(wait_for_a_new_stream),
     CORRECT(wait_before_destroying),
     CORRECT(wait_for_the_context_after_destroying),
@@ -198,5 +199,5 @@ const struct race_case cases_handles[] = {
     RACY(host_waits_for_a_new_event),
     CORRECT(stream_used_again),
     RACY(stream_made_again_without_waiting),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

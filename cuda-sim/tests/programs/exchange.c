@@ -4,10 +4,12 @@
 char owners[8];
 
 struct array make_array(CUdeviceptr at, CUstream stream) {
-    return (struct array){.at = at, .n = N, .stream = (uint64_t)(uintptr_t)stream, .owner = &owners[0]};
+    return (struct array){
+        .at = at, .n = N, .stream = (uint64_t)(uintptr_t)stream, .owner = &owners[0]};
 }
 
-static cudasim_cai_note about(unsigned kind, const struct array *array, uint64_t consumer, unsigned mode) {
+static cudasim_cai_note about(unsigned kind, const struct array *array, uint64_t consumer,
+                              unsigned mode) {
     cudasim_cai_note note = {
         .struct_size = sizeof note,
         .kind = kind,
@@ -31,7 +33,8 @@ void tell(unsigned kind, const struct array *array, CUstream consumer, unsigned 
     cudasim_cai(&note);
 }
 
-void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, int status, const char *rule) {
+void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, int status,
+                  const char *rule) {
     cudasim_cai_note note = about(kind, array, consumer, CUDASIM_READ);
     note.status = status;
     note.rule = rule;
@@ -39,7 +42,8 @@ void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, i
 }
 
 void exports(const struct array *array) {
-    const unsigned mode = array->flags & CUDASIM_CAI_READONLY ? CUDASIM_READ : CUDASIM_READ | CUDASIM_WRITE;
+    const unsigned mode =
+        array->flags & CUDASIM_CAI_READONLY ? CUDASIM_READ : CUDASIM_READ | CUDASIM_WRITE;
     tell(CUDASIM_CAI_EXPORT, array, stream_of(array), mode);
 }
 

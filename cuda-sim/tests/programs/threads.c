@@ -1,10 +1,9 @@
-// Host threads: their calls are ordered by locks, conditions, semaphores, barriers, start and join, or
-// annotations. A flag that one thread sees by a relaxed load orders nothing, though it makes the order in
-// real time certain.
+// Host threads: their calls are ordered by locks, conditions, semaphores, barriers, start and join,
+// or annotations. A flag that one thread sees by a relaxed load orders nothing, though it makes the
+// order in real time certain.
 #include "race_test.h"
 
 #include <semaphore.h>
-#include <threads.h>
 
 static CUdeviceptr p, q;
 static CUstream a, b;
@@ -132,7 +131,9 @@ static void relay_too_early(void) { both(signals_too_early, reads_when_ready); }
 static void relay_without_a_wait(void) { both(signals_without_waiting, reads_when_ready); }
 
 // The same, but B works in the same stream.
-static void relay_in_one_stream(void) { both(signals_without_waiting, reads_in_the_same_stream_when_ready); }
+static void relay_in_one_stream(void) {
+    both(signals_without_waiting, reads_in_the_same_stream_when_ready);
+}
 
 // A records, signals; B lets its stream wait for the event.
 static void relay_of_an_event(void) { both(records_and_signals, waits_for_the_event_when_ready); }
@@ -141,7 +142,9 @@ static void relay_of_an_event(void) { both(records_and_signals, waits_for_the_ev
 static void relay_of_an_event_not_waited_for(void) { both(records_and_signals, reads_when_ready); }
 
 // A signals; B waits for A's stream itself.
-static void wait_in_the_other_thread(void) { both(signals_without_waiting, waits_for_the_stream_when_ready); }
+static void wait_in_the_other_thread(void) {
+    both(signals_without_waiting, waits_for_the_stream_when_ready);
+}
 
 // B comes later only because it saw a relaxed flag, which orders nothing.
 static void relay_by_a_relaxed_flag(void) { both(writes_waits_and_raises, reads_after_the_flag); }
@@ -233,7 +236,9 @@ static void *passes_the_barrier_first(void *none) {
 }
 
 // The write comes after the barrier in its thread.
-static void write_after_the_barrier(void) { both(passes_the_barrier_first, reads_after_the_barrier); }
+static void write_after_the_barrier(void) {
+    both(passes_the_barrier_first, reads_after_the_barrier);
+}
 
 static void *writes_pinned_locked(void *none) {
     pthread_mutex_lock(&mutex);
@@ -313,7 +318,9 @@ static void *reads_locked_for_reading(void *none) {
 }
 
 // Two holders of a lock for reading, at the same time, are not ordered.
-static void both_locked_for_reading(void) { both(writes_locked_for_reading, reads_locked_for_reading); }
+static void both_locked_for_reading(void) {
+    both(writes_locked_for_reading, reads_locked_for_reading);
+}
 
 static void *writes_locked_for_writing(void *none) {
     pthread_rwlock_wrlock(&rwlock);
@@ -513,48 +520,7 @@ static void *tries_the_semaphore(void *none) {
 // A semaphore that could not be taken orders nothing.
 static void semaphore_not_taken(void) { both(posts_and_takes_back, tries_the_semaphore); }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void *initializes_and_reads(void *none) {
-    CHECK(pthread_once(&once, write_and_wait));
-    reads(make_nonblocking(), p, N);
-    return none;
-}
-
-// What pthread_once ran comes before its return in every thread.
-static void initialized_once(void) { both(initializes_and_reads, initializes_and_reads); }
-
-static pthread_spinlock_t spinlock;
-
-static void *writes_pinned_spinning(void *none) {
-    pthread_spin_lock(&spinlock);
-    host_writes(pinned, N);
-    pthread_spin_unlock(&spinlock);
-    return none;
-}
-
-// A spin lock of POSIX.
-static void hosts_with_a_spin_lock(void) {
-    CHECK(pthread_spin_init(&spinlock, PTHREAD_PROCESS_PRIVATE));
-    both(writes_pinned_spinning, writes_pinned_spinning);
-}
-
-static mtx_t c_mutex;
-
-static void *writes_pinned_locked_by_c(void *none) {
-    CHECK(mtx_lock(&c_mutex) != thrd_success);
-    host_writes(pinned, N);
-    CHECK(mtx_unlock(&c_mutex) != thrd_success);
-    return none;
-}
-
-// A mutex of C11.
-static void hosts_with_a_mutex_of_c(void) {
-    CHECK(mtx_init(&c_mutex, mtx_plain) != thrd_success);
-    both(writes_pinned_locked_by_c, writes_pinned_locked_by_c);
-}
-
-const struct race_case cases_threads[] = {
+const struct race_program programs_threads[] = {
     CORRECT(relay_by_condition),
     RACY(relay_too_early),
     RACY(relay_without_a_wait),
@@ -593,8 +559,5 @@ const struct race_case cases_threads[] = {
     RACY(mutex_not_taken),
     RACY(two_mutexes),
     RACY(semaphore_not_taken),
-    CORRECT(initialized_once),
-    CORRECT(hosts_with_a_spin_lock),
-    CORRECT(hosts_with_a_mutex_of_c),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

@@ -1,5 +1,5 @@
-// cuMemFree and cuMemFreeHost are writes by the host: they may wait for the device, and need not. Work that
-// may run after a free is only claimed.
+// cuMemFree and cuMemFreeHost are writes by the host: they may wait for the device, and need not.
+// Work that may run after a free is only claimed.
 #include "race_test.h"
 
 static CUstream a, b;
@@ -138,7 +138,8 @@ static void address_used_again(void) {
     writes(b, alloc(N), N);
 }
 
-// The pending read of a freed allocation is a race once, and none with the next owner of the address.
+// The pending read of a freed allocation is a race once, and none with the next owner of the
+// address.
 static void freed_too_early_and_used_again(void) {
     CUdeviceptr p = memory();
     claims_write(a, p, N);
@@ -206,7 +207,7 @@ static void freed_by_another_thread_after_a_wait(void) {
     finish(start(frees, &p));
 }
 
-const struct race_case cases_memory_free[] = {
+const struct race_program programs_memory_free[] = {
     RACY(freed_while_read),
     RACY(freed_while_written),
     RACY(freed_while_one_byte_is_read),
@@ -230,5 +231,5 @@ const struct race_case cases_memory_free[] = {
     CORRECT(pinned_freed_after_the_stream),
     RACY(freed_by_another_thread),
     CORRECT(freed_by_another_thread_after_a_wait),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };

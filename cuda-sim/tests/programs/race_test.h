@@ -1,8 +1,9 @@
-// Judge of the race checker: programs that are racy or correct whatever the schedule, by the driver's rules.
+// Judge of the race checker: programs that are racy or correct whatever the schedule, by the
+// driver's rules.
 //
-// A case is a function. It leaves its work pending where its subject does not need the end: the verdict is
-// about what was enqueued, not about what ran. Verdicts hold with host threads seen (`cuda-sim run`),
-// cuMemFree not waiting (the default), and two devices.
+// A case is a function. It leaves its work pending where its subject does not need the end: the
+// verdict is about what was enqueued, not about what ran. Verdicts hold with host threads seen
+// (`cuda-sim run`), cuMemFree not waiting (the default), and two devices.
 #ifndef RACE_TEST_H
 #define RACE_TEST_H
 
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct race_case {
+struct race_program {
     const char *name;
     void (*run)(void);
     int racy;
@@ -26,7 +27,7 @@ struct race_case {
 #define RACY(name) {#name, name, 1}
 #define CORRECT(name) {#name, name, 0}
 #define REMARK(name) {#name, name, 0} // its report has remarks, which do not count
-#define END_OF_CASES {NULL, NULL, 0}
+#define END_OF_PROGRAMS {NULL, NULL, 0}
 
 #define CHECK(call)                                                                             \
     do {                                                                                        \

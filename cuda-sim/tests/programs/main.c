@@ -1,26 +1,24 @@
-// `cases list` names all; `cases run theme/name` runs one and compares verdicts: 0 as expected, 1 not,
-// 2 an error of the driver.
+// `programs list` lists all; `programs run theme/name` runs one and compares its result: exit
+// status 0 as expected, 1 not, 2 an error of the driver.
 #include "race_test.h"
 
 #include <sched.h>
 
 // clang-format off
-// clang-format off
 #define FOR_EACH_THEME(X)                                                                               \
     X(events) X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered)        \
-    X(host_memory) X(copies) X(threads) X(graphs) X(ranges) X(suballoc) X(memory_free)                  \
+    X(host_memory) X(copies) X(threads) X(locks) X(graphs) X(graph_nodes) X(ranges) X(suballoc) X(memory_free)                  \
     X(host_functions) X(launches) X(values) X(green_contexts) X(rules)         \
     X(rules_views) X(rules_calls)
 // clang-format on
-// clang-format on
 
-#define DECLARE(theme) extern const struct race_case cases_##theme[];
+#define DECLARE(theme) extern const struct race_program programs_##theme[];
 FOR_EACH_THEME(DECLARE)
 
-#define ENTRY(theme) {#theme, cases_##theme},
+#define ENTRY(theme) {#theme, programs_##theme},
 static const struct {
     const char *theme;
-    const struct race_case *cases;
+    const struct race_program *programs;
 } themes[] = {FOR_EACH_THEME(ENTRY)};
 
 CUstream make_stream(void) {
@@ -96,8 +94,8 @@ void touches(CUstream stream, const char *label, const cudasim_access *accesses,
     CHECK(cudasim_launch(stream, label, run_touch, &touch, sizeof touch, accesses, count));
 }
 
-static void touches_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count, int64_t stride,
-                            unsigned mode) {
+static void touches_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count,
+                            int64_t stride, unsigned mode) {
     cudasim_access access = range(at, n, mode);
     access.ndim = 1;
     access.count[0] = count;
@@ -202,13 +200,14 @@ void await_flag(atomic_int *flag) {
     }
 }
 
-static int run_case(const struct race_case *chosen) {
+static int run_program(const struct race_program *chosen) {
     static char report[64 << 10];
     CHECK(cuInit(0));
     use(primary(0));
     chosen->run();
     const size_t found = cudasim_take_report(report, sizeof report);
-    printf("%s%zu races found, %s expected\n", report, found, chosen->racy ? "at least one" : "none");
+    printf("%s%zu races found, %s expected\n", report, found,
+           chosen->racy ? "at least one" : "none");
     // "r3_begin_forgotten" must be called R3 in the report.
     char rule[8] = "";
     const int named = sscanf(chosen->name, "r%2[0-9]", rule) == 1;
@@ -230,13 +229,13 @@ int main(int argc, char **argv) {
     const int listing = argc == 2 && strcmp(argv[1], "list") == 0;
     const int running = argc == 3 && strcmp(argv[1], "run") == 0;
     for (size_t t = 0; (listing || running) && t < sizeof themes / sizeof themes[0]; ++t) {
-        for (const struct race_case *at = themes[t].cases; at->name != NULL; ++at) {
+        for (const struct race_program *at = themes[t].programs; at->name != NULL; ++at) {
             char name[256];
             snprintf(name, sizeof name, "%s/%s", themes[t].theme, at->name);
             if (listing) {
                 printf("%s %s\n", at->racy ? "racy" : "correct", name);
             } else if (strcmp(name, argv[2]) == 0) {
-                return run_case(at);
+                return run_program(at);
             }
         }
     }

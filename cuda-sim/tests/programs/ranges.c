@@ -80,7 +80,8 @@ static void even_and_even(void) {
     writes_strided(b, p, 4, N / 8, 8);
 }
 
-// Elements of 4 bytes at steps of 8, and elements of 5 bytes between them: each touches its neighbour.
+// Elements of 4 bytes at steps of 8, and elements of 5 bytes between them: each touches its
+// neighbour.
 static void elements_that_are_too_wide(void) {
     CUdeviceptr p = two_streams(N + 8);
     writes_strided(a, p, 4, N / 8, 8);
@@ -202,7 +203,8 @@ static void half_written_again(void) {
     reads(c, p, N);
 }
 
-static CUDA_MEMCPY2D rows(CUdeviceptr to, CUdeviceptr from, size_t pitch, size_t width, size_t height) {
+static CUDA_MEMCPY2D rows(CUdeviceptr to, CUdeviceptr from, size_t pitch, size_t width,
+                          size_t height) {
     return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                            .srcDevice = from,
                            .srcPitch = pitch,
@@ -357,7 +359,7 @@ static void many_small_writes_but_one(void) {
     reads(b, p, N);
 }
 
-const struct race_case cases_ranges[] = {
+const struct race_program programs_ranges[] = {
     CORRECT(halves),
     RACY(halves_with_a_common_byte),
     CORRECT(adjacent_bytes),
@@ -400,5 +402,5 @@ const struct race_case cases_ranges[] = {
     RACY(first_element_of_a_tile_backwards),
     CORRECT(many_small_writes),
     RACY(many_small_writes_but_one),
-    END_OF_CASES,
+    END_OF_PROGRAMS,
 };
