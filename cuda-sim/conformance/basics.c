@@ -1,7 +1,7 @@
 // Initialization, devices, contexts, errors, and finding functions.
 #include "conformance.h"
 
-RULE(init, nothing_before, "Every call before cuInit answers that the driver is not initialized",
+RULE(init, nothing_before, "Every call before cuInit returns CUDA_ERROR_NOT_INITIALIZED",
      "cuInit") {
     int n;
     CUcontext current;
@@ -9,7 +9,7 @@ RULE(init, nothing_before, "Every call before cuInit answers that the driver is 
     EXPECT(cuCtxGetCurrent(&current), CUDA_ERROR_NOT_INITIALIZED);
 }
 
-RULE(init, version_before, "The version may be asked for before cuInit", "cuDriverGetVersion") {
+RULE(init, version_before, "The version is available before cuInit", "cuDriverGetVersion") {
     int version = 0;
     OK(cuDriverGetVersion(&version));
     EXPECT(version >= 11000, 1);
@@ -174,7 +174,7 @@ RULE(entry_points, found_by_version, "A function is found in the form that a ver
 }
 
 RULE(entry_points, missing,
-     "An unknown name is no error: the pointer is NULL and the status says so",
+     "An unknown name is no error: the pointer is NULL and the status is not found",
      "cuGetProcAddress") {
     void *found = &found;
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -205,7 +205,8 @@ RULE(entry_points, version_above_the_driver, "A version above the driver's own i
            CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(entry_points, per_thread_twins, "A flag asks for the form whose stream 0 is the thread's own",
+RULE(entry_points, per_thread_twins,
+     "A flag selects the form whose stream 0 is the per-thread default stream",
      "cuGetProcAddress") {
     void *legacy = NULL, *own = NULL, *direct;
     CUdriverProcAddressQueryResult status;

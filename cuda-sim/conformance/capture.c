@@ -251,7 +251,7 @@ RULE(capture, merge, "Two captures cannot be merged", "capture") {
     EXPECT(status(b), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 }
 
-RULE(capture, captured_event, "An event of a capture cannot be waited for or asked by the host",
+RULE(capture, captured_event, "The host cannot wait for or query an event of a capture",
      "capture") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUevent e = event();

@@ -108,7 +108,7 @@ RULE(green_contexts, split, "A split makes equal groups of at least so many, and
     OBSERVE("the smallest group without co-scheduling", one[0].sm.smCount);
 }
 
-RULE(green_contexts, split_refuses, "A split needs multiprocessors, and as many as asked for",
+RULE(green_contexts, split_refuses, "A split needs multiprocessors, and as many as requested",
      "cuDevSmResourceSplitByCount") {
     CUdevResource all = all_of_device(), group;
     unsigned made = 1;

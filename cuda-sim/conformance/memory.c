@@ -1,4 +1,4 @@
-// Memory, and what pointers say.
+// Memory, and attributes of pointers.
 #include "conformance.h"
 
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ RULE(memory, address_range, "Every address of an allocation gives its beginning 
     OK(cuMemGetAddressRange(&base, NULL, p));
 }
 
-RULE(memory, pitch, "A pitched allocation has rows at least as long as asked for",
+RULE(memory, pitch, "A pitched allocation has rows at least as long as requested",
      "cuMemAllocPitch") {
     CUdeviceptr p;
     size_t pitch = 0;
@@ -130,7 +130,7 @@ RULE(attributes, pool_memory, "Memory of pools belongs to no context", "observed
     OK(cuMemFreeAsync(p, a));
 }
 
-RULE(attributes, unknown_alone, "An unknown pointer is an invalid value, asked for alone",
+RULE(attributes, unknown_alone, "An unknown pointer is an invalid value in a single query",
      "cuPointerGetAttribute") {
     static char memory[16];
     EXPECT(attribute((CUdeviceptr)(uintptr_t)memory, CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
@@ -179,7 +179,7 @@ RULE(attributes, freed, "A freed pointer is as unknown as any other", "cuPointer
     EXPECT(found[5], -2);
 }
 
-RULE(attributes, not_in_a_batch, "Some attributes cannot be asked for in a batch",
+RULE(attributes, not_in_a_batch, "Some attributes cannot be queried in a batch",
      "cuPointerGetAttributes") {
     const CUdeviceptr p = device(16);
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
@@ -538,7 +538,7 @@ RULE(ipc, pools, "Another process uses memory of a pool by its shared handle",
 }
 
 RULE(ipc, recorded_by_the_other,
-     "Whoever made a shared event waits for what the other process recorded",
+     "The creator of a shared event waits for the records of the other process",
      "cuIpcOpenEventHandle") {
     const char *role = getenv("CONFORMANCE_ANSWER");
     char byte = 0;

@@ -65,7 +65,7 @@ RULE(streams, destroy_does_not_wait, "A stream is destroyed with work pending, w
     EXPECT(back, 6);
 }
 
-RULE(streams, query, "A query says whether everything is done", "cuStreamQuery") {
+RULE(streams, query, "A query returns whether everything is done", "cuStreamQuery") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuStreamQuery(a));
     close_gate(a);
@@ -87,7 +87,7 @@ RULE(streams, querying_progresses, "Asking again and again ends some day", "cuSt
     OK(answer);
 }
 
-RULE(streams, wait_without_a_context, "A stream can be told to wait without a current context",
+RULE(streams, wait_without_a_context, "A wait can be enqueued without a current context",
      "undocumented") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event();
@@ -309,21 +309,21 @@ RULE(host_functions, no_calls_inside, "Inside, the driver may not be called", "c
     OBSERVE("cuDeviceGetCount inside", answer_inside);
 }
 
-static atomic_int told;
-static void CUDA_CB tell(void *data) {
+static atomic_int signalled;
+static void CUDA_CB signal_done(void *data) {
     (void)data;
-    atomic_store(&told, 1);
+    atomic_store(&signalled, 1);
 }
 
-RULE(host_functions, without_a_call, "They run also when nobody calls the driver",
+RULE(host_functions, without_a_call, "They also run while no thread calls the driver",
      "cuLaunchHostFunc") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuMemsetD8Async(device(N), 1, N, a));
-    OK(cuLaunchHostFunc(a, tell, NULL));
-    for (int i = 0; i < 10000 && !atomic_load(&told); ++i) {
+    OK(cuLaunchHostFunc(a, signal_done, NULL));
+    for (int i = 0; i < 10000 && !atomic_load(&signalled); ++i) {
         usleep(1000);
     }
-    EXPECT(atomic_load(&told), 1);
+    EXPECT(atomic_load(&signalled), 1);
 }
 
 RULE(streams, values_in_memory, "A stream waits until a number in memory is large enough",
@@ -357,14 +357,14 @@ RULE(undefined, id_of_a_destroyed_stream, "What the id of a destroyed stream is"
     OBSERVE("cuStreamGetId", cuStreamGetId(a, &id));
 }
 
-RULE(undefined, waiting_for_a_destroyed_stream, "What waiting for a destroyed stream answers",
+RULE(undefined, waiting_for_a_destroyed_stream, "The result of waiting for a destroyed stream",
      "undocumented") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuStreamDestroy(a));
     OBSERVE("cuStreamSynchronize", cuStreamSynchronize(a));
 }
 
-RULE(undefined, recording_a_destroyed_event, "What recording a destroyed event answers",
+RULE(undefined, recording_a_destroyed_event, "The result of recording a destroyed event",
      "undocumented") {
     CUevent e = event();
     OK(cuEventDestroy(e));

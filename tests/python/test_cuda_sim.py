@@ -145,7 +145,7 @@ def test_generated_page_of_rules(conformance):
     text = "# Rules of the driver\n\nWhat the conformance suite states and checks, on the simulated driver and, with "
     text += "`make gpu-test`, on a real one. Sources:\nnames of functions mean their documentation in cuda.h; "
     text += "\"synchronization\" is the chapter on API synchronization behavior, \"capture\"\nthat on stream capture; "
-    text += "\"observed\" is what was seen on real drivers, \"undocumented\" what nobody\nsays. Some rules only note what they see.\n"
+    text += "\"observed\" is what was seen on real drivers, \"undocumented\" what\nno documentation states. Some rules only record what they observe.\n"
     theme = None
     for line in sorted(sim("--races=off", "--", conformance, "list").stdout.splitlines(), key=lambda l: l.split("/")[0]):
         name, rule, source = re.fullmatch(r"(\S+): (.*) \[(.*)\]", line).groups()
@@ -164,7 +164,7 @@ def test_generated_page_of_entry_points():
     simulated = [row for row in rows if row[3] == "simulated"]
     assert len(simulated) >= 300
     text = "# Entry points\n\nEvery function of the driver that cuda.h of CUDA 12.9 and 13.5 declares, in each of its forms. "
-    text += "All can be linked and found;\nthose without a mark answer \"not supported\", and are counted. "
+    text += "All can be linked and found;\nthose without a mark return `CUDA_ERROR_NOT_SUPPORTED`, and are counted. "
     text += f"{len(simulated)} of {len(rows)} are simulated.\n\n| symbol | since | simulated |\n|---|---|---|\n"
     text += "".join(f"| {symbol} | {since} | {'yes' if state == 'simulated' else ''} |\n" for symbol, _, since, state in rows)
     generated("entry_points.md", text)

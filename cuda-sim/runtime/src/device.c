@@ -18,7 +18,7 @@
 static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primary[MAX_DEVICES];
 
-/* Counts cudaDeviceReset: contexts that a thread was given before it must be asked for again. */
+/* Counts cudaDeviceReset: a thread must look up again the contexts that it received before. */
 static atomic_uint reset_epoch;
 
 static atomic_int

@@ -16,8 +16,8 @@ static const struct {
 #undef ERROR
 };
 
-/* Counts the resets that ended corruption, so that each thread can tell whether its sticky error is
- * history.
+/* Counts the resets that ended corruption, so that each thread can determine whether its sticky
+ * error is history.
  */
 static atomic_uint sticky_epoch;
 

@@ -100,7 +100,7 @@ CONTEXT_CALL(NEWER(cudaGraphNodeGetDependentNodes, _v2),
              (CUgraphNode node, CUgraphNode *dependents, struct graph_edge *edges, size_t *count),
              (cuGraphNodeGetDependentNodes_v2, node, dependents, edges, count))
 
-/* Nodes with parameters that both APIs write alike. NODE_PLACE: where a new node goes. */
+/* Nodes with parameters that are the same in both APIs. NODE_PLACE: where a new node goes. */
 
 #define NODE_PLACE \
     CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t dependency_count
@@ -340,7 +340,7 @@ static cudaError_t describe_node(struct driver_node_params *out, const struct no
     }
 }
 
-/* What the driver answers in the parameters: the graphs of a conditional node, the address of an
+/* Results of the driver in the parameters: the graphs of a conditional node, the address of an
  * allocation.
  */
 static void return_node(struct node_params *params, const struct driver_node_params *answer) {

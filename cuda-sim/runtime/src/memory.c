@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Zero bytes are no memory: NULL, and not the error that the driver answers. */
+/* An allocation of zero bytes succeeds with NULL; the driver would return an error. */
 static cudaError_t nothing_allocated(void **address) {
     *address = NULL;
     return cudaSuccess;
@@ -160,7 +160,8 @@ API cudaError_t cudaPointerGetAttributes(struct pointer_attributes *attributes,
 #if CUDART_MAJOR >= 13
     attributes->locality_domain = -1; /* in none: the driver has no attribute to ask */
 #endif
-    /* The driver's bool is a byte or a word, by version: the first byte tells. */
+    /* The driver's bool is a byte or a word, depending on the version; the first byte has the
+     * value. */
     if ((managed & 0xff) != 0) {
         attributes->type = TYPE_MANAGED;
     } else if (type == DRIVER_TYPE_HOST) {
@@ -199,7 +200,7 @@ cudaError_t describe_copy2d(struct driver_memcpy2d *out, void *dst, size_t dst_p
     cudaError_t error = sides_of_kind(kind, &out->dst_type, &out->src_type);
     if (error != cudaSuccess) return error;
     if (width > dst_pitch || width > src_pitch) return cudaErrorInvalidPitchValue;
-    /* The type says which of the two the driver reads. */
+    /* The type determines which of the two the driver reads. */
     out->src_host = out->src_device = (void *)src;
     out->dst_host = out->dst_device = dst;
     out->src_pitch = src_pitch;

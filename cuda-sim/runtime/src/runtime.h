@@ -1,7 +1,7 @@
 /*
- * runtime.h: what the files of this library share. The runtime keeps little state of its own: which
- * device a thread chose, its last error, the primary contexts that it retained, and the kernels
- * that programs registered. Everything else is asked of the driver.
+ * runtime.h: declarations that the files of this library share. The runtime has little state of its
+ * own: the device of each thread, its last error, the primary contexts that it retained, and the
+ * kernels that programs registered. Everything else is in the driver.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -22,7 +22,8 @@ enum {
 #undef ERROR
 };
 
-/* The driver's functions. One that this driver lacks is NULL: CALL answers "not supported" for it.
+/* The driver's functions. A function that this driver lacks is NULL: CALL returns
+ * cudaErrorNotSupported for it.
  */
 struct driver {
 #define DRIVER_FUNCTION(name, parameters) int(*name) parameters;

@@ -14,8 +14,7 @@ CONTEXT_CALL(cudaStreamCreateWithPriority, (CUstream * stream, unsigned flags, i
 API cudaError_t cudaStreamDestroy(CUstream stream) {
     NEED(context);
     if (stream == NULL || stream == LEGACY_STREAM || stream == PER_THREAD_STREAM) {
-        return record(
-            cudaErrorInvalidResourceHandle); /* the default streams are nobody's to destroy */
+        return record(cudaErrorInvalidResourceHandle); /* default streams cannot be destroyed */
     }
     return record(CALL(cuStreamDestroy_v2, stream));
 }

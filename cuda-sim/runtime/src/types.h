@@ -17,7 +17,7 @@
 #error "CUDART_MAJOR must be 12 or 13"
 #endif
 
-/* What the library says it is: the newest minor version whose functions it knows. */
+/* The version of the library: the newest minor version whose functions it has. */
 #if CUDART_MAJOR == 12
 #define RUNTIME_VERSION 12090
 #else

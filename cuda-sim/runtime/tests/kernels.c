@@ -1,6 +1,6 @@
 /*
  * kernels.c: registration as nvcc's code does it, and launches. On the simulated driver a host
- * function stands for one of the kernels; the other has none, and its launch says so.
+ * function replaces one of the kernels; the other has none, and its launch fails.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

@@ -1,5 +1,5 @@
 /*
- * test.h: what the tests call, declared without NVIDIA's headers, and a way to say what must hold.
+ * test.h: the functions that the tests call, declared without NVIDIA's headers, and assertions.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -116,7 +116,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *, const void *, i
         }                                                                                 \
     } while (0)
 
-/* The call answers this error, which then is the last one; and reading it clears it. */
+/* The call returns this error, which then is the last one; reading it clears it. */
 #define ANSWERS(expected, call)                                                          \
     do {                                                                                 \
         cudaError_t answer = (call);                                                     \

@@ -168,7 +168,9 @@ passed_on! {
         });
         let result = outside(|| real(exec, stream));
         if result == 0 && !wrapper {
-            notify("cuGraphLaunch", default, 0, |sim, default| launched(sim, exec, stream, default));
+            notify("cuGraphLaunch", default, 0, |sim, default| {
+                launched(sim, exec, stream, default)
+            });
         }
         result
     }

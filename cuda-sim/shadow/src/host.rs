@@ -137,7 +137,12 @@ passed_on! {
             return outside(|| real(stream, function, data, mode));
         }
         enqueue("cuLaunchHostFunc", default, stream, Wrapper::new(function, data), |wrapper| {
-            real(stream, run_function as extern "C" fn(*mut c_void) as usize, wrapper as usize, mode)
+            real(
+                stream,
+                run_function as extern "C" fn(*mut c_void) as usize,
+                wrapper as usize,
+                mode,
+            )
         })
     }
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz(

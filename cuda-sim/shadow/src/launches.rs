@@ -28,7 +28,7 @@ impl Wrapper {
 
 /// Records the knowledge before a function of a graph at a launch.
 pub fn record_launch(call: &HostCall, clock: Option<Clock>) {
-    // SAFETY: `cuGraphAddHostNode` in `host`, and `enqueue` while capturing, pass a `Wrapper` that is
-    // never freed as the data of such calls.
+    // SAFETY: `cuGraphAddHostNode` in `host`, and `enqueue` while capturing, pass a `Wrapper` that
+    // is never freed as the data of such calls.
     unsafe { &*(call.data as *const Wrapper) }.clocks().push_back(clock);
 }

@@ -1,5 +1,5 @@
-// Runs on driver.c, watched or not: result codes and arguments are the driver's. `program WHAT`
-// with one of the names at the end; 0 where all is as it should be.
+// Runs on driver.c, with or without the checker: result codes and arguments are the driver's.
+// `program WHAT` with one of the names at the end; 0 where all is as it should be.
 #include <cuda.h>
 #include <cudasim.h>
 
@@ -60,7 +60,7 @@ static int pass_through(CUcontext context) {
 }
 
 static int missing(CUcontext context) {
-    // The driver lacks it: the stand-in says so.
+    // The driver lacks it: the replacement function returns CUDA_ERROR_NOT_FOUND.
     int number = 0;
     (void)context;
     EXPECT(500, cuDriverGetVersion(&number));
@@ -68,7 +68,7 @@ static int missing(CUcontext context) {
     return 0;
 }
 
-// A kernel of which nothing is known but what the program says.
+// A kernel whose accesses only the program declares.
 static int launch(CUstream stream, const char *label, CUdeviceptr at, unsigned mode) {
     const cudasim_access access = {.address = at, .nbytes = SIZE, .mode = mode};
     EXPECT(0, cuLaunchKernel((CUfunction)&launch, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));

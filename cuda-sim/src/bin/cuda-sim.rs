@@ -13,46 +13,47 @@ const USAGE: &str = "\
 cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim run [options] [--] program [arguments]
-        Runs a program with the simulated libcuda.so.1 in the place of the driver. Exit code: 66 where races were
+        Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
         found, otherwise the program's own.
 
-        --races=error|warn|off      what a race is; error: also the exit code (default: error)
-        --schedule=KIND             when the device runs what it was given (default: lazy):
-                                      lazy            only what somebody waits for, so that a missing wait shows
-                                      eager           at once
-                                      random[:SEED]   in an order that the seed chooses
-                                      threads         on a thread for each stream
-        --devices=N                 number of devices (default: 1)
-        --memory=BYTES              memory of a device (default: 8 GiB)
-        --fail=CALL[:N]=CODE,...    the N-th call of a function fails: cuMemAlloc:3=2, cuStreamSynchronize=700;
-                                    any call: *:100=lost, with the device lost from there on
-        --without=NAME,...          functions that this driver does not have
-        --driver-version=N          an older driver, for example 11040; newer functions are missing
-        --stub                      the stub library of the toolkit: every call answers 34
-        --guard                     the host faults when it touches device memory
-        --register=shifted          registered host memory has another address on the device
-        --free=syncs                cuMemFree waits for the device, as drivers may and often do
-        --host-threads=ordered      count host threads as ordered by their calls; without it, only locks, joins
-                                    and annotations order them
-        --runtime                   put the stand-ins of libcudart into the path, too
-        --runtime=12|13             and load one of them first: for programs that carry their own
-        --rules=strict              tell of refused, illegal and needlessly slow calls, too, and sum up what arrays
-                                    were exchanged
-        --print=exit                print races when the program ends, not when they are found
-        --report=FILE               write what was found as JSON, one line for each process
+        --races=error|warn|off    how races are treated; error: also as exit status (default: error)
+        --schedule=KIND           when the device runs its work (default: lazy):
+                                    lazy           only what a wait requires: shows missing waits
+                                    eager          at once
+                                    random[:SEED]  in an order that the seed determines
+                                    threads        on a thread for each stream
+        --devices=N               number of devices (default: 1)
+        --memory=BYTES            memory of each device (default: 8 GiB)
+        --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
+                                  cuStreamSynchronize=700; any call: *:100=lost (a lost device)
+        --without=NAME,...        functions that this driver does not have
+        --driver-version=N        an older driver, for example 11040, without newer functions
+        --stub                    the stub library of the toolkit: every call returns 34
+        --guard                   the host faults when it accesses device memory
+        --register=shifted        registered host memory has another address on the device
+        --free=syncs              cuMemFree waits for the device, as drivers may and often do
+        --host-threads=ordered    order host threads by their calls; otherwise only locks, joins
+                                  and annotations order them
+        --runtime                 put the replacement runtime libraries into the path, too
+        --runtime=12|13           and load one of them first: for programs that bundle their own
+        --rules=strict            also report refused, illegal and needlessly slow calls, and
+                                  print a summary of exchanged arrays
+        --print=exit              print races when the program ends, not when they are found
+        --report=FILE             write the results as JSON, one line for each process
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
-        Runs a program with the real driver, FILE or the installed one, and the race checker beside it. The options
-        --races, --free, --host-threads, --rules, --print and --report are as above.
+        Runs a program with the real driver, FILE or the installed one, and the race checker beside
+        it. The options --races, --free, --host-threads, --rules, --print and --report are as above.
 
     cai-race [options] [--] program [arguments]
         cuda-sim run --rules=strict: for producers and consumers of arrays.
 
     cuda-sim --missing [--] program [arguments]
-        Runs a program and lists the functions of the driver that it called or asked for and that are not simulated.
+        Runs a program and lists the functions of the driver that it called or looked up and that
+        are not simulated.
 
-    cuda-sim libdir                 the folder to put into LD_LIBRARY_PATH
-    cuda-sim entries                all functions of the driver, and whether they are simulated
+    cuda-sim libdir               the folder for LD_LIBRARY_PATH
+    cuda-sim entries              all functions of the driver, and whether they are simulated
     cuda-sim --version
 ";
 
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
-    if asks_for_help(arguments) {
+    if requests_help(arguments) {
         print!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -107,12 +108,12 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(format!("what is to be done?\n\n{USAGE}")),
+        _ => Err(format!("expected a command\n\n{USAGE}")),
     }
 }
 
 /// Returns whether help is requested, before the name of the program: its arguments are its own.
-fn asks_for_help(arguments: &[OsString]) -> bool {
+fn requests_help(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().map(|word| word.to_str().unwrap_or(""));
     match words.next() {
         Some("--help" | "-h" | "help") => true,
@@ -225,7 +226,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         let wanted = || {
             value
                 .map(str::to_owned)
-                .ok_or_else(|| format!("--{name} wants a value, as in --{name}=..."))
+                .ok_or_else(|| format!("--{name} requires a value: --{name}=..."))
         };
         let one_of = |allowed: &[&str]| {
             let value = wanted()?;
@@ -233,7 +234,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             if allowed.contains(&kind) {
                 Ok(value)
             } else {
-                Err(format!("--{name} is one of {}, found {value}", allowed.join(", ")))
+                Err(format!("--{name}: expected one of {}, found {value}", allowed.join(", ")))
             }
         };
         let number = || {
@@ -241,7 +242,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             value
                 .parse::<u64>()
                 .map(|_| value.clone())
-                .map_err(|_| format!("--{name} is a number, found {value}"))
+                .map_err(|_| format!("--{name}: expected a number, found {value}"))
         };
         if name == "shadow" {
             options.shadow = Some(value.map(str::to_owned));
@@ -258,7 +259,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 if let Some(bad) =
                     value.split(',').find(|part| cuda::config::parse_fault(part).is_none())
                 {
-                    return Err(format!("--fail is CALL[:N]=CODE, found {bad}"));
+                    return Err(format!("--fail: expected CALL[:N]=CODE, found {bad}"));
                 }
                 ("CUDASIM_FAIL", value)
             }
@@ -288,7 +289,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 }
                 ("CUDASIM_RUNTIME", "1".to_owned())
             }
-            _ => return Err(format!("there is no option --{name}\n\n{USAGE}")),
+            _ => return Err(format!("unknown option --{name}\n\n{USAGE}")),
         };
         options.variables.push(variable);
         at += 1;
@@ -325,7 +326,7 @@ fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
 }
 
 fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
-    let (name, arguments) = program.split_first().ok_or("which program?")?;
+    let (name, arguments) = program.split_first().ok_or("expected a program")?;
     let variables = variables(options)?;
     let mut folders = match options.shadow {
         None => library_folders(options.runtime)?,

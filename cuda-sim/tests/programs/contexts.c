@@ -150,7 +150,7 @@ static void legacy_waited_for_in_the_wrong_context(void) {
     host_reads(host, N);
 }
 
-// Pushing and popping: the work goes to the context on top.
+// Pushing and popping: the work belongs to the context on top.
 static void pushed_and_popped(void) {
     CUdeviceptr p = alloc_managed(N);
     CUcontext first = primary(0), second = second_context();
@@ -161,7 +161,7 @@ static void pushed_and_popped(void) {
     reads(CU_STREAM_LEGACY, p, N);
 }
 
-// Forgotten pop: the second fill goes to another legacy stream.
+// Missing pop: the second fill is on another legacy stream.
 static void pushed_and_not_popped(void) {
     CUdeviceptr p = alloc_managed(N);
     CUcontext first = primary(0), second = second_context();

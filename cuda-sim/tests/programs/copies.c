@@ -35,7 +35,7 @@ static void to_pageable_waits_for_its_stream(void) {
     host_reads(host, N);
 }
 
-// It says nothing of other streams.
+// It does not order other streams.
 static void to_pageable_does_not_wait_for_other_streams(void) {
     static char other[N];
     char *host = alloc_pinned(N);

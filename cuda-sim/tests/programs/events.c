@@ -223,7 +223,7 @@ static void recorded_in_the_wrong_stream(void) {
     reads(b, p, N);
 }
 
-// Somebody waits, but not the stream that reads.
+// Another stream waits, but not the one that reads.
 static void wrong_stream_waits(void) {
     CUdeviceptr p = alloc(N);
     CUstream a = make_nonblocking(), b = make_nonblocking(), other = make_nonblocking();
@@ -452,7 +452,7 @@ static void queried_until_done(void) {
     reads(b, p, N);
 }
 
-// The event of a stream that was destroyed still stands for its work.
+// The event of a destroyed stream still covers its work.
 static void stream_destroyed_after_the_record(void) {
     CUdeviceptr p = alloc(N);
     CUstream a = make_nonblocking(), b = make_nonblocking();

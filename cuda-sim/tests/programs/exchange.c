@@ -28,13 +28,13 @@ static cudasim_cai_note about(unsigned kind, const struct array *array, uint64_t
     return note;
 }
 
-void tell(unsigned kind, const struct array *array, CUstream consumer, unsigned mode) {
+void notify(unsigned kind, const struct array *array, CUstream consumer, unsigned mode) {
     const cudasim_cai_note note = about(kind, array, (uint64_t)(uintptr_t)consumer, mode);
     cudasim_cai(&note);
 }
 
-void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, int status,
-                  const char *rule) {
+void notify_refused(unsigned kind, const struct array *array, uint64_t consumer, int status,
+                    const char *rule) {
     cudasim_cai_note note = about(kind, array, consumer, CUDASIM_READ);
     note.status = status;
     note.rule = rule;
@@ -44,22 +44,22 @@ void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, i
 void exports(const struct array *array) {
     const unsigned mode =
         array->flags & CUDASIM_CAI_READONLY ? CUDASIM_READ : CUDASIM_READ | CUDASIM_WRITE;
-    tell(CUDASIM_CAI_EXPORT, array, stream_of(array), mode);
+    notify(CUDASIM_CAI_EXPORT, array, stream_of(array), mode);
 }
 
 static int names_stream(const struct array *array) { return array->stream < UNKNOWN_STREAM; }
 
 void begins(const struct array *array, CUstream consumer, unsigned mode) {
     if (names_stream(array) && stream_of(array) != consumer) order(stream_of(array), consumer);
-    tell(CUDASIM_CAI_BEGIN, array, consumer, mode);
+    notify(CUDASIM_CAI_BEGIN, array, consumer, mode);
 }
 
 void ends(const struct array *array, CUstream consumer, unsigned mode) {
     if (names_stream(array) && stream_of(array) != consumer) order(consumer, stream_of(array));
-    tell(CUDASIM_CAI_END, array, consumer, mode);
+    notify(CUDASIM_CAI_END, array, consumer, mode);
 }
 
-void destroys(const struct array *array) { tell(CUDASIM_CAI_DESTROY, array, NULL, 0); }
+void destroys(const struct array *array) { notify(CUDASIM_CAI_DESTROY, array, NULL, 0); }
 
 void reads_properly(const struct array *array, CUstream consumer) {
     begins(array, consumer, CUDASIM_READ);

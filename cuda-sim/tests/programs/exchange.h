@@ -25,9 +25,9 @@ extern char owners[8];
 struct array make_array(CUdeviceptr at, CUstream stream); // N bytes of the first owner
 
 // A note alone, and one about a call that was refused.
-void tell(unsigned kind, const struct array *array, CUstream consumer, unsigned mode);
-void tell_refused(unsigned kind, const struct array *array, uint64_t consumer, int status,
-                  const char *rule);
+void notify(unsigned kind, const struct array *array, CUstream consumer, unsigned mode);
+void notify_refused(unsigned kind, const struct array *array, uint64_t consumer, int status,
+                    const char *rule);
 
 void exports(const struct array *array);
 void begins(const struct array *array, CUstream consumer, unsigned mode);

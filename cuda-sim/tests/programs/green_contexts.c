@@ -162,7 +162,7 @@ static void host_waits_for_too_little(void) {
     host_reads(host, N);
 }
 
-// Nobody says that destroying a green context waits.
+// Destroying a green context is not documented to wait.
 static void destroyed_with_work(void) {
     CUdeviceptr p = alloc(N);
     CUgreenCtx green = make_green();
@@ -265,7 +265,7 @@ static void event_of_the_primary(void) {
     reads(b, p, N);
 }
 
-// That of the context that stands for a green one covers only that.
+// The one of the context that represents a green context covers only that.
 static void event_of_the_green_as_a_context(void) {
     CUdeviceptr p = alloc(N);
     CUgreenCtx green = make_green();

@@ -138,7 +138,7 @@ static void posted_by_a_callback_too_early(void) {
     host_reads(pinned, N);
 }
 
-// A flag that is only raised tells nobody anything.
+// A flag that is only raised orders nothing.
 static void relaxed_flag(void) {
     prepare();
     writes(a, at_device(pinned), N);

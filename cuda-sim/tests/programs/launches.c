@@ -1,4 +1,4 @@
-// Kernels by name, with arguments that say what they touch, and kernels of several accesses.
+// Kernels by name, with arguments that determine their accesses, and kernels of several accesses.
 #include "race_test.h"
 
 // add(to, from, n): to[i] += from[i], bytes.
@@ -116,7 +116,7 @@ static void arguments_changed_after_the_launch(void) {
     CHECK(cuLaunchKernel(kernel("add"), 1, 1, 1, 1, 1, 1, 0, b, arguments, NULL));
 }
 
-// The size of the grid says what is written: two halves.
+// The size of the grid determines what is written: two halves.
 static void grids_side_by_side(void) {
     CUdeviceptr p = alloc(N);
     fill_blocks(make_nonblocking(), p, 8, 64);

@@ -202,7 +202,7 @@ static void chain_through_legacy(void) {
     writes(b, p, N);
 }
 
-// The legacy read must be over before a blocking stream writes, but nothing tells a non-blocking
+// The legacy read must be over before a blocking stream writes, but nothing orders a non-blocking
 // one.
 static void nonblocking_writes_what_legacy_reads(void) {
     CUdeviceptr p = alloc(N);

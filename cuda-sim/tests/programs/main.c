@@ -5,11 +5,13 @@
 #include <sched.h>
 
 // clang-format off
-#define FOR_EACH_THEME(X)                                                                               \
-    X(events) X(legacy_stream) X(per_thread) X(contexts) X(devices) X(handles) X(stream_ordered)        \
-    X(host_memory) X(copies) X(threads) X(locks) X(graphs) X(graph_nodes) X(ranges) X(suballoc) X(memory_free)                  \
-    X(host_functions) X(launches) X(values) X(green_contexts) X(rules)         \
-    X(rules_views) X(rules_calls)
+#define FOR_EACH_THEME(X) \
+    X(events) X(legacy_stream) X(per_thread) X(contexts) \
+    X(devices) X(handles) X(stream_ordered) X(host_memory) \
+    X(copies) X(threads) X(locks) X(graphs) \
+    X(graph_nodes) X(ranges) X(suballoc) X(memory_free) \
+    X(host_functions) X(launches) X(values) X(green_contexts) \
+    X(rules) X(rules_views) X(rules_calls)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];
@@ -208,7 +210,7 @@ static int run_program(const struct race_program *chosen) {
     const size_t found = cudasim_take_report(report, sizeof report);
     printf("%s%zu races found, %s expected\n", report, found,
            chosen->racy ? "at least one" : "none");
-    // "r3_begin_forgotten" must be called R3 in the report.
+    // A program with the name "r3_..." must be reported with the rule R3.
     char rule[8] = "";
     const int named = sscanf(chosen->name, "r%2[0-9]", rule) == 1;
     if (named) {
@@ -216,7 +218,7 @@ static int run_program(const struct race_program *chosen) {
         snprintf(wanted, sizeof wanted, " R%s", rule);
         const char *at = strstr(report, wanted);
         if (at == NULL || strchr(": ", at[strlen(wanted)]) == NULL) {
-            printf("the report does not say \"%s\"\n", wanted + 1);
+            printf("the report does not name \"%s\"\n", wanted + 1);
             return 1;
         }
     } else if (!chosen->racy && report[0] != '\0') {

@@ -100,7 +100,7 @@ static void event_between_threads(void) {
     reads(CU_STREAM_PER_THREAD, p, N);
 }
 
-// Nobody waits for the event.
+// Nothing waits for the event.
 static void event_between_threads_not_waited_for(void) {
     CUevent e = make_event();
     p = alloc(N);
@@ -233,7 +233,7 @@ static void per_thread_streams_of_two_contexts(void) {
     use(first);
 }
 
-// One thread goes to the second context and back: its first stream is still the same.
+// One thread changes to the second context and back: its first stream is still the same.
 static void back_to_the_first_context(void) {
     CUcontext first = primary(0);
     p = alloc_managed(N);

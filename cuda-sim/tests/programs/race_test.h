@@ -1,8 +1,8 @@
-// Judge of the race checker: programs that are racy or correct whatever the schedule, by the
-// driver's rules.
+// Test programs of the race checker: racy or correct under every schedule, by the driver's rules.
 //
-// A case is a function. It leaves its work pending where its subject does not need the end: the
-// verdict is about what was enqueued, not about what ran. Verdicts hold with host threads seen
+// A program is a function. It leaves its work pending if the end does not matter: the expected
+// result is about what was enqueued, not about what ran. Results are expected with host threads
+// observed
 // (`cuda-sim run`), cuMemFree not waiting (the default), and two devices.
 #ifndef RACE_TEST_H
 #define RACE_TEST_H
@@ -81,7 +81,7 @@ CUcontext primary(int device);  // retained, not made current
 CUcontext second_context(void); // of device 0, made current
 void use(CUcontext context);
 
-// Waits for a flag in real time, which tells the checker nothing.
+// Waits for a flag in real time, which the checker does not observe.
 void raise_flag(atomic_int *flag);
 void await_flag(atomic_int *flag);
 

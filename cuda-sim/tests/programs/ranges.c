@@ -144,7 +144,7 @@ static void row_and_column_above(void) {
     writes_strided(b, p + 5 * 4, 4, 3, 64);
 }
 
-// A negative stride goes down from the address.
+// A negative stride extends below the address.
 static void backwards(void) {
     CUdeviceptr p = two_streams(N);
     writes_strided(a, p + 64, 4, 5, -16); // 64 48 32 16 0
@@ -191,7 +191,7 @@ static void only_the_ordered_elements(void) {
     reads_strided(b, p, 4, N / 8, 8);
 }
 
-// The first half was written again, and handed on; the second half was written again and was not.
+// The first half was written again and ordered; the second half was written again and was not.
 static void half_written_again(void) {
     CUdeviceptr p = two_streams(N);
     CUstream c = make_nonblocking();

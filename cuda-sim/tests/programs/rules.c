@@ -1,10 +1,9 @@
-// The rules of exchanging arrays. A case says by notes what a library would say, after the calls of
-// the driver that the library would make. The name of a racy case begins with the rule that its
-// report must name.
+// The rules of exchanging arrays. A program sends the events that a library would send, after the
+// calls of the driver that the library would make. The name of a racy program begins with the rule
+// that its report must name.
 #include "exchange.h"
 
-// --- R1: without a stream only what is done
-// -------------------------------------------------------------------
+// --- R1: without a stream only what is done ---
 
 static void r1_write_pending(void) {
     struct array a = make_array(alloc(N), NULL);
@@ -56,8 +55,7 @@ static void pending_beside_the_bytes(void) {
     exports(&a);
 }
 
-// --- R2: the exported stream is enough
-// ------------------------------------------------------------------------
+// --- R2: the exported stream is enough ---
 
 static void r2_join_forgotten(void) {
     struct array a = make_array(alloc(N), make_nonblocking());
@@ -115,7 +113,7 @@ static void waited_for_by_the_host(void) {
     reads_properly(&a, make_nonblocking());
 }
 
-static void exported_again_while_somebody_reads(void) {
+static void exported_again_while_it_is_read(void) {
     struct array a = make_array(alloc(N), make_nonblocking());
     CUstream reader = make_nonblocking();
     writes(stream_of(&a), a.at, N);
@@ -127,8 +125,7 @@ static void exported_again_while_somebody_reads(void) {
     ends(&a, reader, CUDASIM_READ);
 }
 
-// --- R3 and R4: races with a name
-// -----------------------------------------------------------------------------
+// --- R3 and R4: races with a name ---
 
 static void r3_begin_forgotten(void) {
     struct array a = make_array(alloc(N), make_nonblocking());
@@ -217,7 +214,7 @@ static void readers_at_once(void) {
     for (int i = 0; i < 3; ++i) {
         readers[i] = make_nonblocking();
         CHECK(cuStreamWaitEvent(readers[i], written, 0));
-        tell(CUDASIM_CAI_BEGIN, &a, readers[i], CUDASIM_READ);
+        notify(CUDASIM_CAI_BEGIN, &a, readers[i], CUDASIM_READ);
         reads(readers[i], a.at, N);
     }
     for (int i = 0; i < 3; ++i) {
@@ -240,13 +237,12 @@ static void r9_host_waited(void) {
     writes(stream_of(&a), a.at, N);
     exports(&a);
     CHECK(cuStreamSynchronize(stream_of(&a)));
-    tell(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
+    notify(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
     host_reads(host, N);
     writes(stream_of(&a), a.at, N);
 }
 
-// --- R5: the owner lives until the last use
-// ---------------------------------------------------------------------
+// --- R5: the owner lives until the last use ---
 
 static void r5_destroyed_while_it_is_read(void) {
     struct array a = make_array(alloc(N), make_nonblocking());
@@ -291,7 +287,7 @@ static void destroyed_after_an_event(void) {
     exports(&a);
     reads_properly(&a, mine);
     CHECK(cuEventRecord(used, mine));
-    tell(CUDASIM_CAI_RELEASE_AFTER, &a, mine, 0);
+    notify(CUDASIM_CAI_RELEASE_AFTER, &a, mine, 0);
     CHECK(cuEventSynchronize(used));
     destroys(&a);
     CHECK(cuMemFree(a.at));
@@ -308,8 +304,7 @@ static void destroyed_while_the_producer_works(void) {
     CHECK(cuMemFree(a.at));
 }
 
-// --- R6: the exported stream lives as long
-// ---------------------------------------------------------------------
+// --- R6: the exported stream lives as long ---
 
 static void r6_stream_destroyed_first(void) {
     struct array a = make_array(alloc(N), make_nonblocking());
@@ -359,8 +354,7 @@ static void consumers_stream_destroyed(void) {
     writes(stream_of(&a), a.at, N);
 }
 
-// --- R7: what is only to be read
-// ----------------------------------------------------------------------------------
+// --- R7: what is only to be read ---
 
 static void r7_written_after_begin_for_reading(void) {
     struct array a = make_array(alloc(N), make_nonblocking());
@@ -421,8 +415,7 @@ static void producer_writes_its_read_only_array(void) {
     exports(&a);
 }
 
-// --- look-alikes
-// --------------------------------------------------------------------------------------------------
+// --- look-alikes ---
 
 static void owner_addresses_come_back(void) {
     CUstream mine = make_nonblocking();
@@ -465,7 +458,7 @@ static void columns_of_two_owners(void) {
     }
 }
 
-static void stream_that_nobody_knows(void) {
+static void stream_that_is_unknown(void) {
     struct array a = make_array(alloc(N), NULL);
     CUstream s = make_nonblocking(), mine = make_nonblocking();
     a.stream = UNKNOWN_STREAM;
@@ -487,7 +480,7 @@ static void legacy_stream_of_another_device(void) {
     use(there);
     CUstream mine = make_nonblocking();
     CHECK(cuStreamWaitEvent(mine, done, 0));
-    tell(CUDASIM_CAI_BEGIN, &a, mine, CUDASIM_READ);
+    notify(CUDASIM_CAI_BEGIN, &a, mine, CUDASIM_READ);
     reads(mine, a.at, N);
 }
 
@@ -505,7 +498,7 @@ const struct race_program programs_rules[] = {
     CORRECT(joined),
     CORRECT(legacy_covers_blocking),
     CORRECT(waited_for_by_the_host),
-    CORRECT(exported_again_while_somebody_reads),
+    CORRECT(exported_again_while_it_is_read),
     RACY(r3_begin_forgotten),
     RACY(r3_begin_on_another_stream),
     RACY(r3_host_reads_at_once),
@@ -537,7 +530,7 @@ const struct race_program programs_rules[] = {
     CORRECT(producer_writes_its_read_only_array),
     CORRECT(owner_addresses_come_back),
     CORRECT(columns_of_two_owners),
-    CORRECT(stream_that_nobody_knows),
+    CORRECT(stream_that_is_unknown),
     CORRECT(legacy_stream_of_another_device),
     END_OF_PROGRAMS,
 };

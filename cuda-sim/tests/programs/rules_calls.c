@@ -1,8 +1,8 @@
-// The rules that are told by whoever refused or waited: R8, R9 and R10. They are run with
+// The rules that are reported by the call that refused or waited: R8, R9 and R10. They are run with
 // --rules=strict.
 #include "exchange.h"
 
-// What cai_array_consume_begin and others answer.
+// Statuses of cai_array_consume_begin and others.
 enum { STREAM_ZERO = 220, STREAM_THREAD = 221, DRIVER = 301 };
 
 static CUstream s, blocking;
@@ -31,26 +31,26 @@ static void must_be(CUresult found, CUresult expected) {
 static void r8_begin_on_stream_0(void) {
     struct array a = prepare();
     exports(&a);
-    tell_refused(CUDASIM_CAI_BEGIN, &a, 0, STREAM_ZERO, "R8");
+    notify_refused(CUDASIM_CAI_BEGIN, &a, 0, STREAM_ZERO, "R8");
 }
 
 static void r8_exported_with_stream_0(void) {
     struct array a = prepare();
     a.stream = 0;
-    tell_refused(CUDASIM_CAI_EXPORT, &a, 0, STREAM_ZERO, "R8");
+    notify_refused(CUDASIM_CAI_EXPORT, &a, 0, STREAM_ZERO, "R8");
 }
 
 static void r8_per_thread_stream_of_another_thread(void) {
     struct array a = prepare();
     a.stream = 2;
     exports(&a);
-    tell_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, STREAM_THREAD, "R8");
+    notify_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, STREAM_THREAD, "R8");
 }
 
 static void refused_by_the_driver(void) {
     struct array a = prepare();
     exports(&a);
-    tell_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, DRIVER, NULL);
+    notify_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, DRIVER, NULL);
 }
 
 static void per_thread_stream_of_this_thread(void) {
@@ -74,7 +74,7 @@ static void r3_refused_begin_is_none(void) {
     struct array a = prepare();
     writes(stream_of(&a), a.at, N);
     exports(&a);
-    tell_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, DRIVER, NULL);
+    notify_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, DRIVER, NULL);
     reads(s, a.at, N);
 }
 
@@ -85,7 +85,7 @@ static void r9_host_waits_for_the_producer(void) {
     writes(stream_of(&a), a.at, N);
     exports(&a);
     CHECK(cuStreamSynchronize(stream_of(&a)));
-    tell(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
+    notify(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
     reads(s, a.at, N);
     CHECK(cuStreamSynchronize(s));
 }
@@ -95,14 +95,14 @@ static void r9_host_waits_for_the_legacy_stream(void) {
     a.stream = 1;
     exports(&a);
     CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
-    tell(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
+    notify(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
 }
 
 static void r9_of_a_borrowed_array(void) {
     struct array a = prepare();
     a.owner = NULL;
     CHECK(cuStreamSynchronize(stream_of(&a)));
-    tell(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
+    notify(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
 }
 
 static void event_instead(void) {
@@ -116,13 +116,13 @@ static void nothing_to_wait_for(void) {
     struct array a = prepare();
     a.stream = NO_STREAM;
     exports(&a);
-    tell(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
+    notify(CUDASIM_CAI_SYNCHRONIZE, &a, NULL, CUDASIM_READ);
 }
 
 static void refused_while_waiting(void) {
     struct array a = prepare();
     exports(&a);
-    tell_refused(CUDASIM_CAI_SYNCHRONIZE, &a, 0, DRIVER, NULL);
+    notify_refused(CUDASIM_CAI_SYNCHRONIZE, &a, 0, DRIVER, NULL);
 }
 
 // --- R10: what is illegal while a stream is being captured
@@ -158,7 +158,7 @@ static void r10_the_library_refused(void) {
     struct array a = prepare();
     exports(&a);
     begin_capture(s);
-    tell_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, DRIVER, "R10");
+    notify_refused(CUDASIM_CAI_BEGIN, &a, (uint64_t)(uintptr_t)s, DRIVER, "R10");
     end_capture(s);
 }
 

@@ -39,7 +39,7 @@ static void writes_column(CUstream s, const struct array *a) {
     writes_strided(s, a->at, a->n, a->rows, a->pitch);
 }
 
-// --- R3 and R4: which side of a race forgot what
+// --- R3 and R4: which side of a race lacks a call
 
 static void r3_read_by_a_stranger_then_written(void) {
     struct array a = prepare();
@@ -232,7 +232,7 @@ static void mask_with_an_owner_of_its_own(void) {
     writes(other, mask.at, N);
 }
 
-// Without a stream nobody waits for readers, and nobody has to.
+// Without a stream, nothing waits for readers, and nothing has to.
 static void readers_of_an_array_without_a_stream(void) {
     struct array a = prepare();
     writes(stream_of(&a), p, N);
@@ -312,7 +312,7 @@ static void exported_again_while_a_graph_reads(void) {
     ends(&a, mine, CUDASIM_READ);
 }
 
-// Whoever launches orders it: nothing is known of that yet.
+// The launch orders it: nothing is known of that yet.
 static void exported_inside_a_capture(void) {
     struct array a = prepare();
     CUgraph graph;
@@ -363,7 +363,7 @@ static void stream_with_the_number_of_an_older_one(void) {
     reads(mine, p, N);
     CHECK(cuStreamSynchronize(mine));
     CHECK(cuStreamDestroy(mine));
-    // Not the consumer, whatever its handle says: what it writes elsewhere is its own.
+    // Not the consumer, whatever its handle is: its writes elsewhere are its own.
     mine = make_nonblocking();
     writes(mine, p, N);
     order(mine, stream_of(&a));
@@ -406,7 +406,7 @@ static void per_thread_stream_ends_with_its_thread(void) {
     destroys(&a);
 }
 
-// A note is told after the calls of the driver. It makes none: nobody has waited for the legacy
+// An event is sent after the calls of the driver. It makes none: nothing has waited for the legacy
 // stream.
 static void note_is_no_wait(void) {
     char *host = alloc_pinned(N);

@@ -1,4 +1,4 @@
-// Allocators that hand out parts of a large allocation, with a stream for each part, and say so.
+// Allocators that divide a large allocation, with a stream for each part, and report it.
 #include "race_test.h"
 
 static CUstream a, b;
@@ -26,7 +26,7 @@ static void one_stream(void) {
     }
 }
 
-// Returned in its stream while another one may still read it: the allocator was not told of that
+// Returned in its stream while another one may still read it: the allocator does not know of that
 // stream.
 static void returned_while_another_stream_reads(void) {
     CUdeviceptr p = pool();
@@ -68,7 +68,7 @@ static void returned_after_the_host_waits_for_the_wrong_stream(void) {
     give(p, a);
 }
 
-// Handed out for one stream and used in another, without order.
+// Allocated for one stream and used in another, without order.
 static void used_in_a_stream_that_does_not_wait(void) {
     CUdeviceptr p = pool();
     take(p, a);
@@ -134,14 +134,14 @@ static void handed_on_with_an_event(void) {
     give(p, b);
 }
 
-// An allocator that says nothing: two users in two streams look like what they are to the driver.
+// An allocator without reports: two users in two streams race, as they do for the driver.
 static void handed_on_without_a_word(void) {
     CUdeviceptr p = pool();
     writes(a, p, N);
     writes(b, p, N);
 }
 
-// One that says nothing but orders is fine.
+// An allocator without reports that orders its users is correct.
 static void handed_on_without_a_word_with_an_event(void) {
     CUdeviceptr p = pool();
     writes(a, p, N);
@@ -179,7 +179,7 @@ static void pinned_part_returned_in_the_stream(void) {
     cudasim_subfree(host, N, a);
 }
 
-// The whole pool goes back to the driver while a part is in use.
+// The whole pool is returned to the driver while a part is in use.
 static void pool_freed_while_a_part_is_in_use(void) {
     CUdeviceptr p = pool();
     take(p + N, a);

@@ -119,7 +119,7 @@ static void *reads_after_the_flag(void *none) {
     return none;
 }
 
-// --- cases ---
+// --- programs ---
 
 // Thread A waits for its stream and signals; thread B enqueues after the signal.
 static void relay_by_condition(void) { both(waits_and_signals, reads_when_ready); }
@@ -247,7 +247,7 @@ static void *writes_pinned_locked(void *none) {
     return none;
 }
 
-// Two threads write pinned memory under one mutex: ordered, whoever comes first.
+// Two threads write pinned memory under one mutex: ordered, whichever comes first.
 static void hosts_with_a_mutex(void) { both(writes_pinned_locked, writes_pinned_locked); }
 
 static void *writes_pinned(void *none) {
