@@ -110,7 +110,7 @@ gpu-programs: $(VENV)/ready lib sim
 	    -o build/gpu/race build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
 	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
-	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/stress \
+	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/events capi-tests/sync/stress \
 	    bench/streams bench/pingpong; do \
 	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -Icuda-sim/include \
 	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.1 build/gpu/simulated/libcuda.so.1 \
@@ -188,7 +188,7 @@ fuzz: build/cargo/bin/cargo-fuzz $(VENV)/ready lib
 mutants: $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
 
-C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/cai.h$$')
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++, and the header under clang too.
 lint: $(VENV)/ready

@@ -126,9 +126,8 @@ static void only_count(void) {
 
 static void copy_into_block(void) {
     cai_array a, out = CAI_ARRAY_INIT;
-    hand_retain(&t);
     fill(&a, &t.owner);
-    failed += cai_array_create(&a, &out, NULL) != CAI_OK;
+    failed += cai_array_create(&a, NULL, NULL, &out, NULL) != CAI_OK;
     cai_array_release(&out);
 }
 

@@ -91,10 +91,10 @@ static int with_library(way *w) {
 /* `with`: CAI_IMPORT_ bits, and a CAI_PROTOCOL_ number from bit 32 on. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
-    const uint64_t wishes = PyLong_AsUnsignedLongLong(w->with);
+    const uint64_t packed = PyLong_AsUnsignedLongLong(w->with);
     w->options = init;
-    w->options.flags = (uint32_t)wishes;
-    w->options.protocols[0] = (uint8_t)(wishes >> 32);
+    w->options.flags = (uint32_t)packed;
+    w->options.protocols[0] = (uint8_t)(packed >> 32);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -323,15 +323,15 @@ static int prepare_array(way *w) {
 }
 
 static int out(way *w) {
-    PyObject *object = cai_array_to_python(&w->array, NULL, NULL);
-    if (object == NULL) return -1;
+    PyObject *object = NULL;
+    if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
     Py_DECREF(object);
     return 0;
 }
 
 static int out_and_read(way *w) {
-    PyObject *object = cai_array_to_python(&w->array, NULL, NULL), *value;
-    if (object == NULL) return -1;
+    PyObject *object = NULL, *value;
+    if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
     value = PyObject_GetAttr(object, n_interface);
     Py_DECREF(object);
     if (value == NULL) return -1;
@@ -341,9 +341,9 @@ static int out_and_read(way *w) {
 
 static int out_and_in(way *w) {
     cai_array a = CAI_ARRAY_INIT;
-    PyObject *object = cai_array_to_python(&w->array, NULL, NULL);
+    PyObject *object = NULL;
     cai_status status;
-    if (object == NULL) return -1;
+    if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
     status = cai_array_from_python(object, &w->options, &a, NULL);
     Py_DECREF(object);
     cai_array_release(&a);
@@ -466,7 +466,7 @@ static const struct kind {
     {"dictionary_by_hand", prepare_array, dictionary_by_hand},
     {"ask_driver", prepare_driver, ask_driver},
     {"release_elsewhere", NULL, NULL},
-    {"let_go_afterwards", NULL, NULL},
+    {"released_afterwards", NULL, NULL},
 };
 
 /* ns(kind, times, object, with): what one of `times` takes. */
@@ -485,7 +485,7 @@ static PyObject *ns(PyObject *self, PyObject *arguments) {
     if (k == sizeof(kinds) / sizeof(kinds[0])) return PyErr_Format(PyExc_KeyError, "%s", name);
     if (kinds[k].prepare == NULL || kinds[k].prepare(&w) == 0) {
         if (kinds[k].once == NULL) {
-            spent = release_elsewhere(&w, times, strcmp(name, "let_go_afterwards") == 0);
+            spent = release_elsewhere(&w, times, strcmp(name, "released_afterwards") == 0);
         } else {
             int failed = 0;
             int (*once)(way *) = kinds[k].once;
@@ -508,7 +508,7 @@ static PyObject *to_python(PyObject *self, PyObject *arguments) {
     PyObject *object = NULL;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "OO", &w.object, &w.with)) return NULL;
-    if (prepare_array(&w) == 0) object = cai_array_to_python(&w.array, NULL, NULL);
+    if (prepare_array(&w) == 0) (void)cai_array_to_python(&w.array, NULL, &object, NULL);
     cai_array_release(&w.array);
     return object;
 }

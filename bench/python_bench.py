@@ -186,7 +186,7 @@ def groups(ways):
     rows = [
         ("libcai: out, in through the table", "ours", ("out_and_in", stored, 0)),
         ("libcai: release on a thread without the lock", "ours", ("release_elsewhere", stored, None)),
-        ("  part: the object let go afterwards", "ours", ("let_go_afterwards", stored, None)),
+        ("  part: the object released afterwards", "ours", ("released_afterwards", stored, None)),
     ]
     if numpy:
         array = numpy.zeros((3, 4), "f4")
@@ -203,7 +203,7 @@ def groups(ways):
         theirs = ways.to_python(stored, DEVICE)
         rows = [
             ("libcai: import with CAI_IMPORT_QUERY_DEVICE, release", "ours", ("libcai_options", stored, DEVICE)),
-            ("libcai: __dlpack__, the capsule let go", "ours",
+            ("libcai: __dlpack__, the capsule released", "ours",
              call(theirs.__dlpack__, keywords={"stream": -1, "max_version": (1, 3)})),
             ("libcai: __dlpack__ of its object, in and released", "ours", ("libcai_options", theirs, DLPACK)),
             ("  part: three attributes of an address", "other", ("ask_driver", driver, None)),

@@ -52,11 +52,15 @@ AT(cai_field, nested, 32);
 AT(cai_field, shape, 40);
 AT(cai_field, ndim, 48);
 AT(cai_field, dtype_code, 52);
-SIZE(cai_driver_info, 256);
+SIZE(cai_layout, 64);
+AT(cai_layout, nbytes, 8);
+AT(cai_layout, lower, 16);
+AT(cai_layout, upper, 24);
+AT(cai_layout, flags, 32);
+SIZE(cai_driver_info, 512);
 AT(cai_driver_info, devices, 4);
-AT(cai_driver_info, simulated, 8);
-AT(cai_driver_info, path, 16);
-SIZE(cai_pointer_info, 72);
+AT(cai_driver_info, path, 64);
+SIZE(cai_pointer_info, 128);
 AT(cai_pointer_info, context, 8);
 AT(cai_pointer_info, device_pointer, 16);
 AT(cai_pointer_info, host_pointer, 24);
@@ -80,7 +84,7 @@ AT(cai_import_options, typestr, 40);
 SIZE(cai_export_options, 8);
 AT(cai_export_options, flags, 4);
 SIZE(cai_exchange_api, 24);
-AT(cai_exchange_api, abi_major, 4);
+AT(cai_exchange_api, data_abi, 4);
 AT(cai_exchange_api, from_object, 8);
 AT(cai_exchange_api, to_object, 16);
 
@@ -89,7 +93,7 @@ int main(void) {
     const cai_import_options in = CAI_IMPORT_OPTIONS_INIT;
     const cai_export_options out = CAI_EXPORT_OPTIONS_INIT;
     ASSERT(in.struct_size == sizeof(in) && in.flags == 0 && in.protocols[0] == 0 &&
-           in.typestr[0] == 0);
+           in.typestr[0] == 0 && in.stream == CAI_STREAM_UNKNOWN);
     ASSERT(out.struct_size == sizeof(out) && out.flags == 0);
     ASSERT(empty.struct_size == sizeof(cai_array) && empty.version == 3 && empty.stream == 0);
     ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);
@@ -108,14 +112,14 @@ int main(void) {
     ASSERT(CAI_IMPORT_REQUIRE_WRITABLE == 4 && CAI_IMPORT_REQUIRE_C_CONTIGUOUS == 8 &&
            CAI_IMPORT_REQUIRE_F_CONTIGUOUS == 16);
     ASSERT(CAI_IMPORT_REQUIRE_NATIVE == 32 && CAI_IMPORT_REQUIRE_NDIM == 64 &&
-           CAI_IMPORT_NO_MASK == 128);
+           CAI_IMPORT_ALLOW_MASK == 128);
     ASSERT(CAI_IMPORT_ALLOW_HOST == 256 && CAI_IMPORT_QUERY_DEVICE == 512 &&
            CAI_IMPORT_NO_EXCEPTION == 1024);
     ASSERT(CAI_EXPORT_VERSION_2 == 1 && CAI_EXPORT_STRIDES == 2 && CAI_EXPORT_HIDE_READONLY == 4);
     ASSERT(CAI_STREAM_LEGACY == 1 && CAI_STREAM_PER_THREAD == 2 && CAI_ARRAY_READONLY == 1);
     ASSERT(CAI_DEVICE_CUDA == 2 && CAI_DEVICE_CUDA_HOST == 3 && CAI_DEVICE_CUDA_MANAGED == 13);
     ASSERT(CAI_DTYPE_BFLOAT16 == 4 && CAI_DTYPE_FLOAT8_E5M2 == 12 && CAI_DTYPE_FLOAT4_E2M1FN == 17);
-    ASSERT(cai_abi_major() == CAI_ABI_MAJOR && cai_abi_minor() == CAI_ABI_MINOR);
+    ASSERT(cai_abi_version() == ((uint32_t)CAI_ABI_MAJOR << 16 | (uint32_t)CAI_ABI_MINOR));
     ASSERT(strchr(cai_version(), '.') != NULL);
     return 0;
 }

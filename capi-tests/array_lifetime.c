@@ -1,5 +1,5 @@
-/* Arrays: shared, copied into blocks, released into tombstones; and nothing is lost on any failing
- * path. */
+/* The lifetime of arrays: sharing, creating, attaching and releasing, and no reference is lost or
+ * duplicated on any failing path. */
 #include "cai_test.h"
 
 static void borrowed(void) {
@@ -8,7 +8,6 @@ static void borrowed(void) {
     ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_retain(&array, &error));
     ASSERT_TEXT("owner", error.field);
     ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_share(&array, &out, &error));
-    ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_create(&array, &out, &error));
     ASSERT(cai_inline_retain(&array) == CAI_ERR_BORROWED);
     cai_array_release(&array);
     ASSERT(array.data == NULL && array.struct_size == sizeof(array));
@@ -31,7 +30,8 @@ static void tombstones(void) {
     cai_array_release(&array);
     cai_inline_release(&array);
     ASSERT(memcmp(&array, &zeros, sizeof(array)) == 0);
-    /* A filler that forgot struct_size loses nothing: the first 16 bytes are enough to let go. */
+    /* A filler that forgot struct_size loses nothing: the first 16 bytes are enough to release it.
+     */
     array = valid_array();
     array.struct_size = 0;
     array.owner = counting_owner(&destroyed);
@@ -91,13 +91,14 @@ static void sharing(void) {
 }
 
 /* Everything that a description points to lives on a stack that is gone when the copy is used. */
-static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
+static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *context) {
     int64_t shape[2] = {3, 4}, strides[2] = {-64, 16}, mask_shape[1] = {4}, sub[2] = {2, 1};
     char name[] = "vector", inner_name[] = "x", title[] = "direction";
     cai_field inner, rows[2];
     cai_descr nested = {sizeof(cai_descr), sizeof(cai_field), 1, &inner};
     cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 2, rows};
     cai_array array = valid_array(), mask = valid_array(), mask_of_mask = valid_array();
+    cai_owner *owner;
     cai_error error;
     cai_status status;
 
@@ -135,18 +136,17 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
     array.device.id = 3;
     array.owner = counting_owner(destroyed);
     set_typestr(&array, "|V16");
-    status = cai_array_create(&array, out, &error);
+    owner = array.owner;
+    status = cai_array_create(&array, context, count_destroy, out, &error);
     if (status != CAI_OK) {
         fprintf(stderr, "%s\n", error.message);
     }
     ASSERT_STATUS(CAI_OK, status);
-    ASSERT(*destroyed == 0);
-    ASSERT(array.owner == NULL &&
-           array.data == test_data + 1000); /* moved: letting go again does nothing */
+    /* The description is unchanged and keeps its references; the new array has its own. */
+    ASSERT(array.owner == owner && array.data == test_data + 1000 && array.shape == shape);
     cai_array_release(&array);
-    cai_array_release(
-        &mask); /* the producer's reference to its mask; the block has one of its own */
-    ASSERT(*mask_destroyed == 0);
+    cai_array_release(&mask);
+    ASSERT(*destroyed == 0 && *mask_destroyed == 0 && *context == 0);
     ASSERT(out->event == shape && out->context == strides);
     memset(shape, 0x55, sizeof(shape));
     memset(strides, 0x55, sizeof(strides));
@@ -164,10 +164,10 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed) {
 }
 
 static void blocks(void) {
-    int destroyed = 0, mask_destroyed = 0;
-    cai_array array = CAI_ARRAY_INIT, mask = CAI_ARRAY_INIT;
+    int destroyed = 0, mask_destroyed = 0, context = 0;
+    cai_array array = CAI_ARRAY_INIT, mask = CAI_ARRAY_INIT, inner = CAI_ARRAY_INIT;
     char text[128];
-    describe(&array, &destroyed, &mask_destroyed);
+    describe(&array, &destroyed, &mask_destroyed, &context);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
     ASSERT(array.shape[0] == 3 && array.shape[1] == 4 && array.strides[0] == -64 &&
            array.strides[1] == 16);
@@ -178,75 +178,144 @@ static void blocks(void) {
     ASSERT_TEXT("[(('direction', 'vector'), [('x', '<f4')], (2, 1)), ('', '|V8')]", text);
     ASSERT(array.mask->shape[0] == 4 && array.mask->mask->ndim == 0);
     ASSERT_TEXT("|t1", array.mask->mask->typestr);
-    /* A mask can be kept on its own: it hangs on the same block. */
+    /* Each mask can be shared by itself, also one whose description had no owner. */
     ASSERT_STATUS(CAI_OK, cai_array_share(array.mask, &mask, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_share(array.mask->mask, &inner, NULL));
     cai_array_release(&array);
-    ASSERT(destroyed == 0 && mask_destroyed == 0);
+    ASSERT(destroyed == 0 && mask_destroyed == 0 && context == 0);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&mask, CAI_CHECK_LAYOUT, NULL));
     cai_array_release(&mask);
-    ASSERT(destroyed == 1 && mask_destroyed == 1);
+    ASSERT(destroyed == 0 && mask_destroyed == 0 && context == 0);
+    ASSERT_TEXT("|t1", inner.typestr);
+    cai_array_release(&inner);
+    ASSERT(destroyed == 1 && mask_destroyed == 1 && context == 1);
 }
 
-static void in_place(void) {
+/* The data of a description without an owner lives until the context is destroyed; without a
+ * destroy function, for as long as the program. */
+static void descriptions_without_owner(void) {
     int destroyed = 0;
-    cai_array array = valid_array();
-    array.owner = counting_owner(&destroyed);
-    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &array, NULL));
-    ASSERT(array.shape != test_shape && array.shape[1] == 4 && array.strides == NULL);
-    cai_array_release(&array);
+    cai_array array = valid_array(), out = CAI_ARRAY_INIT, shared = CAI_ARRAY_INIT;
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &destroyed, count_destroy, &out, NULL));
+    ASSERT(array.owner == NULL && out.owner != NULL);
+    ASSERT(out.shape != test_shape && out.shape[1] == 4 && out.strides == NULL);
+    ASSERT_STATUS(CAI_OK, cai_array_share(&out, &shared, NULL));
+    cai_array_release(&out);
+    ASSERT(destroyed == 0);
+    cai_array_release(&shared);
+    ASSERT(destroyed == 1);
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &destroyed, NULL, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
+    cai_array_release(&out);
     ASSERT(destroyed == 1);
 }
 
-/* A mask's owner may hang on the data's: the data goes last. */
-static int order[2], ordered;
+/* An array cannot be copied onto itself: nothing would be left that holds its reference. */
+static void onto_itself(void) {
+    int destroyed = 0, context = 0;
+    cai_array array = valid_array(), before;
+    cai_error error;
+    array.owner = counting_owner(&destroyed);
+    before = array;
+    ASSERT_STATUS(CAI_ERR_ARGUMENT,
+                  cai_array_create(&array, &context, count_destroy, &array, &error));
+    ASSERT_TEXT("out", error.field);
+    ASSERT(memcmp(&array, &before, sizeof(array)) == 0);
+    cai_array_release(&array);
+    ASSERT(destroyed == 1 && context == 0);
+}
+
+/* A mask's owner may depend on the data's, and both on the context: the context goes last. */
+static int order[3], ordered;
 static void note(void *context) { order[ordered++] = *(int *)context; }
 
-static void data_goes_last(void) {
-    static int of_data = 1, of_mask = 2;
+static void context_goes_last(void) {
+    static int of_data = 1, of_mask = 2, of_context = 3;
     cai_array array = valid_array(), mask = valid_array(), out = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_owner_create(&of_data, note, &array.owner, NULL));
     ASSERT_STATUS(CAI_OK, cai_owner_create(&of_mask, note, &mask.owner, NULL));
     set_typestr(&mask, "|b1");
     array.mask = &mask;
-    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, &of_context, note, &out, NULL));
     cai_array_release(&mask);
+    cai_array_release(&array);
     ASSERT(ordered == 0);
     cai_array_release(&out);
-    ASSERT(ordered == 2 && order[0] == 2 && order[1] == 1);
+    ASSERT(ordered == 3 && order[0] == 2 && order[1] == 1 && order[2] == 3);
+}
+
+/* What is attached to an array is kept alive by each of its masks too: a mask that is shared by
+ * itself may be read on the stream that was attached. */
+static void attaching(void) {
+    int destroyed = 0, mask_destroyed = 0, attached = 0;
+    cai_array array = valid_array(), mask = valid_array(), inner = valid_array();
+    cai_array shared = CAI_ARRAY_INIT, deepest = CAI_ARRAY_INIT;
+    array.owner = counting_owner(&destroyed);
+    set_typestr(&mask, "|b1");
+    set_typestr(&inner, "|b1");
+    mask.owner = counting_owner(&mask_destroyed);
+    inner.owner = mask.owner;
+    mask.mask = &inner;
+    array.mask = &mask;
+    ASSERT_STATUS(CAI_OK, cai_array_attach(&array, &attached, count_destroy, NULL));
+    cai_array_release(&mask);
+    ASSERT(array.data == test_data && array.shape[1] == 4 && array.mask->mask->ndim == 2);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_share(array.mask, &shared, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_share(array.mask->mask, &deepest, NULL));
+    cai_array_release(&array);
+    cai_array_release(&shared);
+    ASSERT(destroyed == 0 && mask_destroyed == 0 && attached == 0);
+    cai_array_release(&deepest);
+    ASSERT(destroyed == 1 && mask_destroyed == 1 && attached == 1);
+
+    /* A failure changes nothing: the context is still the caller's. */
+    array = valid_array();
+    array.owner = counting_owner(&destroyed);
+    mask = valid_array();
+    array.mask = &mask;
+    ASSERT_STATUS(CAI_ERR_MASK_TYPE, cai_array_attach(&array, &attached, count_destroy, NULL));
+    ASSERT(array.mask == &mask);
+    cai_array_release(&array);
+    ASSERT(destroyed == 2 && attached == 1);
 }
 
 /* Each failure leaves every reference where it was. */
 static void failures(void) {
-    int destroyed = 0, mask_destroyed = 0;
+    int destroyed = 0, mask_destroyed = 0, context = 0;
     cai_array array = valid_array(), mask = valid_array(), inner = valid_array(),
               out = CAI_ARRAY_INIT;
     static const cai_owner_ops broken_ops = {sizeof(cai_owner_ops), 0, NULL, NULL};
-    cai_owner broken = {&broken_ops};
+    cai_owner broken = {&broken_ops}, *owner;
     cai_error error;
-    array.owner = counting_owner(&destroyed);
+    array.owner = owner = counting_owner(&destroyed);
     set_typestr(&mask, "|b1");
     mask.owner = counting_owner(&mask_destroyed);
     array.mask = &mask;
 
     array.stream = 0;
-    ASSERT_STATUS(CAI_ERR_STREAM_ZERO, cai_array_create(&array, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_STREAM_ZERO,
+                  cai_array_create(&array, &context, count_destroy, &out, NULL));
     array.stream = CAI_STREAM_NONE;
     out.struct_size = 12;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_create(&array, &out, &error));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
+                  cai_array_create(&array, &context, count_destroy, &out, &error));
     ASSERT_TEXT("out->struct_size", error.field);
     out.struct_size = sizeof(out);
-    /* The inner mask's owner is broken: the outer mask's has been retained by then, and is let go.
-     */
+    /* The inner mask's owner is broken: those retained before it are released again. */
     set_typestr(&inner, "|b1");
     inner.owner = &broken;
     mask.mask = &inner;
-    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &context, count_destroy, &out, NULL));
     mask.mask = NULL;
+    array.owner = &broken;
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &context, count_destroy, &out, NULL));
+    array.owner = owner;
     ASSERT(out.owner == NULL && out.data == NULL);
     ASSERT(destroyed == 0 && mask_destroyed == 0);
     cai_array_release(&array);
     cai_array_release(&mask);
-    ASSERT(destroyed == 1 && mask_destroyed == 1);
+    ASSERT(destroyed == 1 && mask_destroyed == 1 && context == 0);
 }
 
 int main(void) {
@@ -255,8 +324,10 @@ int main(void) {
     cleared_first();
     sharing();
     blocks();
-    in_place();
-    data_goes_last();
+    descriptions_without_owner();
+    onto_itself();
+    context_goes_last();
+    attaching();
     failures();
     return 0;
 }

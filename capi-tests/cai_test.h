@@ -69,9 +69,7 @@ static inline cai_array valid_array(void) {
     array.ndim = 2;
     memcpy(array.typestr, "<f4", 4);
     array.stream = CAI_STREAM_NONE;
-#ifndef CALLER_HAS_NO_DEVICE
     array.device.type = CAI_DEVICE_CPU;
-#endif
     return array;
 }
 

@@ -6,12 +6,14 @@ static void takes(const char *typestr, char kind, int64_t itemsize, int64_t bits
                   int64_t count) {
     cai_dtype dtype;
     char again[CAI_TYPESTR_SIZE];
+    size_t length = 0;
     ASSERT_STATUS(CAI_OK, cai_dtype_parse(typestr, &dtype, NULL));
     ASSERT(dtype.kind == kind && dtype.byte_order == typestr[0] && dtype.code == CAI_DTYPE_NONE);
     ASSERT(dtype.itemsize == itemsize && dtype.bits == bits);
     ASSERT(dtype.unit == unit && dtype.unit_count == count);
-    ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, again, NULL));
+    ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, again, sizeof(again), &length, NULL));
     ASSERT_TEXT(typestr, again);
+    ASSERT(length == strlen(typestr));
 }
 
 static void refuses(cai_status status, const char *typestr, const char *expected) {
@@ -80,44 +82,55 @@ static void codes(void) {
 }
 
 static void formats(void) {
-    cai_dtype dtype = {'i', '<', 0, 0, 1, 4, 32};
+    cai_dtype dtype = {'i', '<', 0, 0, 1, {0, 0}, 4, 32};
     char text[CAI_TYPESTR_SIZE];
+    size_t length = 0;
     cai_error error;
-    ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     ASSERT_TEXT("<i4", text);
+    /* The length can be asked first; a buffer that is too small is left as it is. */
+    ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, NULL, 0, &length, NULL));
+    ASSERT(length == 3);
+    memset(text, 'x', sizeof(text));
+    ASSERT_STATUS(CAI_ERR_BUFFER_SIZE, cai_dtype_format(&dtype, text, length, NULL, &error));
+    ASSERT_TEXT("size", error.field);
+    ASSERT(text[0] == 'x');
+    ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, text, length + 1, NULL, NULL));
+    ASSERT_TEXT("<i4", text);
+    ASSERT(text[4] == 'x');
     dtype.kind = 'q';
-    ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.kind = 'i';
     dtype.byte_order = '=';
-    ASSERT_STATUS(CAI_ERR_TYPESTR_ORDER, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_ORDER, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.byte_order = '<';
     dtype.itemsize = 3;
-    ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.itemsize = 4;
     dtype.bits = 31;
-    ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_dtype_format(&dtype, text, &error));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_dtype_format(&dtype, text, sizeof(text), NULL, &error));
     ASSERT_TEXT("dtype.bits", error.field);
     dtype.bits = 32;
     dtype.unit = CAI_UNIT_SECOND;
-    ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.kind = 'M';
     dtype.itemsize = 8;
     dtype.bits = 64;
     dtype.unit_count = 2147483647;
     dtype.unit = CAI_UNIT_MICROSECOND;
-    ASSERT_STATUS(CAI_ERR_TYPESTR_LENGTH, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_LENGTH, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.unit = 99;
-    ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.unit = -1;
-    ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, NULL));
+    ASSERT_STATUS(CAI_ERR_TYPESTR_UNIT, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.unit = INT32_MIN;
-    dtype.unit_count = INT64_MIN;
+    dtype.unit_count = INT32_MIN;
     dtype.itemsize = INT64_MIN;
     dtype.bits = INT64_MIN;
     dtype.kind = 'U';
-    ASSERT(cai_dtype_format(&dtype, text, NULL) != CAI_OK);
+    ASSERT(cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL) != CAI_OK);
     dtype.kind = 't';
-    ASSERT(cai_dtype_format(&dtype, text, NULL) != CAI_OK);
+    ASSERT(cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL) != CAI_OK);
 }
 
 int main(void) {

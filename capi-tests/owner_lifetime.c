@@ -71,7 +71,7 @@ static void broken(cai_owner *owner, const char *field) {
     ASSERT_TEXT(field, error.field);
     ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_retain(&array, &error));
     ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_share(&array, &out, &error));
-    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, &out, &error));
+    ASSERT_STATUS(CAI_ERR_OWNER_OPS, cai_array_create(&array, NULL, NULL, &out, &error));
     ASSERT(out.owner == NULL && out.data == NULL);
     ASSERT(cai_inline_retain(&array) == CAI_ERR_OWNER_OPS);
     cai_owner_release(owner); /* leaks, and does not crash */

@@ -8,7 +8,7 @@ int main(void) {
     cai_exchange_api table = {sizeof(cai_exchange_api), CAI_ABI_MAJOR, NULL, NULL};
     int nothing = 0;
     /* No object is looked at before an interpreter was found. */
-    struct _object *object = (struct _object *)(void *)&nothing;
+    struct _object *object = (struct _object *)(void *)&nothing, *made = NULL;
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_from_python(NULL, NULL, &array, &why));
     ASSERT(strcmp(why.field, "object") == 0);
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_from_python(object, NULL, NULL, &why));
@@ -21,9 +21,11 @@ int main(void) {
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_python_publish(NULL, &table, &why));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_python_publish(object, NULL, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_python_publish(object, &table, &why));
-    ASSERT(cai_array_to_python(NULL, NULL, &why) == NULL && why.code == CAI_ERR_NULL_ARGUMENT);
-    ASSERT(cai_array_to_python(&array, NULL, &why) == NULL && why.code == CAI_ERR_NO_PYTHON);
-    ASSERT(cai_array_to_python(&array, NULL, NULL) == NULL);
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_to_python(NULL, NULL, &made, &why));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_to_python(&array, NULL, NULL, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_to_python(&array, NULL, &made, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_to_python(&array, NULL, &made, NULL));
+    ASSERT(made == NULL);
     ASSERT(cai_python_raise(NULL) == NULL);
     ASSERT(cai_python_raise(&why) == NULL);
     return 0;

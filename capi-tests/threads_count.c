@@ -43,9 +43,9 @@ int main(void) {
     int destroyed = 0, i;
     unsigned long long total = 0;
     cai_array description = valid_array();
-    description.owner = counting_owner(&destroyed);
     shared_array.struct_size = sizeof(shared_array);
-    ASSERT_STATUS(CAI_OK, cai_array_create(&description, &shared_array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&description, &destroyed, count_destroy, &shared_array,
+                                           NULL));
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += 2;
     for (i = 0; i < THREADS; i++) {

@@ -48,10 +48,11 @@ static void structure(void) {
     refused(CAI_ERR_FLAGS, "flags", "found 0x2");
     a.flags = 0x80000001u;
     refused(CAI_ERR_FLAGS, "flags", "found 0x80000001");
+    /* Above 3 means at least 3: what must be understood is in the flags. */
     a.version = 4;
-    refused(CAI_ERR_VERSION, "version", "found 4, expected 0 to 3");
+    passes();
     a.version = 0xffff;
-    refused(CAI_ERR_VERSION, "version", "found 65535");
+    passes();
     a.ndim = -1;
     refused(CAI_ERR_NDIM, "ndim", "found -1, expected 0 to 64");
     a.ndim = 65;
@@ -124,7 +125,7 @@ static void types(void) {
     refused(CAI_ERR_BIT_STRIDES, "strides", "1 bits");
     set_typestr(&a, "|t1");
     passes();
-    set_typestr(&a, ">f8"); /* foreign order is legal; cai_array_is_native tells */
+    set_typestr(&a, ">f8"); /* foreign order is legal; cai_array_is_native detects it */
     passes();
 }
 
@@ -383,7 +384,7 @@ static void alignment(void) {
 
 static void checks(void) {
     cai_error error;
-    ASSERT_STATUS(CAI_ERR_CHECKS, cai_array_validate(&a, 0x40000000u, &error));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_validate(&a, 0x40000000u, &error));
     ASSERT_TEXT("checks", error.field);
     ASSERT_CONTAINS(error.message, "0x40000000");
 }

@@ -48,7 +48,7 @@ static double sum(void) {
     return total;
 }
 
-static void destroyed(void *context) { printf("%s let go\n", (const char *)context); }
+static void destroyed(void *context) { printf("%s released\n", (const char *)context); }
 
 int main(void) {
     static float data[6] = {1, 2, 3, 4, 5, 6};
@@ -65,7 +65,7 @@ int main(void) {
     strcpy(array.typestr, "<f4");
     array.device.type = CAI_DEVICE_CPU;
 
-    /* A producer that forgets to say which stream its work is on is told so. */
+    /* A producer that forgets its stream gets a status and a message. */
     if (take(&array, &why) != CAI_OK) {
         printf("%s\n  %s\n", cai_status_name(why.code), why.message);
     }

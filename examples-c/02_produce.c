@@ -1,6 +1,6 @@
 /*
  * A producer whose shape and strides live on the stack: cai_array_create copies the description
- * into a block that becomes the owner, and lets the data go when the last consumer does.
+ * and takes over the data, which is freed when the last consumer releases the array.
  *
  *     cc 02_produce.c $(pkg-config --cflags --libs cai) && ./a.out
  */
@@ -25,11 +25,6 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     for (i = 0; i < ROWS * COLUMNS; i++) {
         matrix[i] = 1;
     }
-    status = cai_owner_create(matrix, free, &array.owner, why);
-    if (status != CAI_OK) {
-        free(matrix);
-        return status;
-    }
     /* The element with index zero, which is not the one with the lowest address. */
     array.data = matrix + (ptrdiff_t)(ROWS - 1) * COLUMNS;
     array.shape = shape;
@@ -38,19 +33,19 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     strcpy(array.typestr, "<f8");
     array.stream = CAI_STREAM_NONE; /* no work is pending on it */
     array.device.type = CAI_DEVICE_CPU;
-    status = cai_array_create(&array, out, why);
+    status = cai_array_create(&array, matrix, free, out, why);
     if (status != CAI_OK) {
-        cai_owner_release(array.owner); /* it is still ours, and frees the matrix */
+        free(matrix); /* it was not taken over */
     }
     return status;
 }
 
 int main(void) {
     cai_array array = CAI_ARRAY_INIT;
-    int64_t lower, upper;
+    cai_layout layout;
     cai_status status = export_rows(&array, NULL);
     if (status == CAI_OK) {
-        status = cai_array_span(&array, &lower, &upper, NULL);
+        status = cai_array_layout(&array, &layout, NULL);
     }
     if (status != CAI_OK) {
         puts(cai_status_message(
@@ -58,7 +53,7 @@ int main(void) {
         return 1;
     }
     printf("%lld x %lld of %s, bytes %lld to %lld around its data\n", (long long)array.shape[0],
-           (long long)array.shape[1], array.typestr, (long long)lower, (long long)upper);
+           (long long)array.shape[1], array.typestr, (long long)layout.lower, (long long)layout.upper);
     cai_array_release(&array);
     return 0;
 }

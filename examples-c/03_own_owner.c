@@ -48,7 +48,7 @@ static buffer *buffer_new(int64_t length) {
     return self;
 }
 
-/* Borrowed: whoever wants to keep it retains it. Shape and data live in the object. */
+/* Borrowed: a consumer that keeps it retains it. Shape and data live in the object. */
 static cai_array buffer_describe(buffer *self) {
     cai_array array = CAI_ARRAY_INIT;
     array.owner = &self->owner;

@@ -1,6 +1,6 @@
 /*
- * A consumer that links nothing: it reads, keeps and lets go with the header alone. What it gives
- * up are the checks; it should be given arrays by somebody who made them.
+ * A consumer that links nothing: it reads, retains and releases with the header alone. What it
+ * gives up are the checks; it should be given arrays by somebody who made them.
  *
  *     cc -Iinclude 04_header_only.c && ./a.out
  */

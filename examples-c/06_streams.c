@@ -121,8 +121,8 @@ int main(int count, char **words) {
         puts(why.message);
         return 1;
     }
-    printf("driver: %s, CUDA %d.%d%s\n", driver.path, driver.version / 1000,
-           driver.version % 1000 / 10, driver.simulated ? ", simulated" : "");
+    printf("driver: %s, CUDA %d.%d\n", driver.path, driver.version / 1000,
+           driver.version % 1000 / 10);
     TRY(cuInit(0));
     TRY(cuDeviceGet(&device, 0));
     TRY(cuDevicePrimaryCtxRetain(&context, device));

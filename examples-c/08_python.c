@@ -39,10 +39,10 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
         unsigned bits;
     } pattern;
     CUdeviceptr buffer;
-    cai_array array = CAI_ARRAY_INIT;
+    cai_array array = CAI_ARRAY_INIT, made = CAI_ARRAY_INIT;
     cai_error why;
     cai_stream pending = cai_inline_stream(stream);
-    PyObject *result;
+    PyObject *result = NULL;
     CUresult driver;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "(LL)f", &rows, &columns, &value)) {
@@ -68,19 +68,14 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
     array.ndim = 2;
     memcpy(array.typestr, "<f4", 4);
     array.device.type = CAI_DEVICE_CUDA;
-    if (cai_owner_create(array.data, free_buffer, &array.owner, &why) != CAI_OK) {
+    /* Consumers read from the array which stream to wait for; shape and description are copied. */
+    if (cai_array_produce(&array, &pending, 1, pending, 0, &why) != CAI_OK ||
+        cai_array_create(&array, array.data, free_buffer, &made, &why) != CAI_OK) {
         free_buffer(array.data);
         return cai_python_raise(&why);
     }
-    /* The description with its shape gets memory of its own; consumers are told which stream to
-     * wait for. */
-    if (cai_array_produce(&array, &pending, 1, pending, 0, &why) != CAI_OK ||
-        cai_array_create(&array, &array, &why) != CAI_OK) {
-        cai_array_release(&array);
-        return cai_python_raise(&why);
-    }
-    result = cai_array_to_python(&array, NULL, NULL);
-    cai_array_release(&array); /* the object has a reference of its own */
+    (void)cai_array_to_python(&made, NULL, &result, NULL); /* on failure the exception is set */
+    cai_array_release(&made); /* the object has a reference of its own */
     return result;
 }
 
@@ -89,23 +84,24 @@ static PyObject *sum(PyObject *self, PyObject *object) {
     cai_array array = CAI_ARRAY_INIT;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
     cai_error why;
-    int64_t count = 0, index;
+    cai_layout layout;
+    int64_t count, index;
     float *values = NULL;
     double total = 0;
     CUresult driver = CUDA_SUCCESS;
     cai_stream mine = cai_inline_stream(stream);
     (void)self;
-    options.flags =
-        CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS | CAI_IMPORT_NO_MASK;
+    options.flags = CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
     memcpy(options.typestr, "<f4", 4);
     if (cai_array_from_python(object, &options, &array, NULL) != CAI_OK) {
         return NULL; /* the exception is set */
     }
-    if (cai_array_count(&array, &count, &why) != CAI_OK ||
+    if (cai_array_layout(&array, &layout, &why) != CAI_OK ||
         cai_array_consume_begin(&array, mine, CAI_ACCESS_READ, &why) != CAI_OK) {
         cai_array_release(&array);
         return cai_python_raise(&why);
     }
+    count = layout.count;
     values = malloc((size_t)count * sizeof(float) + 1);
     if (values == NULL) {
         cai_array_release(&array);

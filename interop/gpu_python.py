@@ -269,7 +269,7 @@ def lifetime(P, driver, library):
 
 
 def streams(P, driver, library):
-    """A slow kernel is still writing on the producer's stream: whoever does not wait reads zeros."""
+    """A slow kernel is still writing on the producer's stream: a consumer that does not wait reads zeros."""
     late = getattr(producing(library), "late", None)
     if late is None:
         raise NotOffered
@@ -283,7 +283,7 @@ def streams(P, driver, library):
             taken = P.take(array)
     with taken:
         assert taken.stream not in (None, P.STREAM_UNKNOWN), f"no stream: {taken.stream}"
-        assert driver.cuda.cuStreamQuery(c.c_void_p(taken.stream)) == 600, "the kernel was done too early to tell"
+        assert driver.cuda.cuStreamQuery(c.c_void_p(taken.stream)) == 600, "the kernel finished too early for this test"
         assert driver.read(P, taken, 1024) == [7.0] * 1024
     del stream
 

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 driver = pytest.importorskip("cuda.bindings.driver")
 numba_cuda = pytest.importorskip("numba.cuda")
 if not torch.cuda.is_available():
-    pytest.skip("the stand-in for the runtime library is not loaded", allow_module_level=True)
+    pytest.skip("the replacement runtime library is not loaded", allow_module_level=True)
 
 READ, WRITE = 1, 2
 

@@ -12,7 +12,7 @@ import cai_python as P  # noqa: E402
 from cai_python import give, take  # noqa: E402
 
 torch = pytest.importorskip("torch")
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the stand-in for the runtime library is not loaded")
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the replacement runtime library is not loaded")
 
 WAYS = {"default": [], "table": [P.DLPACK_EXCHANGE], "dlpack": [P.DLPACK]}
 TYPES = [

@@ -61,7 +61,7 @@ def given(array):
 @pytest.mark.parametrize("name", TYPES)
 def test_there_and_back(name, device):
     if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("the stand-in for the runtime library is not loaded")
+        pytest.skip("the replacement runtime library is not loaded")
     dtype = getattr(torch, name)
     whole = torch.zeros(6 * 4 * dtype.itemsize, dtype=torch.uint8).to(device).view(dtype).reshape(6, 4)
     for source in (whole, whole.t(), whole[1::2, 1:], whole[2:3], whole[3:3], whole[0, 0], whole[:1].expand(3, 4)):

@@ -1,11 +1,11 @@
-"""PyTorch's CUDA tensors on the stand-ins for the runtime library. Its kernels cannot run here: copies can."""
+"""PyTorch's CUDA tensors on the replacement runtime libraries. Its kernels cannot run here: copies can."""
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("the stand-in for the runtime library is not loaded", allow_module_level=True)
+    pytest.skip("the replacement runtime library is not loaded", allow_module_level=True)
 
 
 class Exporter:

@@ -1,11 +1,12 @@
-//! The inner error: a status, the path of the field, what was found and what was expected.
+//! The inner error: a status, the path of the field, the value found and the value expected.
 //!
-//! May use: `abi`. `unsafe`: one allocation that may fail.
+//! May use: `abi`.
+//! Unsafe: one allocation that may fail.
 //!
-//! A failure is built where the rule is broken; the levels above prefix the path on the way out
-//! (`shape[2]`, then `mask.shape[2]`). It is no more than a pointer, so that functions which
-//! succeed return in a register and copy nothing. The price is an allocation on the failing path;
-//! where memory has run out, that is what the failure says instead.
+//! A failure is built where the rule is broken. Callers prefix the path (`shape[2]`,
+//! then `mask.shape[2]`). A failure is one pointer wide, so that functions which succeed return in
+//! a register. The price is an allocation on the failing path. If that allocation fails, the
+//! failure is `CAI_ERR_NO_MEMORY`.
 
 use std::alloc::{Layout, alloc};
 use std::ffi::c_char;
@@ -13,7 +14,8 @@ use std::fmt::{self, Write};
 
 use crate::abi::{self, cai_error, cai_status};
 
-/// Text in a fixed array; what does not fit is cut off at a character and marked by "...".
+/// Text in a fixed array. A text that does not fit is cut off at a character boundary and ends in
+/// "...".
 #[derive(Clone, Copy)]
 pub struct Text<const N: usize> {
     bytes: [u8; N],
@@ -24,7 +26,7 @@ impl<const N: usize> Text<N> {
     /// Formats into a new text: `Text::new(format_args!("{x}"))`.
     pub fn new(args: fmt::Arguments) -> Self {
         let mut text = Text { bytes: [0; N], len: 0 };
-        // An error means that the text is full, which is what the mark says.
+        // An error means that the text is full, which its mark shows.
         let _ = text.write_fmt(args);
         text
     }
@@ -67,29 +69,29 @@ impl<const N: usize> fmt::Display for Text<N> {
     }
 }
 
-/// Why a function failed; `None` where there was no memory to say it, which is then the reason.
+/// The reason why a function failed. `None` if there was no memory for the details.
 pub struct Failure(Option<Box<Details>>);
 
-/// What a failure says.
+/// The details of a failure.
 pub struct Details {
-    /// The status that the caller gets.
+    /// The status that the caller receives.
     pub status: cai_status,
-    /// `mask.shape[2]`, or the name of a parameter.
+    /// A path such as `mask.shape[2]`, or the name of a parameter.
     pub field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>,
-    /// The value that was found; empty where `expected` says it all, in another library's words.
+    /// The value found. Empty if `expected` is the complete message of another library.
     pub found: Text<96>,
-    /// The value that was expected.
+    /// The value expected.
     pub expected: Text<240>,
-    /// The driver's own code where the driver refused, else 0.
+    /// The driver's error code, or 0 if the driver was not involved.
     pub driver_code: i32,
 }
 
-/// What every fallible function of the inner rooms returns.
+/// The result of every fallible function inside the library.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// `Failure::new(CAI_ERR_NDIM, format_args!("ndim"), format_args!("-1"), format_args!("0 to
-    /// 64"))`.
+    /// Builds a failure: `Failure::new(CAI_ERR_NDIM, format_args!("ndim"), format_args!("-1"),
+    /// format_args!("0 to 64"))`.
     #[cold]
     #[inline(never)]
     pub fn new(
@@ -99,26 +101,26 @@ impl Failure {
         expected: fmt::Arguments,
     ) -> Self {
         let layout = Layout::new::<Details>();
-        // SAFETY: the layout is not empty.
+        // SAFETY: `Details` is not zero-sized.
         let memory = unsafe { alloc(layout) }.cast::<Details>();
         if memory.is_null() {
             return Failure(None);
         }
         let (field, found, expected) = (Text::new(field), Text::new(found), Text::new(expected));
-        // SAFETY: fresh memory from the global allocator, of the layout that a `Box` of this type
-        // has.
+        // SAFETY: `memory` is not NULL (checked above), fresh from the global allocator, and has
+        // the layout that a `Box` of this type frees.
         Failure(Some(unsafe {
             memory.write(Details { status, field, found, expected, driver_code: 0 });
             Box::from_raw(memory)
         }))
     }
 
-    /// The details, unless there was no memory for them.
+    /// Returns the details, unless there was no memory for them.
     pub fn details(&self) -> Option<&Details> {
         self.0.as_deref()
     }
 
-    /// What the caller's error says.
+    /// Returns the error structure for the caller.
     #[cold]
     pub fn to_error(&self) -> cai_error {
         let (field, message, driver_code): (&str, Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }>, i32) =
@@ -135,7 +137,7 @@ impl Failure {
                 None => (
                     "",
                     Text::new(format_args!(
-                        "found no memory, expected some for the description of an error"
+                        "found no memory, expected memory for the error message"
                     )),
                     0,
                 ),
@@ -148,12 +150,12 @@ impl Failure {
         }
     }
 
-    /// The status that the caller gets.
+    /// Returns the status for the caller.
     pub fn status(&self) -> cai_status {
         self.details().map_or(abi::CAI_ERR_NO_MEMORY, |details| details.status)
     }
 
-    /// The same failure, with the code that the driver answered.
+    /// Adds the driver's error code.
     #[cold]
     pub fn driver(mut self, code: i32) -> Self {
         if let Some(details) = &mut self.0 {
@@ -162,7 +164,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, of another field.
+    /// Replaces the field.
     #[cold]
     pub fn at(mut self, field: impl fmt::Display) -> Self {
         if let Some(details) = &mut self.0 {
@@ -171,7 +173,18 @@ impl Failure {
         self
     }
 
-    /// A required pointer parameter is NULL.
+    /// A defect of this library.
+    #[cold]
+    pub fn internal() -> Self {
+        Failure::new(
+            abi::CAI_ERR_INTERNAL,
+            format_args!(""),
+            format_args!(""),
+            format_args!("internal error: please report it"),
+        )
+    }
+
+    /// Returns the failure for a required pointer parameter that is NULL.
     #[cold]
     pub fn null(parameter: &str) -> Self {
         Failure::new(
@@ -182,7 +195,7 @@ impl Failure {
         )
     }
 
-    /// Memory ran out.
+    /// Returns the failure for an allocation of `bytes` bytes.
     #[cold]
     pub fn no_memory(bytes: usize) -> Self {
         Failure::new(
@@ -193,7 +206,7 @@ impl Failure {
         )
     }
 
-    /// The same failure, of a field that has another name to those who see it.
+    /// Replaces the path by one that the caller knows it by.
     #[cold]
     pub fn rename(
         mut self,
@@ -205,7 +218,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, of a field of something that is itself a field: `within("mask.")`.
+    /// Prefixes the path: `within("mask.")` for a field of the mask.
     #[cold]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {
         if let Some(details) = &mut self.0 {
@@ -215,7 +228,7 @@ impl Failure {
     }
 }
 
-/// The text, cut if need be, with NULs behind it.
+/// Copies a text into an array, cut if necessary and padded with NULs.
 pub fn terminated<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out[..N - 1].iter_mut().zip(text.bytes()) {
@@ -238,7 +251,7 @@ macro_rules! fail {
 }
 pub(crate) use fail;
 
-/// Format arguments of a literal, or of a literal with arguments in parentheses.
+/// Builds format arguments from a literal, or from a literal with arguments in parentheses.
 macro_rules! text {
     (($($text:tt)*)) => {
         format_args!($($text)*)

@@ -1,27 +1,29 @@
 //! Shapes and strides: counts, sizes, spans, contiguity, overlap.
 //!
-//! May use: `abi`, `error`. `unsafe`: none.
+//! May use: `error`.
+//! Unsafe: none.
 //!
-//! Every product and sum is checked: an overflow is a status at 64 dimensions and at extents near
-//! 2^63. All sums here add numbers of one sign, so a partial result that does not fit proves that
-//! the whole does not fit, and 64-bit arithmetic decides exactly.
+//! Every product and sum is checked: an overflow is a status, at 64 dimensions and at extents near
+//! 2^63. All sums here add numbers of one sign. So a partial result that does not fit proves that
+//! the whole does not fit, and 64-bit arithmetic is exact.
+
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 use crate::error::{Result, fail};
 
-/// The shape of an array, its steps in bytes and the size of its elements.
+/// The shape of an array, its strides in bytes and the size of its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     /// Extents; their sign was checked.
     pub shape: &'a [i64],
-    /// As many steps as extents, or C-contiguous. Never there for packed bit fields.
+    /// As many strides as extents, or `None` for C-contiguous. Always `None` for packed bit fields.
     pub strides: Option<&'a [i64]>,
-    /// Bits of one element; bytes of it are `bits / 8` unless it is a packed bit field.
+    /// Bits of one element; `bits / 8` bytes unless it is a packed bit field.
     pub bits: i64,
 }
 
-/// The bytes that an array can touch, counted from the element with index zero: from `lower`, which
+/// The bytes that an array can touch, relative to the element with index zero: from `lower`, which
 /// is 0 or negative, up to but not including `upper`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -31,7 +33,7 @@ pub struct Span {
     pub upper: i64,
 }
 
-/// Extents must not be negative.
+/// Fails if an extent is negative.
 pub fn check_shape(shape: &[i64]) -> Result<()> {
     match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
         None => Ok(()),
@@ -46,7 +48,7 @@ pub fn check_shape(shape: &[i64]) -> Result<()> {
     }
 }
 
-/// The number of elements. An extent of 0 makes it 0, whatever the others are.
+/// Returns the number of elements. An extent of 0 makes it 0, whatever the others are.
 #[inline]
 pub fn count(shape: &[i64]) -> Result<i64> {
     let mut product = 1i64;
@@ -69,14 +71,14 @@ pub fn count(shape: &[i64]) -> Result<i64> {
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape[{index}]",
                 found = "{extent} after {product} elements",
-                expected = "at most 2^63 - 1 elements in all"
+                expected = "at most 2^63 - 1 elements in total"
             )
         }
     }
 }
 
 impl Layout<'_> {
-    /// Packed bit fields have elements that are no whole number of bytes.
+    /// Returns true for packed bit fields, whose elements are not a whole number of bytes.
     pub fn is_packed_bits(&self) -> bool {
         self.bits % 8 != 0
     }
@@ -85,12 +87,12 @@ impl Layout<'_> {
         self.bits / 8
     }
 
-    /// The bytes of all elements laid out without gaps; bit fields are packed and rounded up once.
+    /// Returns the bytes of all elements without gaps. Bit fields are packed and rounded up once.
     #[inline]
     pub fn nbytes(&self) -> Result<i64> {
         let count = count(self.shape)?;
         let bytes = if self.is_packed_bits() {
-            // 2^63 elements of 2^63 bits at most: far from saturating.
+            // 2^63 elements of 2^63 bits at most, which is far below the limit of `i128`.
             let bits = i128::from(count).saturating_mul(i128::from(self.bits));
             i64::try_from(bits.saturating_add(7) / 8).ok()
         } else {
@@ -102,12 +104,12 @@ impl Layout<'_> {
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape",
                 found = ("{count} elements of {} bits", self.bits),
-                expected = "at most 2^63 - 1 bytes in all"
+                expected = "at most 2^63 - 1 bytes in total"
             ),
         }
     }
 
-    /// The bytes that the array can touch. An empty array touches none.
+    /// Returns the bytes that the array can touch. An empty array touches none.
     #[inline]
     pub fn span(&self) -> Result<Span> {
         let Some(strides) = self.strides else {
@@ -130,7 +132,7 @@ impl Layout<'_> {
                         CAI_ERR_SPAN_OVERFLOW,
                         "strides[{index}]",
                         found = "{stride} over an extent of {extent}",
-                        expected = "a reach within 2^63 bytes from data"
+                        expected = "a span within 2^63 bytes of data"
                     );
                 }
             }
@@ -138,8 +140,8 @@ impl Layout<'_> {
         Ok(Span { lower, upper })
     }
 
-    /// Do the elements lie in C order without gaps? Extents of at most one, and empty arrays, put
-    /// no condition on strides.
+    /// Returns true if the elements lie in C order without gaps. Dimensions with an extent of at
+    /// most one, and empty arrays, put no condition on strides.
     pub fn is_c_contiguous(&self) -> bool {
         match self.strides {
             None => true,
@@ -147,10 +149,11 @@ impl Layout<'_> {
         }
     }
 
-    /// Do the elements lie in Fortran order without gaps? Likewise.
+    /// Returns true if the elements lie in Fortran order without gaps, under the same conditions.
     pub fn is_f_contiguous(&self) -> bool {
         match self.strides {
-            // Without strides the order is C; it is Fortran too if no two dimensions can tell.
+            // Without strides the order is C. It is Fortran order too if at most one dimension has
+            // more than one element.
             None => {
                 self.shape.contains(&0)
                     || self.shape.iter().filter(|&&extent| extent > 1).count() <= 1
@@ -159,7 +162,7 @@ impl Layout<'_> {
         }
     }
 
-    /// `dimensions` from the one that varies fastest.
+    /// Takes `dimensions` in order, the fastest-varying one first.
     fn is_dense<'b>(&self, dimensions: impl Iterator<Item = (&'b i64, &'b i64)>) -> bool {
         if self.shape.contains(&0) {
             return true;
@@ -177,7 +180,7 @@ impl Layout<'_> {
         true
     }
 
-    /// Writes the steps in bytes, whether the array states them or not.
+    /// Writes the strides in bytes, whether the array states them or not.
     pub fn write_strides(&self, out: &mut [i64]) -> Result<()> {
         match self.strides {
             Some(strides) => out.copy_from_slice(strides),
@@ -195,13 +198,13 @@ impl Layout<'_> {
     }
 }
 
-/// Steps in bytes of a C-contiguous array. Extents of 0 count as 1, as in NumPy, so that the steps
-/// of an empty array are those of the array it will grow into.
+/// Writes the strides in bytes of a C-contiguous array. Extents of 0 count as 1, as in NumPy, so
+/// that an empty array has the strides of the array that it will grow into.
 pub fn c_strides(shape: &[i64], itemsize: i64, out: &mut [i64]) -> Result<()> {
     dense_strides(shape.iter().zip(out).enumerate().rev(), itemsize)
 }
 
-/// Steps in bytes of a Fortran-contiguous array.
+/// Writes the strides in bytes of a Fortran-contiguous array.
 pub fn f_strides(shape: &[i64], itemsize: i64, out: &mut [i64]) -> Result<()> {
     dense_strides(shape.iter().zip(out).enumerate(), itemsize)
 }

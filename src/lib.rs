@@ -1,23 +1,27 @@
 //! The C side of the CUDA Array Interface.
 //!
-//! This crate is a C library that happens to be written in Rust: its manual is `include/cai/cai.h`.
-//! The rooms below stand in the order in which they may depend on each other; nothing imports
-//! upwards.
+//! This crate is a C library that happens to be written in Rust. Its manual is the headers in
+//! `include/cai`. The modules below are listed in dependency order: a module imports only from
+//! modules above it, and the test `modules` checks that.
 //!
-//! | room | what it is for |
+//! | module | purpose |
 //! |---|---|
-//! | [`abi`] | types and constants that both sides of the border see; no logic |
+//! | [`abi`] | types and constants of the ABI; no logic |
 //! | `error` | the inner error: status, field, found, expected |
-//! | `read` | foreign structures, read without trusting their size |
+//! | `unwind` | catches panics without stopping threads that end |
+//! | `environment` | reads environment variables without allocation |
+//! | `library` | opens shared libraries without allocation |
+//! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
+//! | `device` | what a device type implies: CUDA streams, an address or a handle |
 //! | `observer` | one optional observer of exchanges: the race checker |
 //! | `owner` | reference counts, and blocks that hold a copied description |
-//! | `driver` | the CUDA driver, found at run time: streams, contexts, events, addresses |
+//! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
-//! | `sync` | ordering producers and consumers on their streams, and lifetime on streams |
-//! | `dlpack` | DLPack tensors, imported and exported |
-//! | `python` | Python objects, imported and exported |
+//! | `sync` | orders producers and consumers on their streams; deferred release |
+//! | `dlpack` | imports and exports DLPack tensors |
+//! | `python` | imports and exports Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
 #![deny(missing_docs)]
 #![cfg_attr(
@@ -30,8 +34,8 @@
         clippy::unimplemented
     )
 )]
-// The contract of every exported function is written for C; a `# Safety` section would show up in
-// cai.h.
+// The contract of every exported function is written for C; a `# Safety` section would appear in
+// the headers.
 #![allow(clippy::missing_safety_doc)]
 
 #[cfg(panic = "abort")]
@@ -39,9 +43,13 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 
 pub mod abi;
 mod error;
+mod unwind;
+mod environment;
+mod library;
 mod read;
 mod dtype;
 mod layout;
+mod device;
 mod observer;
 mod owner;
 mod driver;

@@ -1,18 +1,21 @@
-//! One optional observer of exchanges: a race checker. The simulated driver offers one in a table
-//! of functions; on other drivers there is none, and an event costs one load.
+//! One optional observer of exchanges: a race checker.
 //!
-//! May use: nothing. `unsafe`: calls the observer's function.
+//! May use: nothing.
+//! Unsafe: calls the observer's functions.
+//!
+//! The simulated driver offers one in a table of functions. On other drivers there is none, and an
+//! event costs one load.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Bytes that follow each other, repeated at steps: `cudasim_access` of `cudasim.h`.
+/// Blocks of bytes, repeated at strides: `cudasim_access` of `cudasim.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Bytes {
-    /// Where the block at index (0, 0, ...) begins.
+    /// Address of the block at index (0, 0, ...).
     pub address: u64,
     /// Bytes of one block.
     pub nbytes: u64,
@@ -20,9 +23,9 @@ pub struct Bytes {
     pub mode: u32,
     /// Dimensions in use.
     pub ndim: u32,
-    /// How often.
+    /// Number of repetitions.
     pub count: [i64; MAX_NDIM],
-    /// Bytes from one to the next.
+    /// Bytes from one repetition to the next.
     pub stride: [i64; MAX_NDIM],
 }
 
@@ -32,33 +35,33 @@ pub(crate) const MAX_NDIM: usize = 8;
 /// `cudasim_cai_note` of `cudasim.h`.
 #[repr(C)]
 pub struct Event {
-    /// Its size.
+    /// Size of the structure.
     pub struct_size: u32,
-    /// What happened.
+    /// Kind of event.
     pub kind: Kind,
-    /// Which owner, by its address.
+    /// Address of the owner.
     pub owner: *const c_void,
-    /// What the array can touch.
+    /// Bytes that the array can touch.
     pub bytes: Bytes,
     /// 1: read-only.
     pub flags: u32,
-    /// What the library answers.
+    /// Status that the library returns.
     pub status: i32,
-    /// The array's stream.
+    /// Stream of the array.
     pub stream: u64,
-    /// Its number.
+    /// Id of that stream.
     pub stream_id: u64,
-    /// Its context.
+    /// Context of that stream.
     pub context: *mut c_void,
-    /// The other side's stream.
+    /// Stream of the other side.
     pub consumer: u64,
-    /// Its context.
+    /// Context of that stream.
     pub consumer_context: *mut c_void,
     /// The rule because of which the library itself refused.
     pub rule: *const c_char,
 }
 
-/// What happened.
+/// Kind of event.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -72,12 +75,12 @@ pub enum Kind {
     Synchronize = 4,
     /// `cai_owner_release_after`
     ReleaseAfter = 5,
-    /// The last reference is gone.
+    /// Release of the last reference.
     Destroy = 6,
 }
 
 impl Event {
-    /// A note that says nothing yet.
+    /// An event without details.
     pub fn new(kind: Kind) -> Event {
         Event {
             struct_size: size_of::<Event>() as u32,
@@ -96,34 +99,32 @@ impl Event {
     }
 }
 
-/// As much as is used of `cudasim_api`.
+/// The first members of `cudasim_api`.
 #[repr(C)]
 pub struct Api {
     struct_size: u32,
     version: u32,
     others: [*const c_void; 14],
-    cai: Option<unsafe extern "C" fn(*const Event)>,
+    cai: Option<unsafe extern "C-unwind" fn(*const Event)>,
 }
 
 /// The checker's table, NULL, or [`NOT_LOOKED`].
 static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
-/// Nobody has looked for a checker yet: at first it counts as one, so that the first note looks for
-/// it.
+/// No driver was asked for a checker yet. At first it counts as one, so that the first event makes
+/// `sync` look for it.
 const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
-static SIMULATED: AtomicBool = AtomicBool::new(false);
 
 /// `cudasim_get_api`
-pub type Get = unsafe extern "C" fn(u32) -> *mut Api;
-/// The name of the function that answers the table.
+pub type Get = unsafe extern "C-unwind" fn(u32) -> *mut Api;
+/// The name of the function that returns the table.
 pub(crate) const NAME: &CStr = c"cudasim_get_api";
 const VERSION: u32 = 3;
 
-/// Takes the table that a driver offers; `None`: it offers none.
+/// Takes the table that a driver offers; `None` if it offers none.
 pub fn accept(get: Option<Get>) {
-    // SAFETY: as declared in cudasim.h; it answers NULL or a constant table.
+    // SAFETY: the function has the type of cudasim.h and returns NULL or a constant table.
     let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
-    SIMULATED.store(get.is_some(), Ordering::Relaxed);
-    // SAFETY: every table begins with its size.
+    // SAFETY: not NULL here, and every table begins with its size.
     if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
         API.store(api, Ordering::Release);
     } else {
@@ -131,23 +132,19 @@ pub fn accept(get: Option<Get>) {
     }
 }
 
-/// Does the driver belong to this project?
-pub fn is_simulated() -> bool {
-    SIMULATED.load(Ordering::Relaxed)
-}
-
-/// Is anybody interested?
+/// Returns true if there is an observer, or none was searched for yet.
 #[inline]
 pub fn is_watched() -> bool {
     !API.load(Ordering::Relaxed).is_null()
 }
 
-/// No driver was asked for an observer yet.
+/// Returns true if no driver was asked for an observer yet.
 pub fn is_unknown() -> bool {
     API.load(Ordering::Relaxed) == NOT_LOOKED
 }
 
-/// Forgets the observer: after a fork, in the child.
+/// Removes the observer: after a fork, in the child.
+#[cfg(unix)]
 pub fn detach() {
     API.store(ptr::null_mut(), Ordering::Relaxed);
 }
@@ -158,9 +155,9 @@ pub fn notify(event: &Event) {
     if api == NOT_LOOKED {
         return;
     }
-    // SAFETY: NULL or a constant table that was found to be long enough.
+    // SAFETY: NULL, or a constant table that `accept` found to be long enough.
     if let Some(cai) = unsafe { api.as_ref() }.and_then(|api| api.cai) {
-        // SAFETY: the note is a valid one, and read during the call only.
+        // SAFETY: the event is initialized, and the observer reads it only during the call.
         unsafe { cai(event) };
     }
 }

@@ -1,27 +1,130 @@
-//! Foreign memory, read: the only room besides `owner` and `ffi` that follows a caller's pointers.
+//! Reads and writes the structures of a caller, whatever age of the headers it was compiled with.
 //!
-//! May use: `abi`, `error`. `unsafe`: reads through pointers that the caller vouches for.
+//! May use: `abi`, `error`.
+//! Unsafe: follows a caller's pointers, whose contract each function states.
 //!
-//! A structure may have been compiled shorter or longer than ours. So its size is read raw, before
-//! any reference to the whole is made, and as many bytes as both sides know are copied into a
-//! local; what the filler did not know is zero. Values inside are still unchecked: that is
-//! `validate`'s work.
+//! A structure states its size. That member is read by itself first; no reference to the whole is
+//! made before. As many bytes as both sides know are then copied into a local, and what the writer
+//! did not know is zero. [`sizes`] are the limits. What a structure contains is still unchecked:
+//! that is the work of `validate`.
 
 use std::ffi::{CStr, c_char};
-use std::mem::{MaybeUninit, offset_of, size_of};
+use std::mem::{MaybeUninit, size_of};
 use std::{ptr, slice};
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_field};
+use crate::abi::{
+    self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_export_options, cai_field,
+    cai_import_options,
+};
 use crate::error::{Failure, Result, fail};
 
-/// The shortest `cai_array` that makes sense: all fields up to `stream`.
-pub(crate) const MIN_ARRAY_SIZE: usize = offset_of!(cai_array, stream_id);
+/// Sizes of the first release. A structure of any age is at least that long, so these numbers never
+/// change; today's headers may know more. They are literals because the size of today's structure
+/// would refuse everything that is older.
+pub(crate) mod sizes {
+    /// What every array begins with: size, flags and owner.
+    pub(crate) const PREFIX: usize = 16;
+    pub(crate) const ARRAY: usize = 128;
+    pub(crate) const OPERATIONS: usize = 24;
+    pub(crate) const DESCR: usize = 24;
+    pub(crate) const FIELD: usize = 56;
+    pub(crate) const EXCHANGE_API: usize = 24;
+    pub(crate) const IMPORT_OPTIONS: usize = 56;
+    pub(crate) const EXPORT_OPTIONS: usize = 8;
+    /// No age of any structure will be longer: a larger size is garbage.
+    pub(crate) const MAX: usize = 512;
+}
 
-/// What every version of `cai_array` begins with, past and future.
-pub(crate) const LEAST_PREFIX: usize = 16;
+/// A structure that may grow at its end.
+///
+/// # Safety
+/// Each member is an integer, a raw pointer or an array of those, so that all bytes zero is a
+/// value. Its size is a multiple of 8.
+pub(crate) unsafe trait Growing: Copy {
+    /// The type's name in the headers.
+    const NAME: &str;
+    /// Size in the first release.
+    const FIRST: usize;
+}
 
-/// No version of any structure will ever be this long: a larger size is garbage.
-pub(crate) const MAX_STRUCT_SIZE: usize = 4096;
+macro_rules! growing {
+    ($($name:ident: $first:expr),+ $(,)?) => {$(
+        // SAFETY: `abi` declares it with such members only, and the size is checked below.
+        unsafe impl Growing for $name {
+            const NAME: &str = stringify!($name);
+            const FIRST: usize = $first;
+        }
+        const _: () = assert!(size_of::<$name>() >= $first && size_of::<$name>() % 8 == 0);
+    )+};
+}
+
+growing! {
+    cai_array: sizes::ARRAY,
+    cai_descr: sizes::DESCR,
+    cai_field: sizes::FIELD,
+    cai_import_options: sizes::IMPORT_OPTIONS,
+    cai_export_options: sizes::EXPORT_OPTIONS,
+}
+
+/// Returns true if some age of a structure can have this size.
+#[inline(always)]
+pub(crate) fn is_legal(size: usize, first: usize) -> bool {
+    size >= first && size <= sizes::MAX && size % 8 == 0
+}
+
+/// Copies what both sides know of a structure of `size` bytes.
+///
+/// # Safety
+/// `size` bytes are readable at `from`.
+#[inline(always)]
+unsafe fn copy<T: Growing>(from: *const T, size: usize) -> T {
+    if size >= size_of::<T>() {
+        // SAFETY: at least as many bytes as today's structure has are readable.
+        return unsafe { from.read() };
+    }
+    let mut to = MaybeUninit::<T>::zeroed();
+    // SAFETY: `size` bytes are readable and fit, as was just compared. All bytes zero is a value
+    // of a `Growing` type, and so is the rest behind the copied members.
+    unsafe {
+        ptr::copy_nonoverlapping(from.cast::<u8>(), to.as_mut_ptr().cast::<u8>(), size);
+        to.assume_init()
+    }
+}
+
+/// Copies the options of a caller. A shorter structure reads as zeros at its end. A longer one may
+/// contain requirements that this library does not know: its tail must be zero.
+///
+/// # Safety
+/// `options` points to a structure of the size that its first member states.
+pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
+    // SAFETY: options begin with their size, an aligned `u32` (this function's contract).
+    let size = unsafe { options.cast::<u32>().read() } as usize;
+    if !is_legal(size, T::FIRST) {
+        return fail!(
+            CAI_ERR_STRUCT_SIZE,
+            "options->struct_size",
+            found = "{size}",
+            expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
+        );
+    }
+    // SAFETY: `size` bytes are readable (this function's contract).
+    let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
+    let tail = bytes.iter().skip(size_of::<T>());
+    if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "options",
+            found = ("a value at byte {}", size_of::<T>() + position),
+            expected = (
+                "zeros behind the {} bytes of {} that this library knows",
+                size_of::<T>(),
+                T::NAME
+            )
+        );
+    }
+    // SAFETY: `size` bytes are readable (this function's contract).
+    Ok(unsafe { copy(options, size) })
+}
 
 /// An array before it is filled in.
 pub(crate) const NOTHING: cai_array = cai_array {
@@ -45,20 +148,16 @@ pub(crate) const NOTHING: cai_array = cai_array {
     byte_offset: 0,
 };
 
-/// Is `size` one that some version of a structure can have?
-fn plausible(size: usize, least: usize) -> bool {
-    size >= least && size <= MAX_STRUCT_SIZE && size % 8 == 0
-}
-
-/// The size that a structure says it has.
+/// Returns the size that an array states. Fails for sizes that no age has.
 ///
 /// # Safety
 /// `array` points to at least 4 readable bytes, aligned for a `cai_array`.
 #[inline(always)]
 pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
-    // SAFETY: the caller vouches for the first field; no reference to the whole is made.
+    // SAFETY: the first four bytes are readable (this function's contract); no reference to the
+    // whole is made.
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
-    if plausible(size, MIN_ARRAY_SIZE) {
+    if is_legal(size, sizes::ARRAY) {
         Ok(size)
     } else {
         fail!(
@@ -66,65 +165,80 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
             "struct_size",
             found = "{size}",
             expected = (
-                "sizeof(cai_array), which is {} here: start from CAI_ARRAY_INIT",
+                "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
                 size_of::<cai_array>()
             )
         )
     }
 }
 
-/// Would a caller's structure of `size` bytes lose something that may not be lost?
-pub fn fits(array: &cai_array, size: usize) -> Result<()> {
-    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
-    if array.byte_offset != 0 && size < covered {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "out->struct_size",
-            found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
-        );
-    }
-    Ok(())
-}
-
-/// A local copy of a caller's array, whatever size it was compiled with.
+/// Copies a caller's array, whatever size it was compiled with.
 ///
 /// # Safety
-/// `array` points to as many readable bytes as its `struct_size` says.
+/// `array` points to a structure of the size that it states.
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
     let mut scratch = MaybeUninit::uninit();
-    // SAFETY: handed on.
+    // SAFETY: this function has the contract of `view`.
     unsafe { view(array, &mut scratch) }.copied()
 }
 
-/// The same without a copy where none is needed: structures of our size or longer are looked at in
-/// place, shorter ones are completed in `room`.
+/// Returns a caller's array without a copy if possible: a structure of this library's size or
+/// longer is used in place, a shorter one is completed in `scratch`. Fails for a flag that this
+/// library does not know, so that no function overlooks it.
 ///
 /// # Safety
-/// `array` points to as many readable bytes as its `struct_size` says, which nobody changes while
-/// the answer is in use.
+/// `array` points to a structure of the size that it states, which does not change while the result
+/// is in use.
 #[inline(always)]
 pub unsafe fn view(
     array: *const cai_array,
     scratch: &mut MaybeUninit<cai_array>,
 ) -> Result<&cai_array> {
-    // SAFETY: handed on.
+    // SAFETY: `struct_size` is readable (this function's contract).
     let size = unsafe { array_size(array) }?;
-    if size >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as ours.
-        return Ok(unsafe { &*array });
-    }
-    *scratch = MaybeUninit::zeroed();
-    // SAFETY: `size` bytes are readable by contract and fit, since size < size_of::<cai_array>().
-    unsafe {
-        ptr::copy_nonoverlapping(array.cast::<u8>(), scratch.as_mut_ptr().cast::<u8>(), size)
+    let array = if size >= size_of::<cai_array>() {
+        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and does
+        // not change (this function's contract).
+        unsafe { &*array }
+    } else {
+        // SAFETY: `size` bytes are readable (this function's contract).
+        scratch.write(unsafe { copy(array, size) })
     };
-    // SAFETY: every field is an integer or a raw pointer, for which zero is a value.
-    Ok(unsafe { scratch.assume_init_ref() })
+    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(
+            CAI_ERR_FLAGS,
+            "flags",
+            found = ("{:#x}", array.flags),
+            expected = "flags that this version knows"
+        );
+    }
+    Ok(array)
 }
 
-/// `length` values, or none where the length is 0 and the pointer may be anything.
+/// Writes an array into a caller's structure of `size` bytes, which keeps that size: as much as the
+/// caller's header knows, and zeros where that knows more than this library.
+///
+/// # Safety
+/// `size` bytes at `out` are writable, and `size` is legal for an array.
+#[inline(always)]
+pub unsafe fn write_array(out: *mut cai_array, size: usize, array: &cai_array) {
+    // SAFETY: `size` bytes are writable, and no more than those are written. The size is the first
+    // member of every structure.
+    unsafe {
+        if size == size_of::<cai_array>() {
+            // Of a size that the compiler knows: a few instructions instead of two calls.
+            out.write(*array);
+        } else {
+            let known = size.min(size_of::<cai_array>());
+            ptr::copy_nonoverlapping(ptr::from_ref(array).cast::<u8>(), out.cast::<u8>(), known);
+            out.cast::<u8>().add(known).write_bytes(0, size - known);
+        }
+        (&raw mut (*out).struct_size).write(size as u32);
+    }
+}
+
+/// Returns `length` values, or none if the length is 0; then the pointer may be anything.
 ///
 /// # Safety
 /// If `length` is not 0, `pointer` points to that many readable, aligned values that stay unchanged
@@ -134,12 +248,13 @@ pub unsafe fn values<'a, T>(pointer: *const T, length: usize) -> &'a [T] {
     if length == 0 {
         &[]
     } else {
-        // SAFETY: by contract.
+        // SAFETY: `length` is not 0 here, so `pointer` refers to that many values (this function's
+        // contract).
         unsafe { slice::from_raw_parts(pointer, length) }
     }
 }
 
-/// A shape: the number of dimensions is checked, the extents are not.
+/// Returns a shape. The number of dimensions is checked, the extents are not.
 ///
 /// # Safety
 /// `shape` is NULL or points to `ndim` extents that stay unchanged for `'a`.
@@ -156,50 +271,52 @@ pub unsafe fn shape<'a>(ndim: i32, shape: *const i64) -> Result<&'a [i64]> {
     if ndim > 0 && shape.is_null() {
         return fail!(CAI_ERR_SHAPE_NULL, "shape", found = "NULL", expected = "{ndim} extents");
     }
-    // SAFETY: not NULL where ndim > 0; the rest by contract.
+    // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above, so it refers to `ndim`
+    // extents (this function's contract).
     Ok(unsafe { values(shape, ndim as usize) })
 }
 
-/// Shape and strides of an array: the number of dimensions is checked, the values are not.
+/// Returns shape and strides of an array. The number of dimensions is checked, the values are not.
 ///
 /// # Safety
-/// `shape`, and `strides` where not NULL, point to `ndim` values that stay unchanged for `'a`.
+/// `shape`, and `strides` unless NULL, point to `ndim` values that stay unchanged for `'a`.
 #[inline]
 pub unsafe fn shape_and_strides<'a>(array: &cai_array) -> Result<(&'a [i64], Option<&'a [i64]>)> {
-    // SAFETY: handed on.
+    // SAFETY: `array.shape` refers to `array.ndim` extents (this function's contract).
     let shape = unsafe { self::shape(array.ndim, array.shape) }?;
     if array.strides.is_null() {
         return Ok((shape, None));
     }
-    // SAFETY: not NULL; the rest by contract.
+    // SAFETY: the pointer is not NULL, so it refers to `ndim` values (this function's contract).
     let strides = unsafe { values(array.strides, shape.len()) };
     Ok((shape, Some(strides)))
 }
 
-/// An inline typestr as bytes.
+/// Returns an inline typestr as bytes.
 pub fn typestr_bytes(field: &[c_char; CAI_TYPESTR_SIZE]) -> &[u8; CAI_TYPESTR_SIZE] {
-    // SAFETY: `c_char` and `u8` have one layout and no invalid values.
+    // SAFETY: `c_char` and `u8` have the same layout and no invalid values.
     unsafe { &*ptr::from_ref(field).cast() }
 }
 
-/// The characters of an inline typestr before its NUL; `None` if it has none.
+/// Returns the characters of an inline typestr before its NUL, or `None` if it has no NUL.
 pub fn typestr(field: &[c_char; CAI_TYPESTR_SIZE]) -> Option<&[u8]> {
     let bytes = typestr_bytes(field);
     let length = bytes.iter().position(|&b| b == 0)?;
     Some(&bytes[..length])
 }
 
-/// The characters of a typestr that a caller passes by pointer; `None` if it is not terminated
-/// within the size of a typestr.
+/// Returns the characters of a typestr that a caller passes by pointer, or `None` if it is not
+/// terminated within the size of a typestr.
 ///
 /// # Safety
-/// `text` points to characters that are readable up to the first NUL, or `CAI_TYPESTR_SIZE` of
+/// `text` points to characters that are readable up to the first NUL, or to `CAI_TYPESTR_SIZE` of
 /// them.
 pub unsafe fn typestr_argument<'a>(text: *const c_char) -> Option<&'a [u8]> {
     for length in 0..CAI_TYPESTR_SIZE {
-        // SAFETY: no NUL came before, so this character is readable.
+        // SAFETY: no NUL came before `length`, so this character is readable (this function's
+        // contract).
         if unsafe { *text.add(length) } == 0 {
-            // SAFETY: just read.
+            // SAFETY: the loop has read these `length` characters.
             return Some(unsafe { slice::from_raw_parts(text.cast::<u8>(), length) });
         }
     }
@@ -216,7 +333,7 @@ pub struct Descr<'a> {
     alive: std::marker::PhantomData<&'a cai_field>,
 }
 
-/// One row of a list of fields; names and shape still as pointers.
+/// One row of a list of fields. Names and shape are still pointers.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
     /// The row.
@@ -225,29 +342,32 @@ pub struct Field<'a> {
 }
 
 impl<'a> Descr<'a> {
+    /// Checks the sizes of a list of fields.
+    ///
     /// # Safety
-    /// `descr` points to a structure of the size it says, and to the rows it counts, all unchanged
-    /// for `'a`.
+    /// `descr` points to a structure of the size that it states, and to the rows that it counts,
+    /// all unchanged for `'a`.
     pub unsafe fn new(descr: *const cai_descr) -> Result<Self> {
-        // SAFETY: the first field is readable by contract; no reference to the whole is made.
+        // SAFETY: the first field is readable (this function's contract); no reference to the whole
+        // is made.
         let size = unsafe { (&raw const (*descr).struct_size).read() } as usize;
-        if !plausible(size, size_of::<cai_descr>()) {
+        if !is_legal(size, sizes::DESCR) {
             return fail!(
                 CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
                 found = "{size}",
-                expected = ("sizeof(cai_descr), which is {} here", size_of::<cai_descr>())
+                expected = ("sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
             );
         }
-        // SAFETY: at least as long as ours.
-        let raw = unsafe { descr.read() };
+        // SAFETY: `size` bytes are readable (this function's contract).
+        let raw = unsafe { copy(descr, size) };
         let step = raw.field_size as usize;
-        if !plausible(step, size_of::<cai_field>()) {
+        if !is_legal(step, sizes::FIELD) {
             return fail!(
                 CAI_ERR_DESCR_STRUCT,
                 ".field_size",
                 found = "{step}",
-                expected = ("sizeof(cai_field), which is {} here", size_of::<cai_field>())
+                expected = ("sizeof(cai_field), {} in this version", size_of::<cai_field>())
             );
         }
         if raw.count > 0 && raw.fields.is_null() {
@@ -274,48 +394,59 @@ impl<'a> Descr<'a> {
         })
     }
 
-    /// Row `index`, which must be below `count`.
+    /// Returns row `index`, which must be below `count`.
     pub fn field(&self, index: u64) -> Field<'a> {
-        // SAFETY: `new`'s contract: `count` rows of `step` bytes each lie at `rows`; a row is at
-        // least as long as ours and aligned, because the step is a multiple of 8.
-        unsafe { Field::new(self.row(index)) }
+        // SAFETY: `row` checked the index. By the contract of `new`, `count` rows of `step` bytes
+        // lie at `rows`; they are aligned because the step is a multiple of 8.
+        unsafe { Field::of_size(self.row(index), self.step) }
     }
 
-    /// Where row `index`, which must be below `count`, lies in the filler's memory.
+    /// Returns the address of row `index`, which must be below `count`.
     pub fn row(&self, index: u64) -> *const cai_field {
         assert!(index < self.count);
         self.rows.wrapping_add(index as usize * self.step).cast()
     }
 
-    /// All rows.
+    /// Iterates over all rows.
     pub fn fields(self) -> impl Iterator<Item = Field<'a>> {
         (0..self.count).map(move |index| self.field(index))
     }
 }
 
 impl<'a> Field<'a> {
+    /// Copies one row. A row does not state its size, so only the members of the first release are
+    /// read.
+    ///
     /// # Safety
-    /// `row` points to a row at least as long as ours, and what that points to is unchanged for
-    /// `'a`.
+    /// `row` points to a row of some list, and what that points to is unchanged for `'a`.
     pub unsafe fn new(row: *const cai_field) -> Self {
-        // SAFETY: by contract.
-        Field { raw: unsafe { row.read() }, alive: std::marker::PhantomData }
+        // SAFETY: a row is at least as long as in the first release.
+        unsafe { Field::of_size(row, sizes::FIELD) }
     }
 
-    /// The name, which must be there and be UTF-8.
+    /// Copies one row of `size` bytes.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new), and `size` bytes are readable.
+    unsafe fn of_size(row: *const cai_field, size: usize) -> Self {
+        // SAFETY: `size` bytes are readable (this function's contract).
+        Field { raw: unsafe { copy(row, size) }, alive: std::marker::PhantomData }
+    }
+
+    /// Returns the name, which is required and must be UTF-8.
     pub fn name(&self) -> Result<&'a str> {
         if self.raw.name.is_null() {
             return fail!(
                 CAI_ERR_DESCR_NAME,
                 ".name",
                 found = "NULL",
-                expected = "a text, empty for padding"
+                expected = "a string, empty for padding"
             );
         }
         text(self.raw.name, ".name")
     }
 
-    /// The title, if any, which must be UTF-8.
+    /// Returns the title, if any, which must be UTF-8.
     pub fn title(&self) -> Result<Option<&'a str>> {
         if self.raw.title.is_null() {
             return Ok(None);
@@ -323,7 +454,7 @@ impl<'a> Field<'a> {
         text(self.raw.title, ".title").map(Some)
     }
 
-    /// The extents of the sub-array; their number and sign are checked.
+    /// Returns the extents of the sub-array. Their number and sign are checked.
     pub fn shape(&self) -> Result<&'a [i64]> {
         let ndim = self.raw.ndim;
         if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) {
@@ -342,7 +473,8 @@ impl<'a> Field<'a> {
                 expected = "{ndim} extents"
             );
         }
-        // SAFETY: not NULL where ndim > 0; `Descr::new`'s contract covers what the rows point to.
+        // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above. The contract of
+        // `Descr::new` covers what the rows point to.
         let shape = unsafe { values(self.raw.shape, ndim as usize) };
         for (index, &extent) in shape.iter().enumerate() {
             if extent < 0 {
@@ -357,20 +489,21 @@ impl<'a> Field<'a> {
         Ok(shape)
     }
 
-    /// The fields that this field is made of, or `None` where it has a typestr. Exactly one must be
-    /// there.
+    /// Returns the fields that this field consists of, or `None` if it has a typestr. Exactly one
+    /// of the two is required.
     pub fn nested(&self) -> Result<Option<Descr<'a>>> {
         let has_typestr = self.raw.typestr[0] != 0;
         match (has_typestr, self.raw.nested.is_null()) {
             (true, true) => Ok(None),
-            // SAFETY: not NULL; `Descr::new`'s contract covers what the rows point to.
+            // SAFETY: not NULL in this branch. The contract of `Descr::new` covers what the rows
+            // point to.
             (false, false) => unsafe { Descr::new(self.raw.nested) }.map(Some),
             (true, false) => {
                 fail!(
                     CAI_ERR_DESCR_FIELD,
                     ".nested",
                     found = "both a typestr and nested fields",
-                    expected = "one of them"
+                    expected = "exactly one of them"
                 )
             }
             (false, true) => {
@@ -378,17 +511,17 @@ impl<'a> Field<'a> {
                     CAI_ERR_DESCR_FIELD,
                     ".typestr",
                     found = "neither a typestr nor nested fields",
-                    expected = "one of them"
+                    expected = "exactly one of them"
                 )
             }
         }
     }
 }
 
-/// A NUL-terminated name. Called only on pointers inside rows, for which `Descr::new`'s contract
-/// stands.
+/// Returns a NUL-terminated name. Callers pass only pointers inside rows, which the contract of
+/// `Descr::new` covers.
 fn text<'a>(pointer: *const c_char, field: &str) -> Result<&'a str> {
-    // SAFETY: see above.
+    // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Descr::new`.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| {
         Failure::new(

@@ -6,16 +6,30 @@ use std::path::Path;
 
 use cai::ffi::library::{cai_status_message, cai_status_name};
 
-/// All `#define CAI_OK` and `CAI_ERR_` of the header, with their numbers.
-fn statuses(header: &str) -> Vec<(String, i32)> {
-    header
-        .lines()
-        .filter_map(|line| {
-            let (name, number) = line.strip_prefix("#define ")?.split_once(' ')?;
-            let status = name == "CAI_OK" || name.starts_with("CAI_ERR_");
-            if status { number.parse().ok().map(|number| (name.to_owned(), number)) } else { None }
-        })
-        .collect()
+/// Name, number and advice of every status. The advice is what follows the first paragraph of its
+/// comment.
+fn statuses() -> Vec<(String, i32, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = std::fs::read_to_string(root.join("src/abi/status.rs")).unwrap();
+    let (mut statuses, mut comment) = (Vec::new(), Vec::new());
+    for line in source.lines() {
+        if let Some(text) = line.strip_prefix("///") {
+            comment.push(text.trim());
+            continue;
+        }
+        if let Some((name, number)) =
+            line.strip_prefix("pub const ").and_then(|line| line.split_once(": cai_status = "))
+        {
+            if name == "CAI_OK" || name.starts_with("CAI_ERR_") {
+                let advice = comment.iter().skip_while(|text| !text.is_empty());
+                let advice = advice.copied().collect::<Vec<_>>().join(" ");
+                let number = number.trim_end_matches(';').parse().unwrap();
+                statuses.push((name.to_owned(), number, advice.trim().to_owned()));
+            }
+        }
+        comment.clear();
+    }
+    statuses
 }
 
 fn text(pointer: *const std::ffi::c_char) -> &'static str {
@@ -26,8 +40,7 @@ fn text(pointer: *const std::ffi::c_char) -> &'static str {
 #[test]
 fn the_error_table_is_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = std::fs::read_to_string(root.join("include/cai/cai.h")).unwrap();
-    let statuses = statuses(&header);
+    let statuses = statuses();
     assert!(statuses.len() > 40);
     let mut page = String::from(
         "# Errors\n\n\
@@ -44,20 +57,22 @@ fn the_error_table_is_fresh() {
         (4, "Stream capture"),
         (5, "Python"),
         (6, "Resources"),
-        (7, "What a receiver cannot take"),
+        (7, "Conversions and requirements"),
         (9, "The library itself"),
     ];
     for (family, title) in families {
-        let rows: Vec<_> = statuses.iter().filter(|(_, number)| number / 100 == family).collect();
+        let rows: Vec<_> =
+            statuses.iter().filter(|(_, number, _)| number / 100 == family).collect();
         if rows.is_empty() {
             continue;
         }
         page += &format!("\n## {title}\n\n| number | name | meaning |\n|---|---|---|\n");
-        for (name, number) in rows {
+        for (name, number, advice) in rows {
             // The header's name for the number is the library's name for it.
             assert_eq!(text(cai_status_name(*number)), name);
             let message = text(cai_status_message(*number)).replace('|', "\\|");
-            page += &format!("| {number} | `{name}` | {message} |\n");
+            let space = if advice.is_empty() { "" } else { " " };
+            page += &format!("| {number} | `{name}` | {message}{space}{advice} |\n");
         }
     }
     let path = root.join("docs/src/errors.md");
@@ -72,8 +87,7 @@ fn the_error_table_is_fresh() {
 
 #[test]
 fn numbers_are_used_once() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut statuses = statuses(&std::fs::read_to_string(root.join("include/cai/cai.h")).unwrap());
+    let mut statuses = statuses();
     let count = statuses.len();
     statuses.sort_by_key(|status| status.1);
     statuses.dedup_by_key(|status| status.1);

@@ -18,7 +18,6 @@ fn expect_none(wrong: Vec<String>) {
 }
 
 #[test]
-#[ignore = "not all files follow the rule yet"]
 fn heads_state_what_a_module_uses() {
     expect_none(rules::wrong_heads(&modules()));
 }
@@ -34,7 +33,21 @@ fn lib_declares_modules_in_the_order_of_their_imports() {
 }
 
 #[test]
-#[ignore = "not all files follow the rule yet"]
 fn files_and_lines_are_short() {
-    expect_none(rules::too_long(&modules(), &TABLES));
+    expect_none(rules::too_long(&modules(), &TABLES, &["ffi::"]));
+}
+
+/// The folders that are clean, and parts of them that are not yet.
+const CLEAN: [&str; 1] = ["src"];
+const NOT_YET: [&str; 1] = ["src/ffi"];
+
+#[test]
+fn retired_words_and_questions_do_not_return() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in CLEAN {
+        rules::files(&root.join(folder), &mut found);
+    }
+    found.retain(|path| !NOT_YET.iter().any(|folder| path.starts_with(root.join(folder))));
+    expect_none(rules::retired_words(root, &found, &[]));
 }

@@ -26,7 +26,7 @@ STREAM, CONTEXT, EVENTS, POINTER = (f"src/driver/{name}.rs" for name in ("stream
 DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/ffi/sync.rs", "src/sync/policy.rs"
 DRIVER = "src/driver/load.rs"
 
-# Left out, because nothing here can tell: an event that is kept before the wait (another thread would have to take it
+# Left out, because no test can detect it: an event that is kept before the wait (another thread would have to take it
 # in between); what relaxed mode allows outside of captures, beyond queries and synchronization; the id of a context
 # that is gone, which other answers of the driver give away as well; an ordinary allocation that happens to lie behind
 # mapped pieces.
@@ -52,26 +52,26 @@ MUTANTS = [
     ("mixed producers called consumer", ORDER, "abi::CAI_ERR_CAPTURE_STREAMS,", "abi::CAI_ERR_CAPTURE_CONSUMER,"),
     # --- the consumer
     ("begin forgotten", CONSUME, "    order(driver, producer, consumer, Direction::ProducerThenConsumer, flags)", "    let _ = (driver, consumer); Ok(())"),
-    ("end forgotten", CONSUME, "        order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)?;", "        let _ = consumer;"),
+    ("end forgotten", CONSUME, "    order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)\n", "    let _ = (consumer, flags);\n    Ok(())\n"),
     ("end the wrong way round", CONSUME, "order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)", "order(driver, producer, consumer, Direction::ConsumerThenProducer, flags)"),
-    ("writers wait for the event only", CONSUME, "if !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0 {\n        let state", "if !array.event.is_null() {\n        let state"),
+    ("readers of writable arrays wait for the event only", CONSUME, "        && array.flags & abi::CAI_ARRAY_READONLY != 0\n", ""),
+    ("event never waited for", CONSUME, "    if event_suffices(array, flags) {\n        let state", "    if false {\n        let state"),
+    ("unknown stream, event not waited for", CONSUME, "    if begins && !array.event.is_null() {\n", "    if false {\n"),
+    ("unknown stream, event in place of the context", CONSUME, "        && !(begins && event_suffices(array, flags));", "        && !(begins && !array.event.is_null());"),
     ("readers wait for each other", CONSUME, "        if state == Capture::None {\n            return wait_for", "        if state == Capture::Invalidated {\n            return wait_for"),
-    ("event not recorded after a write", CONSUME, "        producer.record(driver, array.event.cast())?;\n    }\n    Ok(())", "    }\n    Ok(())"),
-    ("event recorded in a capture", CONSUME, "        && producer.capture(driver)? == Capture::None\n", ""),
-    ("event does not follow on one stream", CONSUME, "        && is_cuda(array)\n        && !event_follows", "        && is_cuda(array)"),
     ("default streams are all the same", CONSUME, "        && consumer > abi::CAI_STREAM_PER_THREAD\n", ""),
     ("mask not ordered", CONSUME, "    unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }", "    Ok(())"),
     ("mask not waited for by the host", CONSUME, "    unsafe { masks(local, |mask| synchronize_one(mask, flags)) }", "    Ok(())"),
     ("read-only written", CONSUME, "    writable(local, flags)?;\n    one(", "    one("),
     ("versions without streams", CONSUME, "if array.version < 3 && !unknown {", "if false && !unknown {"),
     ("ignore ignored", CONSUME, "    if policy & abi::CAI_SYNC_IGNORE != 0 {", "    if policy & abi::CAI_SYNC_IGNORE != 0 && false {"),
-    ("conservative ignored", CONSUME, "    if policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {\n        // Only", "    if true {\n        // Only"),
+    ("conservative ignored", CONSUME, "    let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0\n", "    let conservative = false\n"),
     ("context not recorded", CONSUME, "let recorded = driver.context_record(context.context, event.handle());", "let recorded = driver.init(0);"),
     ("context does not wait", CONSUME, "let waits = driver.context_wait(context.context, event.handle());", "let waits = driver.init(0);"),
     ("other devices' streams", CONSUME, "    if !is_cuda(array) {\n        return", "    if false {\n        return"),
     ("context of the array ignored", CONSUME, "        if !array.context.is_null() {\n            return found(array.context.cast());\n        }\n", ""),
     ("context of the memory ignored", CONSUME, "            if !context.is_null() {\n                return found(context);\n            }\n", ""),
-    ("device of the memory ignored", CONSUME, "match device.or(said) {", "match said {"),
+    ("device of the memory ignored", CONSUME, "match device.or(stated) {", "match stated {"),
     ("primary context not released", CONSUME, "            self.driver.release_primary(device);", "            let _ = device;"),
     ("empty arrays ordered", CONSUME, "if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {", "if array.stream == abi::CAI_STREAM_NONE {"),
     ("another thread's stream taken", CONSUME, "    if stream.has_id() && stream.capture(driver)? == Capture::None {\n        stream.check_id(driver)?;\n    }\n", ""),
@@ -89,21 +89,21 @@ MUTANTS = [
     ("none not said", PRODUCE, "        array.stream = abi::CAI_STREAM_NONE;\n", ""),
     ("export-none ignored", PRODUCE, " || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {", " {"),
     ("identity asked in a capture", PRODUCE, "if state == Capture::None { who() } else { driver.relaxed(who) }?", "who()?"),
-    # --- letting go
-    ("released at once", QUEUE, "            _ => Answer::NotYet,\n        })", "            _ => Answer::Done,\n        })"),
-    ("never released", QUEUE, "        unsafe { owner::release(self.owner) };", "        let _ = self.owner;"),
-    ("not recorded", QUEUE, "let event = order::record(driver, &stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
+    # --- release
+    ("released at once", QUEUE, "            _ => Poll::Pending,\n        })", "            _ => Poll::Done,\n        })"),
+    ("never released", QUEUE, "            // `release_after` took this reference.\n            owner::release(owner);", "            let _ = owner;"),
+    ("not recorded", QUEUE, "let event = driver.record(&stream, context)?;", "let event = { let _entered = driver.enter(context)?; driver.event(context)? };"),
     ("graph does not keep the owner", QUEUE, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
     ("graph's owner never released", QUEUE, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
     ("refused owner released all the same", QUEUE, "unsafe { (*tag).armed.store(false, Ordering::Release) };", ""),
     ("asking breaks captures", QUEUE, "harmless = harmless || driver.be_relaxed();", "harmless = true;"),
     ("broken capture released", QUEUE, "match stream.capture(driver)? {\n        Capture::None", "match if stream.capture(driver)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
     ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
-    ("what was kept goes first", OWNER, "    if !first.is_null() {\n        // SAFETY: this owner held a reference to it.\n        unsafe { release(first) };\n    }\n    if let Some(destroy) = destroy {\n        // SAFETY: `new`'s caller vouched for the pair.\n        unsafe { destroy(context) };\n    }", "    if let Some(destroy) = destroy {\n        unsafe { destroy(context) };\n    }\n    if !first.is_null() {\n        unsafe { release(first) };\n    }"),
+    ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
     ("array released twice", FFI, "            unsafe { (&raw mut (*array).owner).write(null_mut()) };", ""),
     # --- contexts, streams, events
-    ("context not pushed", CONTEXT, "        self.context_push(context).or_call()?;\n        Ok(Entered { driver: self, before: Some(before) })", "        Ok(Entered { driver: self, before: None })"),
-    ("context not popped", CONTEXT, "if !self.driver.context_pop", "if false && !self.driver.context_pop"),
+    ("context not pushed", CONTEXT, "        let pushed = self.context_push(context);\n        let entered = Entered { driver: self, before: Some(before) };", "        let pushed = Call { name: \"\", code: 0 };\n        let entered = Entered { driver: self, before: None };"),
+    ("context not popped", CONTEXT, "        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {", "        let _ = &mut out;\n        if before.is_null() || !before.is_null() {"),
     ("green context taken for its primary one", CONTEXT, "            if !green.is_null() {", "            if false {"),
     ("events of one context for all", EVENTS, "let bucket = if id != 0 { bucket(id) } else { None };", "let bucket = bucket(1);"),
     ("events found by handle", EVENTS, "let bucket = if id != 0 { bucket(id) } else { None };", "let bucket = bucket(context as u64);"),
@@ -116,7 +116,7 @@ MUTANTS = [
     ("beginning not looked at", POINTER, "if start <= low && high <= end {", "if high <= end {"),
     ("pieces not joined", POINTER, "    if !in_pieces(info) {\n        return Ok(false);\n    }", "    return Ok(false);\n    #[allow(unreachable_code)]"),
     ("kind not compared", DEVICE, "    if !same_kind {", "    if !same_kind && false {"),
-    ("device not compared", DEVICE, "!info.managed && said.id != info.device.id {", "!info.managed && said.id < info.device.id {"),
+    ("device not compared", DEVICE, "!info.managed && stated.id != info.device.id {", "!info.managed && stated.id < info.device.id {"),
     ("context of the stream not compared", DEVICE, "if !array.context.is_null() && array.context != context.cast() {", "if false && array.context != context.cast() {"),
     ("managed forgotten", POINTER, "_ if managed => abi::CAI_DEVICE_CUDA_MANAGED,\n", ""),
     ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    }", "        _ => abi::CAI_DEVICE_CUDA,\n    }"),
@@ -140,7 +140,7 @@ def compile_programs(driver):
     sync = ROOT / "capi-tests/sync"
     run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
         "-L", driver, "-lcuda", "-ldl")  # fmt: skip
-    for name in ("exchange", "produce", "capture"):
+    for name in ("exchange", "produce", "capture", "events"):
         done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
                    "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
                    "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
@@ -171,14 +171,14 @@ def main(names):
     shutil.rmtree(COPY, ignore_errors=True)
     for part in ("src", "include", "cuda-sim"):
         shutil.copytree(ROOT / part, COPY / part, ignore=shutil.ignore_patterns("target"))
-    for part in ("Cargo.toml", "Cargo.lock", "build.rs", "cbindgen.toml", "README.md"):
+    for part in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md"):
         shutil.copy(ROOT / part, COPY / part)
     good, why = build()
     assert good, why
     (COPY / "libcai.so.1").symlink_to(COPY / "target/release/libcai.so")
     compile_programs(run(BUILT / "cuda-sim", "libdir").stdout.strip())
     jobs = []
-    for program in ("exchange", "produce", "capture"):
+    for program in ("exchange", "produce", "capture", "events"):
         cases = run(BUILT / "cuda-sim", "run", "--", COPY / program, "list").stdout.split()
         jobs += [(program, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
     jobs += REFUSALS

@@ -10,10 +10,15 @@
 #   cai_to_python(a, options, &e)    cai_array_to_python(a, options, &object, &e), which returns a status
 #   cai_array_count, _nbytes, _span, _is_c_contiguous, _is_f_contiguous
 #                                    members of cai_layout, filled by cai_array_layout
+#   cai_dtype_format(&d, text, &e)   cai_dtype_format(&d, text, sizeof(text), NULL, &e)
 #   cai_device_pointer               the member device_pointer of cai_pointer_info
 #   cai_abi_major, cai_abi_minor     cai_abi_version() >> 16 and cai_abi_version() & 0xffff
+#   cai_driver_info.simulated        removed
 #   CAI_IMPORT_NO_MASK               the default; CAI_IMPORT_ALLOW_MASK accepts masks
 #   CAI_ERR_CHECKS                   CAI_ERR_NEWER_CALLER
+#
+# One change compiles as before: a stream of 0 is refused everywhere. cai_import_options.stream begins as
+# CAI_STREAM_UNKNOWN, and cai_array_produce without streams takes CAI_STREAM_NONE as export_stream.
 
 # Functions.
 s/\bcai_consume_(begin|end)\b/cai_array_consume_\1/g

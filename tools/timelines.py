@@ -115,7 +115,7 @@ PICTURES = {
             "r3": (5, 4.8, 8.8, "reads", "work"),
             "f": (4, 6.2, 8, "release, free", "bad"),
         },
-        [("w", "r", "no", "no begin"), ("r2", "n", "no", "no end"), ("r3", "f", "no", "let go too early")],
+        [("w", "r", "no", "no begin"), ("r2", "n", "no", "no end"), ("r3", "f", "no", "released too early")],
     ),
 }
 

@@ -12,7 +12,7 @@ int main(void) {
     int count = 0;
     cai_error error;
     cai_array array = CAI_ARRAY_INIT, shared = CAI_ARRAY_INIT;
-    if (cai_abi_major() != CAI_ABI_MAJOR ||
+    if (cai_abi_version() >> 16 != CAI_ABI_MAJOR ||
         cai_owner_create(&count, destroyed, &array.owner, &error) != CAI_OK) {
         return 1;
     }

@@ -41,7 +41,7 @@ void free(void *memory) {
 static int destroyed;
 static cai_array description, mask;
 
-static cai_status owner_new(cai_error *error) {
+static cai_status owner_create(cai_error *error) {
     cai_owner *owner = NULL;
     cai_status status = cai_owner_create(&destroyed, count_destroy, &owner, error);
     ASSERT((status == CAI_OK) == (owner != NULL));
@@ -49,14 +49,26 @@ static cai_status owner_new(cai_error *error) {
     return status;
 }
 
-static cai_status array_new(cai_error *error) {
-    cai_array mine = description, out = CAI_ARRAY_INIT;
+static cai_status array_create(cai_error *error) {
+    cai_array out = CAI_ARRAY_INIT;
+    int context = 0;
+    cai_status status = cai_array_create(&description, &context, count_destroy, &out, error);
+    ASSERT((status == CAI_OK) == (out.owner != NULL));
+    cai_array_release(&out);
+    ASSERT(context == (status == CAI_OK) && destroyed == 0);
+    return status;
+}
+
+/* With a mask, which gets a new description. */
+static cai_status array_attach(cai_error *error) {
+    cai_array mine = description;
+    int context = 0;
     cai_status status;
     ASSERT_STATUS(CAI_OK, cai_array_retain(&mine, NULL));
-    status = cai_array_create(&mine, &out, error);
-    ASSERT((status == CAI_OK) == (out.owner != NULL) && (status == CAI_OK) == (mine.owner == NULL));
+    status = cai_array_attach(&mine, &context, count_destroy, error);
+    ASSERT((status == CAI_OK) == (mine.mask != description.mask));
     cai_array_release(&mine);
-    cai_array_release(&out);
+    ASSERT(context == (status == CAI_OK) && destroyed == 0);
     return status;
 }
 
@@ -158,8 +170,10 @@ int main(void) {
     description.mask = &mask;
 
     puts("begin"); /* lets stdio have its buffer */
-    drive("cai_owner_create", owner_new, 1);
-    drive("cai_array_create", array_new, 1);
+    drive("cai_owner_create", owner_create, 1);
+    destroyed = 0;
+    drive("cai_array_create", array_create, 1);
+    drive("cai_array_attach", array_attach, 1);
     drive("cai_descr_parse", descr_parse, 10);
     drive("more than 32 fields", many_fields, 1);
     drive("cai_array_to_dlpack and cai_array_from_dlpack", dlpack, 2);

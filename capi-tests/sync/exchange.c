@@ -315,7 +315,8 @@ CASE(policy_of_the_process) {
     streams[0] = as_value(producer);
     OK(cai_sync_policy_get(&policy, error));
     ASSERT(policy == 0);
-    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_sync_policy_set(1, error));
+    REFUSED(CAI_ERR_ARGUMENT, "policy", cai_sync_policy_set(CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "policy", cai_sync_policy_set(0x40000000u, error));
     OK(cai_sync_policy_set(CAI_SYNC_IGNORE | CAI_SYNC_EXPORT_NONE, error));
     no_calls(&array, as_value(consumer), CAI_ACCESS_READ);
     OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
@@ -342,7 +343,10 @@ CASE(refused) {
     cai_array good = array_of(new_buffer(), as_value(producer)), array = good;
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_consume_begin(NULL, c, CAI_ACCESS_READ, NULL));
     REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_begin(&good, c, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
+            cai_array_consume_end(&good, c, CAI_ACCESS_READ | 4, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_array_synchronize(&good, 0x40000000u, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_synchronize(&good, 0, error));
     REFUSED(CAI_ERR_ARGUMENT, "flags",
             cai_array_synchronize(&good, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
     REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",
@@ -383,10 +387,12 @@ static void count_up(void *data) { ++**(int **)data; }
 CASE(readers_at_once_then_a_writer) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream(), writer = new_stream();
     CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
-    cai_array array = array_of(buffer, as_value(producer));
+    /* Readers get a read-only array; the event lets them read at once. The producer lets one writer write. */
+    cai_array writable = array_of(buffer, as_value(producer)), array = writable;
     cai_stream streams[1];
     int runs = 0, *counter = &runs;
     streams[0] = as_value(producer);
+    array.flags = CAI_ARRAY_READONLY;
     array.event = new_event();
     fill(buffer, 1, producer);
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
@@ -403,8 +409,9 @@ CASE(readers_at_once_then_a_writer) {
     const char *schedule = getenv("CUDASIM_SCHEDULE");
     ASSERT(schedule == NULL || strcmp(schedule, "lazy") != 0 || runs == 0);
 
-    /* The writer waits for both, and whoever reads then waits for it. */
-    write_from(&array, 2, writer);
+    /* The writer waits for both. The producer records the event again, for which later readers wait. */
+    write_from(&writable, 2, writer);
+    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     read_into(second, &array, two);
     ASSERT(holds(first, 1, one));
     ASSERT(holds(second, 2, two));
@@ -552,7 +559,7 @@ CASE(host_waits) {
  * ---------------------------------------------------------------------------------- */
 
 CASE(stale_handle) {
-    /* Handles come back; the number tells. */
+    /* Handles are reused; the id distinguishes the streams. */
     CUstream consumer = new_stream(), producer = new_stream(), again;
     cai_array array = array_of(new_buffer(), 0);
     cai_stream streams[1];

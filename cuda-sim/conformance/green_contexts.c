@@ -94,7 +94,7 @@ RULE(green_contexts, split, "A split makes equal groups of at least so many, and
     EXPECT(2 * groups[0].sm.smCount + (rest.type == CU_DEV_RESOURCE_TYPE_SM ? rest.sm.smCount : 0),
            all.sm.smCount);
     OBSERVE("the smallest group", groups[0].sm.smCount);
-    // Fewer groups than there is room for.
+    // Fewer groups than fit.
     CUdevResource one[2];
     made = 2;
     OK(cuDevSmResourceSplitByCount(one, &made, &all, NULL, 0, all.sm.smCount / 2 + 1));

@@ -104,7 +104,8 @@ static int run_here(const struct rule *rule) {
 }
 
 // Runs one rule in a process of its own; its output comes back as text.
-static const char *run_apart(const char *self, const struct rule *rule, char *text, size_t room) {
+static const char *run_apart(const char *self, const struct rule *rule, char *text,
+                             size_t capacity) {
     static char result[32];
     char name[128];
     int fds[2];
@@ -125,7 +126,7 @@ static const char *run_apart(const char *self, const struct rule *rule, char *te
     close(fds[1]);
     size_t length = 0;
     for (;;) {
-        const ssize_t n = read(fds[0], text + length, room - 1 - length);
+        const ssize_t n = read(fds[0], text + length, capacity - 1 - length);
         if (n > 0) {
             length += (size_t)n;
         } else if (n == 0 || errno != EINTR) {

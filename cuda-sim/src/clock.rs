@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_what_was_told() {
+    fn order_is_what_was_joined() {
         let (mut a, mut b, mut c) = (Clock::new(0, 0), Clock::new(1, 0), Clock::new(2, 0));
         let first = a.step();
         let known = a.clone();

@@ -25,7 +25,7 @@ static cai_status check_and_keep(const char *name, const cai_array *array, cai_e
     cai_array mine = CAI_ARRAY_INIT;
     cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, why);
     if (status == CAI_OK) {
-        /* Not `mine = *array`: whoever filled it may have had another version of the structure. */
+        /* Not `mine = *array`: its producer may have been compiled with another version. */
         status = cai_array_share(array, &mine, why);
     }
     if (status == CAI_OK) {
@@ -70,13 +70,15 @@ static void stream_name(char *out, cai_stream stream) {
 }
 
 static void describe(const char *name, const cai_array *array) {
-    char (*cells)[TABLE_CELL] = table_row("✓");
-    int64_t lower = 0, upper = 0;
-    bool c = false, f = false;
-    /* The array is checked: these have nothing left to refuse. */
-    cai_array_span(array, &lower, &upper, NULL);
-    cai_array_is_c_contiguous(array, &c, NULL);
-    cai_array_is_f_contiguous(array, &f, NULL);
+    char (*cells)[TABLE_CELL];
+    cai_layout layout;
+    bool c, f;
+    if (cai_array_layout(array, &layout, NULL) != CAI_OK) {
+        return; /* it fails only for arrays that cai_array_validate refuses */
+    }
+    cells = table_row("✓");
+    c = (layout.flags & CAI_LAYOUT_C_CONTIGUOUS) != 0;
+    f = (layout.flags & CAI_LAYOUT_F_CONTIGUOUS) != 0;
     snprintf(cells[0], TABLE_CELL, "%s", name);
     snprintf(cells[1], TABLE_CELL, "%s", array->typestr);
     tuple(cells[2], array->shape, array->ndim);
@@ -87,7 +89,8 @@ static void describe(const char *name, const cai_array *array) {
     }
     strcpy(cells[4], c && f ? "C, F" : c ? "C" : f ? "F" : "-");
     strcpy(cells[5], array->flags & CAI_ARRAY_READONLY ? "r" : "rw");
-    snprintf(cells[6], TABLE_CELL, "[%lld, %lld)", (long long)lower, (long long)upper);
+    snprintf(cells[6], TABLE_CELL, "[%lld, %lld)", (long long)layout.lower,
+             (long long)layout.upper);
     stream_name(cells[7], array->stream);
 }
 

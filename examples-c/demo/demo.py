@@ -1,7 +1,7 @@
 """The demo: NumPy loads a .npy file, one C plug-in exports it in several forms, another checks and reads them.
 
 The plug-ins were compiled apart and meet only through cai.h. Python carries the structures from one to the
-other without looking inside; the data is never copied, and NumPy's array is let go by the last consumer.
+other without looking inside; the data is never copied, and NumPy's array is released by the last consumer.
 
     python demo.py folder-of-the-plug-ins file.npy
 """
@@ -24,7 +24,7 @@ class Source(ctypes.Structure):
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("typestr", ctypes.c_char_p),
         ("descr", ctypes.c_char_p),
-        ("keeper", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
         ("drop", DROP),
     ]
 
@@ -42,8 +42,8 @@ kept = {}
 
 
 @DROP
-def drop(keeper):
-    del kept[keeper]
+def drop(context):
+    del kept[context]
 
 
 def open_source(producer, array):
@@ -58,7 +58,7 @@ def open_source(producer, array):
         strides=steps,
         typestr=array.dtype.str.encode(),
         descr=repr(array.dtype.descr).encode() if array.dtype.names else None,
-        keeper=1,
+        context=1,
         drop=drop,
     )
     error = Error()
@@ -102,12 +102,12 @@ def main(folder, path):
     producer.producer_close()
     consumer.consumer_print()
     if not kept:
-        failures.append("NumPy's array was let go while it was still read")
+        failures.append("NumPy's array was released while it was still read")
     consumer.consumer_close()
 
     made, gone = ctypes.c_int(), ctypes.c_int()
     producer.producer_owners(ctypes.byref(made), ctypes.byref(gone))
-    print(f"\n{made.value} owners made, {gone.value} let go; NumPy's array is {'still held' if kept else 'free'}.")
+    print(f"\n{made.value} owners made, {gone.value} released; NumPy's array is {'still held' if kept else 'free'}.")
     if made.value != gone.value or kept:
         failures.append("an owner was lost")
     for failure in failures:

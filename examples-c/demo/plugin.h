@@ -9,7 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The loaded data, as whoever loaded it describes it. `drop(keeper)` lets it go. */
+/* The loaded data, as its loader describes it. `drop(context)` releases it. */
 typedef struct {
     void *data;
     int32_t ndim;
@@ -18,8 +18,8 @@ typedef struct {
     const int64_t *strides;
     const char *typestr;
     const char *descr; /* of a structured type, as NumPy prints it; else NULL */
-    void *keeper;
-    void (*drop)(void *keeper);
+    void *context;
+    void (*drop)(void *context);
 } demo_source;
 
 /*
@@ -37,7 +37,7 @@ EXPORT void producer_owners(int *made, int *destroyed);
 
 /*
  * The consumer. Checks an array and keeps it, or remembers why it refused it; `name` must live on.
- * Then prints all that it has, and lets go of it.
+ * Then prints all that it has, and releases it.
  */
 EXPORT cai_status consumer_take(const char *name, const cai_array *array);
 EXPORT void consumer_print(void);

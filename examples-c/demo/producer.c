@@ -34,17 +34,20 @@ static void on_destroy(void *context) {
     __atomic_add_fetch(&destroyed, 1, __ATOMIC_RELAXED);
 }
 
-/* An owner whose making and destruction are counted. */
+static watched *watch(void (*destroy)(void *), void *context) {
+    watched *w = malloc(sizeof(*w));
+    if (w != NULL) {
+        w->destroy = destroy;
+        w->context = context;
+    }
+    return w;
+}
+
+/* An owner whose creation and destruction are counted. */
 static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **out,
                             cai_error *why) {
-    watched *w = malloc(sizeof(*w));
-    cai_status status;
-    if (w == NULL) {
-        return no_memory(why);
-    }
-    w->destroy = destroy;
-    w->context = context;
-    status = cai_owner_create(w, on_destroy, out, why);
+    watched *w = watch(destroy, context);
+    cai_status status = w == NULL ? no_memory(why) : cai_owner_create(w, on_destroy, out, why);
     if (status == CAI_OK) {
         __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
     } else {
@@ -53,27 +56,30 @@ static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **
     return status;
 }
 
-/* A new array: the description, copied, with `owner`, which is let go if that fails. */
-static cai_status make(cai_array *description, cai_owner *owner, cai_array *out, cai_error *why) {
-    cai_status status;
-    description->owner = owner;
-    status = cai_array_create(description, out, why);
-    if (status != CAI_OK) {
-        cai_owner_release(owner);
+/* A new array: the description, copied, whose data `destroy` frees. Counted in the same way. */
+static cai_status make(const cai_array *description, void (*destroy)(void *), void *context,
+                       cai_array *out, cai_error *why) {
+    watched *w = watch(destroy, context);
+    cai_status status =
+        w == NULL ? no_memory(why) : cai_array_create(description, w, on_destroy, out, why);
+    if (status == CAI_OK) {
+        __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+    } else {
+        free(w);
     }
     return status;
 }
 
-/* The same for another form of the source's own data. */
+/* Another form of the source's own data: the new array holds a reference to the source's owner. */
 static cai_status make_of_source(cai_array *description, cai_array *out, cai_error *why) {
-    cai_status status = cai_owner_retain(source.owner, why);
-    return status == CAI_OK ? make(description, source.owner, out, why) : status;
+    description->owner = source.owner;
+    return cai_array_create(description, NULL, NULL, out, why);
 }
 
 cai_status producer_open(const demo_source *s, cai_error *why) {
     cai_array array = CAI_ARRAY_INIT;
     const cai_descr *descr = NULL;
-    cai_owner *owner = NULL, *descr_owner = NULL;
+    cai_owner *descr_owner = NULL;
     int64_t extents = 1;
     int32_t i;
     cai_status status;
@@ -99,10 +105,7 @@ cai_status producer_open(const demo_source *s, cai_error *why) {
         }
         array.descr = descr;
     }
-    status = new_owner(s->drop, s->keeper, &owner, why);
-    if (status == CAI_OK) {
-        status = make(&array, owner, &source, why);
-    }
+    status = make(&array, s->drop, s->context, &source, why);
     cai_owner_release(descr_owner); /* the copy has its own list of fields */
     return status;
 }
@@ -182,14 +185,16 @@ static void fill_mask(bool *valid, int64_t count, const cai_dtype *dtype, const 
 
 static cai_status masked(cai_array *out, cai_error *why) {
     cai_array array = source, mask = CAI_ARRAY_INIT;
-    int64_t strides[CAI_MAX_NDIM], count = 0;
+    int64_t strides[CAI_MAX_NDIM], count;
+    cai_layout layout;
     cai_dtype dtype;
     bool *valid;
-    cai_status status = cai_array_count(&source, &count, why);
+    cai_status status = cai_array_layout(&source, &layout, why);
     if (status != CAI_OK || (status = cai_array_dtype(&source, &dtype, why)) != CAI_OK ||
         (status = cai_array_strides(&source, CAI_MAX_NDIM, strides, why)) != CAI_OK) {
         return status;
     }
+    count = layout.count;
     valid = malloc(count > 0 ? (size_t)count : 1);
     if (valid == NULL) {
         return no_memory(why);
@@ -231,12 +236,12 @@ static cai_status records_of(int64_t count, const cai_dtype *dtype, const int64_
                              cai_array *out, cai_error *why) {
     cai_array array = CAI_ARRAY_INIT;
     cai_dtype record = {'V', '|', CAI_DTYPE_NONE, CAI_UNIT_GENERIC, 1, 0, 0};
-    cai_owner *owner = NULL, *fields_owner = NULL;
+    cai_owner *fields_owner = NULL;
     char *records, text[80];
     cai_status status;
     record.itemsize = HEAD + dtype->itemsize;
     record.bits = 8 * record.itemsize;
-    status = cai_dtype_format(&record, array.typestr, why);
+    status = cai_dtype_format(&record, array.typestr, sizeof(array.typestr), NULL, why);
     if (status != CAI_OK) {
         return status;
     }
@@ -247,26 +252,28 @@ static cai_status records_of(int64_t count, const cai_dtype *dtype, const int64_
         return status;
     }
     records = new_records(count, (size_t)dtype->itemsize, strides);
-    status = records == NULL ? no_memory(why) : new_owner(free, records, &owner, why);
-    if (status != CAI_OK) {
-        free(records);
+    if (records == NULL) {
         cai_owner_release(fields_owner);
-        return status;
+        return no_memory(why);
     }
     array.data = count > 0 ? records : NULL;
     array.shape = &count;
     array.ndim = 1;
     array.stream = CAI_STREAM_NONE;
     array.device = source.device;
-    status = make(&array, owner, out, why);
+    status = make(&array, free, records, out, why);
+    if (status != CAI_OK) {
+        free(records);
+    }
     cai_owner_release(fields_owner); /* the new array has its own copy of the fields */
     return status;
 }
 
 static cai_status structured(cai_array *out, cai_error *why) {
-    int64_t strides[CAI_MAX_NDIM], count = 0;
+    int64_t strides[CAI_MAX_NDIM], count;
+    cai_layout layout;
     cai_dtype dtype;
-    cai_status status = cai_array_count(&source, &count, why);
+    cai_status status = cai_array_layout(&source, &layout, why);
     if (source.descr != NULL) {
         return as_loaded(out, why); /* it has fields of its own */
     }
@@ -274,6 +281,7 @@ static cai_status structured(cai_array *out, cai_error *why) {
         (status = cai_array_strides(&source, CAI_MAX_NDIM, strides, why)) != CAI_OK) {
         return status;
     }
+    count = layout.count;
     return records_of(count < MOST_RECORDS ? count : MOST_RECORDS, &dtype, strides, out, why);
 }
 

@@ -1,14 +1,16 @@
-//! Arrays with any numbers in them, masks and fields included; only pointers are what they are said to be, or
-//! NULL. What validates is measured, shared, copied and released, and no reference is lost.
+//! Arrays with any numbers in them, masks and fields included; only pointers are valid or NULL. Each structure lies
+//! in a block of exactly its size, with a canary behind it, so that one byte too many is found by AddressSanitizer
+//! or by the canary. Every function of the ABI that takes an array takes it, and no reference is lost.
 #![no_main]
 
+use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, dtype::*, layout::*, owner::*, validate::*};
+use cai::ffi::{array::*, dlpack::*, dtype::*, layout::*, owner::*, sync::*, validate::*};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -17,15 +19,93 @@ struct Input {
     masks: Vec<One>,
     fields: Vec<Row>,
     cycle: Option<u8>,
-    out_size: u32,
+    out: Size,
+    small_out: Size,
+    descr: Size,
+    row: Size,
+    operations: Size,
     checks: u8,
+    access: u8,
     count: Option<u64>,
-    field_size: Option<u32>,
+}
+
+/// The size of a structure: mostly one that some age of the headers can have.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Size {
+    Ours,
+    Legal(u8),
+    Any(u16),
+    Garbage(u32),
+}
+
+/// The limits of the first release; the library states them in `read::sizes`.
+const MOST: usize = 512;
+const PREFIX: usize = 16;
+const CANARY: u8 = 0xca;
+const TAIL: u8 = 0x5a;
+
+impl Size {
+    fn of(self, least: usize) -> u32 {
+        match self {
+            Size::Ours => least as u32,
+            Size::Legal(steps) => (least + 8 * (usize::from(steps) % ((MOST - least) / 8 + 1))) as u32,
+            Size::Any(size) => u32::from(size) % 600,
+            Size::Garbage(size) => size,
+        }
+    }
+}
+
+fn is_legal(size: u32, least: usize) -> bool {
+    (least..=MOST).contains(&(size as usize)) && size % 8 == 0
+}
+
+/// A structure in a block of its own: as many bytes as it claims where that is legal, else only the prefix that a
+/// reader may look at. Behind it lies a canary.
+struct Placed {
+    start: *mut u8,
+    size: usize,
+}
+
+impl Placed {
+    const BEHIND: usize = 8;
+
+    fn layout(&self) -> Layout {
+        Layout::from_size_align(self.size + Self::BEHIND, 8).unwrap()
+    }
+
+    fn new<T>(value: &T, claimed: u32, least: usize, prefix: usize) -> Self {
+        let size = if is_legal(claimed, least) { claimed as usize } else { prefix };
+        let mut placed = Placed { start: null_mut(), size };
+        // SAFETY: the layout is not empty; the copy stays inside both values.
+        unsafe {
+            placed.start = alloc(placed.layout());
+            placed.start.write_bytes(TAIL, size);
+            placed.start.copy_from((&raw const *value).cast(), size.min(size_of::<T>()));
+            placed.start.cast::<u32>().write(claimed);
+            placed.start.add(size).write_bytes(CANARY, Self::BEHIND);
+        }
+        placed
+    }
+
+    fn array(&self) -> *mut cai_array {
+        self.start.cast()
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        for offset in 0..Self::BEHIND {
+            // SAFETY: inside the block.
+            assert_eq!(unsafe { self.start.add(self.size + offset).read() }, CANARY, "written past the end");
+        }
+        // SAFETY: allocated by `new` with this layout.
+        unsafe { dealloc(self.start, self.layout()) };
+    }
 }
 
 #[derive(Arbitrary, Debug)]
 struct One {
-    struct_size: Option<u32>,
+    struct_size: Size,
     flags: u32,
     data: u64,
     shape: Option<Vec<i64>>,
@@ -83,6 +163,48 @@ unsafe extern "C" fn destroy(_: *mut c_void) {
     DESTROYED.set(DESTROYED.get() + 1);
 }
 
+/// An owner of another library, whose table has any size.
+#[repr(C)]
+struct Foreign {
+    base: cai_owner,
+    references: Cell<usize>,
+    table: Placed,
+}
+
+unsafe extern "C" fn retain_foreign(owner: *mut cai_owner) {
+    // SAFETY: only `Foreign::new` installs this function.
+    let foreign = unsafe { &*owner.cast::<Foreign>() };
+    foreign.references.set(foreign.references.get() + 1);
+}
+
+unsafe extern "C" fn release_foreign(owner: *mut cai_owner) {
+    // SAFETY: only `Foreign::new` installs this function.
+    let foreign = unsafe { &*owner.cast::<Foreign>() };
+    foreign.references.set(foreign.references.get() - 1);
+}
+
+impl Foreign {
+    const LEAST: usize = 24;
+
+    fn new(size: u32) -> Box<Self> {
+        let operations = cai_owner_ops {
+            struct_size: size,
+            reserved: 0,
+            retain: Some(retain_foreign),
+            release: Some(release_foreign),
+        };
+        // A table has no greatest size: what it claims beyond ours is never read.
+        let table = Placed::new(&operations, size, Self::LEAST, if size < 24 { 4 } else { Self::LEAST });
+        let ops = table.start.cast();
+        Box::new(Foreign { base: cai_owner { ops }, references: Cell::new(1), table })
+    }
+
+    fn is_sound(&self) -> bool {
+        // SAFETY: the first member is always there.
+        unsafe { self.table.start.cast::<u32>().read() as usize >= Self::LEAST }
+    }
+}
+
 fuzz_target!(|input: Input| {
     let mut keep: Vec<Vec<i64>> = Vec::new();
     let mut pointer = |values: Option<Vec<i64>>| match values {
@@ -92,12 +214,11 @@ fuzz_target!(|input: Input| {
         }
         None => null(),
     };
-    let mut descr = Box::new(cai_descr {
-        struct_size: size_of::<cai_descr>() as u32,
-        field_size: size_of::<cai_field>() as u32,
-        count: 0,
-        fields: null(),
-    });
+    let row_size = input.row.of(size_of::<cai_field>());
+    let descr_size = input.descr.of(size_of::<cai_descr>());
+    let mut descr = cai_descr { struct_size: descr_size, field_size: row_size, count: 0, fields: null() };
+    let placed_descr = Placed::new(&descr, descr_size, size_of::<cai_descr>(), 4);
+    let itself: *const cai_descr = placed_descr.start.cast();
     let inner_rows = [cai_field {
         name: c"inner".as_ptr(),
         title: null(),
@@ -108,8 +229,12 @@ fuzz_target!(|input: Input| {
         dtype_code: 0,
         reserved: 0,
     }];
-    let inner = cai_descr { count: 1, fields: inner_rows.as_ptr(), ..*descr };
-    let itself: *const cai_descr = &raw const *descr;
+    let inner = cai_descr {
+        struct_size: size_of::<cai_descr>() as u32,
+        field_size: size_of::<cai_field>() as u32,
+        count: 1,
+        fields: inner_rows.as_ptr(),
+    };
     let rows: Vec<cai_field> = input
         .fields
         .iter()
@@ -132,8 +257,18 @@ fuzz_target!(|input: Input| {
         })
         .collect();
     descr.count = input.count.filter(|count| *count > CAI_MAX_FIELDS).unwrap_or(rows.len() as u64);
-    descr.field_size = input.field_size.filter(|size| *size < 56).unwrap_or(size_of::<cai_field>() as u32);
-    descr.fields = rows.as_ptr();
+    // Rows of the size that the list states, one behind the other.
+    let step = if is_legal(row_size, size_of::<cai_field>()) { row_size as usize } else { 0 };
+    let mut table = vec![u64::from_ne_bytes([TAIL; 8]); step / 8 * rows.len()];
+    for (index, row) in rows.iter().enumerate().take(if step == 0 { 0 } else { rows.len() }) {
+        // SAFETY: the table has `step` bytes for each row, which is at least as long as ours.
+        unsafe { table.as_mut_ptr().cast::<u8>().add(index * step).cast::<cai_field>().write(*row) };
+    }
+    descr.fields = table.as_ptr().cast();
+    if is_legal(descr_size, size_of::<cai_descr>()) {
+        // SAFETY: the block is as long as ours, or longer.
+        unsafe { placed_descr.start.cast::<cai_descr>().write(descr) };
+    }
 
     let mut owners = 0;
     let mut make = |one: &One| {
@@ -145,8 +280,7 @@ fuzz_target!(|input: Input| {
             owners += 1;
         }
         cai_array {
-            // Never longer than what is there.
-            struct_size: one.struct_size.filter(|size| *size <= 128).unwrap_or(128),
+            struct_size: one.struct_size.of(size_of::<cai_array>()),
             flags: one.flags % 3,
             owner,
             data: one.data as *mut c_void,
@@ -166,53 +300,164 @@ fuzz_target!(|input: Input| {
             byte_offset: if one.byte_offset % 2 == 0 { 0 } else { one.byte_offset },
         }
     };
+    let place = |array: cai_array| Placed::new(&array, array.struct_size, size_of::<cai_array>(), PREFIX);
     let mut array = make(&input.array);
-    let mut masks: Vec<cai_array> = input.masks.iter().map(&mut make).collect();
-    for index in (1..masks.len()).rev() {
-        masks[index - 1].mask = &raw const masks[index];
+    let mut masks: Vec<Placed> = input.masks.iter().map(|one| place(make(one))).collect();
+    let mask_at = |index: usize| masks[index].array().cast_const();
+    let set_mask = |index: usize, mask: *const cai_array| {
+        if masks[index].size >= size_of::<cai_array>() {
+            // SAFETY: the block is as long as ours.
+            unsafe { (*masks[index].array()).mask = mask };
+        }
+    };
+    for index in 1..masks.len() {
+        set_mask(index - 1, mask_at(index));
     }
     if let (Some(back), Some(last)) = (input.cycle, masks.len().checked_sub(1)) {
-        masks[last].mask = &raw const masks[back as usize % masks.len()];
+        set_mask(last, mask_at(back as usize % masks.len()));
     }
-    array.mask = masks.first().map_or(null(), |mask| &raw const *mask);
+    array.mask = if masks.is_empty() { null() } else { mask_at(0) };
+    let placed = place(array);
+    let is_whole = is_legal(array.struct_size, size_of::<cai_array>());
 
-    // SAFETY: pointers are NULL or what they are said to be; every reference is released.
+    // SAFETY: pointers are NULL or valid, and each structure has the size that it claims, or the prefix of one whose
+    // size is refused; every reference is released.
     unsafe {
         DESTROYED.set(0);
+        let array = placed.array();
         let mut error = std::mem::MaybeUninit::<cai_error>::zeroed().assume_init();
-        let (mut count, mut bytes, mut lower, mut upper, mut truth) = (-1, -1, 1, -1, false);
-        let status = cai_array_validate(&array, CAI_CHECK_LAYOUT, &mut error);
+        let mut layout = std::mem::MaybeUninit::<cai_layout>::zeroed().assume_init();
+        let mut native = false;
+        let status = cai_array_validate(array, CAI_CHECK_LAYOUT, &mut error);
+        assert!(is_whole || status == CAI_ERR_STRUCT_SIZE);
         assert!(status == CAI_OK || (error.code == status && error.message[407] == 0 && error.field[95] == 0));
-        cai_array_validate(&array, u32::from(input.checks), null_mut());
+        cai_array_validate(array, u32::from(input.checks), null_mut());
+        assert_eq!(cai_array_layout(array, &mut layout, null_mut()), status);
         if status == CAI_OK {
-            assert_eq!(cai_array_count(&array, &mut count, null_mut()), CAI_OK);
-            assert_eq!(cai_array_nbytes(&array, &mut bytes, null_mut()), CAI_OK);
-            assert_eq!(cai_array_span(&array, &mut lower, &mut upper, null_mut()), CAI_OK);
-            assert!(count >= 0 && bytes >= 0 && lower <= 0 && upper >= 0);
-            assert_eq!(cai_array_is_native(&array, &mut truth, null_mut()), CAI_OK);
-            assert_eq!(cai_array_may_overlap(&array, &array, &mut truth, null_mut()), CAI_OK);
-            assert_eq!(truth, upper > lower);
+            assert!(layout.count >= 0 && layout.nbytes >= 0 && layout.lower <= 0 && layout.upper >= 0);
+            assert_eq!(cai_array_is_native(array, &mut native, null_mut()), CAI_OK);
+            assert_eq!(cai_array_may_overlap(array, array, &mut native, null_mut()), CAI_OK);
+            assert_eq!(native, layout.upper > layout.lower);
         }
-        let mut out = [0u64; 32];
-        let out = out.as_mut_ptr().cast::<cai_array>();
-        (*out).struct_size = if input.out_size % 2 == 0 { 128 } else { input.out_size % 257 };
-        if cai_array_create(&mut array, out, &mut error) == CAI_OK {
-            assert!(array.owner.is_null());
-            assert_eq!(status, CAI_OK);
-            if (*out).struct_size >= 128 {
-                assert_eq!(cai_array_validate(out, CAI_CHECK_LAYOUT, null_mut()), CAI_OK);
-            }
-            let mut copy = array;
-            copy.struct_size = 128;
-            if cai_array_share(out, &mut copy, null_mut()) == CAI_OK {
-                cai_array_release(&mut copy);
-            }
-            cai_array_release(out);
-        }
-        cai_array_release(&mut array);
+        exchange(array, u32::from(input.access));
+        copies(array, status, input.out, &input);
+        foreign_owner(array, is_whole, input.operations);
+        produce(array, is_whole);
+
+        let owner = (*array).owner;
+        cai_array_release(array);
+        assert!((*array).owner.is_null() && (*array).flags == 0);
+        assert!(owner.is_null() || DESTROYED.get() == 1);
         for mask in &mut masks {
-            cai_array_release(mask);
+            cai_array_release(mask.array());
         }
         assert_eq!(DESTROYED.get(), owners);
     }
 });
+
+/// Streams that need no driver, and those that find none.
+unsafe fn exchange(array: *mut cai_array, access: u32) {
+    // SAFETY: as in the caller.
+    unsafe {
+        let begun = cai_array_consume_begin(array, 1, access, null_mut());
+        let ended = cai_array_consume_end(array, 1, access, null_mut());
+        assert!(begun != CAI_OK || ended == CAI_OK || ended == CAI_ERR_NO_DRIVER);
+        cai_array_synchronize(array, access, null_mut());
+    }
+}
+
+/// Into structures of any size.
+unsafe fn copies(array: *mut cai_array, status: cai_status, size: Size, input: &Input) {
+    let least = size_of::<cai_array>();
+    let init = |claimed: u32| {
+        // SAFETY: all zeros is an array without an owner.
+        let zero = unsafe { std::mem::MaybeUninit::<cai_array>::zeroed().assume_init() };
+        Placed::new(&zero, claimed, least, PREFIX)
+    };
+    let (claimed, other) = (size.of(least), input.small_out.of(least));
+    let written = |out: &Placed| {
+        // SAFETY: a function has written a structure of this size.
+        unsafe {
+            assert_eq!((*out.array()).struct_size, claimed);
+            assert!((least..out.size).all(|offset| out.start.add(offset).read() == 0));
+        }
+    };
+    // SAFETY: as in the caller; each `out` has the size that it claims, or the prefix of one that is refused.
+    unsafe {
+        let (out, again) = (init(claimed), init(other));
+        let created = cai_array_create(array, null_mut(), None, out.array(), null_mut());
+        assert!(created != CAI_OK || (status == CAI_OK && is_legal(claimed, least)));
+        if created == CAI_OK {
+            written(&out);
+            assert_eq!(cai_array_validate(out.array(), CAI_CHECK_LAYOUT, null_mut()), CAI_OK);
+            assert_eq!(cai_array_attach(out.array(), null_mut(), None, null_mut()), CAI_OK);
+            let shared = cai_array_share(out.array(), again.array(), null_mut());
+            assert_eq!(shared == CAI_OK, is_legal(other, least));
+            cai_array_release(again.array());
+        }
+        assert_eq!(cai_array_release_after(out.array(), CAI_STREAM_NONE, null_mut()) == CAI_OK, is_legal(claimed, least));
+        cai_array_release(out.array());
+
+        let out = init(claimed);
+        if cai_array_share(array, out.array(), null_mut()) == CAI_OK {
+            written(&out);
+        }
+        cai_array_release(out.array());
+
+        let out = init(claimed);
+        let mut tensor = null_mut();
+        if cai_array_to_dlpack(array, 0, &mut tensor, null_mut()) == CAI_OK {
+            if cai_array_from_dlpack(tensor, CAI_STREAM_NONE, out.array(), null_mut()) == CAI_OK {
+                written(&out);
+            } else {
+                let whole = init(least as u32);
+                assert_eq!(cai_array_from_dlpack(tensor, CAI_STREAM_NONE, whole.array(), null_mut()), CAI_OK);
+                cai_array_release(whole.array());
+            }
+        }
+        cai_array_release(out.array());
+    }
+}
+
+/// An owner whose table has any size is retained and released as often.
+unsafe fn foreign_owner(array: *mut cai_array, is_whole: bool, size: Size) {
+    if !is_whole {
+        return;
+    }
+    let foreign = Foreign::new(size.of(Foreign::LEAST));
+    // SAFETY: as in the caller; the foreign owner outlives its references.
+    unsafe {
+        let before = (*array).owner;
+        (*array).owner = (&raw const *foreign).cast_mut().cast();
+        let mut out = std::mem::MaybeUninit::<cai_array>::zeroed().assume_init();
+        out.struct_size = size_of::<cai_array>() as u32;
+        let retained = cai_array_retain(array, null_mut());
+        assert_eq!(retained == CAI_OK, foreign.is_sound());
+        if retained == CAI_OK {
+            cai_owner_release((*array).owner);
+        }
+        if cai_array_share(array, &mut out, null_mut()) == CAI_OK {
+            cai_array_release(&mut out);
+        }
+        out.struct_size = size_of::<cai_array>() as u32;
+        if cai_array_create(array, null_mut(), None, &mut out, null_mut()) == CAI_OK {
+            cai_array_release(&mut out);
+        }
+        assert_eq!(foreign.references.get(), 1);
+        (*array).owner = before;
+    }
+}
+
+/// Without streams, `produce` writes three members and no byte behind the first release's.
+unsafe fn produce(array: *mut cai_array, is_whole: bool) {
+    // SAFETY: as in the caller.
+    unsafe {
+        let produced = cai_array_produce(array, null(), 0, 0, 0, null_mut());
+        assert!(is_whole || produced == CAI_ERR_STRUCT_SIZE);
+        if produced == CAI_OK {
+            assert_eq!((*array).stream, CAI_STREAM_NONE);
+            let size = (*array).struct_size as usize;
+            assert!((size_of::<cai_array>()..size).all(|offset| array.cast::<u8>().add(offset).read() == TAIL));
+        }
+    }
+}

@@ -18,7 +18,7 @@ fuzz_target!(|input: ([u8; 16], (u8, u8, u16, i32, i64, i64, i64))| {
     unsafe {
         if cai_dtype_parse(text.as_ptr().cast(), dtype.as_mut_ptr(), null_mut()) == CAI_OK {
             let dtype = dtype.assume_init();
-            assert_eq!(cai_dtype_format(&dtype, written.as_mut_ptr(), null_mut()), CAI_OK);
+            assert_eq!(cai_dtype_format(&dtype, written.as_mut_ptr(), written.len(), null_mut(), null_mut()), CAI_OK);
             let mut again = MaybeUninit::uninit();
             assert_eq!(cai_dtype_parse(written.as_ptr(), again.as_mut_ptr(), null_mut()), CAI_OK);
             assert!(cai_dtype_equal(&dtype, again.as_ptr()));
@@ -33,7 +33,7 @@ fuzz_target!(|input: ([u8; 16], (u8, u8, u16, i32, i64, i64, i64))| {
             bits,
         };
         cai_dtype_is_native(&made);
-        if cai_dtype_format(&made, written.as_mut_ptr(), null_mut()) == CAI_OK {
+        if cai_dtype_format(&made, written.as_mut_ptr(), written.len(), null_mut(), null_mut()) == CAI_OK {
             assert_eq!(cai_dtype_parse(written.as_ptr(), dtype.as_mut_ptr(), null_mut()), CAI_OK);
             assert_eq!(dtype.assume_init(), cai_dtype { code: 0, ..made });
         }

@@ -179,6 +179,13 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 
 // --- arrays and views
 
+// A function that takes a cai::array sees its mask by array::mask.
+inline cai_import_options array_options() noexcept {
+    cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+    options.flags = CAI_IMPORT_ALLOW_MASK;
+    return options;
+}
+
 // Describes an object in `out`. `convert` is the binding library's, `kind` an address that stands for the
 // caster's type.
 inline outcome load_array(PyObject *object, bool convert, cai_import_options options, const void *kind,
@@ -223,7 +230,7 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
 template <class T, std::size_t N> cai_import_options view_options() noexcept {
     using value_type = std::remove_cv_t<T>;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-    options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_NATIVE | CAI_IMPORT_NO_MASK;
+    options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_NATIVE;
     if constexpr (!std::is_const_v<T>) {
         options.flags |= CAI_IMPORT_REQUIRE_WRITABLE;
     }
@@ -444,8 +451,9 @@ template <class> inline constexpr bool never = false;
 // A new reference, or NULL with an exception set.
 inline PyObject *export_array(const array &result) noexcept {
     cai_error why;
-    PyObject *made = cai_array_to_python(&result.get(), nullptr, &why);
-    return made != nullptr ? made : cai_python_raise(&why);
+    PyObject *made = nullptr;
+    const cai_status status = cai_array_to_python(&result.get(), nullptr, &made, &why);
+    return status == CAI_OK ? made : cai_python_raise(&why);
 }
 
 // --- producers

@@ -225,8 +225,7 @@ class array {
     [[nodiscard]] static array make(cai_array description, owner keeper) {
         array made;
         description.owner = keeper.get();
-        detail::call(cai_array_create, &description, &made.raw_);
-        (void)keeper.release(); // belongs to the array now
+        detail::call(cai_array_create, &description, nullptr, nullptr, &made.raw_);
         return made;
     }
     // One more reference to the same array.
@@ -256,20 +255,20 @@ class array {
         detail::call(cai_array_validate, &raw_, checks);
     }
     cai_dtype dtype() const { return ask<cai_dtype>(cai_array_dtype); }
-    std::int64_t count() const { return ask<std::int64_t>(cai_array_count); }
-    std::int64_t nbytes() const { return ask<std::int64_t>(cai_array_nbytes); }
-    bool is_c_contiguous() const { return ask<bool>(cai_array_is_c_contiguous); }
-    bool is_f_contiguous() const { return ask<bool>(cai_array_is_f_contiguous); }
+    cai_layout layout() const { return ask<cai_layout>(cai_array_layout); }
+    std::int64_t count() const { return layout().count; }
+    std::int64_t nbytes() const { return layout().nbytes; }
+    bool is_c_contiguous() const { return (layout().flags & CAI_LAYOUT_C_CONTIGUOUS) != 0; }
+    bool is_f_contiguous() const { return (layout().flags & CAI_LAYOUT_F_CONTIGUOUS) != 0; }
     bool is_native() const { return ask<bool>(cai_array_is_native); }
     cai::span span() const {
-        cai::span answer{};
-        detail::call(cai_array_span, &raw_, &answer.lower, &answer.upper);
-        return answer;
+        const cai_layout measured = layout();
+        return {measured.lower, measured.upper};
     }
 
     // Before it is handed out: joins the streams that work is pending on into the exported one. With none,
     // nothing is pending.
-    void produce(std::initializer_list<cai_stream> streams, cai_stream export_stream = 0,
+    void produce(std::initializer_list<cai_stream> streams, cai_stream export_stream = CAI_STREAM_NONE,
                  std::uint32_t flags = 0) {
         detail::call(cai_array_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
     }

@@ -91,7 +91,7 @@ template <> struct type_caster<cai::array> {
         static constexpr char kind = 0;
         cai::detail::nanobind_translate();
         return raise_.after(cai::detail::load_array(source.ptr(), (flags & cast_flags::convert) != 0,
-                                                    CAI_IMPORT_OPTIONS_INIT, &kind, value_));
+                                                    cai::detail::array_options(), &kind, value_));
     }
     static handle from_cpp(const cai::array &result, rv_policy, cleanup_list *) noexcept {
         return cai::detail::nanobind_export(result);

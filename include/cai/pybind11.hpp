@@ -88,7 +88,7 @@ template <> struct type_caster<cai::array> {
         static constexpr char kind = 0;
         cai::detail::pybind11_translate();
         return cai::detail::pybind11_loaded(
-            cai::detail::load_array(source.ptr(), convert, CAI_IMPORT_OPTIONS_INIT, &kind, value_));
+            cai::detail::load_array(source.ptr(), convert, cai::detail::array_options(), &kind, value_));
     }
     static handle cast(const cai::array &result, return_value_policy, handle) {
         return cai::detail::pybind11_export(result);

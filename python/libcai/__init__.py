@@ -29,13 +29,13 @@ def __getattr__(name):
 
 
 def inspect(obj, library=None):
-    """What `obj` says about the array that it holds, protocol by protocol, and what is wrong with that.
+    """How `obj` describes its array through each protocol, and what is wrong with it.
 
     Returns an `Inspection`: `.protocols`, `.findings`, `.as_dict()`, `.to_json()`; as text it is a table. Whatever the
     object does, nothing is raised. Every attribute is read, some of them more than once; a producer for which that
     has consequences shows them.
 
-    `library`: the shared library that is asked for its opinion; the one of this package unless it says otherwise,
+    `library`: the shared library that imports the object as well; by default that of this package,
     none if False.
     """
     from . import _inspect

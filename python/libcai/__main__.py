@@ -20,7 +20,7 @@ FOLDERS = {
 }
 
 INSPECT = """\
-Shows what an object says about the array that it holds, through every protocol, and what is wrong with that.
+Shows how an object describes its array through each protocol, and what is wrong with it.
 
 EXPRESSION IS EVALUATED as Python code, among the names of MODULE, which is imported. MODULE may be in the current
 folder. Only use expressions and modules that you would run."""
@@ -37,7 +37,7 @@ def main(arguments=None):
         parser.add_argument(option, action="append_const", dest="asked", const=option, help=text)
     commands = parser.add_subparsers(dest="command", metavar="inspect")
     inspect = commands.add_parser(
-        "inspect", help="what an object says about its array",
+        "inspect", help="how an object describes its array",
         description=INSPECT, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Exit code: 0 without errors among the findings, 1 with some, 2 where there is no object.",
     )  # fmt: skip
@@ -48,7 +48,7 @@ def main(arguments=None):
     if options.command:
         return _inspect(inspect, options)
     if not options.asked:
-        parser.error("nothing was asked for")
+        parser.error("no action was given")
     try:
         print(*(FOLDERS[option][0]() for option in options.asked))
     except FileNotFoundError as error:
@@ -74,7 +74,7 @@ if __name__ == "__main__":
     try:
         code = main()
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has closed its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)

@@ -63,11 +63,11 @@ def attribute(obj, name, add):
 def whole(value, what, add, low=None, high=None):
     """A whole number, or None. Accepts what has __index__, as all careful consumers do."""
     if isinstance(value, bool):
-        add("error", "not-a-number", f"{what} is {value}: a bool where a number is asked for")
+        add("error", "not-a-number", f"{what} is {value}: a bool instead of a number")
         return None
     number, error = ask(operator.index, value)
     if error is not None:
-        add("error", "not-a-number", f"{what} is {show(value)}, {article(value)}, where an int is asked for")
+        add("error", "not-a-number", f"{what} is {show(value)}, {article(value)}, instead of an int")
         return None
     if not isinstance(value, int):
         add("warning", "not-an-int", f"{what} is {article(value)}: the specification asks for an int")

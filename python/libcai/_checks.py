@@ -43,7 +43,7 @@ def same_strides(array, other):
 
 
 def opaque_type(obj, array, add):
-    """What the object's `dtype` says about opaque bytes."""
+    """The meaning of opaque bytes according to the object's `dtype`."""
     parsed = _types.parse(array.typestr)[0] if array.typestr else None
     if parsed is None or parsed.kind not in "Vfu" or array.has_fields:
         return
@@ -51,10 +51,10 @@ def opaque_type(obj, array, add):
     found = _types.OPAQUE.match(safely(str, dtype)) if dtype is not None else None
     if found:
         array.type_name = found[1]
-        add("warning", "type-lost", f"{found[1]} travels as {array.typestr}: the type is lost, consumers must be told")
+        add("warning", "type-lost", f"{found[1]} travels as {array.typestr}: the type is lost, consumers need to know it")
     elif parsed.kind == "V":
         add(
             "warning",
             "typestr-opaque",
-            f"typestr is {array.typestr!r}: opaque bytes; consumers must be told what they mean",
+            f"typestr is {array.typestr!r}: opaque bytes; consumers need to know what they mean",
         )

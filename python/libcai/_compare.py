@@ -8,12 +8,12 @@ _ON_HOST = ("cpu",)
 
 
 def compare(protocols, findings):
-    # One that says all: the dictionary, or the first in the library's order.
-    told = [protocol for protocol in protocols if protocol.array and protocol.array.shape is not None]
-    told.sort(key=lambda protocol: protocol.name != "__cuda_array_interface__")
-    for other in told[1:]:
+    # The most complete one: the dictionary, or the first in the library's order.
+    readable = [protocol for protocol in protocols if protocol.array and protocol.array.shape is not None]
+    readable.sort(key=lambda protocol: protocol.name != "__cuda_array_interface__")
+    for other in readable[1:]:
         known = any(finding.rule == "type-lost" for finding in findings)
-        _pair(told[0], other, findings.about(other.name), known)
+        _pair(readable[0], other, findings.about(other.name), known)
     _devices(protocols, findings)
 
 
@@ -64,7 +64,7 @@ def _types_of(a, b, add, differ, known):
                 add(
                     "warning",
                     "type-lost",
-                    f"{name} travels as {plain.typestr}: the type is lost, consumers must be told",
+                    f"{name} travels as {plain.typestr}: the type is lost, consumers need to know it",
                 )
         return
     if mine and theirs and mine.key != theirs.key:

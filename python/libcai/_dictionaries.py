@@ -44,7 +44,7 @@ def cuda_array_interface(obj, add):
     if error is not None:
         add("warning", "dict-changes", f"a later reading raises {describe(error)}")
     elif first is second:
-        add("note", "dict-shared", "every reading gives the same dictionary: whoever changes it changes it for all")
+        add("note", "dict-shared", "every reading returns the same dictionary: a change by one reader is visible to all")
     else:
         again, _ = ask(read_dictionary, second, CUDA, lambda *_: None)
         # The mask is another array; the name of the type comes from elsewhere.
@@ -56,7 +56,7 @@ def cuda_array_interface(obj, add):
 
 
 def _own_strides(obj, array, add):
-    """strides None, of an object whose own attribute says otherwise: zeros are easily taken for contiguous."""
+    """strides None, of an object whose own attribute differs: zero strides are easily mistaken for contiguous."""
     own, error = ask(getattr, obj, "strides", None)
     if array.strides_stated or array.strides is None or error is not None or not isinstance(own, tuple):
         return
@@ -64,7 +64,7 @@ def _own_strides(obj, array, add):
         return
     # Some libraries count elements.
     if not any(same_strides(array, _with_strides(array, own, unit)) for unit in (1, array.itemsize)):
-        add("error", "strides-none", f"strides is None, which says C-contiguous; the object's own strides are {own}")
+        add("error", "strides-none", f"strides is None, which means C-contiguous; the object's own strides are {own}")
 
 
 def _with_strides(array, strides, unit):
@@ -154,7 +154,7 @@ def _version(entries, flavour, array, add):
         add(
             "note",
             "version-old",
-            f"version {array.version} says nothing on strides of C-contiguous arrays and on empty ones",
+            f"version {array.version} leaves strides of C-contiguous arrays and pointers of empty ones open",
         )
     if flavour is CUDA and array.version == 0 and entries.get("mask") is not None:
         add("warning", "mask-version", "a mask in version 0, which does not know masks")
@@ -197,7 +197,7 @@ def _typestr(entries, flavour, array, add):
         add(
             "note",
             "typestr-order-missing",
-            f"typestr is {typestr!r}: '|' says that byte order does not matter, and it does",
+            f"typestr is {typestr!r}: '|' means that byte order does not matter, but it does",
         )
     if parsed.kind == "t":
         add(
@@ -230,7 +230,7 @@ def _descr(entries, array, add):
     array.has_fields = bool(named)
     size, error = ask(_types.descr_size, descr)
     if error is not None or not isinstance(descr, list):
-        add("error", "descr", f"descr is {show(descr)}: a list of (name, type) or (name, type, shape) is asked for")
+        add("error", "descr", f"descr is {show(descr)}, expected a list of (name, type) or (name, type, shape)")
     elif size is not None and array.itemsize is not None and size != array.itemsize:
         add("error", "descr-size", f"descr has {show(size)} bytes, typestr {array.typestr!r} has {array.itemsize}")
 
@@ -263,13 +263,13 @@ def _data(entries, flavour, array, add):
         return  # an object with the buffer protocol
     pair = items(data, "data", add)
     if len(pair) != 2:
-        add("error", "data", f"data has {len(pair)} elements: (pointer, read-only) is asked for")
+        add("error", "data", f"data has {len(pair)} elements, expected (pointer, read-only)")
         return
     pointer, readonly = pair
     if isinstance(readonly, bool):
         array.readonly = readonly
     else:
-        add("warning", "readonly-type", f"the read-only flag, data[1], is {show(readonly)}: a bool is asked for")
+        add("warning", "readonly-type", f"the read-only flag, data[1], is {show(readonly)}, expected a bool")
         truth, _ = ask(bool, readonly)
         array.readonly = truth
     if pointer is None:
@@ -277,7 +277,7 @@ def _data(entries, flavour, array, add):
         add(
             severity,
             "pointer-none",
-            "the pointer, data[0], is None: an int is asked for, 0 where there are no elements",
+            "the pointer, data[0], is None, expected an int, which is 0 if there are no elements",
         )
         return
     array.pointer = whole(pointer, "the pointer, data[0],", add, 0, ADDRESSES - 1)
@@ -287,7 +287,7 @@ def _data(entries, flavour, array, add):
         add(
             "warning",
             "empty-pointer",
-            f"the pointer is {array.pointer:#x} for an array without elements: the specification says to use 0",
+            f"the pointer is {array.pointer:#x} for an array without elements: the specification demands 0",
         )
     if array.elements and not array.pointer:
         add("error", "null-pointer", f"the pointer is 0 for an array of {array.elements} elements")
@@ -304,11 +304,11 @@ def _stream(entries, array, add):
             add(
                 "warning",
                 "version-no-stream",
-                f"version {version} cannot say which stream work is pending on: whoever hands it over must wait for the"
+                f"version {version} has no stream on which work may be pending: the producer must wait for the"
                 " work",
             )
         elif version is not None:
-            add("note", "stream-absent", "version 3 without a stream says that there is nothing to wait for")
+            add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
         return
     if version is not None and version < 3:
         add(
@@ -362,7 +362,7 @@ def _mask(entries, flavour, array, add, masks):
 def _mask_fits(array, mask, add):
     parsed = _types.parse(mask.typestr)[0] if mask.typestr else None
     if parsed and parsed.kind not in "biut":
-        add("warning", "mask-kind", f"mask has elements of {mask.typestr!r}: true and not true are asked for")
+        add("warning", "mask-kind", f"mask has elements of {mask.typestr!r}, expected booleans")
     if mask.shape is None or array.shape is None:
         return
     bits = (array.elements + 7) // 8
@@ -370,7 +370,7 @@ def _mask_fits(array, mask, add):
         add(
             "warning",
             "mask-packed",
-            f"mask has {mask.shape[0]} bytes for {array.elements} elements: packed bits, it seems, and nothing says so",
+            f"mask has {mask.shape[0]} bytes for {array.elements} elements: probably packed bits, which the type does not state",
         )
         return
     behind = array.shape[len(array.shape) - len(mask.shape) :]

@@ -91,13 +91,13 @@ def capsule_at(capsule, structure):
 
 
 def device_name(kind, number):
-    # CPU 0 is the only one, and nobody says "cpu:0".
+    # CPU 0 is the only one, and "cpu:0" is not customary.
     name = DEVICES.get(kind, f"device type {kind}")
     return name if kind == 1 and number == 0 else f"{name}:{number}"
 
 
 def read(tensor, add, where):
-    """An `Array` of what a tensor says. Copies all of it: nothing points into the tensor afterwards."""
+    """An `Array` with the contents of a tensor. Copies all of it: nothing points into the tensor afterwards."""
     array = Array()
     array.device = device_name(tensor.device.type, tensor.device.id)
     array.handle = tensor.device.type in HANDLES

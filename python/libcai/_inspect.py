@@ -1,4 +1,4 @@
-"""All protocols of one object, what they say, and where they disagree."""
+"""All protocols of one object, what each returns, and where they disagree."""
 
 from . import _ask, _compare, _library, _protocols
 from ._report import Findings, Inspection, Protocol
@@ -12,10 +12,10 @@ def inspect(obj, library=None):
         protocol.state, protocol.message, protocol.array = _guarded(reader, obj, findings.about(name))
         protocols.append(protocol)
     _compare.compare(protocols, findings)
-    opinion, problem = _library.find(library)
-    if opinion:
+    asked, problem = _library.find(library)
+    if asked:
         for protocol in protocols:
-            protocol.library = opinion.verdict(obj, protocol.via)
+            protocol.library = asked.result(obj, protocol.via)
             # What only the library can read.
             if protocol.name == "__cai_exchange_api__" and protocol.array and protocol.library.array:
                 version, protocol.array = protocol.array.version, protocol.library.array
@@ -25,7 +25,7 @@ def inspect(obj, library=None):
     findings.number()
     # A metaclass may say anything, or nothing.
     name, _ = _ask.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
-    return Inspection(name or type.__repr__(type(obj)), protocols, findings, opinion.path if opinion else problem)
+    return Inspection(name or type.__repr__(type(obj)), protocols, findings, asked.path if asked else problem)
 
 
 def _guarded(reader, obj, add):

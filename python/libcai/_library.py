@@ -1,14 +1,14 @@
-"""The library's own opinion: `cai_array_from_python`, with one protocol at a time."""
+"""The result of the library itself: `cai_array_from_python`, with one protocol at a time."""
 
 import ctypes as c
 
 from . import _dlpack, _paths
 from ._ask import ask, describe
-from ._report import Array, Verdict
+from ._report import Array, Result
 
 # As in cai.h, which tests/python/test_inspect.py compares this with.
 ABI_MAJOR = 1
-IMPORT_HOST, IMPORT_QUIET = 256, 1024
+IMPORT_ALLOW_MASK, IMPORT_ALLOW_HOST, IMPORT_NO_EXCEPTION = 128, 256, 1024
 STREAM_NONE, STREAM_UNKNOWN = (1 << 64) - 1, (1 << 64) - 2
 FLAG_READONLY = 1
 
@@ -64,7 +64,7 @@ class Library:
     def __init__(self, path):
         self.path = path
         self._library = c.PyDLL(path)
-        if self._library.cai_abi_major() != ABI_MAJOR:
+        if self._library.cai_abi_version() >> 16 != ABI_MAJOR:
             raise OSError(f"{path} has another major version of the binary interface")
         self._import = self._library.cai_array_from_python
         self._import.argtypes = [c.py_object, c.POINTER(Options), c.POINTER(CaiArray), c.POINTER(Error)]
@@ -75,20 +75,23 @@ class Library:
         self._name.argtypes = [c.c_int32]
         self._name.restype = c.c_char_p
 
-    def verdict(self, obj, via):
+    def result(self, obj, via):
         # The stream is "none": nothing is going to touch the data, so no producer needs to order anything.
         options = Options(
-            struct_size=c.sizeof(Options), flags=IMPORT_HOST | IMPORT_QUIET, protocols=(via,), stream=STREAM_NONE
+            struct_size=c.sizeof(Options),
+            flags=IMPORT_ALLOW_MASK | IMPORT_ALLOW_HOST | IMPORT_NO_EXCEPTION,
+            protocols=(via,),
+            stream=STREAM_NONE,
         )
         array, error = CaiArray(struct_size=c.sizeof(CaiArray), version=3), Error()
         status, raised = ask(self._import, obj, c.byref(options), c.byref(array), c.byref(error))
         if raised is not None:
-            # The producer's exception, which the library hands on.
-            return Verdict(self._status(error.code), describe(raised))
+            # The producer's exception, which the library passes on.
+            return Result(self._status(error.code), describe(raised))
         if status:
-            return Verdict(self._status(status), error.message.decode("utf-8", "replace"))
+            return Result(self._status(status), error.message.decode("utf-8", "replace"))
         try:
-            return Verdict("CAI_OK", None, _read(array))
+            return Result("CAI_OK", None, _read(array))
         finally:
             self._release(c.byref(array))
 
@@ -97,7 +100,7 @@ class Library:
 
 
 def find(path=None):
-    """The library, or a sentence that says why there is none; neither if `path` is False."""
+    """The library, or the reason why there is none; neither if `path` is False."""
     if path is False:
         return None, None
     try:

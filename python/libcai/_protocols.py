@@ -11,22 +11,22 @@ from ._tensors import dlpack, dlpack_exchange
 
 
 class _CaiTable(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32)]
+    _fields_ = [("struct_size", c.c_uint32), ("data_abi", c.c_uint32)]
 
 
 def cai_exchange(obj, add):
-    """Only whether the table is one: what it says about the object, the library reads."""
+    """Checks only that the table is one; the library reads its arrays."""
     capsule, state, message = attribute(type(obj), "__cai_exchange_api__", add)
     if state != "offered":
         return state, message, None
-    if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "cai_exchange_api":
+    if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "cai_exchange_api_1":
         add(
-            "error", "exchange-table", f"it is {show(capsule)}: a capsule with the name 'cai_exchange_api' is asked for"
+            "error", "exchange-table", f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api_1'"
         )
         return "failed", "no table", None
     table = _dlpack.capsule_at(capsule, _CaiTable)
     array = Array()
-    array.version = f"table of {table.struct_size} bytes, major version {table.abi_major}"
+    array.version = f"table of {table.struct_size} bytes, data ABI {table.data_abi}"
     return "offered", None, array
 
 
@@ -52,7 +52,7 @@ def array_struct(obj, add):
     if state != "offered":
         return state, message, None
     if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) is not None:
-        add("error", "array-struct", f"it is {show(capsule)}: a capsule without a name is asked for")
+        add("error", "array-struct", f"it is {show(capsule)}, expected a capsule without a name")
         return "failed", "no capsule", None
     entries = _dlpack.capsule_at(capsule, _ArrayStruct)
     if entries.two != 2 or not 0 <= entries.nd <= MAX_NDIM or (entries.nd and not entries.shape):
@@ -77,7 +77,7 @@ def array_struct(obj, add):
     array.readonly = not entries.flags & _WRITEABLE
     dtype, _ = ask(getattr, obj, "dtype", None)
     names, _ = ask(getattr, dtype, "names", None)
-    # NumPy means to hand over the fields, too, but leaves out the flag that says so.
+    # NumPy passes the fields, too, but does not set the flag for them.
     array.has_fields = names is not None or bool(entries.flags & _HAS_DESCR)
     layout(array, add)
     opaque_type(obj, array, add)

@@ -8,7 +8,7 @@ SEVERITIES = ("error", "warning", "note")
 
 
 class Array:
-    """What one protocol says, in the same words for all of them. None: it does not say, or not so that it can be read.
+    """An array as one protocol describes it, in one form for all protocols. None: not stated, or not readable.
 
     `strides` are in bytes, also where the protocol leaves them out (`strides_stated` is False then) or counts
     elements. `stream` is a number, "none" (nothing to wait for) or "unknown". `pointer` is the element with index
@@ -42,11 +42,11 @@ class Array:
 
 
 class Protocol:
-    """One way to hand an array over, and what the object does when it is asked for it.
+    """One protocol, and the object's behaviour when it is read.
 
-    `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` says why);
+    `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` has the reason);
     "failed": it raised what it must not, or answered what nobody can read.
-    `array`: an `Array`, or None. `library`: what `cai_array_from_python` answers, a `Verdict`, or None.
+    `array`: an `Array`, or None. `library`: what `cai_array_from_python` answers, a `Result`, or None.
     """
 
     def __init__(self, name, via):
@@ -67,7 +67,7 @@ class Protocol:
         }
 
 
-class Verdict:
+class Result:
     """What the library answers when it may use one protocol only."""
 
     def __init__(self, status, message, array=None):
@@ -157,13 +157,13 @@ class Inspection:
         absent = [protocol.name for protocol in self.protocols if protocol.state == "absent"]
         if absent:
             lines += _wrap("not offered: ", ", ".join(absent))
-        lines += ["", *self._opinions(), "", self._counts()]
+        lines += ["", *self._results(), "", self._counts()]
         for finding in self.findings:
             head = f"{finding.number:3} {finding.severity:8}"
             lines += _wrap(head, f"{finding.protocol}: {finding.message} [{finding.rule}]")
         return "\n".join(lines)
 
-    def _opinions(self):
+    def _results(self):
         """Where the library takes the array there is nothing to add to the table."""
         if not any(protocol.library for protocol in self.protocols):
             return _wrap("library: not asked: ", self.library) if self.library else ["library: not asked"]
@@ -171,10 +171,10 @@ class Inspection:
             return ["library: has nothing to take"]
         lines = []
         for protocol in self.protocols:
-            verdict = protocol.library
+            result = protocol.library
             # What the object itself declines is listed above, with its reason: nobody refuses anything there.
-            if verdict and verdict.status != "CAI_OK" and protocol.state not in ("absent", "declined"):
-                lines += _wrap(f"  {protocol.name}: ", f"{verdict.status}: {verdict.message}")
+            if result and result.status != "CAI_OK" and protocol.state not in ("absent", "declined"):
+                lines += _wrap(f"  {protocol.name}: ", f"{result.status}: {result.message}")
         return ["library: refuses", *lines] if lines else ["library: takes all that is offered"]
 
     def _counts(self):

@@ -35,18 +35,18 @@ def dlpack(obj, add):
         add(
             "warning",
             "dlpack-raises",
-            f"it raises {describe(error)}: BufferError is asked for where an array cannot be exported",
+            f"it raises {describe(error)}, expected BufferError if an array cannot be exported",
         )
         return "failed", describe(error), None
     if not _dlpack.is_capsule(capsule):
-        add("error", "dlpack-capsule", f"it returns {article(capsule)}: a capsule is asked for")
+        add("error", "dlpack-capsule", f"it returns {article(capsule)}, expected a capsule")
         return "failed", "no capsule", None
     name = _dlpack.capsule_name(capsule)
     if name not in ("dltensor", "dltensor_versioned"):
         add(
             "error",
             "dlpack-capsule",
-            f"the capsule's name is {name!r}: 'dltensor' or 'dltensor_versioned' is asked for",
+            f"the capsule's name is {name!r}, expected 'dltensor' or 'dltensor_versioned'",
         )
         return "failed", f"a capsule {name!r}", None
     # The capsule is only read. Its destructor, when this function is left, lets the tensor go.
@@ -60,7 +60,7 @@ def dlpack(obj, add):
         if array is None:
             return "failed", f"DLPack {managed.version.major}.{managed.version.minor}", None
     if device is not None and array.device != device:
-        add("error", "dlpack-device", f"__dlpack_device__ says {device}, the tensor says {array.device}")
+        add("error", "dlpack-device", f"__dlpack_device__ returns {device}, the tensor has {array.device}")
     layout(array, add)
     return "offered", None, array
 
@@ -76,7 +76,7 @@ def _dlpack_device(function, add):
         return None
     numbers = [whole(value, "a number that __dlpack_device__ returns", add, -(1 << 31), 1 << 31) for value in got]
     if len(numbers) != 2 or None in numbers:
-        add("error", "dlpack-device", f"__dlpack_device__ returns {show(pair)}: (type, id) is asked for")
+        add("error", "dlpack-device", f"__dlpack_device__ returns {show(pair)}, expected (type, id)")
         return None
     return _dlpack.device_name(*numbers)
 
@@ -101,7 +101,7 @@ def _dlpack_call(method, device, add):
             return capsule, None
         if not isinstance(error, (BufferError, TypeError)):
             return None, refusal or error
-        # A BufferError is a reason; a TypeError says perhaps only that a keyword is not known.
+        # A BufferError is a reason; a TypeError may only mean that a keyword is not known.
         if refusal is None or (isinstance(refusal, TypeError) and isinstance(error, BufferError)):
             refusal = error
     return None, refusal
@@ -113,7 +113,7 @@ def _dlpack_versioned(managed, add):
         add(
             "error",
             "dlpack-version",
-            f"the tensor is of DLPack {version.major}.{version.minor}: at most {NEWEST[0]}.{NEWEST[1]} was asked for",
+            f"the tensor is of DLPack {version.major}.{version.minor}: at most {NEWEST[0]}.{NEWEST[1]} was requested",
         )
         return None
     array = _dlpack.read(managed.tensor, add, "the tensor")
@@ -139,7 +139,7 @@ def dlpack_exchange(obj, add):
         add(
             "error",
             "exchange-table",
-            f"it is {show(capsule)}: a capsule with the name 'dlpack_exchange_api' is asked for",
+            f"it is {show(capsule)}, expected a capsule with the name 'dlpack_exchange_api'",
         )
         return "failed", "no table", None
     table = _dlpack.capsule_at(capsule, _dlpack.ExchangeTable)

@@ -53,7 +53,7 @@ def parse(typestr):
     found = _TYPESTR.match("|" + bare)
     if found and typestr[:1] in ("", "=", *"biufcmMOSUVt"):
         return Type(NATIVE, found[2], int(found[3]), found[4] or ""), "the byte order is missing"
-    return None, "byte order, kind and size are asked for, as in '<f4'"
+    return None, "expected byte order, kind and size, as in '<f4'"
 
 
 def descr_size(descr):

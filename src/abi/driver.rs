@@ -1,68 +1,75 @@
-//! What the CUDA driver says about itself and about memory.
+//! What `cai/driver.h` reports about the CUDA driver and about memory.
+//!
+//! May use: `abi::core`.
+//! Unsafe: none.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::array::cai_device;
+use super::core::cai_device;
 
 /// Bytes of `cai_driver_info.path`, the terminating NUL included.
-pub const CAI_DRIVER_PATH_SIZE: usize = 240;
+pub const CAI_DRIVER_PATH_SIZE: usize = 448;
 
-/// The CUDA driver that the library found. Its layout never changes.
+/// The CUDA driver that the library found, filled by `cai_driver_info_get`.
+///
+/// The size never changes: later versions use reserved space, which is zero until then.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cai_driver_info {
-    /// What `cuDriverGetVersion` says: 1000 times the major plus 10 times the minor version of CUDA.
+    /// Result of `cuDriverGetVersion`: 1000 times the major plus 10 times the minor version of
+    /// CUDA.
     pub version: i32,
     /// Number of devices.
     pub devices: i32,
-    /// Whether it is the simulated driver of this project.
-    pub simulated: bool,
     /// Zero.
-    pub reserved: [u8; 7],
-    /// The file, NUL-terminated; empty where the system does not say.
+    pub reserved: [u64; 7],
+    /// File of the driver, NUL-terminated; empty if the system does not know it.
     pub path: [c_char; CAI_DRIVER_PATH_SIZE],
 }
 
-/// What the CUDA driver knows about an address: what "Pointer Attributes" of the specification names, and what
-/// goes with it. Its layout never changes.
+/// What the CUDA driver knows about an address, filled by `cai_pointer_info_get`.
 ///
-/// Memory of another kind than the driver's own (`malloc`, the stack) is a host address: its device is
-/// `CAI_DEVICE_CPU` and its allocation is not known.
+/// Memory that the driver does not know (`malloc`, the stack) is reported as host memory: its
+/// device is `CAI_DEVICE_CPU`, and its allocation is not known.
+///
+/// The size never changes: later versions use reserved space, which is zero until then.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cai_pointer_info {
-    /// The kind of memory: `CAI_DEVICE_CUDA`, `CAI_DEVICE_CUDA_HOST` (page-locked or registered),
-    /// `CAI_DEVICE_CUDA_MANAGED` or `CAI_DEVICE_CPU`; and the ordinal of the device that it was allocated for.
+    /// Kind of memory (`CAI_DEVICE_CUDA`, `CAI_DEVICE_CUDA_HOST`, `CAI_DEVICE_CUDA_MANAGED` or
+    /// `CAI_DEVICE_CPU`), and ordinal of the device that it was allocated for.
     pub device: cai_device,
-    /// The `CUcontext` that owns it. NULL where none does: memory from pools and from the virtual memory
-    /// functions belongs to a device.
+    /// `CUcontext` that owns the memory. NULL for memory that belongs to a device: from pools and
+    /// from the virtual memory functions.
     pub context: *mut c_void,
-    /// The address for kernels of the current context; NULL where they have none. It differs from the host's
-    /// only for some registered memory.
+    /// Address for kernels of the calling thread's current context, or NULL if they have none. It
+    /// differs from the queried address for some registered host memory.
     pub device_pointer: *mut c_void,
-    /// The address for the host; NULL where the host cannot reach it.
+    /// Address for the host, or NULL if the host cannot access the memory.
     pub host_pointer: *mut c_void,
-    /// Where the allocation begins; NULL where that is not known.
+    /// Start of the allocation, or NULL if not known.
     pub base: *mut c_void,
-    /// Bytes of the allocation; 0 where that is not known.
+    /// Bytes of the allocation, or 0 if not known.
     pub size: u64,
-    /// A number that no other allocation of this process ever has; 0 where there is none. It tells an allocation from a later one at the
-    /// same address.
+    /// Number that no other allocation of this process ever has, or 0 if there is none. It
+    /// distinguishes an allocation from a later one at the same address.
     pub buffer_id: u64,
-    /// The `CUmemoryPool` that it came from, or NULL.
+    /// `CUmemoryPool` of the memory, or NULL.
     pub pool: *mut c_void,
-    /// Whether the host can reach it.
+    /// Whether the host can access the memory.
     pub host_accessible: bool,
     /// Whether it is managed memory, which migrates.
     pub managed: bool,
-    /// Whether the address is backed by memory (reserved addresses without any are not).
+    /// Whether the address is backed by memory. A reserved address range need not be.
     pub mapped: bool,
     /// Zero.
-    pub reserved: [u8; 5],
+    pub reserved: [u8; 61],
 }
 
-const _: () = assert!(size_of::<cai_driver_info>() == 256);
-const _: () = assert!(offset_of!(cai_driver_info, path) == 16);
-const _: () = assert!(size_of::<cai_pointer_info>() == 72);
+const _: () = assert!(size_of::<cai_driver_info>() == 512);
+const _: () = assert!(offset_of!(cai_driver_info, path) == 64);
+const _: () = assert!(size_of::<cai_pointer_info>() == 128);
+const _: () = assert!(offset_of!(cai_pointer_info, context) == 8);
+const _: () = assert!(offset_of!(cai_pointer_info, device_pointer) == 16);
 const _: () = assert!(offset_of!(cai_pointer_info, host_accessible) == 64);

@@ -1,32 +1,35 @@
-//! What both sides of the border see: types and constants, no logic.
+//! Types and constants of both sides of the ABI boundary, one file for each header; no logic.
 //!
-//! May use: nothing. `unsafe`: none.
+//! May use: `abi::array`, `abi::core`, `abi::dlpack`, `abi::driver`, `abi::dtype`, `abi::python`,
+//! `abi::status`, `abi::sync`, `abi::version`.
+//! Unsafe: none.
 //!
-//! This is the only room with public `#[repr(C)]` types. Their doc comments become `cai.h`, so they
-//! speak to the reader of C. Sizes and offsets are asserted at the end of each file; the C tests
-//! assert the same numbers on their side.
+//! The only module with public `#[repr(C)]` types. The doc comments are those of the headers: they
+//! address C programmers. Sizes and offsets are asserted at the end of each file, and by the
+//! headers. `core` is the data of `cai/abi.h`, which programs copy; every other file is named as
+//! its header. `headers/` has the templates that `tests/header.rs` fills.
 
 #![allow(non_camel_case_types)]
 
 mod version;
+mod core;
 mod status;
-mod error;
-mod owner;
-mod dtype;
 mod array;
-mod driver;
+mod dtype;
 mod sync;
-mod bridge;
+mod driver;
+mod dlpack;
+mod python;
 
 pub use array::*;
-pub use bridge::*;
+pub use core::*;
+pub use dlpack::*;
 pub use driver::*;
 pub use dtype::*;
-pub use error::*;
-pub use owner::*;
+pub use python::*;
 pub use status::*;
 pub use sync::*;
 pub use version::*;
 
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("cai_array is specified for 64-bit platforms, the only ones that CUDA supports");
+compile_error!("the layouts are specified for 64-bit platforms, the only ones that CUDA supports");

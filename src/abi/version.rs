@@ -1,9 +1,10 @@
-//! The version of the binary interface and of the library: stated here and nowhere else.
+//! Version of the binary interface: stated here and nowhere else.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
-/// Major version of the binary interface. It is also the number in the shared library's SONAME
-/// (`libcai.so.1`). Libraries of one major version load each other's arrays.
+/// Major version of the binary interface, and the number in `libcai.so.1`.
 pub const CAI_ABI_MAJOR: i32 = 1;
 
-/// Minor version of the binary interface: grows with every added function, field or status.
-/// A library of a higher minor version serves callers of every lower one.
+/// Minor version: grows with every added function, member or status.
 pub const CAI_ABI_MINOR: i32 = 0;

@@ -1,4 +1,7 @@
 //! DLPack's structures, and access to the tensor and the deleter inside them.
+//!
+//! May use: `abi`, `error`.
+//! Unsafe: reads members of a managed tensor.
 
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
@@ -8,7 +11,7 @@ use crate::error::{Result, fail};
 
 pub(crate) const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
-/// `DLDataType`: the element's type.
+/// `DLDataType`: the element type.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DataType {
@@ -40,8 +43,8 @@ pub struct Version {
     pub minor: u32,
 }
 
-/// A deleter, which takes the managed tensor itself, and any function like it.
-pub type Deleter = Option<unsafe extern "C" fn(*mut c_void)>;
+/// A deleter, which takes the managed tensor itself, or any function like it.
+pub type Deleter = Option<unsafe extern "C-unwind" fn(*mut c_void)>;
 
 /// `DLManagedTensorVersioned`.
 #[repr(C)]
@@ -93,25 +96,25 @@ const _: () = assert!(offset_of!(Unversioned, manager_ctx) == 48);
 
 const _: () = assert!(offset_of!(Unversioned, deleter) == 56);
 
-/// The version that this file was written after. Another minor number has the same layout.
+/// The version that this file implements. Other minor versions have the same layout.
 pub(crate) const VERSION: Version = Version { major: 1, minor: 3 };
 
 pub(crate) const READ_ONLY: u64 = 1;
 
-/// The data belongs to the consumer alone. Nothing follows from it here.
+/// Only the consumer uses the data. Has no effect on import.
 pub(crate) const IS_COPIED: u64 = 2;
 
-/// Elements of less than a byte lie one in a byte each.
+/// Elements of less than a byte occupy one byte each.
 pub(crate) const PADDED: u64 = 4;
 
 impl Tensor {
-    /// Device type and id.
+    /// Returns device type and id.
     pub fn device(&self) -> (i32, i32) {
         (self.device_type, self.device_id)
     }
 }
 
-/// The tensor in a versioned one, and its flags.
+/// Returns the tensor inside a versioned one, and its flags.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor.
@@ -119,7 +122,8 @@ pub unsafe fn inside_versioned(
     tensor: *const DLManagedTensorVersioned,
 ) -> Result<(*const Tensor, u64)> {
     let managed = tensor.cast::<Versioned>();
-    // SAFETY: the version comes first in every version; no reference to the whole is made.
+    // SAFETY: the version is the first member in every version of the structure; no reference to
+    // the whole is made.
     let version = unsafe { (&raw const (*managed).version).read() };
     if version.major != VERSION.major {
         return fail!(
@@ -129,57 +133,60 @@ pub unsafe fn inside_versioned(
             expected = ("{}, with any minor number", VERSION.major)
         );
     }
-    // SAFETY: of this version, all fields are there.
+    // SAFETY: the major version, checked above, has these members at these offsets.
     Ok(unsafe { (&raw const (*managed).tensor, (&raw const (*managed).flags).read()) })
 }
 
-/// The tensor in one without a version.
+/// Returns the tensor inside one without a version.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor.
 pub unsafe fn inside_unversioned(tensor: *const DLManagedTensor) -> *const Tensor {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract); only an address is computed.
     unsafe { &raw const (*tensor.cast::<Unversioned>()).tensor }
 }
 
-/// The deleter of a tensor.
+/// Returns the deleter of a versioned tensor.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor.
 pub unsafe fn deleter_versioned(tensor: *const DLManagedTensorVersioned) -> Deleter {
-    // SAFETY: every version has the deleter at this place.
+    // SAFETY: the deleter has this offset in every version, and the tensor is live (this function's
+    // contract).
     unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() }
 }
 
-/// The same for a tensor without a version.
+/// Returns the deleter of a tensor without a version.
 ///
 /// # Safety
 /// As for [`deleter_versioned`].
 pub unsafe fn deleter_unversioned(tensor: *const DLManagedTensor) -> Deleter {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     unsafe { (&raw const (*tensor.cast::<Unversioned>()).deleter).read() }
 }
 
-/// Calls the deleter of a tensor.
+/// Calls the deleter of a versioned tensor.
 ///
 /// # Safety
-/// `tensor` points to a live managed tensor that the caller owns; it is gone afterwards.
+/// `tensor` points to a live managed tensor that the caller owns. It must not be used afterwards.
 pub unsafe fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     if let Some(deleter) = unsafe { deleter_versioned(tensor) } {
-        // SAFETY: by contract.
+        // SAFETY: the deleter belongs to this tensor, and the caller gives the tensor up (this
+        // function's contract).
         unsafe { deleter(tensor.cast()) };
     }
 }
 
-/// The same for a tensor without a version.
+/// Calls the deleter of a tensor without a version.
 ///
 /// # Safety
 /// As for [`delete_versioned`].
 pub unsafe fn delete_unversioned(tensor: *mut DLManagedTensor) {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     if let Some(deleter) = unsafe { deleter_unversioned(tensor) } {
-        // SAFETY: by contract.
+        // SAFETY: the deleter belongs to this tensor, and the caller gives the tensor up (this
+        // function's contract).
         unsafe { deleter(tensor.cast()) };
     }
 }

@@ -1,4 +1,7 @@
-//! Element types of DLPack and of the array interface.
+//! Conversion between the element types of DLPack and of the array interface.
+//!
+//! May use: `abi`, `dlpack::abi`, `dtype`.
+//! Unsafe: none.
 
 use std::ffi::c_char;
 
@@ -18,14 +21,13 @@ const COMPLEX: u8 = 5;
 
 const BOOL: u8 = 6;
 
-/// Bits, as opposed to anything else of less than a byte, are packed on both sides.
+/// Bits are packed in both; all other types of less than a byte are padded in the array interface.
 pub(crate) const BIT: DataType = DataType { code: UINT, bits: 1, lanes: 1 };
 
-/// Types that both sides can name by kind and size: the kind, DLPack's code, and the sizes in
-/// bytes.
+/// Types that both sides name by kind and size: the kind, DLPack's code, and the sizes in bytes.
 ///
-/// Floats of 16 bytes, and complex numbers of 32, are not among them: DLPack's are IEEE's, while
-/// `f16` is whatever C's `long double` is on the machine.
+/// Floats of 16 bytes and complex numbers of 32 are not included: DLPack's are those of IEEE 754,
+/// while `f16` is C's `long double`, which depends on the machine.
 const PLAIN: [(u8, u8, &[u8]); 5] = [
     (b'i', INT, &[1, 2, 4, 8, 16]),
     (b'u', UINT, &[1, 2, 4, 8, 16]),
@@ -34,9 +36,9 @@ const PLAIN: [(u8, u8, &[u8]); 5] = [
     (b'b', BOOL, &[1]),
 ];
 
-/// A type that is opaque bytes with a code on our side.
+/// A type that the array interface names by opaque bytes and a code.
 struct Coded {
-    /// `CAI_DTYPE_`.
+    /// `CAI_DTYPE_`
     ours: u16,
     theirs: DataType,
 }
@@ -45,9 +47,9 @@ const fn coded(ours: u16, code: u8, bits: u8, lanes: u16) -> Coded {
     Coded { ours, theirs: DataType { code, bits, lanes } }
 }
 
-/// Those types. What has less than 8 bits and one lane lies one in a byte. Two lanes of 4 bits fill
-/// theirs, which is how PyTorch exports two floats in a byte: extents and steps count bytes there
-/// as well.
+/// Types with a code. Types with less than 8 bits and one lane occupy one byte each. Two lanes of 4
+/// bits fill a byte, which is how PyTorch exports two floats in a byte: extents and strides count
+/// bytes there as well.
 const CODED: [Coded; 19] = [
     coded(abi::CAI_DTYPE_BFLOAT16, BFLOAT, 16, 1),
     coded(abi::CAI_DTYPE_FLOAT8_E3M4, 7, 8, 1),
@@ -71,14 +73,14 @@ const CODED: [Coded; 19] = [
 ];
 
 impl DataType {
-    /// Does one element, with all its lanes, fill no whole byte? Then somebody has to say how they
-    /// lie.
+    /// Returns true if one element, with all its lanes, fills less than a byte. Then its layout
+    /// (packed or padded) must be stated separately.
     pub fn is_below_a_byte(self) -> bool {
         u32::from(self.bits).saturating_mul(u32::from(self.lanes)) < 8
     }
 }
 
-/// An array's type as DLPack has it, or `None`.
+/// Returns DLPack's type for an array's, or `None`.
 pub fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
     if dtype.code != abi::CAI_DTYPE_NONE {
         return CODED.iter().find(|coded| coded.ours == dtype.code).map(|coded| coded.theirs);
@@ -95,7 +97,7 @@ pub fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
     })
 }
 
-/// A tensor's type as a typestr and a code, or `None`.
+/// Returns the typestr and the code for a tensor's type, or `None`.
 pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
     let DataType { code, bits, lanes } = dtype;
     if lanes == 1 && bits % 8 == 0 {
@@ -108,7 +110,8 @@ pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPEST
     if dtype == BIT && !padded {
         return Some((typestr(b't', 1), abi::CAI_DTYPE_NONE));
     }
-    // Packed elements of less than a byte have no name on our side; padded lanes have none at all.
+    // The array interface has no name for packed elements of less than a byte. Padded lanes have no
+    // meaning.
     if (dtype.is_below_a_byte() && !padded) || (lanes > 1 && padded) {
         return None;
     }
@@ -116,8 +119,8 @@ pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPEST
     Some((typestr(b'V', if bits > 8 { bits / 8 } else { 1 }), coded.ours))
 }
 
-/// A typestr of at most 99 bytes or bits. Opaque bytes are written as their producers do, with a
-/// byte order.
+/// Formats a typestr of at most 99 bytes or bits. Opaque bytes have a byte order, as their
+/// producers write them.
 pub fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
     let order = if size == 1 && kind != b'V' { b'|' } else { NATIVE };
     let (tens, ones) = ((size / 10) % 10, size % 10);

@@ -1,4 +1,8 @@
 //! DLPack tensors from arrays.
+//!
+//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `driver`, `dtype`, `error`, `layout`, `owner`,
+//! `read`, `validate`.
+//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout as Memory, alloc, dealloc};
 use std::ffi::c_void;
@@ -15,11 +19,11 @@ use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout};
 use crate::{driver, owner, read, validate};
 
-/// Memory that the host allocates, for ROCm.
+/// `kDLROCMHost`: host memory allocated by ROCm.
 const ROCM_HOST: i32 = 11;
 
-/// Where an array is, as DLPack says it: type and id. Where the array does not say it, the driver
-/// is asked.
+/// Returns DLPack's device type and id of an array. If the array does not state its device, the
+/// driver is asked.
 ///
 /// Host memory and managed memory belong to no single device, so their id is 0.
 pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
@@ -35,7 +39,7 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
                     CAI_ERR_CONVERT_DEVICE,
                     "device.type",
                     found = (
-                        "0 (not known), and {:p}, which the CUDA driver does not know either",
+                        "0 (unknown), and {:p}, which the CUDA driver does not know either",
                         array.data
                     ),
                     expected = "a device type"
@@ -52,28 +56,28 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
     Ok((device.r#type, if is_of_no_device { 0 } else { device.id }))
 }
 
-/// An array in DLPack's terms.
+/// An array as DLPack describes it.
 struct Export<'a> {
-    /// Without shape and steps.
+    /// Without shape and strides.
     tensor: Tensor,
     flags: u64,
     shape: &'a [i64],
     owner: *mut cai_owner,
 }
 
-/// Says an array in DLPack's terms; as many of `steps` as it has dimensions are written.
+/// Converts an array. As many of `steps` are written as it has dimensions.
 ///
 /// # Safety
-/// `array` points to what a caller's array may point to.
+/// `array` is readable as [`validate::array`] requires.
 unsafe fn convert<'a>(
     array: &cai_array,
     flags: u32,
     steps: &mut [i64; DIMENSIONS],
 ) -> Result<Export<'a>> {
     if flags != 0 {
-        return fail!(CAI_ERR_ARGUMENT, "flags", found = "{flags:#x}", expected = "0");
+        return fail!(CAI_ERR_NEWER_CALLER, "flags", found = "{flags:#x}", expected = "0");
     }
-    // SAFETY: handed on.
+    // SAFETY: the array is readable (this function's contract).
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
     owner::not_borrowed(array.owner)?;
     if !array.mask.is_null() {
@@ -81,10 +85,10 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_MASK,
             "mask",
             found = "a mask",
-            expected = "NULL, for DLPack has none"
+            expected = "NULL, because DLPack has no masks"
         );
     }
-    // SAFETY: handed on.
+    // SAFETY: the array is readable (this function's contract), and was validated above.
     let validate::Described { dtype, layout } = unsafe { validate::describe(array) }?;
     let Some(theirs) = to_dlpack(&dtype) else {
         let text = read::typestr(&array.typestr).unwrap_or_default();
@@ -92,7 +96,8 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_TYPE,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, or a dtype_code"
+            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, \
+             or a dtype_code"
         );
     };
     if !dtype::is_native(&dtype) {
@@ -101,7 +106,7 @@ unsafe fn convert<'a>(
             CAI_ERR_CONVERT_BYTE_ORDER,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = ("the machine's order, '{}'", NATIVE as char)
+            expected = ("the byte order of this machine, '{}'", NATIVE as char)
         );
     }
     let is_empty = array.data.is_null();
@@ -127,13 +132,13 @@ unsafe fn convert<'a>(
     })
 }
 
-/// Steps in bytes, stated or not, as steps of elements. One that nothing ever takes may be any
-/// number of bytes: where it has no counterpart, it becomes one element.
+/// Converts strides in bytes, stated or not, to strides in elements. A stride that is never used
+/// may be any number of bytes: without an equivalent, it becomes one element.
 fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) -> Result<()> {
     let Some(strides) = layout.strides else {
         let steps = steps.get_mut(..layout.shape.len()).unwrap_or_default();
         if layout::c_strides(layout.shape, 1, steps).is_err() {
-            // Only an empty array can have extents whose product is not a number.
+            // Only an empty array can have extents whose product overflows.
             steps.fill(1);
         }
         return Ok(());
@@ -151,7 +156,7 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
                     CAI_ERR_CONVERT_STRIDES,
                     "strides[{index}]",
                     found = "{stride} bytes",
-                    expected = "a multiple of the element's {itemsize}"
+                    expected = "a multiple of the itemsize {itemsize}"
                 );
             }
         };
@@ -159,7 +164,7 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
     Ok(())
 }
 
-/// A managed tensor of ours. The shape and the steps follow behind it.
+/// A managed tensor of this library. Shape and strides follow it in memory.
 #[repr(C)]
 struct Block<T> {
     managed: T,
@@ -176,12 +181,12 @@ const _: () = assert!(offset_of!(Block<Versioned>, managed) == 0);
 const _: () = assert!(offset_of!(Block<Unversioned>, managed) == 0);
 
 fn memory<T>(size: usize) -> Memory {
-    // SAFETY: the alignment is a power of two; the size is that of a block with 128 numbers at
+    // SAFETY: the alignment is a power of two, and the size is that of a block with 128 numbers at
     // most.
     unsafe { Memory::from_size_align_unchecked(size, align_of::<Block<T>>()) }
 }
 
-/// Puts a managed tensor into a block of its own, with a reference to the array's owner.
+/// Allocates a block for a managed tensor, with a reference to the array's owner.
 ///
 /// # Safety
 /// The owner is alive; `manage` makes the structure whose deleter is [`delete`] of the same type.
@@ -193,19 +198,19 @@ unsafe fn place<T>(
     let Export { mut tensor, flags, shape, owner } = export;
     let numbers = size_of_val(shape).saturating_mul(2);
     let size = size_of::<Block<T>>().saturating_add(numbers);
-    // SAFETY: the size is not zero.
+    // SAFETY: the size is at least that of `Block<T>`, which is not zero.
     let block = unsafe { alloc(memory::<T>(size)) }.cast::<Block<T>>();
     if block.is_null() {
         return Err(Failure::no_memory(size));
     }
-    // SAFETY: a live owner by contract.
+    // SAFETY: the owner is alive (this function's contract).
     if let Err(failure) = unsafe { owner::retain(owner) } {
-        // SAFETY: allocated just now with this layout.
+        // SAFETY: allocated above with this layout, and published nowhere.
         unsafe { dealloc(block.cast(), memory::<T>(size)) };
         return Err(failure);
     }
-    // SAFETY: there is room for the block and as many numbers twice; an array has no more
-    // dimensions than `steps`.
+    // SAFETY: the block was allocated with space for twice `shape.len()` numbers. `steps` has as
+    // many, because an array has at most `DIMENSIONS` dimensions (checked by `convert`).
     unsafe {
         let (their_shape, their_steps) =
             (block.add(1).cast::<i64>(), block.add(1).cast::<i64>().add(shape.len()));
@@ -219,31 +224,32 @@ unsafe fn place<T>(
     Ok(block.cast())
 }
 
-/// The deleter of our tensors: gives the owner's reference up. From any thread; of NULL it does
-/// nothing.
-unsafe extern "C" fn delete<T>(managed: *mut c_void) {
+/// The deleter of this library's tensors: releases the owner. May be called from any thread. Does
+/// nothing for NULL.
+unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
     if managed.is_null() {
         return;
     }
     let block = managed.cast::<Block<T>>();
-    // SAFETY: only `place` makes structures with this deleter, in a block of this type. What the
-    // receiver may have changed in the tensor is not looked at.
+    // SAFETY: only `place` makes structures with this deleter, in a block of this type. The tensor,
+    // which the consumer may have changed, is not read.
     let (owner, size) =
         unsafe { ((&raw const (*block).owner).read(), (&raw const (*block).size).read()) };
-    // Freed first, so that nothing of ours is lost if the owner never returns.
+    // Freed first, so that nothing leaks if the owner's release ends the thread.
     // SAFETY: allocated in `place` with this layout.
     unsafe { dealloc(managed.cast(), memory::<T>(size)) };
-    // SAFETY: the block held one reference.
+    // SAFETY: the block held one reference, which `place` added.
     unsafe { owner::release(owner) };
 }
 
-/// Makes a tensor of an array, with a reference of its own to the array's owner. `flags` must be 0.
+/// Makes a versioned tensor of an array, with a reference of its own to the array's owner. `flags`
+/// must be 0.
 ///
 /// # Safety
-/// `array` points to what a caller's array may point to.
+/// `array` is readable as [`validate::array`] requires.
 pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensorVersioned> {
     let mut steps = [0; DIMENSIONS];
-    // SAFETY: handed on.
+    // SAFETY: the array is readable (this function's contract).
     let export = unsafe { convert(array, flags, &mut steps) }?;
     let manage = |tensor, flags| Versioned {
         version: VERSION,
@@ -252,18 +258,18 @@ pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManag
         flags,
         tensor,
     };
-    // SAFETY: the array keeps its owner alive; the deleter is the one for this structure.
+    // SAFETY: the array keeps its owner alive, and the deleter is the one for this structure.
     unsafe { place(export, &steps, manage) }.map(<*mut Versioned>::cast)
 }
 
-/// The same as the structure without a version, which can say neither that it is read-only nor how
-/// elements of less than a byte lie.
+/// Makes a tensor without a version. It can express neither that it is read-only nor the padding of
+/// elements of less than a byte.
 ///
 /// # Safety
 /// As for [`to_versioned`].
 pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensor> {
     let mut steps = [0; DIMENSIONS];
-    // SAFETY: handed on.
+    // SAFETY: the array is readable (this function's contract).
     let export = unsafe { convert(array, flags, &mut steps) }?;
     if export.flags & READ_ONLY != 0 {
         return fail!(
@@ -287,6 +293,6 @@ pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLMan
         manager_ctx: ptr::null_mut(),
         deleter: Some(delete::<Unversioned>),
     };
-    // SAFETY: the array keeps its owner alive; the deleter is the one for this structure.
+    // SAFETY: the array keeps its owner alive, and the deleter is the one for this structure.
     unsafe { place(export, &steps, manage) }.map(<*mut Unversioned>::cast)
 }

@@ -1,10 +1,15 @@
 //! Arrays from DLPack tensors.
+//!
+//! May use: `abi`, `device`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`,
+//! `read`, `validate`.
+//! Unsafe: follows the pointers of a tensor.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device};
+use crate::device::is_opaque;
 use crate::dlpack::abi::{
     DIMENSIONS, DataType, Deleter, IS_COPIED, PADDED, READ_ONLY, Tensor, Unversioned, VERSION,
     Versioned, inside_versioned,
@@ -15,15 +20,15 @@ use crate::layout::{self, Layout};
 use crate::owner::shape;
 use crate::{read, validate};
 
-/// Room for as many steps as an array can have.
+/// Scratch memory for the strides of any array.
 pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
 
-/// Writes to `to` the array that a tensor describes, borrowed and sound: its shape is the tensor's,
-/// its steps are written to `steps`. `flags` are those of a versioned tensor. The paths of failures
-/// are the names in the tensor; what is in `to` then has no owner and is not to be used.
+/// Writes to `to` the array that a tensor describes, borrowed and validated. Its shape is the
+/// tensor's; its strides are written to `steps`. `flags` are those of a versioned tensor. The paths
+/// of failures are the names in the tensor. After a failure `to` has no owner and must not be used.
 ///
 /// # Safety
-/// `tensor` points to a live tensor, which stays unchanged while the answer is in use.
+/// `tensor` points to a live tensor, which stays unchanged while the result is in use.
 pub unsafe fn describe(
     tensor: *const Tensor,
     flags: Option<u64>,
@@ -31,21 +36,22 @@ pub unsafe fn describe(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
-    // SAFETY: by contract.
+    // For every device, also for host memory, where the stream is not used: 0 is never a stream.
+    if stream == 0 {
+        return fail!(
+            CAI_ERR_STREAM_ZERO,
+            "stream",
+            found = "0",
+            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
+        );
+    }
+    // SAFETY: the tensor is live (this function's contract).
     unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
-    // SAFETY: a structure of our own, over the tensor's shape and our steps.
+    // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
     unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
 }
 
-/// Is work on data of this device type enqueued on CUDA's streams?
-pub fn has_streams(device_type: i32) -> bool {
-    matches!(
-        device_type,
-        abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED
-    )
-}
-
-/// What validation says of our fields, said of the tensor's.
+/// Renames the array's fields in a failure to those of the tensor.
 #[cold]
 fn named(failure: Failure) -> Failure {
     let name = match failure.details().map(|details| details.field.as_str()) {
@@ -57,7 +63,7 @@ fn named(failure: Failure) -> Failure {
     failure.at(name)
 }
 
-/// As [`describe`], not yet held against the rules of arrays.
+/// Describes a tensor without validating the array.
 ///
 /// # Safety
 /// As for [`describe`].
@@ -69,12 +75,12 @@ unsafe fn describe_unchecked(
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
-    let said = flags.unwrap_or_default();
-    if said & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
+    let tensor_flags = flags.unwrap_or_default();
+    if tensor_flags & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
-            found = "{said:#x}",
+            found = "{tensor_flags:#x}",
             expected = ("bits of DLPack {}.{} only", VERSION.major, VERSION.minor)
         );
     }
@@ -87,26 +93,28 @@ unsafe fn describe_unchecked(
         );
     }
     let dtype = tensor.dtype;
-    let converted = from_dlpack(dtype, said & PADDED != 0);
-    // The older structure says nothing about how such elements lie, and both ways were in use.
+    let converted = from_dlpack(dtype, tensor_flags & PADDED != 0);
+    // The structure without a version does not specify whether such elements are packed or padded,
+    // and both were in use.
     let Some((typestr, dtype_code)) =
         converted.filter(|_| flags.is_some() || !dtype.is_below_a_byte())
     else {
         return no_type(dtype, flags);
     };
-    // SAFETY: by contract.
+    // SAFETY: `shape` refers to `ndim` extents (this function's contract); NULL and the range of
+    // `ndim` are checked there.
     let shape = unsafe { read::shape(tensor.ndim, tensor.shape) }?;
     layout::check_shape(shape)?;
     let is_empty = layout::count(shape)? == 0;
     let strides = if tensor.strides.is_null() {
         None
     } else {
-        // SAFETY: not NULL; `ndim` steps by contract.
+        // SAFETY: not NULL here, so `strides` refers to `ndim` values (this function's contract).
         Some(unsafe { read::values(tensor.strides, shape.len()) })
     };
     let strides = match strides {
         Some(strides) if dtype == BIT && dtype_code == abi::CAI_DTYPE_NONE => {
-            // Steps of single elements are compared as if these were bytes.
+            // Strides of elements are compared as if elements were bytes.
             if !(Layout { shape, strides: Some(strides), bits: 8 }).is_c_contiguous() {
                 return fail!(
                     CAI_ERR_BIT_STRIDES,
@@ -118,18 +126,18 @@ unsafe fn describe_unchecked(
             ptr::null()
         }
         Some(strides) => {
-            // Whatever is no bit has whole bytes on our side.
+            // All types except bits have whole bytes in the array interface.
             let itemsize = (i64::from(dtype.bits) / 8).max(1);
             byte_steps(shape, strides, itemsize, is_empty, steps)?;
             steps.as_ptr().cast()
         }
         None => ptr::null(),
     };
-    let is_handle = validate::is_opaque(tensor.device_type);
+    let is_handle = is_opaque(tensor.device_type);
     let (data, byte_offset) = if is_empty {
         (ptr::null_mut(), 0)
     } else if is_handle || tensor.data.is_null() {
-        // NULL stays NULL, so that it is found.
+        // NULL stays NULL, so that validation finds it.
         (tensor.data, if is_handle { tensor.byte_offset } else { 0 })
     } else {
         match (tensor.data as u64).checked_add(tensor.byte_offset) {
@@ -146,7 +154,7 @@ unsafe fn describe_unchecked(
     };
     *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
-        flags: if said & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
+        flags: if tensor_flags & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
         owner: ptr::null_mut(),
         data,
         shape: tensor.shape,
@@ -157,7 +165,7 @@ unsafe fn describe_unchecked(
         typestr,
         descr: ptr::null(),
         mask: ptr::null(),
-        // Nothing is ever pending on memory that only the host works with.
+        // Memory that only the host uses has no pending work.
         stream: if tensor.device_type == abi::CAI_DEVICE_CPU {
             abi::CAI_STREAM_NONE
         } else {
@@ -176,11 +184,12 @@ unsafe fn describe_unchecked(
 fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     let DataType { code, bits, lanes } = dtype;
     if dtype.is_below_a_byte() {
-        let lie = if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
+        let padding =
+            if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
         return fail!(
             CAI_ERR_CONVERT_TYPE,
             "dtype",
-            found = "code {code}, bits {bits}, lanes {lanes}, {lie}",
+            found = "code {code}, bits {bits}, lanes {lanes}, {padding}",
             expected =
                 "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
         );
@@ -194,8 +203,8 @@ fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     )
 }
 
-/// Steps of elements as steps in bytes. One that nothing ever takes may be any number: where it has
-/// no counterpart, it becomes one element.
+/// Converts strides in elements to strides in bytes. A stride that is never used may be any number:
+/// without an equivalent, it becomes one element.
 fn byte_steps(
     shape: &[i64],
     strides: &[i64],
@@ -212,7 +221,7 @@ fn byte_steps(
                     CAI_ERR_SPAN_OVERFLOW,
                     "strides[{index}]",
                     found = "{stride} elements of {itemsize} bytes",
-                    expected = "a step within 2^63 bytes"
+                    expected = "a stride within 2^63 bytes"
                 );
             }
         });
@@ -220,62 +229,52 @@ fn byte_steps(
     Ok(())
 }
 
-/// Makes a borrowed description one that keeps itself alive: one block holds shape and steps, and
-/// calls `destroy(context)` at its end. `size` is that of the structure that the caller is going to
-/// write. On failure nothing has changed hands.
+/// Gives a borrowed description an owner. One block holds shape and strides, and calls
+/// `destroy(context)` when it is destroyed. On failure the caller keeps `context`.
 ///
 /// # Safety
-/// `array` is what [`describe`] answered; `context` keeps the data alive until it is given to
+/// `array` was written by [`describe`]; `context` keeps the data alive until it is passed to
 /// `destroy`.
-pub unsafe fn own(
-    array: cai_array,
-    size: usize,
-    context: *mut c_void,
-    destroy: Deleter,
-) -> Result<cai_array> {
-    read::fits(&array, size)?;
-    // SAFETY: described just now.
+pub unsafe fn own(array: cai_array, context: *mut c_void, destroy: Deleter) -> Result<cai_array> {
+    // SAFETY: `describe` validated the array (this function's contract).
     let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
     let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
     Ok(cai_array { owner, shape, strides, ..array })
 }
 
-/// Makes an array of a tensor and takes the tensor over; on failure nothing has changed hands.
-/// `size` is that of the structure that the caller is going to write.
+/// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps the
+/// tensor.
 ///
 /// # Safety
-/// `tensor` points to a live managed tensor that the caller may give away.
+/// `tensor` points to a live managed tensor that the caller owns.
 pub unsafe fn from_versioned(
     tensor: *mut DLManagedTensorVersioned,
     stream: u64,
-    size: usize,
 ) -> Result<cai_array> {
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     let (inside, flags) = unsafe { inside_versioned(tensor) }?;
-    // SAFETY: of a version that we know, all fields are there.
+    // SAFETY: `inside_versioned` has checked that the major version has this member.
     let deleter = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() };
     let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-    // SAFETY: handed on.
+    // SAFETY: `inside` is the tensor inside `tensor`, which is live (this function's contract).
     unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
-    // SAFETY: described just now; the tensor is the caller's to give.
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
+    // contract).
+    unsafe { own(array, tensor.cast(), deleter) }
 }
 
-/// The same for the structure without a version.
+/// Makes an array of a tensor without a version.
 ///
 /// # Safety
 /// As for [`from_versioned`].
-pub unsafe fn from_unversioned(
-    tensor: *mut DLManagedTensor,
-    stream: u64,
-    size: usize,
-) -> Result<cai_array> {
+pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<cai_array> {
     let managed = tensor.cast::<Unversioned>();
-    // SAFETY: by contract.
+    // SAFETY: the tensor is live (this function's contract).
     let deleter = unsafe { (&raw const (*managed).deleter).read() };
     let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-    // SAFETY: handed on.
+    // SAFETY: the tensor inside `managed`, which is live (this function's contract).
     unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
-    // SAFETY: described just now; the tensor is the caller's to give.
-    unsafe { own(array, size, tensor.cast(), deleter) }
+    // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
+    // contract).
+    unsafe { own(array, tensor.cast(), deleter) }
 }

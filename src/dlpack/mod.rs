@@ -1,13 +1,12 @@
-//! DLPack: tensors in and out.
+//! DLPack: imports and exports tensors.
 //!
-//! May use: `abi`, `error`, `raw`, `dtype`, `layout`, `owner`, `driver`, `validate`. `unsafe`:
-//! follows the pointers of a tensor that the caller vouches for, and writes into the block that it
-//! allocated.
+//! May use: `dlpack::abi`, `dlpack::export`, `dlpack::import`.
+//! Unsafe: none.
 //!
-//! The differences between the two descriptions: DLPack's steps count elements, ours bytes; its
-//! address and offset are two numbers on every device; its types are numbers, in the machine's byte
-//! order; it knows neither streams nor masks. [`describe`] is the way in, `Export` the way out;
-//! what surrounds them moves ownership. Nothing changes hands before all is known to be sound.
+//! The two descriptions differ: DLPack's strides count elements, those of the array interface
+//! bytes; DLPack's address and offset are two numbers on every device; its types are numbers, in
+//! the machine's byte order; it has neither streams nor masks. [`describe`] converts a tensor,
+//! `to_versioned` an array; ownership moves only after every check has passed.
 
 mod abi;
 mod dtype;

@@ -1,4 +1,7 @@
-//! Contexts: which one is current, and making another one current for a moment.
+//! Contexts: queries the current one, and makes another one current for a moment.
+//!
+//! May use: `driver::load`, `driver::result`, `error`.
+//! Unsafe: none.
 
 use std::ptr;
 
@@ -8,10 +11,10 @@ use crate::driver::load::Driver;
 use crate::driver::result::Call;
 use crate::error::{Result, fail};
 
-/// A context is current while this lives. Afterwards the one from before is current again.
+/// Keeps a context current as long as it lives. Dropping it restores the previous one.
 pub struct Entered<'a> {
     driver: &'a Driver,
-    /// What was current before, if something had to be pushed.
+    /// The previous context, if one was pushed.
     before: Option<CUcontext>,
 }
 
@@ -19,16 +22,17 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
         let mut out = ptr::null_mut();
-        if !self.driver.context_pop(&raw mut out).is_ok() {
-            // The caller must find its own context again, and if it costs a place on the stack.
-            // Where that fails as well, the driver is going away.
-            let _ = self.driver.context_set(before);
+        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {
+            return;
         }
+        // The caller must find its own context again, even at the cost of an entry of the stack.
+        // Where that fails as well, the driver is going away.
+        let _ = self.driver.context_set(before);
     }
 }
 
 impl Driver {
-    /// The calling thread's current context; NULL if it has none.
+    /// Returns the calling thread's current context, or NULL.
     #[inline]
     pub fn current(&self) -> Result<CUcontext> {
         let mut context = ptr::null_mut();
@@ -36,7 +40,14 @@ impl Driver {
         Ok(context)
     }
 
-    /// The same, for those who need one.
+    /// Whether this context is the calling thread's current one, as far as the driver can say.
+    #[cold]
+    fn is_current(&self, context: CUcontext) -> bool {
+        let mut current = ptr::null_mut();
+        self.context_current(&raw mut current).is_ok() && current == context
+    }
+
+    /// Returns the calling thread's current context, or fails if there is none.
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
         if context.is_null() {
@@ -44,19 +55,20 @@ impl Driver {
                 CAI_ERR_NO_CONTEXT,
                 "stream",
                 found = "no current context in this thread",
-                expected = "one that gives a default stream its meaning"
+                expected =
+                    "a context for the default stream: call cuCtxSetCurrent in this thread first"
             );
         }
         Ok(context)
     }
 
-    /// Makes a context current if it is not already.
+    /// Makes a context current unless it is already.
     #[inline]
     pub fn enter(&self, context: CUcontext) -> Result<Entered<'_>> {
         self.try_enter(context).map_err(Call::failure)
     }
 
-    /// The same, for those who look at the code.
+    /// Makes a context current unless it is already; fails with the driver's code.
     #[inline]
     pub fn try_enter(&self, context: CUcontext) -> std::result::Result<Entered<'_>, Call> {
         let mut before = ptr::null_mut();
@@ -64,12 +76,21 @@ impl Driver {
         if before == context {
             return Ok(Entered { driver: self, before: None });
         }
-        self.context_push(context).or_call()?;
-        Ok(Entered { driver: self, before: Some(before) })
+        let pushed = self.context_push(context);
+        let entered = Entered { driver: self, before: Some(before) };
+        if let Err(call) = pushed.or_call() {
+            // A call may report the failure of earlier work although it did its own. Then the
+            // context from before is made current again.
+            if !self.is_current(context) {
+                std::mem::forget(entered);
+            }
+            return Err(call);
+        }
+        Ok(entered)
     }
 
-    /// The context that a stream's events must be made in. For streams of green contexts that is
-    /// the green context's own. [cuStreamGetCtx, cuEventRecord]
+    /// Returns the context that a stream's events must be created in. For streams of green contexts
+    /// that is the green context's own. [cuStreamGetCtx, cuEventRecord]
     #[inline]
     pub fn context_of(&self, stream: CUstream) -> Result<CUcontext> {
         let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
@@ -85,17 +106,17 @@ impl Driver {
         Ok(context)
     }
 
-    /// The primary context of a device, with a reference that `release_primary` gives back. It
-    /// exists already where there is memory on the device.
+    /// Retains the primary context of a device; `release_primary` releases it. It already exists if
+    /// there is memory on the device.
     pub fn primary(&self, device: i32) -> Result<CUcontext> {
         let mut context = ptr::null_mut();
         self.primary_retain(&raw mut context, device).ok()?;
         Ok(context)
     }
 
-    /// Gives up the reference.
+    /// Releases the primary context.
     pub fn release_primary(&self, device: i32) {
-        // Nothing is lost if the driver is going away.
+        // Nothing is lost if the driver is shutting down.
         let _ = self.primary_release(device);
     }
 }

@@ -1,14 +1,16 @@
-//! Events for waiting, kept for the next time: a list for each context, without locks and without
-//! allocation.
+//! A pool of events: a free list for each context, without locks and without allocation.
 //!
-//! An event may be used again as soon as a stream was told to wait for it: the wait means what the
-//! event said at that time [cuStreamWaitEvent]. It may have been recorded in a capture: recording
-//! it again overwrites that.
+//! May use: `driver::load`, `driver::slots`, `driver::stream`, `error`.
+//! Unsafe: none.
 //!
-//! Contexts are told apart by their id, because a handle may come back for another context, or for
-//! the same primary context after a reset, and the events of the one before are gone then. Where
-//! the driver has no ids (before CUDA 12.0), or where more contexts than the table has rooms have
-//! come and gone, events are made and destroyed each time.
+//! An event can be reused as soon as a stream waits for it: the wait refers to the event's state at
+//! the time of that call [cuStreamWaitEvent]. It may have been recorded in a capture: recording it
+//! again overwrites that.
+//!
+//! Contexts are distinguished by their id, because a handle may return for another context, or for
+//! the same primary context after a reset, whose earlier events no longer exist. If the driver has
+//! no ids (before CUDA 12.0), or if the process has used more contexts than the table has buckets,
+//! events are created and destroyed each time.
 
 use std::ptr;
 use std::sync::atomic::AtomicU64;
@@ -23,31 +25,31 @@ use crate::driver::stream::Stream;
 use crate::error::Result;
 
 #[cfg(not(loom))]
-const ROOMS: usize = 64;
+const BUCKETS: usize = 64;
 const EVENTS: usize = 64;
 
 /// No timing: the fastest kind to record and to wait for. [cuEventCreate]
 const DISABLE_TIMING: u32 = 2;
 
 struct Bucket {
-    /// The context's id; 0: the bucket is empty. Once it is another number it stays.
+    /// The context's id; 0 if the bucket is free. Set once.
     id: AtomicU64,
     events: Slots<CUevent_st, EVENTS>,
 }
 
 #[cfg(not(loom))]
-static POOL: [Bucket; ROOMS] =
-    [const { Bucket { id: AtomicU64::new(0), events: Slots::new() } }; ROOMS];
+static POOL: [Bucket; BUCKETS] =
+    [const { Bucket { id: AtomicU64::new(0), events: Slots::new() } }; BUCKETS];
 
-/// The bucket of a context, if one is to be had.
+/// Returns the bucket of a context, if there is a free one.
 #[cfg(not(loom))]
 fn bucket(id: u64) -> Option<&'static Bucket> {
-    let start = id as usize % ROOMS;
+    let start = id as usize % BUCKETS;
     let (behind, front) = (&POOL[start..], &POOL[..start]);
     behind.iter().chain(front).find(|bucket| {
         match bucket.id.load(Ordering::Relaxed) {
-            // Relaxed: a bucket's id says nothing about other memory; events are published by
-            // themselves.
+            // Relaxed: a bucket's id publishes no other memory; the free list publishes its events
+            // itself.
             0 => match bucket.id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => true,
                 Err(other) => other == id,
@@ -57,13 +59,14 @@ fn bucket(id: u64) -> Option<&'static Bucket> {
     })
 }
 
-/// The model checker's atomics cannot be in a static; the lists are checked by themselves.
+/// The model checker's atomics cannot be in a static; `slots` is checked alone.
 #[cfg(loom)]
 fn bucket(_: u64) -> Option<&'static Bucket> {
     None
 }
 
-/// An event that this library made. Destroyed when dropped; [`Event::keep`] puts it back instead.
+/// An event that this library created. Destroyed when dropped, unless [`Event::keep`] returns it to
+/// the pool.
 pub struct Event<'a> {
     driver: &'a Driver,
     bucket: Option<&'static Bucket>,
@@ -72,7 +75,8 @@ pub struct Event<'a> {
 }
 
 impl Driver {
-    /// An event of a context, which must be the current one.
+    /// Takes an event of a context, which must be the current one, from the pool or from the
+    /// driver.
     #[inline]
     pub fn event(&self, context: CUcontext) -> Result<Event<'_>> {
         let mut id = 0;
@@ -89,7 +93,7 @@ impl Driver {
         Ok(Event { driver: self, bucket, context_id: id, event })
     }
 
-    /// An event that marks what was enqueued on a stream so far. `context` is the stream's.
+    /// Records an event that marks what was enqueued on a stream so far. `context` is the stream's.
     /// [cuEventRecord]
     #[inline]
     pub fn record(&self, stream: &Stream, context: CUcontext) -> Result<Event<'_>> {
@@ -101,18 +105,18 @@ impl Driver {
 }
 
 impl Event<'_> {
-    /// The driver's handle.
+    /// Returns the driver's handle.
     #[inline]
     pub fn handle(&self) -> CUevent {
         self.event
     }
 
-    /// The number of its context; 0 where the driver has none.
+    /// Returns the id of its context, or 0 if the driver has none.
     pub fn context_id(&self) -> u64 {
         self.context_id
     }
 
-    /// All calls with it have succeeded: keeps it for the next time.
+    /// Returns the event to the pool. Every call with it must have succeeded.
     #[inline]
     pub fn keep(mut self) {
         if self.bucket.is_some_and(|bucket| bucket.events.put(self.event)) {
@@ -120,7 +124,7 @@ impl Event<'_> {
         }
     }
 
-    /// Gives the event away: whoever gets it destroys it.
+    /// Returns the handle; the caller must destroy it.
     pub fn give(mut self) -> CUevent {
         std::mem::replace(&mut self.event, ptr::null_mut())
     }
@@ -129,8 +133,8 @@ impl Event<'_> {
 impl Drop for Event<'_> {
     fn drop(&mut self) {
         if !self.event.is_null() {
-            // May be destroyed while work on it is pending. [cuEventDestroy] Where it fails, the
-            // context is lost and the event with it.
+            // An event may be destroyed while work on it is pending. [cuEventDestroy] If that
+            // fails, the context is lost, and the event with it.
             let _ = self.driver.event_destroy(self.event);
         }
     }

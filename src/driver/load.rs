@@ -1,32 +1,42 @@
-//! Finds and starts the CUDA driver.
+//! Loads and starts the CUDA driver.
+//!
+//! May use: `abi`, `driver::result`, `driver::table`, `environment`, `error`, `library`,
+//! `observer`.
+//! Unsafe: loads a library and finds symbols in it.
+//!
+//! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
+//! again by the next call. After a fork, every function returns a status in the child. The
+//! simulated driver is just another `libcuda.so.1`.
 
-use std::ffi::{CStr, CString, OsString};
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
-use libloading::Library;
-
-use crate::abi::{CAI_DRIVER_PATH_SIZE, cai_driver_info};
+use crate::abi::{CAI_DRIVER_PATH_SIZE, CAI_ERR_NO_DRIVER, cai_driver_info};
 use crate::driver::result;
 use crate::driver::table::Table;
-use crate::error::{Result, fail};
+use crate::environment::Variable;
+use crate::error::{Failure, Result, fail};
+use crate::library::Library;
 use crate::observer;
 
 /// Names another file than the system's driver.
-const VARIABLE: &str = "CAI_CUDA_DRIVER";
+const VARIABLE: &CStr = c"CAI_CUDA_DRIVER";
 
 #[cfg(windows)]
-const FILE: &str = "nvcuda.dll";
+const FILE: &CStr = c"nvcuda.dll";
 
 #[cfg(not(windows))]
-const FILE: &str = "libcuda.so.1";
+const FILE: &CStr = c"libcuda.so.1";
 
-/// A driver that was found and started.
+/// A driver that was loaded and started.
 pub struct Driver {
     table: Table,
-    path: String,
+    path: Path,
 }
 
 impl Deref for Driver {
@@ -40,17 +50,18 @@ impl Deref for Driver {
 
 static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
 
-static SEARCH: Mutex<()> = Mutex::new(());
+/// The process in which a thread is looking for the driver; 0: none.
+static SEARCHER: AtomicU32 = AtomicU32::new(0);
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The driver, if it was found before. For those who only describe something.
+/// Returns the driver if it was loaded before.
 pub fn loaded() -> Option<&'static Driver> {
     // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
     unsafe { DRIVER.load(Ordering::Acquire).as_ref() }
 }
 
-/// The driver, looked for if need be.
+/// Returns the driver; loads and starts it at first use.
 #[inline]
 pub fn driver() -> Result<&'static Driver> {
     if is_forked() {
@@ -62,7 +73,7 @@ pub fn driver() -> Result<&'static Driver> {
     }
 }
 
-/// Is this the child of a process in which the driver had been started?
+/// Returns true in a child of a process that had started the driver.
 #[inline]
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
@@ -74,153 +85,260 @@ fn forked() -> Result<&'static Driver> {
         CAI_ERR_FORKED,
         "driver",
         found = "a child of a process that had started CUDA",
-        expected = "a process of its own: CUDA does not survive fork()"
+        expected = "a process that starts CUDA itself: CUDA does not survive fork()"
     )
 }
 
 /// The file to look for.
-fn file() -> OsString {
-    std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).unwrap_or(OsString::from(FILE))
+fn file() -> Variable {
+    Variable::read(VARIABLE)
+        .filter(|file| !file.as_c_str().is_empty())
+        .unwrap_or_else(|| Variable::new(FILE))
+}
+
+/// The search for the driver, by one thread at a time.
+///
+/// A mutex would stay locked for ever in the child of a process of which another thread was
+/// searching. The number of the process shows that case: such a child is never unlocked, and does
+/// not use the driver.
+struct Search {
+    #[cfg(target_os = "linux")]
+    cancellation: c_int,
+}
+
+#[cfg(target_os = "linux")]
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`
+#[cfg(target_os = "linux")]
+const CANCEL_DISABLE: c_int = 1;
+
+impl Search {
+    /// Begins the search when no other thread searches; `None`: in the child of a process that was
+    /// searching.
+    fn begin() -> Option<Self> {
+        let process = std::process::id();
+        loop {
+            // Acquire: what the thread before did comes before what this one does.
+            match SEARCHER.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(searcher) if searcher == process => {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                Err(_) => return None,
+            }
+        }
+        #[cfg(target_os = "linux")]
+        {
+            let mut cancellation = 0;
+            // The system's loader cannot be cancelled safely.
+            // SAFETY: a constant and a local.
+            unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut cancellation) };
+            Some(Search { cancellation })
+        }
+        #[cfg(not(target_os = "linux"))]
+        Some(Search {})
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        // Release: see `begin`.
+        SEARCHER.store(0, Ordering::Release);
+        #[cfg(target_os = "linux")]
+        // SAFETY: what `begin` found, and NULL where nothing is wanted back.
+        unsafe {
+            pthread_setcancelstate(self.cancellation, ptr::null_mut());
+        }
+    }
 }
 
 #[cold]
 #[inline(never)]
 fn find() -> Result<&'static Driver> {
-    let _one_at_a_time = SEARCH.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_search) = Search::begin() else { return forked() };
     if let Some(driver) = loaded() {
         return Ok(driver);
     }
+    observe_forks()?;
     let file = file();
-    // SAFETY: whoever names the file answers for it; the system's driver runs no surprising code
-    // when loaded.
-    let library = match unsafe { Library::new(&file) } {
+    // SAFETY: the user vouches for a file that the variable names; the system's driver runs no
+    // surprising code when it is loaded.
+    let library = match unsafe { Library::open(file.as_c_str()) } {
         Ok(library) => library,
+        Err(error) if error.is_no_memory => return Err(Failure::no_memory(0)),
         Err(error) => {
-            // The loader's own words (a missing file, a missing dependency) stand in the source.
-            let why = std::error::Error::source(&error)
-                .map_or_else(|| error.to_string(), |e| e.to_string());
             return fail!(
                 CAI_ERR_NO_DRIVER,
                 "driver",
-                found = "none: {why}",
-                expected = "a CUDA driver ({FILE}, or what {VARIABLE} names)"
+                found = ("none: {}", error.message),
+                expected =
+                    ("a CUDA driver ({}, or the file that {} names)", Shown(FILE), Shown(VARIABLE))
             );
         }
     };
+    // Taken before the driver is started, which cannot be undone.
+    let driver = Driver::allocate()?;
     let table = Table::find(&library);
     let started = table.init(0);
     if started.is_ok() {
         attach_observer(&library);
         result::set_error_texts(&library);
-        let driver = Box::leak(Box::new(Driver { table, path: path_of(&library) }));
-        on_fork();
+        // SAFETY: allocated above with the layout of a `Driver`.
+        unsafe { driver.write(Driver { table, path: path_of(&library) }) };
         DRIVER.store(driver, Ordering::Release);
+        // SAFETY: written just now, and never freed.
+        return Ok(unsafe { &*driver });
     }
-    // The driver is never unloaded, not even one that does not start: it may have started threads.
-    std::mem::forget(library);
-    match loaded() {
-        Some(driver) => Ok(driver),
-        None if started.is_missing() => {
-            fail!(
-                CAI_ERR_NO_DRIVER,
-                "driver",
-                found = ("{} without cuInit", file.to_string_lossy()),
-                expected = "a CUDA driver"
-            )
-        }
-        // Before a fork, somebody else had started it.
-        None if started.code == result::NOT_INITIALIZED => forked(),
-        None => Err(crate::error::Failure::new(
-            crate::abi::CAI_ERR_NO_DRIVER,
-            format_args!("driver"),
-            format_args!("{} that does not start: {started}", file.to_string_lossy()),
-            format_args!("a CUDA driver with a device"),
-        )
-        .driver(started.code)),
+    // SAFETY: allocated above, and not written.
+    unsafe { dealloc(driver.cast(), Layout::new::<Driver>()) };
+    if started.is_missing() {
+        return fail!(
+            CAI_ERR_NO_DRIVER,
+            "driver",
+            found = ("{} without cuInit", Shown(file.as_c_str())),
+            expected = "a CUDA driver"
+        );
+    }
+    // Before a fork, other code had started it.
+    if started.code == result::NOT_INITIALIZED {
+        return forked();
+    }
+    Err(Failure::new(
+        CAI_ERR_NO_DRIVER,
+        format_args!("driver"),
+        format_args!("{}, which does not start: {started}", Shown(file.as_c_str())),
+        format_args!("a CUDA driver with a device"),
+    )
+    .driver(started.code))
+}
+
+/// A file or a variable in a message.
+struct Shown<'a>(&'a CStr);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.0.to_bytes().escape_ascii())
     }
 }
 
+/// The path of the file that the driver came from, cut to the size of the caller's structure.
+type Path = [c_char; CAI_DRIVER_PATH_SIZE];
+
 #[cfg(unix)]
-fn path_of(library: &Library) -> String {
+fn path_of(library: &Library) -> Path {
     use std::mem::MaybeUninit;
-    // SAFETY: only the address of the symbol is looked at.
-    let Ok(symbol) = (unsafe { library.get::<*const ()>(b"cuInit\0") }) else {
-        return String::new();
-    };
+    let mut path = [0; CAI_DRIVER_PATH_SIZE];
+    // SAFETY: only the address of the symbol is used.
+    let Some(symbol) = (unsafe { library.get::<*const c_void>(c"cuInit") }) else { return path };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is writable; all zeros is a value of it.
-    let (found, info) =
-        unsafe { (libc::dladdr((*symbol).cast(), info.as_mut_ptr()), info.assume_init()) };
-    if found == 0 || info.dli_fname.is_null() {
-        return String::new();
+    let (found, info) = unsafe { (libc::dladdr(symbol, info.as_mut_ptr()), info.assume_init()) };
+    if found != 0 && !info.dli_fname.is_null() {
+        // SAFETY: the loader's own text, which is terminated.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        for (to, from) in path[..CAI_DRIVER_PATH_SIZE - 1].iter_mut().zip(name.to_bytes()) {
+            *to = *from as c_char;
+        }
     }
-    // SAFETY: the loader's own text.
-    unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
+    path
 }
 
 #[cfg(not(unix))]
-fn path_of(_: &Library) -> String {
-    String::new()
+fn path_of(_: &Library) -> Path {
+    [0; CAI_DRIVER_PATH_SIZE]
 }
 
-/// In a child, the driver refuses every call or worse: this library does not even ask.
+/// From now on, a child knows that the driver was started before the fork, or may have been. There,
+/// the driver refuses every call or worse: this library makes none.
 #[cfg(unix)]
-fn on_fork() {
+fn observe_forks() -> Result<()> {
+    static OBSERVED: AtomicBool = AtomicBool::new(false);
+
     extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
-        observer::detach();
+        let searching = SEARCHER.load(Ordering::Relaxed) != 0;
+        if searching || !DRIVER.load(Ordering::Relaxed).is_null() {
+            FORKED.store(true, Ordering::Relaxed);
+            observer::detach();
+        }
     }
-    // Where it fails, for want of memory, the driver's own answers still tell.
-    // SAFETY: the handler does nothing but an atomic store, and this library is never unloaded.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    if !OBSERVED.load(Ordering::Relaxed) {
+        // SAFETY: the handler uses atomics only, and this library is never unloaded.
+        if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } != 0 {
+            return Err(Failure::no_memory(0));
+        }
+        OBSERVED.store(true, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 #[cfg(not(unix))]
-fn on_fork() {}
+fn observe_forks() -> Result<()> {
+    Ok(())
+}
 
 impl Driver {
-    /// What was found.
+    fn allocate() -> Result<*mut Driver> {
+        let layout = Layout::new::<Driver>();
+        // SAFETY: the layout is not empty.
+        let driver = unsafe { alloc(layout) }.cast::<Driver>();
+        if driver.is_null() { Err(Failure::no_memory(layout.size())) } else { Ok(driver) }
+    }
+}
+
+impl Driver {
+    /// Returns what is known about the driver.
     pub fn info(&self) -> Result<cai_driver_info> {
-        let mut info = cai_driver_info {
-            version: 0,
-            devices: 0,
-            simulated: observer::is_simulated(),
-            reserved: [0; 7],
-            path: [0; CAI_DRIVER_PATH_SIZE],
-        };
+        let mut info =
+            cai_driver_info { version: 0, devices: 0, reserved: [0; 7], path: self.path };
         self.driver_version(&raw mut info.version).ok()?;
         self.device_count(&raw mut info.devices).ok()?;
-        for (to, from) in info.path[..CAI_DRIVER_PATH_SIZE - 1].iter_mut().zip(self.path.bytes()) {
-            *to = from as std::ffi::c_char;
-        }
         Ok(info)
     }
 
-    /// Runs `body` as a thread that may make calls which a capture elsewhere would forbid: it
-    /// touches no capture itself. [cuThreadExchangeStreamCaptureMode]
+    /// Runs `body` with a capture mode in which captures of other threads forbid no call. `body`
+    /// must touch no capture itself. [cuThreadExchangeStreamCaptureMode]
     pub fn relaxed<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
+        // Where the call failed but did its work, the mode from before is known all the same.
+        let _before = CaptureMode { driver: self, before: mode };
         if !exchanged.is_missing() {
             exchanged.ok()?;
         }
-        let result = body();
-        // A call may answer with the failure of earlier work, whether it did its own or not: saying
-        // the same again does no harm.
-        for _ in 0..2 {
-            let mut before = mode;
-            if exchanged.is_missing() || self.exchange_capture_mode(&raw mut before).is_ok() {
-                break;
-            }
-        }
-        result
+        body()
     }
 
-    /// The same for the rest of this thread's life. `false`: not now.
+    /// Sets that capture mode for the rest of this thread's life. Returns false if it could not be
+    /// set now.
     pub fn be_relaxed(&self) -> bool {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
         exchanged.is_ok() || exchanged.is_missing()
+    }
+}
+
+/// Another capture mode of the thread is in force while this lives.
+struct CaptureMode<'a> {
+    driver: &'a Driver,
+    before: i32,
+}
+
+impl Drop for CaptureMode<'_> {
+    fn drop(&mut self) {
+        if self.before == RELAXED {
+            return;
+        }
+        for _ in 0..2 {
+            let mut mode = self.before;
+            // A call may report the failure of earlier work although it did its own: then it
+            // returned the mode that was in force.
+            if self.driver.exchange_capture_mode(&raw mut mode).is_ok() || mode == RELAXED {
+                break;
+            }
+        }
     }
 }
 
@@ -230,27 +348,14 @@ const RELAXED: i32 = 2;
 /// Asks a driver for its observer.
 fn attach_observer(library: &Library) {
     // SAFETY: the type is that of cudasim.h.
-    let get = unsafe { library.get::<observer::Get>(observer::NAME.to_bytes_with_nul()) };
-    observer::accept(get.ok().map(|symbol| *symbol));
+    observer::accept(unsafe { library.get::<observer::Get>(observer::NAME) });
 }
 
 /// Looks for an observer in a driver that the program has loaded already. Loads and starts nothing.
-#[cfg(unix)]
 #[cold]
 pub fn find_observer() {
-    let Ok(file) = CString::new(file().as_encoded_bytes()) else { return observer::accept(None) };
-    // SAFETY: finds a library that is loaded, and asks for a symbol whose type is that of
-    // cudasim.h. The reference to the library is kept.
-    let get = unsafe {
-        let loaded = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        let name = observer::NAME.as_ptr();
-        let symbol = if loaded.is_null() { ptr::null_mut() } else { libc::dlsym(loaded, name) };
-        std::mem::transmute::<*mut std::ffi::c_void, Option<observer::Get>>(symbol)
-    };
-    observer::accept(get);
-}
-
-#[cfg(not(unix))]
-pub fn find_observer() {
-    observer::accept(None);
+    match Library::loaded(file().as_c_str()) {
+        Some(library) => attach_observer(&library),
+        None => observer::accept(None),
+    }
 }

@@ -1,12 +1,11 @@
-//! The CUDA driver, found at run time.
+//! The CUDA driver, loaded at run time.
 //!
-//! May use: `abi`, `error`, `owner` (to say what is destroyed). `unsafe`: loading a library and
-//! calling it. Only this room knows cudarc, whose types and constants it uses; its loader panics
-//! where a driver, or one of its functions, is missing.
+//! May use: `driver::events`, `driver::load`, `driver::pointer`, `driver::result`,
+//! `driver::stream`.
+//! Unsafe: none.
 //!
-//! Nothing is loaded or called before a function needs it. A driver that is not there is looked for
-//! again the next time. After a fork every function answers a status, in the child only. The
-//! simulated driver is just another `libcuda.so.1`.
+//! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
+//! or one of its functions, is missing.
 
 mod context;
 mod events;

@@ -1,4 +1,7 @@
-//! What the driver knows about addresses.
+//! Queries about addresses.
+//!
+//! May use: `abi`, `driver::load`, `driver::result`, `error`.
+//! Unsafe: none.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -12,29 +15,29 @@ use crate::driver::load::Driver;
 use crate::driver::result::{INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
 use crate::error::{Result, fail};
 
-/// The ordinal that the driver answers for memory which it does not know.
+/// The ordinal that the driver returns for memory that it does not know.
 const NO_DEVICE: i32 = -2;
 
-/// One question, asked together with others.
+/// One query of a batch.
 struct Query {
     attribute: Attribute,
-    answer: *mut c_void,
+    result: *mut c_void,
 }
 
-/// Asks several things at once, of any address: what the driver does not know keeps its default.
-/// [cuPointerGetAttributes]
+/// Makes several queries about any address in one call. Results that the driver does not know keep
+/// their defaults. [cuPointerGetAttributes]
 fn query_all<const N: usize>(driver: &Driver, address: u64, queries: [Query; N]) -> Result<()> {
-    let mut attributes = queries.each_ref().map(|question| question.attribute as i32);
-    let mut answers = queries.map(|question| question.answer);
-    driver.pointer_attributes(N as u32, attributes.as_mut_ptr(), answers.as_mut_ptr(), address).ok()
+    let mut attributes = queries.each_ref().map(|query| query.attribute as i32);
+    let mut results = queries.map(|query| query.result);
+    driver.pointer_attributes(N as u32, attributes.as_mut_ptr(), results.as_mut_ptr(), address).ok()
 }
 
-fn query<T>(attribute: Attribute, answer: &mut T) -> Query {
-    Query { attribute, answer: ptr::from_mut(answer).cast() }
+fn query<T>(attribute: Attribute, result: &mut T) -> Query {
+    Query { attribute, result: ptr::from_mut(result).cast() }
 }
 
-/// The context and the device that memory belongs to: NULL where no single context does, `None`
-/// where the driver does not know it.
+/// Returns the context and the device that memory belongs to: NULL if it belongs to no single
+/// context, `None` if the driver does not know it.
 pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option<i32>)> {
     let (mut context, mut device): (CUcontext, i32) = (ptr::null_mut(), NO_DEVICE);
     query_all(
@@ -48,7 +51,7 @@ pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option
     Ok((context, (device >= 0).then_some(device)))
 }
 
-/// The kind of memory, from two of the driver's answers.
+/// Returns the kind of memory for two of the driver's results.
 fn type_of(kind: u32, managed: bool) -> i32 {
     const HOST: u32 = MemoryType::CU_MEMORYTYPE_HOST as u32;
     const DEVICE: u32 = MemoryType::CU_MEMORYTYPE_DEVICE as u32;
@@ -60,7 +63,8 @@ fn type_of(kind: u32, managed: bool) -> i32 {
     }
 }
 
-/// The kind of memory, its device and its context: what [`attributes`] says of them, in one call.
+/// Returns the location of memory, as [`attributes`] does, in one call: its kind, its device, its
+/// context.
 pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, CUcontext)> {
     let (mut kind, mut managed, mut device): (u32, u32, i32) = (0, 0, NO_DEVICE);
     let mut context: CUcontext = ptr::null_mut();
@@ -82,7 +86,7 @@ pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, 
     }
 }
 
-/// All that the driver knows.
+/// Returns everything that the driver knows about an address.
 pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer_info> {
     let address = address as u64;
     let (mut kind, mut device): (u32, i32) = (0, NO_DEVICE);
@@ -110,7 +114,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
     )?;
     let r#type = type_of(kind, managed != 0);
     if r#type == abi::CAI_DEVICE_CPU {
-        // The driver's answers about memory that it does not know are defaults.
+        // For memory that the driver does not know, its results are defaults.
         return Ok(cai_pointer_info {
             device: cai_device { r#type, id: 0 },
             context: ptr::null_mut(),
@@ -123,10 +127,10 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
             host_accessible: true,
             managed: false,
             mapped: true,
-            reserved: [0; 5],
+            reserved: [0; 61],
         });
     }
-    // The range attributes speak of the reserved addresses; this of the allocation.
+    // The range attributes describe the reserved addresses; this call describes the allocation.
     if let Some((start, bytes)) = allocation(driver, device_pointer, context, device)? {
         (base, size) = (start, bytes);
     }
@@ -143,12 +147,12 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
         host_accessible,
         managed: managed != 0,
         mapped: mapped != 0,
-        reserved: [0; 5],
+        reserved: [0; 61],
     })
 }
 
-/// The allocation that a device address lies in, if the driver can tell. The question needs a
-/// context that can reach it. [cuMemGetAddressRange]
+/// Returns the allocation that contains a device address, if the driver can tell. Needs a context
+/// that can access it. [cuMemGetAddressRange]
 fn allocation(
     driver: &Driver,
     address: u64,
@@ -159,7 +163,7 @@ fn allocation(
         let (mut base, mut size) = (0, 0);
         let call = driver.address_range(&raw mut base, &raw mut size, address);
         match call.code {
-            // Not memory of a kind that this function knows.
+            // The call does not support this kind of memory.
             INVALID_VALUE | NOT_FOUND | NOT_SUPPORTED => Ok(None),
             _ => call.ok().map(|()| Some((base, size))),
         }
@@ -172,13 +176,13 @@ fn allocation(
         return ask();
     }
     let primary = driver.primary(device)?;
-    let answer = driver.enter(primary).and_then(|_entered| ask());
+    let result = driver.enter(primary).and_then(|_entered| ask());
     driver.release_primary(device);
-    answer
+    result
 }
 
-/// Do the bytes from `low` up to `high` lie in one allocation? Memory of the virtual memory
-/// functions may be mapped piece by piece: there, pieces that follow each other are one.
+/// Returns true if the bytes from `low` up to `high` are in one allocation. Memory of the virtual
+/// memory functions may be mapped piece by piece: adjacent pieces count as one.
 pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) -> Result<bool> {
     let in_pieces = |info: &cai_pointer_info| {
         info.device.r#type == abi::CAI_DEVICE_CUDA
@@ -212,7 +216,7 @@ pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) 
     Ok(true)
 }
 
-/// The address that kernels of the current context use for memory.
+/// Returns the address that kernels of the current context use for memory.
 pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_void> {
     driver.some_current().map_err(|failure| failure.at("context"))?;
     let mut out: u64 = 0;
@@ -229,7 +233,7 @@ pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_
                     CAI_ERR_NOT_ACCESSIBLE,
                     "pointer",
                     found = "{address:p}, {call}",
-                    expected = "memory that the current context can reach"
+                    expected = "memory that the current context can access"
                 )
             } else {
                 fail!(

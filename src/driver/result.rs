@@ -1,20 +1,23 @@
-//! The driver's results, as statuses of ours.
+//! Error codes of the driver, as statuses of this library.
+//!
+//! May use: `abi`, `error`, `library`.
+//! Unsafe: calls two functions of the driver and reads their texts.
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
-use libloading::Library;
 
 use crate::abi::{self, cai_status};
 use crate::error::{Failure, Result};
+use crate::library::Library;
 
 /// A call of the driver that has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Call {
-    /// The function.
+    /// Name of the function.
     pub name: &'static str,
     /// Its `CUresult`, or [`MISSING`].
     pub code: i32,
@@ -38,35 +41,35 @@ const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
 const STREAM_DETACHED: i32 = 917;
 
 impl Call {
-    /// Did it succeed?
+    /// Returns true if the call succeeded.
     #[inline]
     pub fn is_ok(self) -> bool {
         self.code == SUCCESS
     }
 
-    /// Is the function missing from this driver?
+    /// Returns true if this driver lacks the function.
     pub fn is_missing(self) -> bool {
         self.code == MISSING
     }
 
-    /// The call itself, unless it succeeded: for those who look at the code.
+    /// Returns the call itself unless it succeeded, for callers that examine the code.
     #[inline]
     pub fn or_call(self) -> std::result::Result<(), Call> {
         if self.is_ok() { Ok(()) } else { Err(self) }
     }
 
-    /// Does it say that no work of its context runs any more?
+    /// Returns true if the code means that no work of the context is running any more.
     pub fn ends_work(self) -> bool {
         self.code == CONTEXT_IS_DESTROYED || is_lost(self.code)
     }
 
-    /// A failure, unless it succeeded.
+    /// Fails unless the call succeeded.
     #[inline]
     pub fn ok(self) -> Result<()> {
         if self.is_ok() { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// What the caller of the library is told: the status, and `[call][NAME] text`.
+    /// Returns the failure for the caller: the status, and `[call][NAME] text`.
     #[cold]
     #[inline(never)]
     pub fn failure(self) -> Failure {
@@ -106,8 +109,8 @@ impl Call {
     }
 }
 
-/// The codes after which nothing more runs in the context: uncorrectable memory and link errors,
-/// and failed kernels. cuda.h says of each that the process must be ended.
+/// Codes after which nothing runs in the context any more: uncorrectable memory and link errors,
+/// and failed kernels. For each of them, cuda.h requires that the process is terminated.
 fn is_lost(code: i32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721)
 }
@@ -126,23 +129,23 @@ impl fmt::Display for Call {
     }
 }
 
-/// `cuGetErrorName` and `cuGetErrorString`.
+/// The type of `cuGetErrorName` and `cuGetErrorString`.
 type FindText = unsafe extern "system" fn(i32, *mut *const c_char) -> i32;
 
-/// The functions of the driver that describe a code, where it has them.
+/// The functions of the driver that describe a code, if it has them.
 struct ErrorTexts {
     name: Option<FindText>,
     text: Option<FindText>,
 }
 
-/// Set once, when a driver was started.
+/// Set once, when a driver is started.
 static TEXTS: OnceLock<ErrorTexts> = OnceLock::new();
 
-/// Messages describe codes by the functions of this driver from now on.
+/// Uses the functions of this driver to describe codes in messages.
 pub fn set_error_texts(driver: &Library) {
     // SAFETY: the type is that of cuda.h for exactly these names.
-    let find = |name: &[u8]| unsafe { driver.get(name) }.ok().map(|symbol| *symbol);
-    let texts = ErrorTexts { name: find(b"cuGetErrorName\0"), text: find(b"cuGetErrorString\0") };
+    let find = |name| unsafe { driver.get(name) };
+    let texts = ErrorTexts { name: find(c"cuGetErrorName"), text: find(c"cuGetErrorString") };
     // A driver is started once; another call would set the same functions.
     let _ = TEXTS.set(texts);
 }

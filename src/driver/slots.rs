@@ -1,7 +1,7 @@
-//! Places where something is left for whoever comes next: without locks, without allocation, in no
-//! order.
+//! Lock-free bounded free list, without allocation and without order. Tested with loom.
 //!
-//! `unsafe`: none. Tested with loom.
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::ptr::null_mut;
 
@@ -10,31 +10,32 @@ use loom::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// `N` places; NULL is an empty one.
+/// `N` slots; NULL is an empty one.
 pub struct Slots<T, const N: usize>([AtomicPtr<T>; N]);
 
 impl<T, const N: usize> Slots<T, N> {
-    /// All empty.
+    /// A list of empty slots.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Slots([const { AtomicPtr::new(null_mut()) }; N])
     }
 
-    /// All empty.
+    /// A list of empty slots.
     #[cfg(loom)]
     pub fn new() -> Self {
         Slots(std::array::from_fn(|_| AtomicPtr::new(null_mut())))
     }
 
-    /// Takes something out; NULL if nothing was found.
+    /// Takes an element, or returns NULL if none was found.
     #[inline]
     pub fn take(&self) -> *mut T {
         for slot in &self.0 {
-            // Relaxed: a look that saves most of the exchanges, and decides nothing.
+            // Relaxed: this load only saves most of the exchanges below, which decide.
             if slot.load(Ordering::Relaxed).is_null() {
                 continue;
             }
-            // Acquire: whoever put it there has finished with it.
+            // Acquire: pairs with the Release in `put`; the thread that stored the element has
+            // finished with it.
             let taken = slot.swap(null_mut(), Ordering::Acquire);
             if !taken.is_null() {
                 return taken;
@@ -43,13 +44,15 @@ impl<T, const N: usize> Slots<T, N> {
         null_mut()
     }
 
-    /// Leaves something. `false`: all places are taken, and it is still the caller's.
+    /// Stores an element. Returns false if every slot is taken; the element is still the caller's.
     #[inline]
     pub fn put(&self, it: *mut T) -> bool {
         self.0.iter().any(|slot| {
             slot.load(Ordering::Relaxed).is_null()
-                // Release: see `take`.
-                && slot.compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed).is_ok()
+                // Release: pairs with the Acquire in `take`.
+                && slot
+                    .compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
         })
     }
 }
@@ -61,10 +64,10 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two threads use what they find and put it back: never both at once, and each sees what the
-    /// other did.
+    /// Two threads use the elements that they take and store them again: never both at once, and
+    /// each sees what the other did.
     #[test]
-    fn nobody_shares_what_was_taken() {
+    fn an_element_is_never_shared() {
         loom::model(|| {
             let slots = Arc::new(Slots::<UnsafeCell<usize>, 2>::new());
             let one = Box::into_raw(Box::new(UnsafeCell::new(0)));
@@ -74,7 +77,7 @@ mod tests {
                 if taken.is_null() {
                     return 0;
                 }
-                // SAFETY: loom reports it if somebody else has it too.
+                // SAFETY: loom reports an error if another thread holds it too.
                 unsafe { (*taken).with_mut(|count| *count += 1) };
                 assert!(slots.put(taken));
                 1
@@ -87,14 +90,14 @@ mod tests {
             let last = slots.take();
             assert_eq!(last, one);
             assert!(slots.take().is_null());
-            // SAFETY: made above, and taken out by this thread.
+            // SAFETY: made above, and taken by this thread alone.
             let cell = unsafe { Box::from_raw(last) };
-            // SAFETY: nobody else has it.
+            // SAFETY: no other thread holds it.
             assert_eq!(cell.with(|count| unsafe { *count }), used);
         });
     }
 
-    /// Two that are put at once both stay.
+    /// Two elements that are stored at the same time both stay.
     #[test]
     fn nothing_is_lost() {
         loom::model(|| {

@@ -1,4 +1,7 @@
-//! Streams, with what gives their values a meaning.
+//! Streams, with what gives their values a meaning: the context of default streams, and ids.
+//!
+//! May use: `abi`, `driver::context`, `driver::load`, `error`.
+//! Unsafe: none.
 
 use std::ptr;
 
@@ -14,24 +17,24 @@ use crate::error::{Result, fail};
 pub struct Stream {
     /// 1, 2, or a `CUstream`.
     value: u64,
-    /// The context of a default stream. NULL for others, whose handle says it all.
+    /// The context of a default stream. NULL for other streams, whose handle identifies them.
     context: CUcontext,
-    /// What `cuStreamGetId` must say; 0: not known.
+    /// The id that `cuStreamGetId` must return; 0 if it is not known.
     id: u64,
 }
 
-/// Whether a stream is being captured.
+/// The capture state of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// It runs.
+    /// Not being captured.
     None,
-    /// It is being captured.
+    /// Being captured.
     Active,
-    /// Its capture was broken.
+    /// The capture was invalidated.
     Invalidated,
 }
 
-/// Is this one of the values that mean something only together with a context?
+/// Returns true for the values that have a meaning only together with a context.
 #[inline]
 pub fn is_default(value: u64) -> bool {
     value == CAI_STREAM_LEGACY || value == CAI_STREAM_PER_THREAD
@@ -45,25 +48,25 @@ impl Stream {
         Ok(Stream { value, context, id: 0 })
     }
 
-    /// A stream of somebody else, whose context is known if it is a default stream.
+    /// A stream of an array. For a default stream, `context` is its context.
     #[inline]
     pub fn from_array(value: u64, context: CUcontext, id: u64) -> Stream {
         Stream { value, context: if is_default(value) { context } else { ptr::null_mut() }, id }
     }
 
-    /// Are these certainly the same?
+    /// Returns true if two streams are certainly the same.
     #[inline]
     pub fn is(&self, other: &Stream) -> bool {
         self.value == other.value && self.context == other.context
     }
 
-    /// Does it mean something only together with a context?
+    /// Returns true if its value has a meaning only together with a context.
     #[inline]
     pub fn is_default(&self) -> bool {
         !self.context.is_null()
     }
 
-    /// Is its number known?
+    /// Returns true if its id is known.
     #[inline]
     pub fn has_id(&self) -> bool {
         self.id != 0
@@ -74,19 +77,19 @@ impl Stream {
         self.value as CUstream
     }
 
-    /// Makes the context of a default stream current; others need none.
+    /// Makes the context of a default stream current. Other streams need none.
     #[inline]
     fn enter<'a>(&self, driver: &'a Driver) -> Result<Option<Entered<'a>>> {
         if self.context.is_null() { Ok(None) } else { driver.enter(self.context).map(Some) }
     }
 
-    /// The context that its events must be made in.
+    /// Returns the context that its events must be created in.
     #[inline]
     pub fn context(&self, driver: &Driver) -> Result<CUcontext> {
         if self.context.is_null() { driver.context_of(self.handle()) } else { Ok(self.context) }
     }
 
-    /// Is it being captured? The one question that is always allowed. [cuStreamIsCapturing]
+    /// Returns its capture state. This call is always allowed. [cuStreamIsCapturing]
     #[inline]
     pub fn capture(&self, driver: &Driver) -> Result<Capture> {
         let _context = self.enter(driver)?;
@@ -99,7 +102,7 @@ impl Stream {
         })
     }
 
-    /// The number and the graph of its capture, which must be active.
+    /// Returns the id and the graph of its capture, which must be active.
     pub fn graph(&self, driver: &Driver) -> Result<(u64, CUgraph)> {
         let _context = self.enter(driver)?;
         let (mut status, mut id, mut graph) = (0, 0, ptr::null_mut());
@@ -116,7 +119,7 @@ impl Stream {
         Ok((id, graph))
     }
 
-    /// The driver's number of it; 0 where the driver has none. Not while it is being captured.
+    /// Returns the driver's id of it, or 0 if the driver has none. Not allowed during its capture.
     pub fn id(&self, driver: &Driver) -> Result<u64> {
         let _context = self.enter(driver)?;
         let mut id = 0;
@@ -127,7 +130,7 @@ impl Stream {
         Ok(id)
     }
 
-    /// Is it the one that its number names? Not while it is being captured.
+    /// Fails if the stream's id is not the expected one. Not allowed during its capture.
     #[inline]
     pub fn check_id(&self, driver: &Driver) -> Result<()> {
         if self.id == 0 {
@@ -142,7 +145,8 @@ impl Stream {
                 CAI_ERR_STREAM_THREAD,
                 "stream",
                 found = ("the per-thread default stream of another thread (stream_id {})", self.id),
-                expected = "that of this thread ({found}); export an event or a stream that every thread can name"
+                expected = "that of this thread ({found}); export an event or a stream that every \
+                 thread can name"
             );
         }
         fail!(
@@ -150,7 +154,7 @@ impl Stream {
             "stream",
             found = ("{:#x}, which is now the stream {found}", self.value),
             expected =
-                ("the stream {} as stream_id says: it was destroyed before the array", self.id)
+                ("stream {}, as in stream_id: the stream was destroyed before the array", self.id)
         )
     }
 
@@ -168,7 +172,7 @@ impl Stream {
         driver.stream_wait(self.handle(), event, flags).ok()
     }
 
-    /// Blocks the host until its work so far is done.
+    /// Blocks the host until the work enqueued on it so far is done.
     pub fn synchronize(&self, driver: &Driver) -> Result<()> {
         let _context = self.enter(driver)?;
         driver.relaxed(|| driver.stream_synchronize(self.handle()).ok())

@@ -1,10 +1,13 @@
 //! The functions of the driver that this library uses, each of them optional.
 //!
-//! The exported name says which version of a function is meant: `cuCtxPushCurrent_v2`, and the
-//! names without `_ptsz`, in which stream 0 would be the legacy default stream (0 is never passed).
-//! So no version has to be negotiated.
+//! May use: `driver::result`, `error`, `library`.
+//! Unsafe: calls the driver's functions.
 //!
-//! Results are plain integers: a driver may answer codes that no header knows yet, and an enum with
+//! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
+//! without `_ptsz`, for which stream 0 would be the legacy default stream (0 is never passed). So
+//! no version has to be negotiated.
+//!
+//! Results are plain integers: a driver may return codes that no header knows yet, and an enum with
 //! such a value would be undefined behaviour.
 
 use std::ffi::c_void;
@@ -13,23 +16,34 @@ use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn,
     CUstream, CUuserObject,
 };
-use libloading::Library;
 
 use crate::driver::result::{Call, MISSING};
+use crate::error::Result;
+use crate::library::{self, Library};
 
 macro_rules! table {
     ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
-        /// What the driver has of the functions that this library uses.
+        /// The functions that the driver has.
         pub struct Table {
-            $($field: Option<unsafe extern "system" fn($($type),*) -> i32>,)*
+            $($field: Option<unsafe extern "system-unwind" fn($($type),*) -> i32>,)*
         }
 
         impl Table {
-            /// Looks all of them up.
+            /// Fails with the name of the first of these functions that the driver lacks.
+            pub fn require(&self, names: &[&str]) -> Result<()> {
+                $(
+                    if self.$field.is_none() && names.contains(&$symbol) {
+                        return Call { name: $symbol, code: MISSING }.ok();
+                    }
+                )*
+                Ok(())
+            }
+
+            /// Looks up every function.
             pub fn find(library: &Library) -> Table {
                 Table {
                     // SAFETY: the types are those of cuda.h for exactly these names.
-                    $($field: unsafe { library.get(concat!($symbol, "\0").as_bytes()) }.ok().map(|symbol| *symbol),)*
+                    $($field: unsafe { library.get(library::name(concat!($symbol, "\0"))) },)*
                 }
             }
 
@@ -38,8 +52,8 @@ macro_rules! table {
                 #[inline]
                 pub fn $field(&self, $($argument: $type),*) -> Call {
                     let code = match self.$field {
-                        // SAFETY: handles are ones that the driver gave out, by the contract of
-                        // whoever passed them in; everything else points to locals of the caller.
+                        // SAFETY: the driver made the handles (the C API requires that of its
+                        // callers); all other pointers refer to locals of the caller.
                         Some(function) => unsafe { function($($argument),*) },
                         None => MISSING,
                     };
@@ -66,12 +80,14 @@ table! {
     context_wait = "cuCtxWaitEvent"(context: CUcontext, event: CUevent);
     context_of_green = "cuCtxFromGreenCtx"(out: *mut CUcontext, green: CUgreenCtx);
     stream_context = "cuStreamGetCtx"(stream: CUstream, out: *mut CUcontext);
-    stream_contexts = "cuStreamGetCtx_v2"(stream: CUstream, out: *mut CUcontext, green: *mut CUgreenCtx);
+    stream_contexts = "cuStreamGetCtx_v2"(stream: CUstream, out: *mut CUcontext,
+        green: *mut CUgreenCtx);
     stream_id = "cuStreamGetId"(stream: CUstream, out: *mut u64);
     stream_wait = "cuStreamWaitEvent"(stream: CUstream, event: CUevent, flags: u32);
     stream_synchronize = "cuStreamSynchronize"(stream: CUstream);
     stream_is_capturing = "cuStreamIsCapturing"(stream: CUstream, status: *mut i32);
-    stream_capture_info = "cuStreamGetCaptureInfo_v2"(stream: CUstream, status: *mut i32, id: *mut u64,
+    stream_capture_info = "cuStreamGetCaptureInfo_v2"(stream: CUstream, status: *mut i32,
+        id: *mut u64,
         graph: *mut CUgraph, dependencies: *mut *const CUgraphNode, count: *mut usize);
     exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut i32);
     event_create = "cuEventCreate"(out: *mut CUevent, flags: u32);
@@ -79,11 +95,16 @@ table! {
     event_record = "cuEventRecord"(event: CUevent, stream: CUstream);
     event_query = "cuEventQuery"(event: CUevent);
     event_synchronize = "cuEventSynchronize"(event: CUevent);
-    user_object_create = "cuUserObjectCreate"(out: *mut CUuserObject, pointer: *mut c_void, destroy: CUhostFn,
+    user_object_create = "cuUserObjectCreate"(out: *mut CUuserObject, pointer: *mut c_void,
+        destroy: CUhostFn,
         references: u32, flags: u32);
     user_object_release = "cuUserObjectRelease"(object: CUuserObject, count: u32);
-    graph_retain_user_object = "cuGraphRetainUserObject"(graph: CUgraph, object: CUuserObject, count: u32, flags: u32);
-    pointer_attributes = "cuPointerGetAttributes"(count: u32, attributes: *mut i32, data: *mut *mut c_void, pointer: CUdeviceptr);
-    pointer_attribute = "cuPointerGetAttribute"(data: *mut c_void, attribute: i32, pointer: CUdeviceptr);
-    address_range = "cuMemGetAddressRange_v2"(base: *mut CUdeviceptr, size: *mut usize, pointer: CUdeviceptr);
+    graph_retain_user_object = "cuGraphRetainUserObject"(graph: CUgraph, object: CUuserObject,
+        count: u32, flags: u32);
+    pointer_attributes = "cuPointerGetAttributes"(count: u32, attributes: *mut i32,
+        data: *mut *mut c_void, pointer: CUdeviceptr);
+    pointer_attribute = "cuPointerGetAttribute"(data: *mut c_void, attribute: i32,
+        pointer: CUdeviceptr);
+    address_range = "cuMemGetAddressRange_v2"(base: *mut CUdeviceptr, size: *mut usize,
+        pointer: CUdeviceptr);
 }

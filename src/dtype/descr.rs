@@ -1,9 +1,10 @@
-//! Structured types: the fields of a `cai_descr`, checked, measured, compared, searched.
+//! Structured types: checks, measures, compares and searches the fields of a `cai_descr`.
 //!
-//! May use: `abi`, `error`, `raw`, `dtype`. `unsafe`: none.
+//! May use: `abi`, `dtype`, `error`, `read`.
+//! Unsafe: none.
 //!
-//! Fields lie behind one another in the order of the rows: NumPy writes padding as rows of its own,
-//! so offsets are sums. Sizes are counted in bits, because of bit fields.
+//! Fields follow each other in the order of the rows: NumPy writes padding as rows of its own, so
+//! offsets are sums. Sizes are counted in bits, because of bit fields.
 
 use std::collections::HashSet;
 use std::ffi::c_char;
@@ -13,10 +14,10 @@ use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::read::{Descr, Field};
 
-/// Up to this many names are compared pair by pair; more are put into a set, on the heap.
+/// Up to this many names are compared pair by pair. More are put into a set, on the heap.
 const FEW_NAMES: u64 = 32;
 
-/// The size of one element in bits, after every rule about fields was checked.
+/// Returns the size of one element in bits, after checking every rule about fields.
 pub fn bits(descr: Descr) -> Result<i64> {
     let mut fields_left = abi::CAI_MAX_FIELDS;
     checked_bits(descr, 1, &mut fields_left)
@@ -31,7 +32,7 @@ fn checked_bits(descr: Descr, depth: i32, fields_left: &mut u64) -> Result<i64> 
             expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
         );
     }
-    // One budget for the whole tree: rows that are shared by many parents count every time.
+    // One budget for the whole tree: rows that several parents share count each time.
     *fields_left = match fields_left.checked_sub(descr.count) {
         Some(left) => left,
         None => {
@@ -56,7 +57,7 @@ fn checked_bits(descr: Descr, depth: i32, fields_left: &mut u64) -> Result<i64> 
     Ok(total)
 }
 
-/// The bits of a field, its sub-array included, after every rule about it was checked.
+/// Returns the bits of a field, including its sub-array, after checking every rule about it.
 pub fn field_bits(field: Field) -> Result<i64> {
     checked_field_bits(field, 0, &mut { abi::CAI_MAX_FIELDS })
 }
@@ -86,7 +87,7 @@ fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result
     times(item, field.shape()?)
 }
 
-/// The type of one element of a field. Nested fields are opaque bytes of their size.
+/// Returns the type of one element of a field. Nested fields are opaque bytes of their size.
 pub fn element(field: Field) -> Result<cai_dtype> {
     let mut one = field;
     one.raw.ndim = 0;
@@ -100,18 +101,19 @@ pub fn element(field: Field) -> Result<cai_dtype> {
         code: abi::CAI_DTYPE_NONE,
         unit: abi::CAI_UNIT_GENERIC,
         unit_count: 1,
+        reserved: [0; 2],
         itemsize: if bits % 8 == 0 { bits / 8 } else { 0 },
         bits,
     })
 }
 
-/// The type of a field that is not made of fields.
+/// Returns the type of a field that does not consist of fields.
 fn field_dtype(field: &Field) -> Result<cai_dtype> {
     dtype::from_field(&field.raw.typestr, field.raw.dtype_code)
         .map_err(|failure| failure.within("."))
 }
 
-/// `bits` times all extents. An extent of 0 makes it 0, whatever the others are.
+/// Multiplies `bits` by all extents. An extent of 0 makes the product 0, whatever the others are.
 fn times(bits: i64, shape: &[i64]) -> Result<i64> {
     if bits == 0 || shape.contains(&0) {
         return Ok(0);
@@ -130,14 +132,14 @@ fn too_large<T>(field: &str) -> Result<T> {
     )
 }
 
-/// No name or title may be used twice, as NumPy demands. Padding rows share the empty name.
+/// Fails if a name or title is used twice, as in NumPy. Padding rows share the empty name.
 fn names_are_unique(descr: Descr) -> Result<()> {
     let duplicate = |index: usize, name: &str| {
         fail!(
             CAI_ERR_DESCR_NAME,
             "[{index}].name",
-            found = "\"{name}\" a second time",
-            expected = "a name of its own"
+            found = "\"{name}\", which another field has",
+            expected = "a unique name"
         )
     };
     let mut set = HashSet::new();
@@ -164,7 +166,7 @@ fn names_are_unique(descr: Descr) -> Result<()> {
     Ok(())
 }
 
-/// Does a row before `index` bear this name or title?
+/// Returns true if a row before `index` has this name or title.
 fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
     for field in descr.fields().take(index) {
         if field.name()? == name || field.title()? == Some(name) {
@@ -174,7 +176,7 @@ fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Is every field in the machine's own byte order? The fields must have been checked.
+/// Returns true if every field is in the machine's byte order. The fields must have been checked.
 pub fn is_native(descr: Descr) -> Result<bool> {
     for field in descr.fields() {
         let native = match field.nested()? {
@@ -188,8 +190,8 @@ pub fn is_native(descr: Descr) -> Result<bool> {
     Ok(true)
 }
 
-/// Do two lists describe the same fields: names, titles, types, shapes? Both must have been
-/// checked.
+/// Returns true if two lists describe the same fields: names, titles, types, shapes. Both must have
+/// been checked.
 pub fn equal(a: Descr, b: Descr) -> Result<bool> {
     if a.count != b.count {
         return Ok(false);
@@ -211,8 +213,8 @@ pub fn equal(a: Descr, b: Descr) -> Result<bool> {
     Ok(true)
 }
 
-/// The row with this name, else the one with this title, and where it begins in the element, in
-/// bytes. The fields must have been checked.
+/// Returns the row with this name, or else with this title, and its offset in the element in bytes.
+/// The fields must have been checked.
 pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
     let matches = |title: bool| -> Result<Option<(u64, i64)>> {
         let mut offset = 0i64;

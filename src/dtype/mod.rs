@@ -1,9 +1,11 @@
-//! Types of elements: the typestr grammar of NumPy's array interface, and structured types.
+//! Element types: the typestr grammar of NumPy's array interface, and structured types.
 //!
-//! May use: `abi`, `error`, `raw`. `unsafe`: none.
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: none.
 //!
-//! [`parse`] takes a typestr apart and [`format`] puts it together again; [`descr`] walks the
-//! fields of structured types; [`text`] reads and writes them the way NumPy prints `descr`.
+//! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
+//! types; [`text`] reads and writes them as NumPy prints `descr`.
+
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -16,17 +18,17 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
 use crate::error::{Result, fail};
 use crate::read;
 
-/// The machine's own byte order, as a typestr writes it.
+/// The byte order of this machine, as a typestr writes it.
 pub const NATIVE: u8 = if cfg!(target_endian = "little") { b'<' } else { b'>' };
 
-/// The largest multiple of a time unit: NumPy keeps it in 32 bits.
+/// The largest multiple of a time unit: NumPy stores it in 32 bits.
 const MAX_UNIT_COUNT: i64 = i32::MAX as i64;
 
 /// Time units, in the order of `CAI_UNIT_YEAR` = 1 and up.
 const UNITS: [&[u8]; 13] =
     [b"Y", b"M", b"W", b"D", b"h", b"m", b"s", b"ms", b"us", b"ns", b"ps", b"fs", b"as"];
 
-/// Takes a typestr apart.
+/// Parses a typestr.
 pub fn parse(text: &[u8]) -> Result<cai_dtype> {
     let (order, kind, rest) = match text {
         [order, kind, rest @ ..] => (*order, *kind, rest),
@@ -83,7 +85,7 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
         (_, []) => (abi::CAI_UNIT_GENERIC, 1),
         (b'm' | b'M', [b'[', inner @ .., b']']) => time_unit(text, inner)?,
         (b'm' | b'M', _) => return bad_unit(text),
-        // What follows the digits is no unit but garbage: the size is what is malformed.
+        // Characters other than a unit follow the digits, so the size is malformed.
         (_, [b'[', ..]) => return bad_unit(text),
         _ => return bad_size(text, kind),
     };
@@ -93,13 +95,14 @@ pub fn parse(text: &[u8]) -> Result<cai_dtype> {
         code: abi::CAI_DTYPE_NONE,
         unit,
         unit_count,
+        reserved: [0; 2],
         itemsize,
         bits,
     })
 }
 
-/// What some producers write instead of a typestr and NumPy understands: a type without its byte
-/// order (`f4`, `=f4`), or a single letter (`f`, `|i`, `B`). `None` where that is not what it is.
+/// Completes a type that some producers write and NumPy understands: without its byte order (`f4`,
+/// `=f4`), or as a single letter (`f`, `|i`, `B`). Returns `None` for anything else.
 pub fn parse_lenient(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
     let (order, rest) = match text {
         [order @ (b'<' | b'>' | b'|'), rest @ ..] => (*order, rest),
@@ -140,7 +143,7 @@ pub fn parse_lenient(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
     parse(out.get(..written)?).is_ok().then_some(out)
 }
 
-/// Decimal digits at the start of a text, without leading zeros, and what follows them.
+/// Splits a text into its leading decimal digits, without leading zeros, and the rest.
 fn number(text: &[u8]) -> Option<(i64, &[u8])> {
     let (digits, rest) =
         text.split_at_checked(text.iter().take_while(|b| b.is_ascii_digit()).count())?;
@@ -154,11 +157,11 @@ fn number(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((value, rest))
 }
 
-fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i64)> {
+fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i32)> {
     let has_count = inner.first().is_some_and(u8::is_ascii_digit);
     let (count, name) = if has_count {
         match number(inner) {
-            Some((count @ 1..=MAX_UNIT_COUNT, name)) => (count, name),
+            Some((count @ 1..=MAX_UNIT_COUNT, name)) => (count as i32, name),
             _ => return bad_unit(text),
         }
     } else {
@@ -182,6 +185,15 @@ fn bad_length<T>(text: &[u8]) -> Result<T> {
 
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
+    if let Some(complete) = parse_lenient(text) {
+        let end = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
+        return fail!(
+            CAI_ERR_TYPESTR_ORDER,
+            "typestr",
+            found = ("\"{}\"", text.escape_ascii()),
+            expected = ("a byte order first: did you mean \"{}\"?", complete[..end].escape_ascii())
+        );
+    }
     fail!(
         CAI_ERR_TYPESTR_ORDER,
         "typestr",
@@ -236,12 +248,13 @@ fn bad_unit<T>(text: &[u8]) -> Result<T> {
         CAI_ERR_TYPESTR_UNIT,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m s ms us ns ps fs as"
+        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h \
+         m s ms us ns ps fs as"
     )
 }
 
-/// Puts a typestr together, NUL-padded. What [`parse`] took apart comes back to the letter, except
-/// that a multiple of one is not written, nor the size of an object.
+/// Formats a typestr, NUL-padded. The result of [`parse`] formats to the same letters, except that
+/// a multiple of one and the size of an object are not written.
 pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     let kind = dtype.kind as u8;
     let size = match kind {
@@ -286,8 +299,8 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
         _ => crate::error::Text::new(format_args!("{order}{shown}{size}")),
     };
     let bytes = text.as_str().as_bytes();
-    // Whatever the caller put into the fields, what we write is a typestr that reads back as the
-    // same type.
+    // Whatever the caller put into the fields, the typestr that is returned must parse as the same
+    // type.
     let again = parse(bytes)?;
     if again.itemsize != dtype.itemsize || again.bits != dtype.bits {
         return fail!(
@@ -310,18 +323,18 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     Ok(out)
 }
 
-/// Does the order of bytes make a difference to this type?
+/// Returns true if the byte order makes a difference to this type.
 fn order_matters(dtype: &cai_dtype) -> bool {
     match dtype.kind as u8 {
         b'i' | b'u' | b'f' | b'm' | b'M' | b'U' => dtype.itemsize > 1,
         b'c' => true,
-        // Opaque until a code says that it is a number.
+        // Opaque, unless a code makes it a number.
         b'V' => dtype.code != abi::CAI_DTYPE_NONE && dtype.itemsize > 1,
         _ => false,
     }
 }
 
-/// The order of the bytes of one element; `None` where it makes no difference.
+/// Returns the byte order of one element, or `None` if it makes no difference.
 fn effective_order(dtype: &cai_dtype) -> Option<u8> {
     order_matters(dtype).then_some(match dtype.byte_order as u8 {
         b'|' => NATIVE,
@@ -329,23 +342,26 @@ fn effective_order(dtype: &cai_dtype) -> Option<u8> {
     })
 }
 
-/// Can this machine's processor, and the GPU in it, use the elements as they are?
+/// Returns true if this machine's processor and GPU can use the elements as they are.
 pub fn is_native(dtype: &cai_dtype) -> bool {
     effective_order(dtype).is_none_or(|order| order == NATIVE)
 }
 
-/// Do two types describe the same bytes? Byte orders count only where they matter.
+/// Returns true if two types describe the same bytes. Byte orders count only if they make a
+/// difference.
 pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
     a.kind == b.kind
         && a.code == b.code
         && a.unit == b.unit
         && a.unit_count == b.unit_count
+        && a.reserved == b.reserved
         && a.itemsize == b.itemsize
         && a.bits == b.bits
         && effective_order(a) == effective_order(b)
 }
 
-/// The natural alignment of one element in bytes: that of the C type a kernel would use.
+/// Returns the natural alignment of one element in bytes: that of the C type that a kernel would
+/// use.
 pub fn alignment(dtype: &cai_dtype) -> i64 {
     let scalar = match dtype.kind as u8 {
         b'i' | b'u' | b'f' | b'm' | b'M' | b'O' => dtype.itemsize,
@@ -358,7 +374,7 @@ pub fn alignment(dtype: &cai_dtype) -> i64 {
     if scalar == 12 { 4 } else { scalar.clamp(1, 16) }
 }
 
-/// The type with the given code, or why the two contradict each other.
+/// Adds a code to a type, or fails if the two contradict each other.
 pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
     let size = match code {
         abi::CAI_DTYPE_NONE => return Ok(dtype),
@@ -397,12 +413,13 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
     Ok(dtype)
 }
 
-/// The type of an array's elements: its typestr and its code. The fields are looked at elsewhere.
+/// Returns the element type of an array: its typestr and its code. The fields are checked by
+/// [`descr`].
 pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
     from_field(&array.typestr, array.dtype_code)
 }
 
-/// The type that an inline typestr and a code say.
+/// Returns the type of an inline typestr and a code.
 pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai_dtype> {
     let Some(text) = read::typestr(typestr) else {
         return fail!(

@@ -1,12 +1,13 @@
 //! Structured types as text: the list of tuples that NumPy prints as `dtype.descr`.
 //!
-//! May use: `abi`, `error`, `raw`, `dtype`. `unsafe`: none.
+//! May use: `abi`, `error`, `read`.
+//! Unsafe: none.
 //!
-//! Python's literals and JSON's are both taken: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and
-//! `[["x", "<f4"], ["m", "<i4", [2, 3]]]`. What is written is Python.
+//! Reads the literals of Python and of JSON: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and `[["x",
+//! "<f4"], ["m", "<i4", [2, 3]]]`. Writes Python.
 
-// Positions in the text are sums of what was read, and so lie between characters; a fuzzer looks
-// for others.
+// Positions in the text are sums of lengths that were read, so they lie on character boundaries; a
+// fuzzer searches for others.
 #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 use std::fmt::{self, Write};
@@ -18,9 +19,9 @@ use crate::read::Descr;
 
 /// A list of fields that was read from a text, with all the memory that its rows point to.
 pub struct Fields {
-    // One element, whose place does not change.
+    // One element; a vector, so that its address does not change.
     descr: Vec<cai_descr>,
-    // What the pointers in the list point to.
+    // Keeps alive what the pointers in the list refer to.
     _rows: Vec<cai_field>,
     _names: Vec<Name>,
     _shapes: Vec<Vec<i64>>,
@@ -30,7 +31,7 @@ pub struct Fields {
 /// A name with its NUL.
 type Name = Vec<u8>;
 
-/// Appends, or says that memory has run out.
+/// Appends a value, or fails if there is no memory.
 fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     match list.try_reserve(1) {
         Ok(()) => {
@@ -42,12 +43,13 @@ fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
 }
 
 impl Fields {
-    /// The list, valid while `self` is.
+    /// Returns the list, valid as long as `self`.
     pub fn as_ptr(&self) -> *const cai_descr {
         self.descr.as_ptr()
     }
 
-    /// Is it one nameless row with a type: what NumPy writes for types that have no fields?
+    /// Returns true for one nameless row with a type, which NumPy writes for types that have no
+    /// fields.
     pub fn is_plain(&self) -> bool {
         match (self._rows.as_slice(), self._names.as_slice()) {
             ([row], [name]) => name.as_slice() == [0] && row.typestr[0] != 0 && row.ndim == 0,
@@ -116,7 +118,7 @@ enum Kind {
     Nested(Vec<Row>),
 }
 
-/// Reads a list of fields. Types and names are only taken apart here; `descr::bits` checks them.
+/// Parses a list of fields. Types and names are only separated here; `descr::bits` checks them.
 pub fn parse(text: &str) -> Result<Fields> {
     let mut reader = Reader { text, at: 0, fields: 0 };
     let rows = reader.list(1)?;
@@ -150,7 +152,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips white space, then takes `c` if it comes next.
+    /// Skips white space, then consumes `c` if it comes next.
     fn take(&mut self, c: char) -> bool {
         self.space();
         let taken = self.peek() == Some(c);
@@ -173,7 +175,7 @@ impl Reader<'_> {
         )
     }
 
-    /// Opens a tuple or a list and answers what closes it.
+    /// Opens a tuple or a list and returns the character that closes it.
     fn open(&mut self) -> Option<char> {
         if self.take('(') {
             Some(')')
@@ -184,7 +186,8 @@ impl Reader<'_> {
         }
     }
 
-    /// After an element: `Ok(true)` if another may follow, `Ok(false)` at the end of the sequence.
+    /// Continues after an element: `Ok(true)` if another may follow, `Ok(false)` at the end of the
+    /// sequence.
     fn more(&mut self, close: char) -> Result<bool> {
         if self.take(',') {
             return Ok(!self.take(close));
@@ -278,7 +281,7 @@ impl Reader<'_> {
                 CAI_ERR_DESCR_NAME,
                 "text",
                 found = ("a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at),
-                expected = "a name without it"
+                expected = "a name without NUL"
             );
         }
         push(&mut name, 0)?;
@@ -319,7 +322,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A text in quotes, as UTF-8.
+    /// Reads a quoted text, as UTF-8.
     fn string(&mut self) -> Result<Vec<u8>> {
         self.space();
         let quote = match self.peek() {
@@ -341,7 +344,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows a backslash.
+    /// Reads the characters after a backslash.
     fn escape(&mut self) -> Result<char> {
         let start = self.at;
         let plain = match self.next() {
@@ -362,7 +365,7 @@ impl Reader<'_> {
 
     fn code(&mut self, digits: usize) -> Result<char> {
         let code = self.hex(digits)?;
-        // JSON writes what does not fit in 16 bits as two halves.
+        // JSON writes a character above 16 bits as a surrogate pair.
         if digits == 4
             && (0xD800..0xDC00).contains(&code)
             && self.text[self.at..].starts_with("\\u")
@@ -388,10 +391,9 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a list of fields as Python prints it, in pieces that go to `out`. The fields must have
-/// been checked.
+/// Writes a list of fields as Python prints it, in pieces. The fields must have been checked.
 pub fn format(descr: Descr, out: &mut dyn Write) -> Result<()> {
-    // An error means that `out` wants no more, which is its own business.
+    // An error means that `out` takes no more, which `out` records itself.
     let _ = out.write_char('[');
     for (index, field) in descr.fields().enumerate() {
         let name = Quoted(field.name()?);

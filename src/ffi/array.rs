@@ -1,161 +1,221 @@
 //! Arrays and their lifetime, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `owner`, `owner::description`, `read`,
+//! `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
+use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::ptr::null_mut;
 
-use super::guard::guard;
-use super::ptr::{array, fits, given, output_size, write_array};
+use super::guard::{guard, unguarded};
+use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
 use crate::owner::{self, description, not_borrowed};
-use crate::read;
+use crate::read::{self, sizes};
 use crate::validate;
 
-/// Adds a reference to the owner of an array: from now on the data, and all that the structure points to,
-/// stays alive until `cai_array_release` of this structure or of a copy of it.
+/// Adds a reference to the owner of an array. The data, and everything that the structure points
+/// to, stays alive until the reference is released with `cai_array_release` of this structure or of
+/// a copy.
 ///
-/// An array without an owner is borrowed: nothing can be kept alive, and the function says so.
+/// An array without an owner is borrowed: it cannot be kept alive, and the status is
+/// `CAI_ERR_BORROWED`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED` or
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_retain(
+pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    unguarded(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same; no reference to the whole is made.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same; no
+        // reference to the whole is made.
         let owner = unsafe { (&raw const (*array).owner).read() };
         not_borrowed(owner)?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(owner) }
     })
 }
 
-/// Gives up the reference that this structure holds on its owner, and clears the structure: all fields but
-/// `struct_size` become 0. So a second release does nothing, and neither does one of `CAI_ARRAY_INIT`, of
-/// a zeroed structure, of a borrowed array, or of NULL.
+/// Releases the reference that a structure holds on its owner, and sets all members except
+/// `struct_size` to 0. It does nothing for NULL, a second time, for a zeroed structure, for
+/// `CAI_ARRAY_INIT`, and for a borrowed array.
 ///
-/// Works on arrays of every version of this header, past and future.
+/// The structure is cleared before the owner is released. Arrays of every version of `cai/abi.h`
+/// are accepted.
 ///
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_release(array: *mut cai_array) {
-    guard(null_mut(), || {
+pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
+    unguarded(null_mut(), || {
         if array.is_null() {
             return Ok(());
         }
-        // SAFETY: not NULL; the first 16 bytes of every version are the same, and readable even where
-        // struct_size was never set.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same, and
+        // readable even if `struct_size` was never set.
         let (size, owner) = unsafe {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
-        // The structure is cleared first: whatever the owner's callback does, it finds a tombstone.
-        let size = match size as usize {
-            size @ read::LEAST_PREFIX..=read::MAX_STRUCT_SIZE => size,
-            // Never initialized or garbage: touch no more than the prefix that every version has.
-            _ => read::LEAST_PREFIX,
-        };
+        // The structure is cleared first, so that the owner's callback finds a cleared structure,
+        // whatever it does. A size that no age has was never set: then only the prefix of all ages
+        // is touched.
+        let legal = read::is_legal(size as usize, sizes::ARRAY);
+        let size = if legal { size as usize } else { sizes::PREFIX };
         let kept = offset_of!(cai_array, flags);
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         let clear =
             |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
-        // Of a size that the compiler knows, that is eight instructions instead of a call.
+        // For a size that the compiler knows, that is eight instructions instead of a call.
         if size == size_of::<cai_array>() {
             clear(size_of::<cai_array>())
         } else {
             clear(size)
         }
         if !owner.is_null() {
-            // SAFETY: a live owner by contract, of which the structure held a reference.
+            // SAFETY: the structure held a reference to this owner, which is alive as the header
+            // requires.
             unsafe { owner::release(owner) };
         }
         Ok(())
     });
 }
 
-/// Makes a second structure for the same array: copies it, whatever header the other side was compiled
-/// with, and adds a reference. A consumer that keeps an array it was handed uses this instead of `*out =
-/// *array`, which reads past the end of a shorter structure.
+/// Makes a second structure for the same array, with a reference of its own. Use it instead of an
+/// assignment, which reads past the end of a shorter structure and copies a `struct_size` that can
+/// exceed the copy.
 ///
-/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Gets as much
-/// as its `struct_size` covers, on success only; release it with `cai_array_release`.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
+/// keeps its `struct_size`, which limits what is written, and is written on success only. Release
+/// it with `cai_array_release`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_BORROWED` or
-/// `CAI_ERR_OWNER_OPS`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_BORROWED` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_share(
+pub unsafe extern "C-unwind" fn cai_array_share(
     array: *const cai_array,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
-        // SAFETY: handed on.
+    unguarded(error, || {
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        if local.flags & !abi::CAI_ARRAY_READONLY != 0 {
-            return fail!(
-                CAI_ERR_FLAGS,
-                "flags",
-                found = ("{:#x}", local.flags),
-                expected = "flags that this library knows"
-            );
-        }
-        fits(&local, size)?;
         not_borrowed(local.owner)?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &local) };
         Ok(())
     })
 }
 
-/// Copies a description into memory of its own: shape, strides, fields and masks go into one block, which
-/// becomes the new array's owner and takes over `description->owner`. For producers whose shape and strides
-/// live on the stack. The data is not copied.
+/// Creates an array from a description, which may lie on the stack: copies shape, strides, fields
+/// and masks into one block, which is the owner of the new array. The data is not copied.
 ///
-/// `description`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; mind that `data` is
-/// NULL where slicing left no elements. On success its reference has moved to `out` and `description->owner` is
-/// NULL; on failure nothing has changed. So it may be released in either case. Owners of masks get one more
-/// reference each, and `out`'s masks hang on the new block: each can be kept by itself.
-/// `out`: must be initialized (`CAI_ARRAY_INIT`); may be the same structure as `description`. Gets as much
-/// as its `struct_size` covers, on success only; release it with `cai_array_release`.
+/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; `data` is NULL if there
+/// are no elements. It is not changed. If it has an owner, the new array holds a reference of its
+/// own to that owner, and the caller keeps the one in `description`. The same holds for the owners
+/// of masks. Each mask of `out` can be shared by itself.
+/// `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new
+/// array and its masks was released, and after the owners above were released. It runs on any
+/// thread, with or without an interpreter's lock, with any CUDA context current or none, and
+/// perhaps during a stream capture, where `cudaFree` fails or blocks. It must not throw, and its
+/// code must stay loaded. `destroy` may be NULL. If the function fails, `destroy` is not called,
+/// and `context` still belongs to the caller.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not
+/// be `description`. It is written on success only. Release it with `cai_array_release`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`,
-/// `CAI_ERR_STRUCT_SIZE`, or what `cai_array_validate` says.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if `out` is `description`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or a status of
+/// `cai_array_validate`.
 /// Thread safety: any thread; allocates one block.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_create(
-    description: *mut cai_array,
+pub unsafe extern "C-unwind" fn cai_array_create(
+    description: *const cai_array,
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(description, "description") }?;
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL; handed on.
+        if out.cast_const() == description {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "out",
+                found = "description",
+                expected = "another structure"
+            );
+        }
+        // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
+        // caller's contract.
         unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
-        fits(&local, size)?;
+        // SAFETY: `local` was validated above; owners are alive by the caller's contract.
+        let array = unsafe { description::new(&local, context, destroy) }?;
+        // SAFETY: `output_size` read `size` from `out`, which has as many bytes.
+        unsafe { write_array(out, size, &array) };
+        Ok(())
+    })
+}
+
+/// Attaches something to an array that must live as long as the array: the stream that it is
+/// exported with, an event, a pool. Replaces the owner of the array and of its masks by one that
+/// first releases the old owners and then calls `destroy(context)`. So an attached stream still
+/// exists when the data is freed on it.
+///
+/// `array`: must have an owner. On success it holds the only reference to the new owner; on failure
+/// it is unchanged. If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`,
+/// and `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
+/// `context`, `destroy`: as in `cai_array_create`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
+/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
+/// `cai_array_validate`.
+/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source:
+/// CAI version 3, "Lifetime management", "Streams".
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_attach(
+    array: *mut cai_array,
+    context: *mut c_void,
+    destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
+        let local = unsafe { self::array(array, "array") }?;
         not_borrowed(local.owner)?;
-        // SAFETY: validated just now, and it has an owner.
-        let array = unsafe { description::new(&local) }?;
-        // SAFETY: both are the caller's; `size` bytes are at `out`. The order matters where they are one.
+        if local.mask.is_null() {
+            // SAFETY: not NULL, a live owner by the caller's contract; its reference moves.
+            let both = unsafe { owner::both(local.owner, context, destroy) }?;
+            // SAFETY: `array` is not NULL, and every size of it covers the owner.
+            unsafe { (&raw mut (*array).owner).write(both) };
+            return Ok(());
+        }
+        // SAFETY: not NULL; what it points to is readable by the caller's contract.
+        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: `local` was validated above; owners are alive by the caller's contract.
+        let copy = unsafe { description::new(&local, context, destroy) }?;
+        // SAFETY: `array` is not NULL, and the smallest size of it covers both members. The rest of
+        // the description stays where it is: the copy holds a reference to the old owner.
         unsafe {
-            (&raw mut (*description).owner).write(null_mut());
-            write_array(out, size, &array);
+            (&raw mut (*array).owner).write(copy.owner);
+            (&raw mut (*array).mask).write(copy.mask);
+            owner::release(local.owner);
         }
         Ok(())
     })
 }
 
-const _: () =
-    assert!(read::LEAST_PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
+const _: () = assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());

@@ -1,10 +1,14 @@
-//! Types of elements, for C.
+//! Element types, for C.
+//!
+//! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
+//! `owner::description`, `read`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ptr::null_mut;
 
-use super::guard::{guard, guard_bool};
+use super::guard::{guard_bool, guard_local};
 use super::ptr::{array, given};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
@@ -14,29 +18,29 @@ use crate::error::{Failure, Result, fail};
 use crate::owner::description;
 use crate::read::{self, Descr, Field};
 
-/// Takes a typestr apart.
+/// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind
+/// (one of `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), and for
+/// `m` and `M` a unit: `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. The size of `|O` may be omitted.
+/// It also accepts the types of GPU libraries that NumPy does not have: `<f1`, `<c4`, 16-byte
+/// integers, and `|i8` for the machine's own order.
 ///
-/// The grammar is that of NumPy's array interface: byte order (`<`, `>` or `|`), kind (one of
-/// `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), for `m` and `M` a unit:
-/// `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. `|O` needs no size. Beyond NumPy's own types it takes those
-/// that GPU libraries write: `<f1`, `<c4`, 16-byte integers, `|i8` for the machine's order.
-///
-/// `typestr`: read up to its NUL, 16 characters at most; stays the caller's.
-/// `out`: the type, `out->code` is `CAI_DTYPE_NONE`. Written on success only.
+/// `typestr`: at most `CAI_TYPESTR_SIZE` characters with the NUL.
+/// `out`: the type, with `CAI_DTYPE_NONE` as `code`. Written on success only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH`, `CAI_ERR_TYPESTR_ORDER`,
 /// `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
-/// Thread safety: any thread; allocates nothing.
+/// Thread safety: any thread; allocates nothing. Source: NumPy, "The array interface protocol".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_parse(
+pub unsafe extern "C-unwind" fn cai_dtype_parse(
     typestr: *const c_char,
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(typestr, "typestr")?;
         given(out, "out")?;
-        // SAFETY: not NULL; readable up to its NUL or 16 characters by contract.
+        // SAFETY: not NULL (checked above), and readable up to its NUL or to 16 characters, as the
+        // header requires.
         let Some(text) = (unsafe { read::typestr_argument(typestr) }) else {
             return fail!(
                 CAI_ERR_TYPESTR_LENGTH,
@@ -46,66 +50,78 @@ pub unsafe extern "C" fn cai_dtype_parse(
             );
         };
         let dtype = dtype::parse(text)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
 }
 
-/// Writes the typestr of a type: the inverse of `cai_dtype_parse`. A multiple of one is left out of the
-/// unit, and so is the size of `O`.
+/// Writes the typestr of a type: the inverse of `cai_dtype_parse`. A unit count of 1 and the size
+/// of `O` are omitted.
 ///
-/// `dtype->code` is not part of a typestr and is not looked at. All other fields must agree as
-/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize`, `unit_count` is 1 where there is no multiple.
-/// `out`: `CAI_TYPESTR_SIZE` characters, filled up with NULs. Written on success only.
+/// `dtype`: `code` is not part of a typestr and is ignored. All other members must agree as
+/// `cai_dtype_parse` leaves them: `bits` is 8 times `itemsize` (for bit fields, any number), and
+/// `unit_count` is 1 for types without a unit.
+/// `buffer`, `size`: gets the NUL-terminated text; `CAI_TYPESTR_SIZE` characters always suffice.
+/// NULL with a `size` of 0 asks for the length only.
+/// `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
+/// success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH` if it does not fit, or the status of
-/// the part that makes no type: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
-/// `CAI_ERR_TYPESTR_UNIT`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if
+/// the text exceeds a typestr, or the status of the invalid part: `CAI_ERR_TYPESTR_ORDER`,
+/// `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_format(
+pub unsafe extern "C-unwind" fn cai_dtype_format(
     dtype: *const cai_dtype,
-    out: *mut c_char,
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(dtype, "dtype")?;
-        given(out, "out")?;
-        // SAFETY: not NULL; readable by contract.
+        // SAFETY: `given` found that it is not NULL; readable by the caller's contract.
         let text = dtype::format(&unsafe { dtype.read() })?;
-        // SAFETY: not NULL; CAI_TYPESTR_SIZE characters are writable by contract.
-        unsafe { out.cast::<[u8; abi::CAI_TYPESTR_SIZE]>().write_unaligned(text) };
-        Ok(())
+        let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe {
+            write_text(buffer, size, out_length, length, |to| {
+                let _ = to.write_str(std::str::from_utf8(&text[..length]).unwrap_or_default());
+                Ok(())
+            })
+        }
     })
 }
 
-/// Do two types describe the same bytes? Byte orders are compared only where they make a difference:
-/// `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
+/// Returns whether two types describe the same bytes. Byte orders count only if they make a
+/// difference: `|u1` equals `<u1`, and `|i8` equals the machine's own order. Codes are compared.
 ///
-/// False if either is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+/// Returns false if either pointer is NULL. Cannot fail. Thread safety: any thread; allocates
+/// nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
+pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
     guard_bool(|| {
         if a.is_null() || b.is_null() {
             return false;
         }
-        // SAFETY: not NULL; readable by contract.
+        // SAFETY: not NULL (checked above), and readable as the header requires.
         unsafe { dtype::equal(&a.read(), &b.read()) }
     })
 }
 
-/// Is the type in the machine's own byte order, or one to which order makes no difference? Opaque bytes
-/// (`V` without a code) count as native: nothing is known to swap.
+/// Returns whether a type has the machine's byte order, or none. Opaque bytes (`V` without a code)
+/// count as native.
 ///
-/// False if `dtype` is NULL. Cannot fail. Thread safety: any thread; allocates nothing.
+/// Returns false for NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
-    // SAFETY: read only if not NULL; readable by contract.
+pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
+    // SAFETY: read only if not NULL, and readable as the header requires.
     guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
 }
 
-/// The type of an array's elements: what `typestr` says, and `dtype_code` where it says more.
+/// Reports the type of an array's elements: the parsed `typestr`, with `dtype_code` as `code`.
 ///
 /// `out`: written on success only.
 ///
@@ -113,46 +129,48 @@ pub unsafe extern "C" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
 /// `CAI_ERR_DTYPE_CODE`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_dtype(
+pub unsafe extern "C-unwind" fn cai_array_dtype(
     array: *const cai_array,
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
-        // SAFETY: handed on.
+    guard_local(error, || {
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         let dtype = dtype::of_array(&local)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
 }
 
-/// Can this machine use the elements as they are? Looks at the type and, where there are fields, at each
-/// of them. Masks are arrays of their own.
+/// Reports whether the elements of an array, and all of their fields, have the machine's byte
+/// order. Masks are ignored.
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` or
+/// `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or, for a list of more
+/// than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_is_native(
+pub unsafe extern "C-unwind" fn cai_array_is_native(
     array: *const cai_array,
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
-        // SAFETY: handed on.
+    guard_local(error, || {
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         let dtype = dtype::of_array(&local)?;
         let mut native = dtype::is_native(&dtype);
         if !local.descr.is_null() {
-            // SAFETY: not NULL; handed on.
+            // SAFETY: not NULL (checked above); the header requires the rest of the caller.
             native = native && descr::is_native(unsafe { checked(local.descr, "descr") }?)?;
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(native) };
         Ok(())
     })
@@ -164,32 +182,32 @@ pub unsafe extern "C" fn cai_array_is_native(
 /// `descr` is not NULL and points to a list of the sizes it says.
 unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
     let inside = |failure: Failure| failure.within(parameter);
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     let fields = unsafe { Descr::new(descr) }.map_err(inside)?;
     descr::bits(fields).map_err(inside)?;
     Ok(fields)
 }
 
-/// The size of one element of a structured type: the sum of its fields, padding rows included. Checks
-/// every rule about fields on the way.
+/// Reports the size of one element of a structured type: the sum of its fields, padding rows
+/// included. Validates every rule about fields.
 ///
-/// `out`: bytes. Written on success only.
+/// `out`: bytes; written on success only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, a `CAI_ERR_DESCR_` or `CAI_ERR_TYPESTR_` status,
-/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields make up no whole
-/// number of bytes, or, where a list has more than 32 fields, `CAI_ERR_NO_MEMORY`.
+/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields are not
+/// a whole number of bytes, or, for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_itemsize(
+pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     descr: *const cai_descr,
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         given(out, "out")?;
         let inside = |failure: Failure| failure.within("descr");
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
         if bits % 8 != 0 {
             return fail!(
@@ -199,62 +217,65 @@ pub unsafe extern "C" fn cai_descr_itemsize(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits / 8) };
         Ok(())
     })
 }
 
-/// Do two lists describe the same fields: the same names, titles, types and shapes in the same order?
+/// Reports whether two lists describe the same fields: the same names, titles, types and shapes in
+/// the same order.
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed list.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_descr_itemsize` for an invalid
+/// list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_equal(
+pub unsafe extern "C-unwind" fn cai_descr_equal(
     a: *const cai_descr,
     b: *const cai_descr,
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(a, "a")?;
         given(b, "b")?;
         given(out, "out")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let equal = unsafe { descr::equal(checked(a, "a")?, checked(b, "b")?) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(equal) };
         Ok(())
     })
 }
 
-/// Finds a field by its name, or else by its title, and where it begins.
+/// Finds a field by its name, or else by its title, and reports its offset.
 ///
 /// `name`: NUL-terminated UTF-8.
-/// `out_field`: the row, inside `descr`; what `nested` of it points to can be searched in turn.
-/// `out_offset`: bytes from the start of the element. Both are written on success only.
+/// `out_field`: the row, inside `descr`. Its `nested` list can be searched in turn.
+/// `out_offset`: bytes from the start of the element. Both outputs are written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`, or what
-/// `cai_descr_itemsize` says of a malformed list.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_NAME` for a name that is not UTF-8,
+/// `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`, or the status of `cai_descr_itemsize` for
+/// an invalid list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_find(
+pub unsafe extern "C-unwind" fn cai_descr_find(
     descr: *const cai_descr,
     name: *const c_char,
     out_field: *mut *const cai_field,
     out_offset: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
         given(name, "name")?;
         given(out_field, "out_field")?;
         given(out_offset, "out_offset")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
-        // SAFETY: not NULL; NUL-terminated by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
         let name = unsafe { CStr::from_ptr(name) };
         let Ok(name) = name.to_str() else {
             return fail!(
@@ -265,7 +286,7 @@ pub unsafe extern "C" fn cai_descr_find(
             );
         };
         let (index, offset) = descr::find(fields, name)?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_field.write(fields.row(index));
             out_offset.write(offset);
@@ -274,51 +295,52 @@ pub unsafe extern "C" fn cai_descr_find(
     })
 }
 
-/// The type of one element of a field: what its typestr and code say, or for nested fields opaque bytes (`V`) of
-/// their size.
+/// Reports the type of one element of a field: its parsed typestr and code, or, for nested fields,
+/// opaque bytes (`V`) of their size.
 ///
-/// `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
+/// `field`: a row of a list, from `cai_descr_find` or `cai_inline_field`.
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_descr_itemsize` says of a malformed field.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_descr_itemsize` for an invalid
+/// field.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_field_dtype(
+pub unsafe extern "C-unwind" fn cai_field_dtype(
     field: *const cai_field,
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
-        // SAFETY: not NULL; a row by contract.
+        // SAFETY: not NULL (checked above), and a row as the header requires.
         let dtype = descr::element(unsafe { Field::new(field) })
             .map_err(|failure| failure.within("field"))?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
     })
 }
 
-/// The bytes that a field takes, all elements of its sub-array together. Adding them up row by row gives the
-/// offset of each.
+/// Reports the bytes of a field, all elements of its sub-array together. The sum of all rows before
+/// a field is its offset.
 ///
-/// `field`: a row of a list, by `cai_descr_find` or `cai_inline_field`.
-/// `out`: bytes. Written on success only.
+/// `field`: a row of a list, from `cai_descr_find` or `cai_inline_field`.
+/// `out`: bytes; written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are no whole bytes,
-/// or what `cai_descr_itemsize` says of a malformed field.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are
+/// not a whole number of bytes, or the status of `cai_descr_itemsize` for an invalid field.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_field_nbytes(
+pub unsafe extern "C-unwind" fn cai_field_nbytes(
     field: *const cai_field,
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(field, "field")?;
         given(out, "out")?;
-        // SAFETY: not NULL; a row by contract.
+        // SAFETY: not NULL (checked above), and a row as the header requires.
         let bits = descr::field_bits(unsafe { Field::new(field) })
             .map_err(|failure| failure.within("field"))?;
         if bits % 8 != 0 {
@@ -329,35 +351,36 @@ pub unsafe extern "C" fn cai_field_nbytes(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(bits / 8) };
         Ok(())
     })
 }
 
-/// Reads a list of fields the way NumPy prints `dtype.descr`: `[('x', '<f4'), ('m', '<i4', (2, 3))]`, with
-/// nested lists, `(title, name)` pairs and padding rows `('', '|V4')`. JSON's brackets and quotes are
-/// taken as well. Every rule about fields is checked.
+/// Parses a list of fields in the form in which NumPy prints `dtype.descr`: `[('x', '<f4'), ('m',
+/// '<i4', (2, 3))]`, with nested lists, `(title, name)` pairs and padding rows `('', '|V4')`.
+/// JSON's brackets and quotes are accepted as well. Validates every rule about fields.
 ///
 /// `text`: NUL-terminated UTF-8.
-/// `out_descr`: the list. `out_owner`: its owner, with one reference, which the caller must release; the
-/// list is gone with it. Both are written on success only.
+/// `out_descr`: the list, which is valid until `out_owner` is released.
+/// `out_owner`: the owner of the list, with one reference, which the caller must release with
+/// `cai_owner_release`. Both outputs are written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or what
-/// `cai_descr_itemsize` says of the list that it reads.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or the
+/// status of `cai_descr_itemsize` for an invalid list.
 /// Thread safety: any thread; allocates.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_parse(
+pub unsafe extern "C-unwind" fn cai_descr_parse(
     text: *const c_char,
     out_descr: *mut *const cai_descr,
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(text, "text")?;
         given(out_descr, "out_descr")?;
         given(out_owner, "out_owner")?;
-        // SAFETY: not NULL; NUL-terminated by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
         let text = unsafe { CStr::from_ptr(text) };
         let Ok(text) = text.to_str() else {
             return fail!(
@@ -370,9 +393,9 @@ pub unsafe extern "C" fn cai_descr_parse(
         let fields = text::parse(text)?;
         // SAFETY: `fields` is alive until the end of this function.
         let list = unsafe { checked(fields.as_ptr(), "descr") }?;
-        // SAFETY: just checked.
+        // SAFETY: checked above, and unchanged since.
         let (descr, owner) = unsafe { description::new_descr(list) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_descr.write(descr);
             out_owner.write(owner);
@@ -381,52 +404,69 @@ pub unsafe extern "C" fn cai_descr_parse(
     })
 }
 
-/// Writes a list of fields the way NumPy prints `dtype.descr`.
+/// Writes a list of fields in the form in which NumPy prints `dtype.descr`.
 ///
-/// `buffer`: `size` characters, gets a NUL-terminated text; or NULL with a `size` of 0, to ask for the length.
-/// `out_length`: characters without the NUL; may be NULL. Both are written on success only.
+/// `buffer`, `size`: gets the NUL-terminated text. NULL with a `size` of 0 asks for the length
+/// only.
+/// `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
+/// success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or what `cai_descr_itemsize` says of a
-/// malformed list.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or the status of
+/// `cai_descr_itemsize` for an invalid list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_descr_format(
+pub unsafe extern "C-unwind" fn cai_descr_format(
     descr: *const cai_descr,
     buffer: *mut c_char,
     size: usize,
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    guard_local(error, || {
         given(descr, "descr")?;
-        if size > 0 {
-            given(buffer, "buffer")?;
-        }
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
-        // Measured first, so that nothing is written unless all of it fits.
         let mut measure = Buffer { to: null_mut(), used: 0 };
         text::format(fields, &mut measure)?;
-        let length = measure.used;
-        if !buffer.is_null() {
-            if size <= length {
-                return fail!(
-                    CAI_ERR_BUFFER_SIZE,
-                    "size",
-                    found = "{size}",
-                    expected = ("at least {}", length + 1)
-                );
-            }
-            text::format(fields, &mut Buffer { to: buffer.cast(), used: 0 })?;
-            // SAFETY: `size` characters are writable by contract, and `length` is below that.
-            unsafe { buffer.add(length).write(0) };
-        }
-        if !out_length.is_null() {
-            // SAFETY: not NULL; writable by contract.
-            unsafe { out_length.write(length) };
-        }
-        Ok(())
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe { write_text(buffer, size, out_length, measure.used, |to| text::format(fields, to)) }
     })
+}
+
+/// Writes a text of `length` characters and its NUL, or none of it, and its length.
+///
+/// # Safety
+/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable; `write` writes
+/// `length` characters.
+unsafe fn write_text(
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
+    length: usize,
+    write: impl FnOnce(&mut Buffer) -> Result<()>,
+) -> Result<()> {
+    if size > 0 {
+        given(buffer, "buffer")?;
+    }
+    if !buffer.is_null() {
+        if size <= length {
+            return fail!(
+                CAI_ERR_BUFFER_SIZE,
+                "size",
+                found = "{size}",
+                expected = ("at least {}", length + 1)
+            );
+        }
+        write(&mut Buffer { to: buffer.cast(), used: 0 })?;
+        // SAFETY: `size` characters are writable, and `length` is below that.
+        unsafe { buffer.add(length).write(0) };
+    }
+    if !out_length.is_null() {
+        // SAFETY: not NULL; writable by the contract above.
+        unsafe { out_length.write(length) };
+    }
+    Ok(())
 }
 
 /// A caller's buffer that is known to be large enough, or none, to measure.
@@ -438,7 +478,7 @@ struct Buffer {
 impl fmt::Write for Buffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if !self.to.is_null() {
-            // SAFETY: only `cai_descr_format` makes these; it has measured that everything fits.
+            // SAFETY: only `write_text` makes one with a buffer, in which the whole text fits.
             unsafe { self.to.add(self.used).copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         }
         self.used += text.len();

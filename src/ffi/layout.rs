@@ -1,160 +1,77 @@
 //! Shapes and strides, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `layout`, `read`, `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::guard;
 use super::ptr::{array, given};
-use crate::abi::{self, cai_array, cai_error, cai_status};
+use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
 use crate::error::{Result, fail};
-use crate::layout::{self, Layout};
+use crate::layout::{self, Span};
 use crate::read;
 use crate::validate;
 
-/// Reads an array, asks its layout a question and writes the answer.
+/// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
+/// is contiguous.
 ///
-/// # Safety
-/// `array` is NULL or points to an array whose shape and strides are readable; `out` is NULL or writable.
-unsafe fn answer<T>(
+/// `out`: needs no initialization; written on success only.
+///
+/// Returns a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`, or `CAI_ERR_NULL_ARGUMENT` for
+/// `out`.
+/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_layout(
     array: *const cai_array,
-    out: *mut T,
+    out: *mut cai_layout,
     error: *mut cai_error,
-    question: impl FnOnce(&Layout) -> Result<T>,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
-        // SAFETY: handed on.
-        let described = unsafe { validate::describe(&local) }?;
-        let value = question(&described.layout)?;
-        // SAFETY: not NULL; writable by contract.
-        unsafe { out.write(value) };
+        // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
+        // caller's contract.
+        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: `local` was validated above.
+        let layout = unsafe { validate::describe(&local) }?.layout;
+        let Span { lower, upper } = layout.span()?;
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let measured = cai_layout {
+            count: layout::count(layout.shape)?,
+            nbytes: layout.nbytes()?,
+            lower,
+            upper,
+            flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)
+                | flag(layout.is_f_contiguous(), abi::CAI_LAYOUT_F_CONTIGUOUS),
+            reserved: [0; 7],
+        };
+        // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
+        unsafe { out.write(measured) };
         Ok(())
     })
 }
 
-/// The number of elements: the product of all extents, 1 for no dimensions, 0 if any extent is 0.
+/// Writes the strides of an array in bytes, also if `strides` is NULL. Extents of 0 count as 1.
 ///
-/// `out`: written on success only.
+/// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
+/// `out`: gets `array->ndim` strides, on success only. May be NULL if the array has no dimensions.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate` says of a
-/// malformed type, shape or strides.
-/// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_count(
-    array: *const cai_array,
-    out: *mut i64,
-    error: *mut cai_error,
-) -> cai_status {
-    // SAFETY: handed on.
-    unsafe { answer(array, out, error, |layout| layout::count(layout.shape)) }
-}
-
-/// The bytes that all elements take when laid out without gaps: what a buffer for a dense copy needs.
-/// Bit fields are packed and rounded up once. The bytes that the array itself reaches are those of
-/// `cai_array_span`.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SIZE_OVERFLOW`, or what `cai_array_validate` says of a
-/// malformed type, shape or strides.
-/// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_nbytes(
-    array: *const cai_array,
-    out: *mut i64,
-    error: *mut cai_error,
-) -> cai_status {
-    // SAFETY: handed on.
-    unsafe { answer(array, out, error, |layout| layout.nbytes()) }
-}
-
-/// The bytes that the array can touch, counted from `data` (from `data` plus `byte_offset` for opaque
-/// handles): from `*out_lower`, 0 or negative, up to but not including `*out_upper`. Both are 0 for an
-/// empty array. Strides of any sign and size are taken for what they are.
-///
-/// `out_lower`, `out_upper`: bytes, written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_SIZE_OVERFLOW`, or what
-/// `cai_array_validate` says of a malformed type, shape or strides.
-/// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_span(
-    array: *const cai_array,
-    out_lower: *mut i64,
-    out_upper: *mut i64,
-    error: *mut cai_error,
-) -> cai_status {
-    guard(error, || {
-        // SAFETY: handed on.
-        let local = unsafe { self::array(array, "array") }?;
-        given(out_lower, "out_lower")?;
-        given(out_upper, "out_upper")?;
-        // SAFETY: handed on.
-        let span = unsafe { validate::describe(&local) }?.layout.span()?;
-        // SAFETY: not NULL; writable by contract.
-        unsafe {
-            out_lower.write(span.lower);
-            out_upper.write(span.upper);
-        }
-        Ok(())
-    })
-}
-
-/// Do the elements lie in C order (last dimension fastest) without gaps? Strides of extents of at most
-/// one do not matter, nor do any strides of an empty array.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape or
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
+/// `CAI_ERR_BIT_STRIDES` for bit fields that are not a whole number of bytes,
+/// `CAI_ERR_SIZE_OVERFLOW`, or the status of `cai_array_validate` for an invalid type, shape or
 /// strides.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_is_c_contiguous(
-    array: *const cai_array,
-    out: *mut bool,
-    error: *mut cai_error,
-) -> cai_status {
-    // SAFETY: handed on.
-    unsafe { answer(array, out, error, |layout| Ok(layout.is_c_contiguous())) }
-}
-
-/// Do the elements lie in Fortran order (first dimension fastest) without gaps? Strides of extents of at
-/// most one do not matter, nor do any strides of an empty array. An array can be both.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape or
-/// strides.
-/// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_is_f_contiguous(
-    array: *const cai_array,
-    out: *mut bool,
-    error: *mut cai_error,
-) -> cai_status {
-    // SAFETY: handed on.
-    unsafe { answer(array, out, error, |layout| Ok(layout.is_f_contiguous())) }
-}
-
-/// The steps in bytes of an array, also where it leaves them out (`strides` NULL). Extents of 0 count as 1.
-///
-/// `out`: room for `capacity` steps, of which `array->ndim` are written, on success only. May be NULL if
-/// the array has no dimensions.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is below `array->ndim`,
-/// `CAI_ERR_BIT_STRIDES` for bit fields that are no whole bytes, `CAI_ERR_SIZE_OVERFLOW`, or what
-/// `cai_array_validate` says of a malformed type, shape or strides.
-/// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_strides(
+pub unsafe extern "C-unwind" fn cai_array_strides(
     array: *const cai_array,
     capacity: i32,
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let layout = unsafe { validate::describe(&local) }?.layout;
         if capacity < local.ndim {
             return fail!(
@@ -164,23 +81,26 @@ pub unsafe extern "C" fn cai_array_strides(
                 expected = ("at least ndim, {}", local.ndim)
             );
         }
-        // SAFETY: at least `ndim` steps are writable by contract.
+        // SAFETY: `capacity`, checked above to be at least `ndim`, strides are writable as the
+        // header requires.
         unsafe { write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps)) }
     })
 }
 
-/// The steps in bytes that a dense array of this shape has: what a producer writes into `strides`.
+/// Writes the strides in bytes of an array of this shape without gaps.
 ///
 /// `order`: `'C'` (last dimension fastest) or `'F'` (first dimension fastest).
-/// `ndim`: 0 to `CAI_MAX_NDIM`. `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
+/// `ndim`: 0 to `CAI_MAX_NDIM`.
+/// `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
 /// `itemsize`: bytes of one element, at least 1.
-/// `out`: gets `ndim` steps, on success only; may be NULL if `ndim` is 0.
+/// `out`: gets `ndim` strides, on success only. May be NULL if `ndim` is 0.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` (`order` or `itemsize`), `CAI_ERR_NDIM`,
-/// `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER` for another `order`,
+/// `CAI_ERR_ARGUMENT` for another `itemsize`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`,
+/// `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_layout_strides(
+pub unsafe extern "C-unwind" fn cai_layout_strides(
     order: std::ffi::c_char,
     ndim: i32,
     shape: *const i64,
@@ -194,7 +114,7 @@ pub unsafe extern "C" fn cai_layout_strides(
             b'F' => layout::f_strides,
             other => {
                 return fail!(
-                    CAI_ERR_ARGUMENT,
+                    CAI_ERR_NEWER_CALLER,
                     "order",
                     found = ("'{}'", [other].escape_ascii()),
                     expected = "'C' or 'F'"
@@ -209,10 +129,10 @@ pub unsafe extern "C" fn cai_layout_strides(
                 expected = "at least 1"
             );
         }
-        // SAFETY: handed on; no strides are read.
+        // SAFETY: `shape` is readable as the header requires; no strides are read.
         let shape = unsafe { read::shape(ndim, shape) }?;
         layout::check_shape(shape)?;
-        // SAFETY: `ndim` steps are writable by contract.
+        // SAFETY: `ndim` strides are writable as the header requires.
         unsafe { write_strides(out, shape.len(), |steps| fill(shape, itemsize, steps)) }
     })
 }
@@ -233,23 +153,24 @@ unsafe fn write_strides(
     }
     fill(steps)?;
     if count > 0 {
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.copy_from_nonoverlapping(steps.as_ptr(), count) };
     }
     Ok(())
 }
 
-/// May two arrays share bytes? `false` is certain: the spans do not meet. `true` may be a false alarm:
-/// interleaved arrays have overlapping spans, and different opaque handles may be windows of one buffer.
-/// Memory that is mapped at two addresses is seen at neither through the other. Masks are not looked at.
+/// Reports whether two arrays may share bytes. `false` is certain: the spans are disjoint. `true`
+/// may be a false alarm: interleaved arrays have overlapping spans, and different handles may be
+/// windows of one buffer. Aliased mappings of the same physical memory are not detected. Masks are
+/// ignored.
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or what `cai_array_validate` says of a malformed type, shape,
-/// strides, device or address; the error's `field` begins with `a.` or `b.`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_array_validate` for an invalid
+/// type, shape, strides, device or address; `error->field` then begins with `a.` or `b.`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_may_overlap(
+pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     a: *const cai_array,
     b: *const cai_array,
     out: *mut bool,
@@ -258,14 +179,15 @@ pub unsafe extern "C" fn cai_array_may_overlap(
     guard(error, || {
         given(a, "a")?;
         given(b, "b")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let a = unsafe { array(a, "a") }.map_err(|failure| failure.within("a."))?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let b = unsafe { array(b, "b") }.map_err(|failure| failure.within("b."))?;
         given(out, "out")?;
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let overlap = unsafe { validate::may_overlap(&a, &b) }?;
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), with `count` writable strides (this function's
+        // contract).
         unsafe { out.write(overlap) };
         Ok(())
     })

@@ -1,4 +1,7 @@
 //! The library itself: versions and the texts of statuses.
+//!
+//! May use: `abi`, `error`, `ffi::guard`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -23,77 +26,72 @@ const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// The major version of the binary interface that the loaded library has. Compare it with
-/// `CAI_ABI_MAJOR`, which is what your program was compiled against: they must be equal.
+/// Returns the version of the binary interface of the loaded library: `major << 16 | minor`. The
+/// major number must equal `CAI_ABI_MAJOR`. The library serves callers that were compiled with the
+/// same or a lower `CAI_ABI_MINOR`.
 ///
-/// Cannot fail. Thread safety: any thread, any time.
+/// Cannot fail. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_abi_major() -> i32 {
-    abi::CAI_ABI_MAJOR
+pub extern "C-unwind" fn cai_abi_version() -> u32 {
+    (abi::CAI_ABI_MAJOR as u32) << 16 | abi::CAI_ABI_MINOR as u32
 }
 
-/// The minor version of the binary interface that the loaded library has. It serves callers that were
-/// compiled against the same or a lower `CAI_ABI_MINOR`.
+/// Returns the version of the loaded library as text: `"0.9.0"`. The text is constant; do not free
+/// it.
 ///
-/// Cannot fail. Thread safety: any thread, any time.
+/// Cannot fail. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_abi_minor() -> i32 {
-    abi::CAI_ABI_MINOR
-}
-
-/// The version of the loaded library as text: `"0.9.0"`. A constant; do not free it.
-///
-/// Cannot fail. Thread safety: any thread, any time.
-#[unsafe(no_mangle)]
-pub extern "C" fn cai_version() -> *const c_char {
+pub extern "C-unwind" fn cai_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The name of a status: `"CAI_ERR_NDIM"`; of a number that this library does not know,
-/// `"CAI_ERR_UNKNOWN"`. Never NULL. A constant; do not free it.
+/// Returns the name of a status: `"CAI_ERR_NDIM"`, or `"CAI_ERR_UNKNOWN"` for a number that this
+/// library does not know. Never NULL. The text is constant; do not free it.
 ///
-/// Cannot fail. Thread safety: any thread, any time.
+/// Cannot fail. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_status_name(status: cai_status) -> *const c_char {
+pub extern "C-unwind" fn cai_status_name(status: cai_status) -> *const c_char {
     find(status).map_or(c"CAI_ERR_UNKNOWN", |row| row.name).as_ptr()
 }
 
-/// What a status means, in one sentence, for every error of this status. What was wrong in one case says
-/// `cai_error.message`. Never NULL. A constant; do not free it.
+/// Returns the meaning of a status in one sentence. Details of a single failure are in
+/// `cai_error.message`. Never NULL. The text is constant; do not free it.
 ///
-/// Cannot fail. Thread safety: any thread, any time.
+/// Cannot fail. Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn cai_status_message(status: cai_status) -> *const c_char {
+pub extern "C-unwind" fn cai_status_message(status: cai_status) -> *const c_char {
     find(status)
         .map_or(c"A status that this version of the library does not know.", |row| row.message)
         .as_ptr()
 }
 
-/// Fills an error of your own, for functions that report as this library does: plug-ins, consumers, wrappers.
-/// Returns `code`, so that it can be returned on: `return cai_error_set(error, CAI_ERR_UNSUPPORTED, ...)`.
+/// Fills an error and returns `code`, for functions of other libraries that report failures as this
+/// library does: `return cai_error_set(error, MY_STATUS, "shape", "found 3, expected 2");`. Your
+/// own statuses begin at `CAI_STATUS_THIRD_PARTY`.
 ///
-/// `error`: may be NULL; then nothing happens. `driver_code` becomes 0.
-/// `field`: NUL-terminated UTF-8; may be NULL. `message`: what comes after the field, the same.
+/// `error`: may be NULL, then nothing is written. `driver_code` becomes 0.
+/// `field`: NUL-terminated UTF-8, or NULL.
+/// `message`: NUL-terminated UTF-8 that follows the field in `error->message`, or NULL.
 ///
-/// Cannot fail; what is too long is cut. Thread safety: any thread; allocates nothing.
+/// Cannot fail; text that is too long is cut. Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_error_set(
+pub unsafe extern "C-unwind" fn cai_error_set(
     error: *mut cai_error,
     code: cai_status,
     field: *const c_char,
     message: *const c_char,
 ) -> cai_status {
-    guard::guard(null_mut(), || {
+    guard::guard_local(null_mut(), || {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: NULL or NUL-terminated by contract.
+        // SAFETY: NULL or NUL-terminated, as the header requires.
         let (field, message) = unsafe { (Lossy::new(field), Lossy::new(message)) };
         let colon = if field.0.is_empty() { "" } else { ": " };
         let line: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
             Text::new(format_args!("{field}{colon}{message}"));
         let field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(format_args!("{field}"));
-        // SAFETY: not NULL; writable by contract.
+        // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { guard::write(error, code, 0, field.as_str(), line.as_str()) };
         Ok(())
     });
@@ -110,7 +108,7 @@ impl Lossy<'_> {
         if text.is_null() {
             return Lossy(b"");
         }
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above), and NUL-terminated (this function's contract).
         Lossy(unsafe { CStr::from_ptr(text) }.to_bytes())
     }
 }

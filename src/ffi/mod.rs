@@ -1,11 +1,11 @@
-//! The exported functions, one file a room.
+//! The exported functions, one file for each module.
 //!
-//! May use: everything. `unsafe`: turns a caller's pointers into values, right here and nowhere else.
+//! May use: nothing.
+//! Unsafe: none.
 //!
-//! Every function is written out: checks its pointers, calls the room, writes its outputs on success only.
-//! [`guard`] turns a failure, or a panic, into a status and the caller's `cai_error`.
-//!
-//! The order of the public files is that of the functions in cai.h.
+//! Every function is written out: it checks its pointers, calls the module, and writes its outputs
+//! on success only. [`guard`] turns a failure, or a panic, into a status and the caller's
+//! `cai_error`. The order of the public files is that of the functions in cai.h.
 
 mod guard;
 mod ptr;

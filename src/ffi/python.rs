@@ -1,4 +1,7 @@
-//! Python objects in and out, for C.
+//! Import and export of Python objects, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
@@ -12,39 +15,48 @@ use crate::abi::{
 use crate::error::{Failure, Result};
 use crate::python::{self, Description, ImportOptions};
 
-/// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or anything else that offers
-/// `__cuda_array_interface__`, DLPack or one of their relatives. The array keeps the object, and its mask, alive.
+/// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
+/// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and
+/// its mask alive.
 ///
-/// The ways in are tried in order (`cai_import_options.protocols`): first the tables on the object's type, which
-/// take nanoseconds, then the dictionary, then the others. The dictionary is read once and never changed. Only
-/// AttributeError means that an object does not offer a protocol: any other exception of the producer's ends the
-/// search and is passed on untouched; but a BufferError of `__dlpack__` only where no later protocol says more.
+/// The protocols are tried in the order of `cai_import_options.protocols`: by default the exchange
+/// tables on the object's type first, which take nanoseconds, then the dictionary, then the others.
+/// The dictionary is read once and never changed. Without `CAI_IMPORT_STRICT`, what real producers
+/// write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
+/// `typestr` without byte order. Only an AttributeError means that an object does not offer a
+/// protocol. Any other exception of the producer ends the search and stays set, except that a
+/// BufferError of `__dlpack__` gives way to a later protocol.
 ///
-/// Nothing is ordered: the array says on which stream the producer's work may be pending, or that this is
-/// unknown (`CAI_STREAM_UNKNOWN`: dictionaries of version 2 and earlier without `stream`). Call `cai_array_consume_begin`.
+/// The function orders nothing: `out->stream` is the stream on which the producer's work may be
+/// pending, or `CAI_STREAM_UNKNOWN` (dictionaries before version 3 without `stream`). Call
+/// `cai_array_consume_begin` before you use the data.
 ///
-/// `object`: a `PyObject *`; the reference stays the caller's.
-/// `options`: NULL: no demands.
-/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It passes
-/// `cai_array_validate` with `CAI_CHECK_LAYOUT`. The reference may be released from any thread, with or without the
-/// interpreter's lock. Without it, the object is handed to the interpreter, which lets it go when its main thread gets
-/// to it, or at the next call of this function on any thread; so a release never waits. After the interpreter has ended,
-/// nothing is done.
+/// `object`: a `PyObject *`; the caller keeps its reference.
+/// `options`: requirements, or NULL for none. An array with a mask is refused unless
+/// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
+/// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
+/// on any thread, with or without the interpreter's lock: without it, the object is released by the
+/// interpreter's main thread, or by the next call of this function, and the release never waits.
+/// After the interpreter has ended, nothing is released. A tensor imported through `__dlpack__` is
+/// released in stream order, on the stream that was passed to `__dlpack__`.
 ///
-/// On failure a Python exception is set where there is an interpreter (not with `CAI_IMPORT_NO_EXCEPTION`): KeyError
-/// for a missing key, TypeError for a wrong type, BufferError for what the options exclude, ValueError for the rest.
-/// Its text begins with the key: `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
+/// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: KeyError for a
+/// missing key, TypeError for a wrong type, BufferError for an array that does not meet the
+/// options, otherwise ValueError. Its text begins with the key:
+/// `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`,
-/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`,
-/// `CAI_ERR_KEY`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`, `CAI_ERR_NO_MEMORY`,
-/// a status of the 7xx family, what `cai_array_validate` or `cai_array_from_dlpack` say, or, with `CAI_IMPORT_QUERY_DEVICE`, what
-/// the driver may answer to any call.
-/// Thread safety: any thread that holds the interpreter's lock (in a free-threaded build: that is attached);
-/// another is answered `CAI_ERR_PYTHON_LOCK`. Allocates one block, and none where an earlier array's can be used again.
-/// Source: CAI version 3, "Python Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
+/// `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`, `CAI_ERR_KEY`, `CAI_ERR_TYPE`,
+/// `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
+/// `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or `cai_array_from_dlpack`,
+/// or, with `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
+/// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
+/// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
+/// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_from_python(
+pub unsafe extern "C-unwind" fn cai_array_from_python(
     object: *mut _object,
     options: *const cai_import_options,
     out: *mut cai_array,
@@ -53,78 +65,87 @@ pub unsafe extern "C" fn cai_array_from_python(
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
         let given;
         let import_options = if options.is_null() {
             &ImportOptions::NONE
         } else {
-            // SAFETY: not NULL; a structure of the size it says, by contract.
+            // SAFETY: not NULL (checked above), with as many readable bytes as it states, as the
+            // header requires.
             given = unsafe { ImportOptions::new(options) }?;
             &given
         };
         *raises = !import_options.quiet();
         let mut to = Description::new();
-        // SAFETY: a live object by contract.
-        unsafe { python::import(object, import_options, size, &mut to) }?;
-        // SAFETY: `size` bytes are the caller's.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
+        unsafe { python::import(object, import_options, &mut to) }?;
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &to.array) };
         to.taken();
         Ok(())
     })
 }
 
-/// Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and whoever else takes one: it offers
-/// `__cuda_array_interface__` (or, by device, `__sycl_usm_array_interface__`, `__array_interface__` for host memory),
-/// `__dlpack__` and `__dlpack_device__`, and the two exchange tables on its type. It holds a reference to the array's
-/// owner until it is let go itself.
+/// Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
+/// `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
+/// `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
+/// It holds a reference to the array's owner as long as it lives.
 ///
-/// Each reading of a dictionary makes a new one: version 3, `strides` None exactly when the array is
-/// C-contiguous, `stream` where one is known. An array that says `CAI_STREAM_UNKNOWN` is presented as version 2,
-/// which cannot say either. A protocol that cannot express the array raises AttributeError with the reason, so
-/// `hasattr` is False; `__dlpack__` raises BufferError. Read-only stays read-only.
+/// Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
+/// array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
+/// exported as version 2, which has no stream. A protocol that cannot represent the array is not
+/// offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
+/// BufferError. A read-only array is exported as read-only.
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
-/// `options`: NULL: none.
+/// `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
+/// pending (`cai_array_synchronize`); with `CAI_EXPORT_HIDE_READONLY`, that nothing writes to the
+/// data.
+/// `out`: a new reference. Written on success only.
 ///
-/// Returns a new reference, or NULL with a Python exception set (where there is an interpreter) and `error` filled:
-/// `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
-/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`,
-/// `CAI_ERR_NO_MEMORY`, or what `cai_array_validate` says.
-/// Thread safety: as `cai_array_from_python`. Source: CAI version 3, "Python Interface Specification", "Lifetime management".
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
+/// `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or a status of
+/// `cai_array_validate`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates. Source: CAI version 3,
+/// "Python Interface Specification", "Lifetime management".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_to_python(
+pub unsafe extern "C-unwind" fn cai_array_to_python(
     array: *const cai_array,
     options: *const cai_export_options,
+    out: *mut *mut _object,
     error: *mut cai_error,
-) -> *mut _object {
-    let mut object = null_mut();
+) -> cai_status {
     with_exception(error, &mut true, |_| {
-        // SAFETY: handed on.
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: NULL, or a structure of the size it says, by contract.
+        given(out, "out")?;
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
-        // SAFETY: handed on.
-        object = unsafe { python::export(&local, flags) }?;
+        // SAFETY: what the array points to is readable by the caller's contract.
+        let object = unsafe { python::export(&local, flags) }?;
+        // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
+        unsafe { out.write(object) };
         Ok(())
-    });
-    object
+    })
 }
 
-/// Sets the Python exception that belongs to a failure of any function of this library, in an extension that
-/// wants to hand it on: KeyError, TypeError, BufferError, ValueError, MemoryError, or RuntimeError for the driver,
-/// with the words of the error.
+/// Sets the Python exception for a failure of any function of this library: KeyError, TypeError,
+/// BufferError, ValueError, MemoryError, or RuntimeError for the driver, with the text of the
+/// error. For extensions that pass a failure on: `return cai_python_raise(&error);`.
 ///
-/// `error`: what the function filled in. Where an exception is set already, nothing happens. Where none is and
-/// `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError says so.
+/// `error`: as a function filled it. If an exception is already set, nothing happens. If none is
+/// set and `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError is raised.
 ///
-/// Returns NULL always, so that a function can end in `return cai_python_raise(&why);`. Without an interpreter, or
-/// without its lock, it does nothing.
+/// Returns NULL always. Without an interpreter, or without its lock, it does nothing.
 /// Thread safety: any thread that holds the interpreter's lock.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _object {
+pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
     guard(null_mut(), || {
-        // SAFETY: NULL, or filled by contract.
+        // SAFETY: NULL, or filled in as the header requires.
         match unsafe { error.as_ref() } {
             Some(error) => python::raise(error),
             None => python::raise_nothing(),
@@ -134,20 +155,22 @@ pub unsafe extern "C" fn cai_python_raise(error: *const cai_error) -> *mut _obje
     null_mut()
 }
 
-/// Publishes an exchange table on a Python type: sets its attribute `__cai_exchange_api__`. From then on
-/// `cai_array_from_python`, of any copy of this library, takes objects of the type, and of types derived from it, through
-/// the table: also where they offer other protocols.
+/// Publishes an exchange table on a Python type, as its attribute `__cai_exchange_api__`. From then
+/// on, `cai_array_from_python` of any copy of this library imports objects of the type, and of
+/// derived types, through the table.
 ///
-/// `type`: a `PyTypeObject *` that allows new attributes (a heap type, as pybind11, nanobind and
-/// `PyType_FromSpec` make them).
-/// `table`: constant, for the life of the process.
+/// `type`: a `PyTypeObject *` that allows new attributes: a heap type, as pybind11, nanobind and
+/// `PyType_FromSpec` make them.
+/// `table`: constant as long as the process lives.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
-/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`; on failure a Python exception is
-/// set where there is an interpreter.
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`,
+/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`
+/// or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread that holds the interpreter's lock.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_python_publish(
+pub unsafe extern "C-unwind" fn cai_python_publish(
     r#type: *mut _object,
     table: *const cai_exchange_api,
     error: *mut cai_error,
@@ -155,7 +178,8 @@ pub unsafe extern "C" fn cai_python_publish(
     with_exception(error, &mut true, |_| {
         given(r#type, "type")?;
         given(table, "table")?;
-        // SAFETY: not NULL; a live type and a constant table by contract.
+        // SAFETY: neither is NULL (checked above). The header requires a live type and a constant
+        // table.
         unsafe { python::publish(r#type, table) }
     })
 }

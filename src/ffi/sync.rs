@@ -1,8 +1,12 @@
 //! Streams, for C.
+//!
+//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`, `sync::consume`,
+//! `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ptr::null_mut;
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
@@ -11,12 +15,12 @@ use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 use crate::sync::{policy, produce, release_queue};
 
-/// Tells the race checker, if there is one, and hands the result on.
+/// Notifies the race checker, if there is one, and returns the result.
 ///
 /// # Safety
 /// As for [`notify::array`].
 #[inline]
-unsafe fn told(
+unsafe fn notify_result(
     what: Kind,
     array: *const cai_array,
     consumer: cai_stream,
@@ -25,7 +29,7 @@ unsafe fn told(
 ) -> Result<()> {
     if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         unsafe { notify::array(what, array, consumer, access, status) };
     }
     result
@@ -34,7 +38,7 @@ unsafe fn told(
 /// More streams than any program has: a larger count is garbage.
 const MOST_STREAMS: usize = 1 << 20;
 
-/// The long way of begin and end.
+/// Slow path of begin and end.
 ///
 /// # Safety
 /// As for [`consume::exchange`]; `error` is NULL or writable.
@@ -48,140 +52,154 @@ unsafe fn exchange(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
         let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
-        // SAFETY: handed on.
-        unsafe { told(what, array, consumer_stream, flags, result) }
+        // SAFETY: the header requires of the caller what this function requires.
+        unsafe { notify_result(what, array, consumer_stream, flags, result) }
     })
 }
 
-/// Before a consumer's work: makes `consumer_stream` wait for the work that the producer has pending on the
-/// array, its masks included. Call it, enqueue the work on `consumer_stream`, call `cai_array_consume_end`.
+/// Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,
+/// enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the
+/// consumer must not touch the data.
 ///
-/// It enqueues an event and a wait and never blocks the host. It does nothing at all where the two streams are
-/// the same, where the array's stream is `CAI_STREAM_NONE`, or where the array has no elements. Where the array
-/// has an `event`, a reader waits for that alone, so that several read at once; a writer waits for them all.
+/// It enqueues an event and a wait, and never blocks the host. If the two streams are the same, if
+/// the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes no driver
+/// call. If the array has an `event` and is read-only, readers wait for the event alone, so that
+/// several read in parallel; otherwise they wait for the stream. For `CAI_STREAM_UNKNOWN` the
+/// event, if there is one, is waited for.
 ///
-/// `consumer_stream`: 1 (legacy default), 2 (per-thread default), both of the calling thread's current context,
-/// or a `CUstream`; it may be of another context or device than the producer's. 0 is refused, for it could mean
-/// either default stream: see `cai_inline_stream`.
-/// `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both; and `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
-/// `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL` as wanted.
+/// `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's
+/// current context, or a `CUstream`, also of another context or device than the producer's.
+/// `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
+/// `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
 ///
-/// The context of the array's default stream is its `context`; where that is NULL, the one that owns the memory;
-/// else the primary one of its device; else the current one. The per-thread stream of another thread is found
-/// out by `stream_id`. A stream that is being captured is never asked or told anything that could break its
-/// capture.
+/// The context of an array's default stream is its `context`; if that is NULL, the context that
+/// owns the memory, else the primary context of its device, else the current context. Per-thread
+/// streams of other threads are detected by `stream_id`. It makes no call on a capturing stream
+/// that could invalidate the capture.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
-/// `CAI_ERR_READONLY`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
-/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_DETACHED`,
-/// `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`, `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`,
-/// `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_MASK_DEPTH`,
-/// `CAI_ERR_ENVIRONMENT`, or what the driver may answer to any call (`cai_driver_info_get`). With
-/// `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`. On failure the consumer must not touch the data.
-/// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
-/// Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
+/// `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it.
+/// `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
+/// `event` of the array must then outlive the graph, so let the graph keep the owner with
+/// `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
+/// races.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_MASK_DEPTH`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
+/// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
+/// `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+/// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
+/// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+/// "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_consume_begin(
+pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
-    if unsafe { consume::is_fast_path(Phase::Begin, array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    // SAFETY: the header requires of the caller what this function requires.
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { exchange(Phase::Begin, array, consumer_stream, flags, error) }
 }
 
-/// After a consumer's work: makes the array's stream wait for all that was enqueued on `consumer_stream`, so
-/// that whatever the producer enqueues next comes after it. Call it before control goes back to whoever may make
-/// the producer go on. After a write, the array's `event`, if it has one, is recorded again.
+/// Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
+/// producer's later work comes after the consumer's. Call it before control returns to code that
+/// may let the producer continue. After a write, the array's `event`, if there is one, is recorded
+/// again.
 ///
-/// Never blocks the host. Does nothing where the streams are the same, and nothing for `CAI_STREAM_NONE`: such
-/// an array has no stream that could wait. Its owner still has to outlive the work: `cai_owner_release_after`.
+/// It never blocks the host. If the streams are the same or the array's stream is
+/// `CAI_STREAM_NONE`, it does nothing: such an array has no stream that could wait. Its owner must
+/// still outlive the work: see `cai_owner_release_after`.
 ///
-/// `consumer_stream`, `flags`: as for `cai_array_consume_begin`, and the same as there.
+/// `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
 ///
-/// Returns what `cai_array_consume_begin` returns. On failure the producer is not held back: synchronize
-/// `consumer_stream` before going on.
-/// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3, "Interface
-/// Requirements": "Placing a wait on an event in the provided stream".
+/// Returns a status of `cai_array_consume_begin`. On failure the producer does not wait:
+/// synchronize `consumer_stream` before you return to it.
+/// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+/// "Interface Requirements": "Placing a wait on an event in the provided stream".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_consume_end(
+pub unsafe extern "C-unwind" fn cai_array_consume_end(
     array: *const cai_array,
     consumer_stream: cai_stream,
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: handed on.
-    if unsafe { consume::is_fast_path(Phase::End, array, consumer_stream, flags) }
-        && !notify::is_watched()
-    {
+    // SAFETY: the header requires of the caller what this function requires.
+    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
         return CAI_OK;
     }
-    // SAFETY: handed on.
+    // SAFETY: the header requires of the caller what this function requires.
     unsafe { exchange(Phase::End, array, consumer_stream, flags, error) }
 }
 
-/// Blocks the host until the work that the producer has pending on the array and its masks is done: for
-/// consumers that read on the host. Where an event would do, `cai_array_consume_begin` is faster.
+/// Blocks the host until the producer's pending work on an array and its masks is done, for
+/// consumers that read on the host. If a stream can wait instead, use `cai_array_consume_begin`.
 ///
-/// Release an interpreter's lock before: the work that it waits for may need it.
+/// Release an interpreter's lock before the call: the pending work may need it.
 ///
-/// `flags`: as for `cai_array_consume_begin`, without the bits about captures.
+/// `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
 ///
-/// Returns what `cai_array_consume_begin` returns, and `CAI_ERR_CAPTURE_HOST` where the stream is being captured, which
-/// no host can wait for.
+/// Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
+/// capturing.
 /// Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
 /// `cuStreamSynchronize`, `cuEventSynchronize`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_synchronize(
+pub unsafe extern "C-unwind" fn cai_array_synchronize(
     array: *const cai_array,
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let result = unsafe { consume::synchronize(array, flags) };
-        // SAFETY: handed on.
-        unsafe { told(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result) }
+        // SAFETY: the header requires of the caller what this function requires.
+        unsafe {
+            notify_result(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result)
+        }
     })
 }
 
-/// Before a producer hands out an array: makes waiting for `export_stream` enough to wait for all work that is
-/// pending on the data, and writes into the array what consumers need to know.
+/// Makes `export_stream` wait for all pending work on the data, and writes the stream into an array
+/// that is about to be exported. A consumer that waits for `export_stream` then waits for all of
+/// the work.
 ///
-/// `array`: `stream`, `stream_id` and `context` are written, on success only. With no streams nothing is
-/// pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event` NULL. An `event` that is set beforehand is recorded on
-/// `export_stream` (unless that is being captured): then consumers can read at once. The event is the producer's:
-/// made in the context of `export_stream`, kept alive by the owner.
-/// `streams`, `count`: the streams on which work on the data may be pending, in any order; where consumers may
-/// write, reads count too. 1 and 2 are those of the calling thread's current context. `export_stream` may be
-/// among them.
-/// `export_stream`: the stream that consumers are told. It waits for the others by events; the host never blocks.
-/// Looked at only where `count` is not 0. The array's owner must keep it alive: see `cai_array_attach`.
-/// `flags`: 0, or `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
+/// `array`: `stream`, `stream_id`, `context` and `event` are written, on success only, and nothing
+/// else. Without streams nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and
+/// `event` NULL. If `event` is set, it is recorded on `export_stream`, unless that is capturing.
+/// The event belongs to the producer: it is of the context of `export_stream`, and the owner keeps
+/// it alive.
+/// `streams`, `count`: the streams on which work on the data may be pending, in any order,
+/// `export_stream` included or not. If consumers may write, work that reads counts as well. Default
+/// streams are those of the calling thread's current context.
+/// `export_stream`: the stream that consumers synchronize with. It waits for the others by events;
+/// the host never blocks. Not used if `count` is 0, but never 0. The array's owner must keep it
+/// alive: see `cai_array_attach`.
+/// `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
+/// `CAI_CAPTURE_EXTERNAL`.
 ///
-/// An idle buffer that will be reused on a stream is better exported with that stream than with none: consumers
-/// then hold the stream back until they are done.
+/// If you will reuse an idle buffer on stream `s`, export it with `s`, not with `CAI_STREAM_NONE`:
+/// only then can consumers make `s` wait for them.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`,
-/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
-/// `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
-/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also
-/// `CAI_ERR_THREAD`, or what the driver may answer to any call (`cai_driver_info_get`).
-/// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI version 3,
-/// "Interface Requirements": streams 7, 9 and 15 into 3.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`,
+/// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`,
+/// `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`,
+/// `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or
+/// a status of `cai_driver_info_get`.
+/// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+/// version 3, "Interface Requirements".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_produce(
+pub unsafe extern "C-unwind" fn cai_array_produce(
     array: *mut cai_array,
     streams: *const cai_stream,
     count: usize,
@@ -202,16 +220,21 @@ pub unsafe extern "C" fn cai_array_produce(
                 expected = "at most {MOST_STREAMS}"
             );
         }
-        // SAFETY: not NULL; handed on.
-        let size = unsafe { read::array_size(array) }?;
-        // SAFETY: not NULL where count > 0; readable by contract.
+        // SAFETY: not NULL if `count > 0` (checked above), with `count` readable values as the
+        // header requires.
         let streams = unsafe { read::values(streams, count) };
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let mut local = unsafe { read::array(array) }?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            // SAFETY: `size` bytes are the caller's.
-            unsafe { super::ptr::write_array(array, size, &local) };
+            // SAFETY: the structure is the caller's, and every age has these four members. The
+            // others, also those that this library does not know, stay as they are.
+            unsafe {
+                (&raw mut (*array).stream).write(local.stream);
+                (&raw mut (*array).stream_id).write(local.stream_id);
+                (&raw mut (*array).event).write(local.event);
+                (&raw mut (*array).context).write(local.context);
+            }
         }
         if notify::is_watched() {
             let access = crate::abi::CAI_ACCESS_READ
@@ -221,40 +244,42 @@ pub unsafe extern "C" fn cai_array_produce(
                     0
                 };
             let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-            // SAFETY: handed on.
+            // SAFETY: the header requires of the caller what this function requires.
             unsafe { notify::array(Kind::Export, array, local.stream, access, status) };
         }
         result
     })
 }
 
-/// Gives up a reference to an owner once the work enqueued on `stream` so far is done, without blocking: for
-/// consumers that are finished with an array while their kernels still read it.
+/// Releases a reference to an owner after the work that is enqueued on `stream` so far, without
+/// blocking. For consumers that are done with an array while their kernels still read it.
 ///
-/// A thread of the library, started by the first call, asks the driver for an event and then releases the
-/// owner, so its destroy function runs on that thread, on which no context is current; a slow one delays the others. It
-/// never runs inside a callback of the driver. Where `stream` is
-/// being captured, the graph keeps the owner, until it and every executable graph made from it are gone. Where the
-/// device is lost or the context destroyed, the owner is released: nothing runs any more. What is still
-/// pending when the process exits is not released.
+/// The first call starts a thread of the library, which waits for an event and then releases the
+/// owner. So `destroy` runs on that thread, with no current context, and a slow one delays the
+/// others. It never runs inside a callback of the driver. If `stream` is capturing, the graph holds
+/// the reference until it and every executable graph made from it are destroyed. If the device is
+/// lost or the context destroyed, the owner is released, because nothing runs any more. References
+/// that are still pending when the process exits are not released.
 ///
-/// `stream`: as the `consumer_stream` of `cai_array_consume_begin`; with `CAI_STREAM_NONE` the owner is released at once.
+/// `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
+/// released at once.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STREAM_ZERO`,
-/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_INVALIDATED`,
-/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`, `CAI_ERR_NO_MEMORY`, or what the driver may
-/// answer to any call (`cai_driver_info_get`). On failure the reference is still the caller's.
-/// Thread safety: any thread; allocates nothing once the library's lists are long enough, but for a captured
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
+/// `CAI_ERR_NO_MEMORY`, or a status of `cai_driver_info_get`. On failure the caller still has the
+/// reference.
+/// Thread safety: any thread; allocates only while the library's lists grow, and for a capturing
 /// stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_owner_release_after(
+pub unsafe extern "C-unwind" fn cai_owner_release_after(
     owner: *mut cai_owner,
     stream: cai_stream,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
         given(owner, "owner")?;
-        // SAFETY: not NULL; a live owner by contract.
+        // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { release_after(owner, stream) }
     })
 }
@@ -263,7 +288,8 @@ pub unsafe extern "C" fn cai_owner_release_after(
 /// As for [`release_queue::release_after`].
 unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()> {
     let identity = owner.cast_const().cast();
-    // SAFETY: handed on. Afterwards the owner may be gone: only its address is used.
+    // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
+    // only its address is used.
     let result = unsafe { release_queue::release_after(owner, stream) };
     if notify::is_watched() {
         notify::release_after(
@@ -275,103 +301,77 @@ unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()>
     result
 }
 
-/// The same for the reference that an array holds, and clears the structure as `cai_array_release` does. An
-/// array without an owner is just cleared.
+/// Releases the reference of an array after the work that is enqueued on `stream` so far, as
+/// `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
+/// owner is only cleared.
 ///
-/// Returns what `cai_owner_release_after` returns, and `CAI_ERR_STRUCT_SIZE`. On failure the structure is as it was.
-/// Thread safety: any thread, but not two on one structure at once.
+/// Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the
+/// structure is unchanged.
+/// Thread safety: any thread, but not two on one structure at once; allocates as
+/// `cai_owner_release_after`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_release_after(
+pub unsafe extern "C-unwind" fn cai_array_release_after(
     array: *mut cai_array,
     stream: cai_stream,
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same.
+        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         if !owner.is_null() {
-            // SAFETY: a live owner by contract, of which the structure held a reference.
+            // SAFETY: the structure held a reference to this owner, which is alive as the header
+            // requires.
             unsafe { release_after(owner, stream) }?;
-            // SAFETY: as above. The reference is given up: nothing is left to release.
+            // SAFETY: not NULL (checked above). The reference was given up, so nothing is left to
+            // release.
             unsafe { (&raw mut (*array).owner).write(null_mut()) };
         }
-        // SAFETY: handed on.
+        // SAFETY: the header requires of the caller what this function requires.
         unsafe { super::array::cai_array_release(array) };
         Ok(())
     })
 }
 
-/// Sets for the whole process what synchronization leaves out, in place of what the environment variable
-/// `CAI_SYNC` said. Whoever sets a bit answers for the absence of data races (CAI version 3, "Design
-/// Motivations", 3).
+/// Sets for the whole process what synchronization omits, in place of the environment variable
+/// `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
 ///
-/// `policy`: 0, the default, follows the specification; else bits out of `CAI_SYNC_IGNORE`,
-/// `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`, `export-none`
-/// and `conservative`, with commas between them; `0` stands for the first two.
+/// `policy`: 0, the default, follows the specification. Otherwise any of `CAI_SYNC_IGNORE`,
+/// `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`,
+/// `export-none` and `conservative`, separated by commas; `0` means the first two.
 ///
-/// Each copy of the library in a process has a setting of its own; the environment speaks to all of them.
+/// Each copy of the library in a process has its own setting; the environment applies to all of
+/// them.
 ///
-/// Returns `CAI_OK` or `CAI_ERR_ARGUMENT`. Thread safety: any thread; calls under way may still follow the old one.
+/// Returns `CAI_OK`, `CAI_ERR_ARGUMENT` or `CAI_ERR_NEWER_CALLER`.
+/// Thread safety: any thread; calls in progress may use the old setting. Source: CAI version 3,
+/// "Synchronization", "Design Motivations", 3.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_sync_policy_set(policy: u32, error: *mut cai_error) -> cai_status {
-    guard(error, || policy::set(policy))
+pub unsafe extern "C-unwind" fn cai_sync_policy_set(
+    policy: u32,
+    error: *mut cai_error,
+) -> cai_status {
+    guard_local(error, || policy::set(policy))
 }
 
-/// What `cai_sync_policy_set`, or the environment, has set for the process.
+/// Reports the setting of `cai_sync_policy_set`, or of the environment.
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`. Thread safety: any thread.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`.
+/// Thread safety: any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_sync_policy_get(out: *mut u32, error: *mut cai_error) -> cai_status {
-    guard(error, || {
-        given(out, "out")?;
-        let bits = policy::process()?;
-        // SAFETY: not NULL; writable by contract.
-        unsafe { out.write(bits) };
-        Ok(())
-    })
-}
-
-/// Makes an array keep something else alive as well: the stream that it is exported with, an event, a pool. The
-/// array's owner is replaced by one that first lets the old one go and then calls `destroy(context)`. So the
-/// data may still be freed in stream order on a stream that is kept in this way.
-///
-/// `array`: must have an owner; holds the only reference to the new one on success, and is unchanged on failure.
-/// `destroy`: as in `cai_owner_create`; not called on failure.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS` or
-/// `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI version 3,
-/// "Lifetime management", "Streams".
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_attach(
-    array: *mut cai_array,
-    context: *mut std::ffi::c_void,
-    destroy: Option<unsafe extern "C" fn(context: *mut std::ffi::c_void)>,
+pub unsafe extern "C-unwind" fn cai_sync_policy_get(
+    out: *mut u32,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL; handed on.
-        unsafe { read::array_size(array) }?;
-        // SAFETY: the first 16 bytes of every version are the same.
-        let owner = unsafe { (&raw const (*array).owner).read() };
-        if owner.is_null() {
-            return fail!(
-                CAI_ERR_BORROWED,
-                "owner",
-                found = "NULL, a borrowed array",
-                expected = "an owner that keeps the data alive"
-            );
-        }
-        // SAFETY: not NULL; a live owner by contract, whose reference moves.
-        let both = unsafe { crate::owner::both(owner, context, destroy) }?;
-        // SAFETY: as above.
-        unsafe { (&raw mut (*array).owner).write(both) };
+    guard_local(error, || {
+        given(out, "out")?;
+        let bits = policy::process()?;
+        // SAFETY: not NULL (checked above), and writable as the header requires.
+        unsafe { out.write(bits) };
         Ok(())
     })
 }

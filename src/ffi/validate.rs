@@ -1,41 +1,48 @@
-//! The rules of the array, for C.
+//! Validation of arrays, for C.
+//!
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::error::fail;
 use crate::validate;
 
-/// Checks an array and its masks against every rule of the CUDA Array Interface and of this header. A
-/// consumer calls it first; it costs nanoseconds.
+/// Validates an array and its masks against every rule of the CUDA Array Interface and of
+/// `cai/abi.h`. A consumer calls it first; it takes nanoseconds.
 ///
-/// `checks`: `CAI_CHECK_LAYOUT`, and what is wanted of `CAI_CHECK_ALIGNMENT`, `CAI_CHECK_DEVICE` and
-/// `CAI_CHECK_STREAM`. The layout is always checked: 0 means `CAI_CHECK_LAYOUT`.
+/// `checks`: `CAI_CHECK_` bits. The layout is always checked; 0 means `CAI_CHECK_LAYOUT`.
 ///
-/// Reads the structure, shape, strides, fields and masks; never the data. Only the last two ask the driver. Every NULL is found; other
-/// pointers must be what they are said to be.
+/// It reads the structure, shape, strides, fields and masks, and never the data. Only
+/// `CAI_CHECK_DEVICE` and `CAI_CHECK_STREAM` call the CUDA driver. `CAI_CHECK_DEVICE` accepts
+/// arrays without elements, in host memory and behind handles without a question to the driver.
+/// `CAI_CHECK_STREAM` cannot detect a stream that was destroyed and whose handle was not reused: do
+/// not pass one.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CHECKS`, or the status of the first broken rule:
-/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, a `CAI_ERR_TYPESTR_` status,
-/// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`, `CAI_ERR_ITEMSIZE`,
-/// `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`, `CAI_ERR_DEVICE_TYPE`,
-/// `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`, `CAI_ERR_BYTE_OFFSET`,
-/// `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_ID`,
-/// `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`,
-/// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH` or, where a list has
-/// more than 32 fields, `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
-/// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`; `CAI_CHECK_STREAM` adds
-/// `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`; both add
-/// what the driver may answer to any call (see `cai_driver_info_get`). What is wrong inside a mask has a `field` that
-/// begins with `mask.`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, or the status of the first
+/// violated rule, in this order: `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a `CAI_ERR_TYPESTR_`
+/// status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, `CAI_ERR_SHAPE_NEGATIVE`,
+/// `CAI_ERR_ITEMSIZE`, `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`,
+/// `CAI_ERR_DEVICE_TYPE`, `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`,
+/// `CAI_ERR_BYTE_OFFSET`, `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
+/// `CAI_ERR_STREAM_ID`, `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`,
+/// `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE` or
+/// `CAI_ERR_MASK_DEPTH`; for a list of more than 32 fields also `CAI_ERR_NO_MEMORY`.
+/// `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`, `CAI_ERR_DEVICE_MISMATCH`,
+/// `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`. `CAI_CHECK_STREAM` adds
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_STREAM_STALE`,
+/// `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`. Both add the
+/// statuses of `cai_driver_info_get`. For a violation inside a mask, `error->field` begins with
+/// `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cai_array_validate(
+pub unsafe extern "C-unwind" fn cai_array_validate(
     array: *const cai_array,
     checks: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    guard(error, || {
+    let body = || {
         given(array, "array")?;
         const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
             | abi::CAI_CHECK_ALIGNMENT
@@ -43,13 +50,19 @@ pub unsafe extern "C" fn cai_array_validate(
             | abi::CAI_CHECK_STREAM;
         if checks & !KNOWN != 0 {
             return fail!(
-                CAI_ERR_CHECKS,
+                CAI_ERR_NEWER_CALLER,
                 "checks",
                 found = "{checks:#x}",
                 expected = "bits of {KNOWN:#x} only"
             );
         }
-        // SAFETY: not NULL; the rest by contract.
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         unsafe { validate::array(array, checks) }
-    })
+    };
+    // Only these two call the driver.
+    if checks & (abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM) != 0 {
+        guard(error, body)
+    } else {
+        guard_local(error, body)
+    }
 }

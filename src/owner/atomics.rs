@@ -1,4 +1,7 @@
-//! Where atomics come from: the standard library, or loom's model checker under `--cfg loom`.
+//! Atomics of the standard library, or of loom's model checker under `--cfg loom`.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -1,37 +1,40 @@
 //! The reference count.
+//!
+//! May use: `owner::atomics`.
+//! Unsafe: none.
 
 use super::atomics::{AtomicUsize, Ordering};
 
-/// A count of references that starts at one.
+/// A reference count that starts at one.
 pub struct Count(AtomicUsize);
 
 impl Count {
-    /// One reference.
+    /// A count of one.
     pub fn one() -> Self {
         Count(AtomicUsize::new(1))
     }
 
-    /// Adds a reference. Whoever calls this holds one, so the object is alive.
+    /// Adds a reference. The caller holds one, so the object is alive.
     pub fn retain(&self) {
-        // Relaxed: a new reference is made from an existing one, and handing it to another thread
-        // is what must synchronize.
+        // Relaxed: a new reference is made from an existing one. Passing it to another thread
+        // synchronizes.
         let old = self.0.fetch_add(1, Ordering::Relaxed);
-        // Phase the range is out of reach of honest programs: this one leaks references in a loop
-        // and is about to wrap around, which would free memory that is in use.
+        // A correct program cannot hold half the range of references. This one leaks references in
+        // a loop and is about to wrap around, which would free memory that is in use.
         if old > usize::MAX / 2 {
             std::process::abort();
         }
     }
 
-    /// Takes a reference away. `true`: it was the last, and the caller must destroy the object.
+    /// Removes a reference. `true`: it was the last, and the caller must destroy the object.
     #[must_use]
     pub fn release(&self) -> bool {
-        // Release: all that this thread did with the object comes before its destruction.
+        // Release: all uses of the object by this thread happen before its destruction.
         if self.0.fetch_sub(1, Ordering::Release) != 1 {
             return false;
         }
-        // Acquire: the destruction comes after all that the other threads did. A load, and not a
-        // fence, because thread sanitizers do not understand fences.
+        // Acquire: the uses by all other threads happen before the destruction. A load and not a
+        // fence, because thread sanitizers do not support fences.
         self.0.load(Ordering::Acquire);
         true
     }

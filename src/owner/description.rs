@@ -1,17 +1,18 @@
-//! An owner that holds a copied description: one block of memory with the count, the owner of the
-//! data, and shape, strides, fields and masks behind them.
+//! An owner that holds a copied description: one block of memory with the count, references to the
+//! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
-//! May use: `abi`, `error`, `raw`. `unsafe`: writes into the block that it allocated.
+//! May use: `abi`, `error`, `owner`, `owner::nesting`, `read`.
+//! Unsafe: writes into a block that it allocated.
 //!
-//! The copy runs twice over the same code, once to measure and once to write. If somebody changes
-//! the description in between, which its contract forbids, the writer runs out of room and says so.
+//! The copy runs the same code twice, first to measure and then to write. If the description
+//! changes in between, which its contract forbids, the arena is too small and the copy fails.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::{align_of, size_of};
 use std::ptr;
 
-use super::Header;
+use super::{Destroy, Header, nesting};
 use crate::abi::{CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::error::{Failure, Result, fail};
 use crate::read::{self, Descr};
@@ -25,9 +26,12 @@ struct Block {
     /// The owner of the data and those of the masks, one reference each.
     owners: [*mut cai_owner; MAX_OWNERS],
     owner_count: usize,
+    /// Called with `context` after the owners were released.
+    destroy: Option<Destroy>,
+    context: *mut c_void,
 }
 
-/// Memory that is handed out piece by piece; without a base it only measures.
+/// A bump allocator over one block; without a base it only measures.
 struct Arena {
     base: *mut u8,
     used: usize,
@@ -35,7 +39,7 @@ struct Arena {
 }
 
 impl Arena {
-    /// The next piece; NULL while measuring.
+    /// Returns the next piece, or NULL while measuring.
     fn take<T>(&mut self, count: usize) -> Result<*mut T> {
         let start = self.used.next_multiple_of(align_of::<T>());
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| start.checked_add(bytes));
@@ -43,7 +47,7 @@ impl Arena {
             return fail!(
                 CAI_ERR_INTERNAL,
                 "description",
-                found = ("more memory needed than {} bytes", self.size),
+                found = ("a description of more than {} bytes", self.size),
                 expected = "a description that does not change while it is copied"
             );
         };
@@ -51,7 +55,8 @@ impl Arena {
         if self.base.is_null() {
             Ok(ptr::null_mut())
         } else {
-            // SAFETY: `start` is within the block.
+            // SAFETY: `start <= end <= self.size`, checked above, so the result is inside the
+            // block.
             Ok(unsafe { self.base.add(start) }.cast())
         }
     }
@@ -59,7 +64,8 @@ impl Arena {
     fn put<T: Copy>(&mut self, values: &[T]) -> Result<*const T> {
         let to = self.take::<T>(values.len())?;
         if !to.is_null() {
-            // SAFETY: `take` answered room for as many values; fresh memory overlaps nothing.
+            // SAFETY: `take` returned space for `values.len()` values. The block is fresh, so it
+            // overlaps nothing.
             unsafe { ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
         }
         Ok(to)
@@ -68,7 +74,7 @@ impl Arena {
     fn put_text(&mut self, text: &str) -> Result<*const c_char> {
         let to = self.take::<u8>(text.len() + 1)?;
         if !to.is_null() {
-            // SAFETY: `take` answered room for the text and its NUL.
+            // SAFETY: `take` returned space for the text and its NUL.
             unsafe {
                 ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
                 to.add(text.len()).write(0);
@@ -96,12 +102,12 @@ impl Arena {
                 ..field.raw
             };
             if !rows.is_null() {
-                // SAFETY: `take` answered room for `count` rows, and `index` is below that.
+                // SAFETY: `take` returned space for `count` rows, and `index` is below `count`.
                 unsafe { rows.add(index).write(row) };
             }
         }
         if !descr.is_null() {
-            // SAFETY: `take` answered room for it.
+            // SAFETY: `take` returned space for one list.
             unsafe {
                 descr.write(cai_descr {
                     struct_size: size_of::<cai_descr>() as u32,
@@ -114,8 +120,8 @@ impl Arena {
         Ok(descr)
     }
 
-    /// The description with all that it points to in this room, and `owner` as its owner and that
-    /// of its masks. The owners that the masks had are added to `owners`.
+    /// Copies the description with all that it points to, with `owner` as its owner and that of its
+    /// masks. The owners that the masks had are added to `owners`.
     ///
     /// # Safety
     /// `from` was validated and is unchanged since.
@@ -125,30 +131,32 @@ impl Arena {
         owner: *mut cai_owner,
         owners: &mut Owners,
     ) -> Result<cai_array> {
-        // SAFETY: handed on.
+        // SAFETY: `from` was validated (this function's contract), so shape and strides are
+        // readable.
         let (shape, strides) = unsafe { read::shape_and_strides(from) }?;
         let mut to = *from;
         to.struct_size = size_of::<cai_array>() as u32;
         to.owner = owner;
         to.shape = if shape.is_empty() { ptr::null() } else { self.put(shape)? };
         to.strides = match strides {
-            // No strides and none given for no dimensions are the same.
+            // Strides without dimensions are the same as no strides.
             Some(strides) if !strides.is_empty() => self.put(strides)?,
             _ => ptr::null(),
         };
         if !from.descr.is_null() {
-            // SAFETY: not NULL; handed on.
+            // SAFETY: not NULL, and validated (this function's contract).
             to.descr = self.put_descr(unsafe { Descr::new(from.descr) }?)?;
         }
         if !from.mask.is_null() {
             let mask = self.take::<cai_array>(1)?;
-            // SAFETY: not NULL; handed on.
+            // SAFETY: not NULL, and validated (this function's contract).
             let source = unsafe { read::array(from.mask) }?;
             owners.add(source.owner)?;
-            // SAFETY: handed on.
+            // SAFETY: `source` is a mask of `from`, which was validated with its masks (this
+            // function's contract).
             let copy = unsafe { self.put_description(&source, owner, owners) }?;
             if !mask.is_null() {
-                // SAFETY: `take` answered room for it.
+                // SAFETY: `take` returned space for one array.
                 unsafe { mask.write(copy) };
             }
             to.mask = mask;
@@ -157,7 +165,7 @@ impl Arena {
     }
 }
 
-/// The owners that a block lets go when it is destroyed.
+/// The owners that a block releases when it is destroyed.
 struct Owners {
     list: [*mut cai_owner; MAX_OWNERS],
     count: usize,
@@ -174,7 +182,7 @@ impl Owners {
                 return fail!(
                     CAI_ERR_MASK_DEPTH,
                     "mask",
-                    found = "more masks",
+                    found = "a longer chain of masks",
                     expected = "at most {CAI_MAX_MASKS}"
                 );
             }
@@ -184,24 +192,27 @@ impl Owners {
     }
 }
 
-/// Copies a description into a block that owns it. The reference in `from.owner` goes to the block;
-/// the owners of masks are retained. On failure nothing has changed hands.
+/// Copies a description into a block that owns it. The block holds a reference of its own to each
+/// owner of the description, and calls `destroy(context)` once, after it released them. On failure
+/// nothing is retained, and `destroy` is not called.
 ///
 /// # Safety
-/// `from` was validated, is unchanged since, and has an owner.
-pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
-    // SAFETY: the owner is there by contract.
-    unsafe { super::check(from.owner) }?;
+/// `from` was validated and is unchanged since; its owner and those of its masks are NULL or alive.
+pub unsafe fn new(
+    from: &cai_array,
+    context: *mut c_void,
+    destroy: Option<Destroy>,
+) -> Result<cai_array> {
     let mut owners = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
     owners.add(from.owner)?;
     let mut measure =
         Arena { base: ptr::null_mut(), used: size_of::<Block>(), size: isize::MAX as usize };
-    // SAFETY: handed on.
+    // SAFETY: `from` was validated and is unchanged (this function's contract).
     unsafe { measure.put_description(from, ptr::null_mut(), &mut owners) }?;
 
     let size = measure.used;
     let layout = layout(size);
-    // SAFETY: at least as large as a `Block`.
+    // SAFETY: the measured size includes a `Block`, so it is not zero.
     let block = unsafe { alloc(layout) }.cast::<Block>();
     if block.is_null() {
         return Err(Failure::no_memory(size));
@@ -209,31 +220,33 @@ pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
     let fill = || {
         let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
         let mut again = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
-        // SAFETY: handed on.
+        // SAFETY: `from` was validated and is unchanged (this function's contract).
         let array = unsafe { arena.put_description(from, block.cast(), &mut again) }?;
-        for index in 1..owners.count {
-            // SAFETY: the masks' owners are alive by contract.
+        for index in 0..owners.count {
+            // SAFETY: a validated array keeps the owners of its masks alive, and its own is alive
+            // (this function's contract).
             if let Err(failure) = unsafe { super::retain(owners.list[index]) } {
-                for owner in &owners.list[1..index] {
-                    // SAFETY: retained just now.
+                for owner in &owners.list[..index] {
+                    // SAFETY: retained by an earlier iteration of this loop.
                     unsafe { super::release(*owner) };
                 }
-                return Err(failure.within("mask."));
+                let of_data = index == 0 && !from.owner.is_null();
+                return Err(if of_data { failure } else { failure.within("mask.") });
             }
         }
         Ok(array)
     };
     match fill() {
         Ok(array) => {
-            let header = Header::new(destroy);
-            // SAFETY: the block begins with room for this, which `Arena` left alone.
-            unsafe {
-                block.write(Block { header, size, owners: owners.list, owner_count: owners.count })
-            };
+            let Owners { list: owners, count: owner_count } = owners;
+            let header = Header::new(destroy_block);
+            // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block
+            // is aligned for it.
+            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
             Ok(array)
         }
         Err(failure) => {
-            // SAFETY: allocated above with this layout.
+            // SAFETY: allocated above with this layout, and published nowhere.
             unsafe { dealloc(block.cast(), layout) };
             Err(failure)
         }
@@ -241,23 +254,51 @@ pub unsafe fn new(from: &cai_array) -> Result<cai_array> {
 }
 
 fn layout(size: usize) -> Layout {
-    // SAFETY: the alignment is a power of two, and `Arena` kept the size below isize::MAX.
+    // SAFETY: the alignment is a power of two, and the arena kept the size below `isize::MAX`.
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Block>()) }
 }
 
-unsafe fn destroy(header: *mut Header) {
-    // SAFETY: only `new` installs this function, on a `Block` that it allocated.
-    let Block { size, owners, owner_count, .. } = unsafe { header.cast::<Block>().read() };
-    // SAFETY: allocated in `new` with this layout.
-    unsafe { dealloc(header.cast(), layout(size)) };
-    // The data goes last: a mask's owner may hang on it.
-    for owner in owners[..owner_count].iter().rev() {
-        // SAFETY: the block held one reference to each.
-        unsafe { super::release(*owner) };
+unsafe fn destroy_block(header: *mut Header) {
+    let block = header.cast::<Block>();
+    loop {
+        // SAFETY: only `new` and `new_descr` install this function, on a `Block` that they
+        // allocated, and nothing else refers to it any more.
+        let Block { size, owners, owner_count, destroy, context, .. } = unsafe { &mut *block };
+        let (layout, destroy, context) = (layout(*size), *destroy, *context);
+        // The data's owner, the first one, is released after those of the masks, which may need it.
+        let last = owner_count.checked_sub(1).and_then(|index| Some((index, *owners.get(index)?)));
+        match last {
+            Some((index, owner)) if index > 0 || destroy.is_some() => {
+                *owner_count = index;
+                // SAFETY: called in the destruction of this block, which held one reference to the
+                // owner. The rest waits until this owner and all that it holds are destroyed.
+                unsafe {
+                    nesting::wait(header);
+                    super::release(owner);
+                    if !nesting::is_next(header) {
+                        return;
+                    }
+                }
+            }
+            _ => {
+                // SAFETY: allocated with this layout, and not used below.
+                unsafe { dealloc(header.cast(), layout) };
+                if let Some((_, owner)) = last {
+                    // SAFETY: the block held one reference to it.
+                    unsafe { super::release(owner) };
+                }
+                if let Some(destroy) = destroy {
+                    // SAFETY: the caller of `new` passed the function together with its context.
+                    unsafe { destroy(context) };
+                }
+                return;
+            }
+        }
     }
 }
 
-/// Copies a list of fields into a block that owns it: the list and its owner, with one reference.
+/// Copies a list of fields into a block that owns it. Returns the list and its owner, with one
+/// reference.
 ///
 /// # Safety
 /// What `from` points to was checked and is unchanged since.
@@ -266,7 +307,7 @@ pub unsafe fn new_descr(from: Descr) -> Result<(*const cai_descr, *mut cai_owner
         Arena { base: ptr::null_mut(), used: size_of::<Block>(), size: isize::MAX as usize };
     measure.put_descr(from)?;
     let size = measure.used;
-    // SAFETY: at least as large as a `Block`.
+    // SAFETY: the measured size includes a `Block`, so it is not zero.
     let block = unsafe { alloc(layout(size)) }.cast::<Block>();
     if block.is_null() {
         return Err(Failure::no_memory(size));
@@ -274,14 +315,16 @@ pub unsafe fn new_descr(from: Descr) -> Result<(*const cai_descr, *mut cai_owner
     let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
     match arena.put_descr(from) {
         Ok(descr) => {
-            let header = Header::new(destroy);
+            let header = Header::new(destroy_block);
             let owners = [ptr::null_mut(); MAX_OWNERS];
-            // SAFETY: the block begins with room for this, which `Arena` left alone.
-            unsafe { block.write(Block { header, size, owners, owner_count: 0 }) };
+            let (owner_count, destroy, context) = (0, None, ptr::null_mut());
+            // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block
+            // is aligned for it.
+            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
             Ok((descr, block.cast()))
         }
         Err(failure) => {
-            // SAFETY: allocated above with this layout.
+            // SAFETY: allocated above with this layout, and published nowhere.
             unsafe { dealloc(block.cast(), layout(size)) };
             Err(failure)
         }

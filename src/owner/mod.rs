@@ -1,36 +1,43 @@
-//! Owners: the library's own, and everybody else's through their table of operations.
+//! Owners: the library's own, and those of other libraries through their table of operations.
 //!
-//! May use: `abi`, `error`, `raw`. `unsafe`: allocation, and calls through foreign tables.
+//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`, `read`.
+//! Unsafe: allocates, and calls functions of foreign tables.
 //!
-//! [`retain`] and [`release`] know nothing but the table, so they serve owners of any library and
-//! of any copy of this one. [`new`] makes an owner around a callback; [`shape`] one that also holds
-//! a shape and steps; [`description`] one that holds a copied description of an array.
+//! [`retain`] and [`release`] use only the table, so they serve owners of any library and of any
+//! copy of this one. [`new`] makes an owner around a callback, [`shape`] one that also holds shape
+//! and strides, [`description`] one that holds a copied description of an array.
 
 mod atomics;
 
 mod count;
 pub mod description;
+mod nesting;
 pub mod shape;
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::mem::size_of;
-use std::ptr::null_mut;
+use std::ptr::{self, null_mut};
 
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Failure, Result, fail};
 use crate::observer;
+use crate::read::sizes;
 pub use count::Count;
+pub use nesting::Header;
 
-type Operation = unsafe extern "C" fn(*mut cai_owner);
+type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 
-/// The two operations of an owner.
+/// A caller's function that is called once with its context.
+pub type Destroy = unsafe extern "C-unwind" fn(context: *mut c_void);
+
+/// Returns the two operations of an owner.
 ///
 /// # Safety
 /// `owner` points to a live owner whose table is constant.
 #[inline]
 unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
-    // SAFETY: `owner` is alive by contract.
+    // SAFETY: `owner` is alive (this function's contract).
     let ops = unsafe { (*owner).ops };
     if ops.is_null() {
         return fail!(
@@ -42,15 +49,15 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
     }
     // SAFETY: a table begins with its size; no reference to the whole is made before that was read.
     let size = unsafe { (&raw const (*ops).struct_size).read() } as usize;
-    if size < size_of::<cai_owner_ops>() {
+    if size < sizes::OPERATIONS {
         return fail!(
             CAI_ERR_OWNER_OPS,
             "owner.ops.struct_size",
             found = "{size}",
-            expected = ("at least {}", size_of::<cai_owner_ops>())
+            expected = ("at least {}", sizes::OPERATIONS)
         );
     }
-    // SAFETY: the table is at least as long as ours.
+    // SAFETY: a table of the size checked above has both members, and only they are read.
     match unsafe { ((*ops).retain, (*ops).release) } {
         (Some(retain), Some(release)) => Ok((retain, release)),
         (None, _) => {
@@ -62,7 +69,7 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
     }
 }
 
-/// An array that is to be kept must have an owner.
+/// Fails if an array that must outlive the call has no owner.
 pub fn not_borrowed(owner: *mut cai_owner) -> Result<()> {
     if owner.is_null() {
         return fail!(
@@ -75,12 +82,12 @@ pub fn not_borrowed(owner: *mut cai_owner) -> Result<()> {
     Ok(())
 }
 
-/// Can this owner be retained and released?
+/// Fails if this owner cannot be retained and released.
 ///
 /// # Safety
 /// As for [`retain`].
 pub unsafe fn check(owner: *mut cai_owner) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive (this function's contract).
     unsafe { operations(owner) }.map(drop)
 }
 
@@ -90,33 +97,25 @@ pub unsafe fn check(owner: *mut cai_owner) -> Result<()> {
 /// `owner` points to a live owner of any library.
 #[inline]
 pub unsafe fn retain(owner: *mut cai_owner) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive (this function's contract).
     let (retain, _) = unsafe { operations(owner) }?;
-    // SAFETY: the maker of the table says that its functions take its owners.
+    // SAFETY: the functions of a table take the owners that carry it, and the owner is alive.
     unsafe { retain(owner) };
     Ok(())
 }
 
-/// Takes a reference away. With a broken table nothing can be done: the owner is leaked.
+/// Removes a reference. If the table is broken, the owner leaks.
 ///
 /// # Safety
 /// `owner` points to a live owner of any library; the caller gives up one reference.
 #[inline]
 pub unsafe fn release(owner: *mut cai_owner) {
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive (this function's contract).
     if let Ok((_, release)) = unsafe { operations(owner) } {
-        // SAFETY: as in `retain`.
+        // SAFETY: the functions of a table take the owners that carry it; the caller gives up one
+        // reference.
         unsafe { release(owner) };
     }
-}
-
-/// What all of the library's own owners begin with.
-#[repr(C)]
-pub struct Header {
-    base: cai_owner,
-    count: Count,
-    /// Runs when the last reference is gone; frees the memory.
-    destroy: unsafe fn(*mut Header),
 }
 
 static OPS: cai_owner_ops = cai_owner_ops {
@@ -127,24 +126,24 @@ static OPS: cai_owner_ops = cai_owner_ops {
 };
 
 impl Header {
-    /// One reference.
+    /// A header with one reference.
     pub fn new(destroy: unsafe fn(*mut Header)) -> Self {
         Header { base: cai_owner { ops: &raw const OPS }, count: Count::one(), destroy }
     }
 }
 
-unsafe extern "C" fn retain_own(owner: *mut cai_owner) {
+unsafe extern "C-unwind" fn retain_own(owner: *mut cai_owner) {
     // SAFETY: only owners that begin with a `Header` carry `OPS`, and the caller holds a reference.
     unsafe { (*owner.cast::<Header>()).count.retain() };
 }
 
-unsafe extern "C" fn release_own(owner: *mut cai_owner) {
+unsafe extern "C-unwind" fn release_own(owner: *mut cai_owner) {
     let header = owner.cast::<Header>();
-    // SAFETY: as above.
+    // SAFETY: only owners that begin with a `Header` carry `OPS`, and the caller holds a reference.
     if unsafe { (*header).count.release() } {
         observer::notify_destroy(owner.cast());
-        // SAFETY: that was the last reference, so nobody else looks at the object any more.
-        unsafe { ((*header).destroy)(header) };
+        // SAFETY: that was the last reference, so nothing else refers to the object any more.
+        unsafe { nesting::destroy(header) };
     }
 }
 
@@ -152,30 +151,28 @@ unsafe extern "C" fn release_own(owner: *mut cai_owner) {
 #[repr(C)]
 struct Callback {
     header: Header,
-    /// NULL, or an owner that is let go first.
+    /// NULL, or an owner that is released first.
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 }
 
-/// A new owner with one reference; `destroy(context)` runs once, when the last one is gone.
-pub fn new(
-    context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
-) -> Result<*mut cai_owner> {
+/// Makes an owner with one reference. `destroy(context)` runs once, when the last reference is
+/// released.
+pub fn new(context: *mut c_void, destroy: Option<Destroy>) -> Result<*mut cai_owner> {
     callback(null_mut(), context, destroy)
 }
 
-/// The same, which also holds `first` and lets it go before.
+/// Makes an owner that also holds `first`, and releases it before it calls `destroy`.
 ///
 /// # Safety
-/// `first` points to a live owner of any library; the caller gives up one reference, on success.
+/// `first` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn both(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
-    // SAFETY: handed on.
+    // SAFETY: `first` is alive (this function's contract).
     unsafe { check(first) }?;
     callback(first, context, destroy)
 }
@@ -183,15 +180,15 @@ pub unsafe fn both(
 fn callback(
     first: *mut cai_owner,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<Destroy>,
 ) -> Result<*mut cai_owner> {
     let layout = Layout::new::<Callback>();
-    // SAFETY: the layout is not empty.
+    // SAFETY: `Callback` is not zero-sized.
     let callback = unsafe { alloc(layout) }.cast::<Callback>();
     if callback.is_null() {
         return Err(Failure::no_memory(layout.size()));
     }
-    // SAFETY: fresh memory of the right size and alignment.
+    // SAFETY: not NULL (checked above), fresh, and of this layout.
     unsafe {
         callback.write(Callback { header: Header::new(destroy_callback), first, context, destroy })
     };
@@ -199,17 +196,30 @@ fn callback(
 }
 
 unsafe fn destroy_callback(header: *mut Header) {
-    // SAFETY: only `new` installs this function, on a `Callback` that it allocated.
-    let Callback { first, context, destroy, .. } = unsafe { header.cast::<Callback>().read() };
-    // Freed first, so that nothing of ours is lost if the callback never returns (a thread that
-    // ends). SAFETY: allocated in `new` with this layout.
-    unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
+    let callback = header.cast::<Callback>();
+    // SAFETY: only `callback` installs this function, on a `Callback` that it allocated, and
+    // nothing else refers to it any more.
+    let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };
     if !first.is_null() {
-        // SAFETY: this owner held a reference to it.
-        unsafe { release(first) };
+        // `destroy` may run only after `first` and all that it holds are destroyed, which may take
+        // until the end of the outermost destruction. If the thread ends in there, the rest of this
+        // owner still waits in the list.
+        // SAFETY: called in the destruction of this owner, which held a reference to `first`.
+        unsafe {
+            nesting::wait(header);
+            release(first);
+            if !nesting::is_next(header) {
+                return;
+            }
+        }
     }
+    // SAFETY: the callback is still allocated, and this is the last use of its fields.
+    let Callback { context, destroy, .. } = unsafe { callback.read() };
+    // Freed first, so that nothing of this library is lost if the callback ends the thread.
+    // SAFETY: allocated in `callback` with this layout.
+    unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
     if let Some(destroy) = destroy {
-        // SAFETY: `new`'s caller vouched for the pair.
+        // SAFETY: the caller of `new` or `both` passed the function together with its context.
         unsafe { destroy(context) };
     }
 }
@@ -221,8 +231,8 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two threads let go while a third reference is made and let go: exactly one sees the end, and
-    /// it sees everything that the others did before.
+    /// Two threads release while a third reference is added and released: exactly one sees the last
+    /// release, and it sees everything that the others did before.
     #[test]
     fn the_last_release_sees_all() {
         loom::model(|| {

@@ -1,7 +1,7 @@
-//! An owner around a callback that also holds a shape and steps: one block for what another
-//! protocol describes with numbers of its own.
+//! An owner around a callback that also holds shape and strides in the same block.
 //!
-//! May use: `abi`, `error`. `unsafe`: writes into the block that it allocated.
+//! May use: `abi`, `error`, `owner`.
+//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -12,43 +12,44 @@ use super::Header;
 use crate::abi::cai_owner;
 use crate::error::{Failure, Result};
 
-/// The numbers follow behind it.
+/// The numbers follow the structure in memory.
 #[repr(C)]
 struct Lists {
     header: Header,
     size: usize,
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 }
 
 const _: () = assert!(size_of::<Lists>() % align_of::<i64>() == 0);
 
-/// What [`new`] made.
+/// The result of [`new`].
 pub struct Made {
-    /// With one reference.
+    /// The owner, with one reference.
     pub owner: *mut cai_owner,
-    /// The copied shape; NULL where it is empty.
+    /// The copied shape; NULL if it is empty.
     pub shape: *const i64,
-    /// The copied steps; NULL where there are none.
+    /// The copied strides; NULL if there are none.
     pub strides: *const i64,
 }
 
-/// A new owner that holds copies of both lists; `destroy(context)` runs once, when the last
-/// reference is gone.
+/// Makes an owner that holds copies of both lists. `destroy(context)` runs once, when the last
+/// reference is released.
 pub fn new(
     context: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
     shape: &[i64],
     strides: Option<&[i64]>,
 ) -> Result<Made> {
     let strides = strides.unwrap_or_default();
     let size = size_of::<Lists>() + size_of_val(shape) + size_of_val(strides);
-    // SAFETY: the size is not zero.
+    // SAFETY: the size is at least that of the structure, which is not zero.
     let lists = unsafe { alloc(layout(size)) }.cast::<Lists>();
     if lists.is_null() {
         return Err(Failure::no_memory(size));
     }
-    // SAFETY: fresh memory for all of it: the head, the shape, then the steps.
+    // SAFETY: not NULL (checked above). The block has space for the structure, the shape and the
+    // strides, in this order.
     unsafe {
         lists.write(Lists { header: Header::new(destroy_lists), size, context, destroy });
         let numbers = lists.add(1).cast::<i64>();
@@ -63,18 +64,18 @@ pub fn new(
 }
 
 fn layout(size: usize) -> Layout {
-    // SAFETY: the alignment is a power of two, and slices that exist are far below isize::MAX.
+    // SAFETY: the alignment is a power of two, and existing slices are far below `isize::MAX`.
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Lists>()) }
 }
 
 unsafe fn destroy_lists(header: *mut Header) {
     // SAFETY: only `new` installs this function, on a block that it allocated.
     let Lists { size, context, destroy, .. } = unsafe { header.cast::<Lists>().read() };
-    // Freed first, as in `destroy_callback`.
+    // Freed first, so that nothing leaks if the callback ends the thread.
     // SAFETY: allocated in `new` with this layout.
     unsafe { dealloc(header.cast(), layout(size)) };
     if let Some(destroy) = destroy {
-        // SAFETY: `new`'s caller vouched for the pair.
+        // SAFETY: `destroy` takes this context, by the contract of `new`.
         unsafe { destroy(context) };
     }
 }

@@ -1,23 +1,31 @@
 //! What types offer to compiled code, remembered by the address of the type.
 //!
+//! May use: `abi`, `dlpack::exchange_table`, `python::capi`.
+//! Unsafe: reads entries that are leaked.
+//!
 //! Most types offer nothing. That is remembered without keeping them alive: an address that another
 //! type gets later costs the general import path, and every 256th time the type is asked again. A
 //! type that offers a table is kept alive by the caller, so that its address stays its own; there
 //! are places for 64.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::abi::cai_exchange_api;
+use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
 use crate::python::capi::Object;
+
+/// `cai_exchange_api.from_object`.
+pub type FromObject =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
 
 /// What a type offers.
 #[derive(Clone, Copy)]
 pub struct Offer {
-    /// This library's table.
-    pub exchange: Option<&'static cai_exchange_api>,
-    /// DLPack's.
+    /// The function of this library's table, of any age.
+    pub exchange: Option<FromObject>,
+    /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
 }
 
@@ -25,7 +33,7 @@ impl Offer {
     /// No table.
     const NOTHING: Offer = Offer { exchange: None, dlpack: None };
 
-    /// Neither.
+    /// Returns true if the type offers no table.
     pub fn is_nothing(&self) -> bool {
         self.exchange.is_none() && self.dlpack.is_none()
     }
@@ -54,7 +62,7 @@ pub struct Types {
     offers: [AtomicPtr<Known>; OFFERS],
 }
 
-/// Types lie at multiples of 16.
+/// Types are aligned to 16 bytes.
 fn hash(r#type: *mut Object) -> usize {
     let address = r#type as usize >> 4;
     address ^ address >> 8
@@ -70,7 +78,7 @@ impl Types {
         }
     }
 
-    /// What a type is known to offer. `None`: ask the type.
+    /// Returns what a type is known to offer, or `None` if the type has to be asked.
     #[inline]
     pub fn get(&self, r#type: *mut Object) -> Option<Offer> {
         let hash = hash(r#type);
@@ -87,7 +95,7 @@ impl Types {
         (known.r#type == r#type).then_some(known.offer)
     }
 
-    /// What a type is known to offer, if it offers something, wherever it is stored.
+    /// Returns what a type is known to offer, if it offers a table, wherever it is stored.
     pub fn find(&self, r#type: *mut Object) -> Option<Offer> {
         let hash = hash(r#type);
         for place in 0..OFFERS {
@@ -101,8 +109,8 @@ impl Types {
         None
     }
 
-    /// Remembers what a type offers. `true`: the caller must keep the type alive for good, so that
-    /// its address stays its own.
+    /// Remembers what a type offers. Returns true if the caller must keep the type alive for good,
+    /// so that its address stays its own.
     pub fn add(&self, r#type: *mut Object, offer: Offer) -> bool {
         let hash = hash(r#type);
         if offer.is_nothing() {

@@ -1,16 +1,20 @@
-//! CPython, found in the process that loaded this library: the one file that names its functions.
+//! CPython, found in the process that loaded this library: the only file that names its functions.
 //!
-//! May use: `abi`, `error`. `unsafe`: looks symbols up, and reads where objects keep their type.
+//! May use: `abi`, `error`.
+//! Unsafe: looks symbols up, and reads where objects keep their type.
 //!
-//! Nothing is linked. All that is needed is in the stable interface, or has been exported by every
-//! version from 3.9 on; what came later is optional. Functions are called with the interpreter's
-//! lock held, unless they say otherwise.
+//! Nothing is linked. Everything that is required is in the stable ABI, or has been exported by
+//! every version since 3.9; later functions are optional. Functions are called with the GIL held,
+//! unless stated otherwise (in free-threaded builds: by an attached thread).
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+#[cfg(unix)]
 use libloading::os::unix::{Library, Symbol};
+#[cfg(windows)]
+use libloading::os::windows::{Library, Symbol};
 
 use crate::abi::_object;
 use crate::error::{Result, fail};
@@ -18,8 +22,8 @@ use crate::error::{Result, fail};
 /// A Python object.
 pub type Object = _object;
 
-/// What `PyCapsule_New` and others call back.
-pub type CapsuleDestructor = unsafe extern "C" fn(*mut Object);
+/// The type of a capsule's destructor.
+pub type CapsuleDestructor = unsafe extern "C-unwind" fn(*mut Object);
 
 /// `PyType_Slot`
 #[repr(C)]
@@ -51,7 +55,7 @@ pub struct MethodDef {
 #[repr(C)]
 pub struct GetSetDef {
     pub name: *const c_char,
-    pub get: Option<unsafe extern "C" fn(*mut Object, *mut c_void) -> *mut Object>,
+    pub get: Option<unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object>,
     pub set: *const c_void,
     pub doc: *const c_char,
     pub closure: *mut c_void,
@@ -93,21 +97,30 @@ macro_rules! table {
         /// CPython's functions and objects.
         #[allow(missing_docs)]
         pub struct Capi {
-            $(pub $field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
-            $(pub $opt: Option<unsafe extern "C" fn($($optarg),*) $(-> $optret)?>,)*
+            $(pub $field: unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?,)*
+            $(pub $opt: Option<unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?>,)*
             $(pub $object: *mut Object,)*
-            /// Exceptions: where CPython keeps them, for they are made when it starts.
+            /// Exceptions: the variables that hold them, because CPython creates them when it
+            /// starts.
             $(pub $exception: *const *mut Object,)*
             pub facts: Facts,
         }
 
         impl Capi {
             fn find(library: &Library) -> Result<Self> {
-                $(let $field = required::<unsafe extern "C" fn($($arg),*) $(-> $ret)?>(library, $name)?;)*
-                $(let $opt = optional::<unsafe extern "C" fn($($optarg),*) $(-> $optret)?>(library, $optname);)*
+                $(let $field = required::<unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?>(
+                    library,
+                    $name,
+                )?;)*
+                $(let $opt = optional::<
+                    unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?,
+                >(library, $optname);)*
                 $(let $object = required::<*mut Object>(library, $objname)?;)*
                 $(let $exception = required::<*const *mut Object>(library, $excname)?;)*
-                Ok(Capi { $($field,)* $($opt,)* $($object,)* $($exception,)* facts: Facts::default() })
+                Ok(Capi {
+                    $($field,)* $($opt,)* $($object,)* $($exception,)*
+                    facts: Facts::default(),
+                })
             }
         }
     };
@@ -119,8 +132,9 @@ table! {
         get_version = "Py_GetVersion" () -> *const c_char;
         incref = "Py_IncRef" (*mut Object);
         decref = "Py_DecRef" (*mut Object);
-        at_exit = "Py_AtExit" (unsafe extern "C" fn()) -> c_int;
-        add_pending_call = "Py_AddPendingCall" (unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+        at_exit = "Py_AtExit" (unsafe extern "C-unwind" fn()) -> c_int;
+        add_pending_call = "Py_AddPendingCall" (unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+            *mut c_void) -> c_int;
         this_thread_state = "PyGILState_GetThisThreadState" () -> *mut c_void;
         interpreter = "PyInterpreterState_Get" () -> *mut c_void;
         interpreter_id = "PyInterpreterState_GetID" (*mut c_void) -> i64;
@@ -139,7 +153,8 @@ table! {
         sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
         dict_new = "PyDict_New" () -> *mut Object;
         dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
-        dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object, *mut *mut Object) -> c_int;
+        dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object,
+            *mut *mut Object) -> c_int;
         tuple_new = "PyTuple_New" (isize) -> *mut Object;
         tuple_set = "PyTuple_SetItem" (*mut Object, isize, *mut Object) -> c_int;
         tuple_get = "PyTuple_GetItem" (*mut Object, isize) -> *mut Object;
@@ -158,7 +173,8 @@ table! {
         error_fetch = "PyErr_Fetch" (*mut *mut Object, *mut *mut Object, *mut *mut Object);
         error_restore = "PyErr_Restore" (*mut Object, *mut Object, *mut Object);
         error_set = "PyErr_SetObject" (*mut Object, *mut Object);
-        capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
+        capsule_new = "PyCapsule_New" (*mut c_void, *const c_char,
+            Option<CapsuleDestructor>) -> *mut Object;
         capsule_is = "PyCapsule_IsValid" (*mut Object, *const c_char) -> c_int;
         capsule_pointer = "PyCapsule_GetPointer" (*mut Object, *const c_char) -> *mut c_void;
         capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
@@ -167,19 +183,21 @@ table! {
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
     optional {
-        // 3.13; before that under the private name. The thread's own state from 3.12 on, earlier
-        // that of whichever thread holds the lock. Need no lock.
+        // 3.13; before that under the private name. The state of the calling thread from 3.12 on,
+        // earlier that of the thread that holds the GIL. Needs no GIL.
         thread_state = "PyThreadState_GetUnchecked" () -> *mut c_void;
         thread_state_before = "_PyThreadState_UncheckedGet" () -> *mut c_void;
-        // Says yes to everybody from 3.9 to 3.11, once there was a sub-interpreter.
+        // Returns 1 for every thread from 3.9 to 3.11, once there was a sub-interpreter.
         gil_check = "PyGILState_Check" () -> c_int;
         thread_ident = "PyThread_get_thread_ident" () -> c_ulong;
         is_finalizing = "Py_IsFinalizing" () -> c_int;
         is_finalizing_before = "_Py_IsFinalizing" () -> c_int;
-        // An attribute that is not there costs an exception without these: 3.13, and before that.
-        optional_attr = "PyObject_GetOptionalAttr" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
-        optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
-        // 3.13: with a new reference, as several threads at once need it.
+        // Without these (3.13, and a private one before), a missing attribute costs an exception.
+        optional_attr = "PyObject_GetOptionalAttr" (*mut Object, *mut Object,
+            *mut *mut Object) -> c_int;
+        optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object,
+            *mut *mut Object) -> c_int;
+        // 3.13: returns a new reference, as free-threaded code needs.
         dict_get_ref = "PyDict_GetItemRef" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
     }
     objects {
@@ -210,34 +228,33 @@ table! {
     }
 }
 
-// SAFETY: a table of constants; the interpreter's lock is what the calls themselves need.
+// SAFETY: a table of constants. The GIL is a requirement of the calls themselves.
 unsafe impl Send for Capi {}
-// SAFETY: as above.
+// SAFETY: a table of constants. The GIL is a requirement of the calls themselves.
 unsafe impl Sync for Capi {}
 
-/// What differs between builds and is found out by looking.
+/// What differs between builds and is probed at run time.
 #[derive(Default)]
 pub struct Facts {
-    /// Bytes from the start of an object to the pointer to its type; 0: only CPython can say.
+    /// Bytes from the start of an object to the pointer to its type; 0 if only CPython can tell.
     pub type_offset: usize,
-    /// The same to the number of items of a tuple; 0: only CPython can say.
+    /// Bytes from the start of a tuple to its size; 0 if only CPython can tell.
     pub tuple_size: usize,
-    /// The same to the items of a tuple, where `tuple_size` is known.
+    /// Bytes from the start of a tuple to its items, if `tuple_size` is known.
     pub tuple_items: usize,
-    /// Bytes from the start of a thread's state to the number of the thread; 0: not known. Up to
+    /// Bytes from the start of a thread's state to the id of the thread; 0 if not known. Up to
     /// 3.11.
     pub thread_offset: usize,
     /// Bytes of the head that every object begins with.
     pub head: usize,
-    /// Several threads run Python at once.
+    /// A free-threaded build: several threads run Python at once.
     pub free_threaded: bool,
     /// The version, as in 0x030d: 3.13.
     pub version: u32,
 }
 
 fn optional<T: Copy>(library: &Library, name: &str) -> Option<T> {
-    // SAFETY: the type stands beside the name in the table above, as CPython's documentation has
-    // it.
+    // SAFETY: the table above pairs each name with its type in CPython's documentation.
     let symbol: Symbol<T> = unsafe { library.get(name.as_bytes()) }.ok()?;
     Some(*symbol)
 }
@@ -258,14 +275,14 @@ fn required<T: Copy>(library: &Library, name: &str) -> Result<T> {
 
 static CAPI: AtomicPtr<Capi> = AtomicPtr::new(ptr::null_mut());
 
-/// CPython's functions, if they were found before.
+/// Returns CPython's functions if they were found before.
 #[inline]
 pub fn found() -> Option<&'static Capi> {
     // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
     unsafe { CAPI.load(Ordering::Acquire).as_ref() }
 }
 
-/// CPython's functions. What is not there is looked for again the next time.
+/// Returns CPython's functions. If CPython is missing, the next call searches again.
 #[inline]
 pub fn capi() -> Result<&'static Capi> {
     match found() {
@@ -287,11 +304,11 @@ fn find() -> Result<&'static Capi> {
     };
     let Some(library) = library() else { return nowhere() };
     let Some(is_initialized) =
-        optional::<unsafe extern "C" fn() -> c_int>(&library, "Py_IsInitialized")
+        optional::<unsafe extern "C-unwind" fn() -> c_int>(&library, "Py_IsInitialized")
     else {
         return nowhere();
     };
-    // SAFETY: may be called at any time.
+    // SAFETY: this function may be called at any time.
     if unsafe { is_initialized() } == 0 {
         return nowhere();
     }
@@ -304,7 +321,7 @@ fn find() -> Result<&'static Capi> {
             expected = "3.9 or later"
         );
     }
-    // SAFETY: may be called at any time; a constant text.
+    // SAFETY: this function may be called at any time and returns a constant text.
     let text = unsafe { CStr::from_ptr((capi.get_version)()) }.to_string_lossy();
     let mut numbers =
         text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
@@ -324,7 +341,7 @@ fn find() -> Result<&'static Capi> {
     }
     let mut pending = [ptr::null_mut(); 3];
     let [kind, value, trace] = &mut pending;
-    // SAFETY: the interpreter's lock is held. An exception that is set already is the caller's.
+    // SAFETY: the GIL is held. An exception that is set already is the caller's.
     unsafe {
         (capi.error_fetch)(kind, value, trace);
         capi.look_at_objects();
@@ -334,10 +351,10 @@ fn find() -> Result<&'static Capi> {
     std::mem::forget(library);
     let capi = Box::into_raw(Box::new(capi));
     match CAPI.compare_exchange(ptr::null_mut(), capi, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: leaked just now.
+        // SAFETY: leaked above.
         Ok(_) => Ok(unsafe { &*capi }),
         Err(other) => {
-            // SAFETY: nobody has seen this one; the other is a leaked box.
+            // SAFETY: this box was not published; the other one is leaked.
             unsafe {
                 drop(Box::from_raw(capi));
                 Ok(&*other)
@@ -346,14 +363,16 @@ fn find() -> Result<&'static Capi> {
     }
 }
 
-/// What has CPython in it: the names that everybody sees, or a libpython that was loaded for
-/// somebody alone.
+/// Returns a library that contains CPython: the global symbols, or a libpython that was loaded with
+/// local symbols.
 fn library() -> Option<Library> {
-    let everybody = Library::this();
-    if optional::<*const c_void>(&everybody, "Py_IsInitialized").is_some() {
-        return Some(everybody);
-    }
-    loaded_libpython()
+    #[cfg(unix)]
+    let global = Some(Library::this());
+    #[cfg(windows)]
+    let global = Library::this().ok();
+    global
+        .filter(|library| optional::<*const c_void>(library, "Py_IsInitialized").is_some())
+        .or_else(loaded_libpython)
 }
 
 #[cfg(target_os = "linux")]
@@ -365,15 +384,16 @@ fn loaded_libpython() -> Option<Library> {
         _: usize,
         found: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader's own structure and text; `found` is the option below.
+        // SAFETY: the loader passes its own structure and text; `found` is the option that was
+        // passed to `dl_iterate_phdr`.
         let (name, found) = unsafe { ((*info).dlpi_name, &mut *found.cast::<Option<CString>>()) };
         if name.is_null() {
             return 0;
         }
-        // SAFETY: as above.
+        // SAFETY: not NULL (checked above); a terminated text of the loader.
         let name = unsafe { CStr::from_ptr(name) };
         let file = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        // libpython3.so only points to the other one.
+        // libpython3.so only forwards to the versioned library.
         if file.starts_with(b"libpython3.") && !file.starts_with(b"libpython3.so") {
             *found = Some(name.to_owned());
             return 1;
@@ -381,10 +401,10 @@ fn loaded_libpython() -> Option<Library> {
         0
     }
     let mut name: Option<CString> = None;
-    // SAFETY: the function gets what it expects.
+    // SAFETY: the function receives the option that it expects.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut name).cast()) };
     let name = name?;
-    // SAFETY: it is loaded already; no code runs.
+    // SAFETY: the library is loaded already, so no code runs.
     unsafe {
         Library::open(
             Some(std::ffi::OsStr::new(name.to_str().ok()?)),
@@ -394,26 +414,34 @@ fn loaded_libpython() -> Option<Library> {
     .ok()
 }
 
-#[cfg(not(target_os = "linux"))]
+/// On Windows each minor version has a library of its own name; `t` marks free-threaded builds.
+#[cfg(windows)]
+fn loaded_libpython() -> Option<Library> {
+    (9..40).flat_map(|minor| [(minor, ""), (minor, "t")]).find_map(|(minor, kind)| {
+        Library::open_already_loaded(format!("python3{minor}{kind}.dll")).ok()
+    })
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 fn loaded_libpython() -> Option<Library> {
     None
 }
 
-/// The calling thread must hold the interpreter's lock.
+/// Fails because the calling thread does not hold the GIL.
 #[cold]
 #[inline(never)]
 pub fn not_attached<T>() -> Result<T> {
     fail!(
         CAI_ERR_PYTHON_LOCK,
         "python",
-        found = "a thread without the interpreter's lock",
-        expected = "the lock to be held (ctypes.PyDLL holds it, ctypes.CDLL gives it up)"
+        found = "a thread without the GIL",
+        expected = "the GIL to be held (ctypes.PyDLL holds it, ctypes.CDLL releases it)"
     )
 }
 
 impl Capi {
-    /// Does the calling thread hold the interpreter's lock? Where there is none: is it attached?
-    /// Any thread may ask.
+    /// Returns true if the calling thread holds the GIL, or is attached in a free-threaded build.
+    /// May be called by any thread.
     #[inline]
     pub fn is_attached(&self) -> bool {
         // SAFETY: these may be called from any thread at any time.
@@ -472,7 +500,7 @@ impl Capi {
         }
     }
 
-    /// Has the interpreter begun to end? Any thread may ask.
+    /// Returns true if the interpreter has begun to finalize. May be called by any thread.
     pub fn is_ending(&self) -> bool {
         // SAFETY: as above.
         unsafe {
@@ -484,14 +512,14 @@ impl Capi {
         }
     }
 
-    /// Finds out where objects keep their type, and how long their head is.
+    /// Probes where objects store their type, and how long their head is.
     ///
     /// # Safety
-    /// The interpreter's lock is held.
+    /// The GIL is held.
     unsafe fn look_at_objects(&mut self) {
         const WORDS: usize = 6;
-        // SAFETY: the lock is held; both objects are longer than the words that are looked at (a
-        // dictionary, and a tuple of eight), and whatever stands there is read as an integer.
+        // SAFETY: the GIL is held. Both objects (a dictionary, and a tuple of eight) are longer
+        // than the words that are read, and every bit pattern is a valid integer.
         unsafe {
             let (dict, tuple) = ((self.dict_new)(), (self.tuple_new)(8));
             if !dict.is_null() && !tuple.is_null() {
@@ -525,16 +553,16 @@ impl Capi {
         }
     }
 
-    /// Finds out where tuples keep their size and their items: in two of different sizes.
+    /// Probes where tuples store their size and their items, with two of different sizes.
     ///
     /// # Safety
-    /// The interpreter's lock is held.
+    /// The GIL is held.
     unsafe fn look_at_tuples(&mut self) {
-        // More than the head of any object has words, and so more than stand before the items.
+        // More words than the head of any object has, and so more than precede the items.
         const WORDS: usize = 8;
         let fill = |size: usize| -> *mut Object {
-            // SAFETY: the lock is held. What is put into a tuple is given away; these objects are
-            // always there.
+            // SAFETY: the GIL is held. The tuple takes over the reference to an item. These objects
+            // are immortal, or referred to by the interpreter.
             unsafe {
                 let tuple = (self.tuple_new)(size as isize);
                 if !tuple.is_null() {
@@ -550,8 +578,8 @@ impl Capi {
         let (large, small) = (fill(11), fill(9));
         let mut found = None;
         if !large.is_null() && !small.is_null() {
-            // SAFETY: both are longer than the words that are looked at, which are read as
-            // integers.
+            // SAFETY: both tuples are longer than the words that are read, and every bit pattern is
+            // a valid integer.
             let word =
                 |tuple: *mut Object, word: usize| unsafe { tuple.cast::<usize>().add(word).read() };
             let constants = [self.none, self.r#true, self.r#false].map(|object| object as usize);
@@ -569,19 +597,20 @@ impl Capi {
         }
         for tuple in [large, small] {
             if !tuple.is_null() {
-                // SAFETY: the lock is held; ours.
+                // SAFETY: the GIL is held, and the reference is this function's.
                 unsafe { (self.decref)(tuple) };
             }
         }
     }
 
-    /// The number of items of a tuple.
+    /// Returns the number of items of a tuple.
     ///
     /// # Safety
-    /// The lock is held; a live tuple.
+    /// The GIL is held; a live tuple.
     #[inline(always)]
     pub unsafe fn tuple_len(&self, tuple: *mut Object) -> usize {
-        // SAFETY: `look_at_tuples` found the size there; the rest by contract.
+        // SAFETY: `look_at_tuples` found the size there, and the tuple is alive (this function's
+        // contract).
         unsafe {
             match self.facts.tuple_size {
                 0 => (self.tuple_size)(tuple) as usize,
@@ -590,13 +619,14 @@ impl Capi {
         }
     }
 
-    /// An item of a tuple, borrowed.
+    /// Returns an item of a tuple, borrowed.
     ///
     /// # Safety
     /// As for [`Capi::tuple_len`]; `index` is below that.
     #[inline(always)]
     pub unsafe fn tuple_item(&self, tuple: *mut Object, index: usize) -> *mut Object {
-        // SAFETY: `look_at_tuples` found the items there; the rest by contract.
+        // SAFETY: `look_at_tuples` found the items there, and `index` is in range (this function's
+        // contract).
         unsafe {
             match self.facts.tuple_size {
                 0 => (self.tuple_get)(tuple, index as isize),
@@ -610,13 +640,14 @@ impl Capi {
         }
     }
 
-    /// The type of an object, borrowed from the object.
+    /// Returns the type of an object, borrowed from the object.
     ///
     /// # Safety
-    /// The lock is held; the object is alive.
+    /// The GIL is held; the object is alive.
     #[inline(always)]
     pub unsafe fn type_of(&self, object: *mut Object) -> *mut Object {
-        // SAFETY: `look_at_objects` found the type there; the rest by contract.
+        // SAFETY: `look_at_objects` found the type there, and the object is alive (this function's
+        // contract).
         unsafe {
             match self.facts.type_offset {
                 offset @ 1.. => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
@@ -625,11 +656,11 @@ impl Capi {
         }
     }
 
-    /// Where it was not found out.
+    /// Asks CPython, if the place is not known.
     #[cold]
     #[inline(never)]
     unsafe fn ask_type_of(&self, object: *mut Object) -> *mut Object {
-        // SAFETY: as for `type_of`.
+        // SAFETY: the GIL is held and the object is alive (this function's contract).
         unsafe {
             let r#type = (self.object_type)(object);
             (self.decref)(r#type);
@@ -637,12 +668,12 @@ impl Capi {
         }
     }
 
-    /// Is it an object of this type or of one derived from it?
+    /// Returns true for an object of this type or of one derived from it.
     ///
     /// # Safety
     /// As for [`Capi::type_of`].
     pub unsafe fn is_instance(&self, object: *mut Object, of: *mut Object) -> bool {
-        // SAFETY: handed on.
+        // SAFETY: the GIL is held and both are alive (this function's contract).
         unsafe {
             let r#type = self.type_of(object);
             r#type == of || (self.type_is_subtype)(r#type, of) != 0

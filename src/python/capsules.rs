@@ -1,17 +1,20 @@
 //! Names of capsules.
+//!
+//! May use: nothing.
+//! Unsafe: none.
 
 use std::ffi::CStr;
 
-/// The name of a capsule with a context.
+/// Capsule with a SYCL context.
 pub(crate) const CONTEXT: &CStr = c"SyclContextRef";
 
-/// The name of a capsule with a queue.
+/// Capsule with a SYCL queue.
 pub(crate) const QUEUE: &CStr = c"SyclQueueRef";
 
-/// The name of the capsule with this library's table.
-pub(crate) const EXCHANGE_CAPSULE: &std::ffi::CStr = c"cai_exchange_api";
+/// Capsule with this library's exchange table. The name ends in `CAI_DATA_ABI`.
+pub(crate) const EXCHANGE_CAPSULE: &CStr = c"cai_exchange_api_1";
 
-/// The name of the capsule with DLPack's table.
+/// Capsule with DLPack's exchange table.
 pub(crate) const DLPACK_CAPSULE: &std::ffi::CStr = c"dlpack_exchange_api";
 
 pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";

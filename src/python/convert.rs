@@ -1,4 +1,7 @@
 //! Conversions between Python objects and native values.
+//!
+//! May use: `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
@@ -8,10 +11,9 @@ use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py, raised};
 
 impl Py {
-    /// Is an exception set that says "no such attribute"? It is cleared then. `Err`: another one is
-    /// set.
+    /// Clears an AttributeError. Fails if another exception is set.
     fn no_attribute(self) -> Result<()> {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe {
             if (self.capi().error_matches)(*self.capi().attribute_error) == 0 {
                 return raised();
@@ -21,14 +23,13 @@ impl Py {
         Ok(())
     }
 
-    /// An attribute; `None` where AttributeError says that there is none. Other exceptions stay
-    /// set.
+    /// Returns an attribute, or `None` after an AttributeError. Other exceptions stay set.
     #[inline]
     pub fn attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
         let capi = self.capi();
         if let Some(get) = capi.optional_attr.or(capi.optional_attr_before) {
             let mut found = ptr::null_mut();
-            // SAFETY: the lock is held; both objects are alive.
+            // SAFETY: the GIL is held; both objects are alive.
             let answer = unsafe { get(object, name, &raw mut found) };
             return match NonNull::new(found) {
                 Some(object) => Ok(Some(Owned { object, py: self })),
@@ -36,19 +37,19 @@ impl Py {
                 None => Ok(None),
             };
         }
-        // SAFETY: as above.
+        // SAFETY: the GIL is held; both objects are alive.
         match NonNull::new(unsafe { (capi.get_attr)(object, name) }) {
             Some(object) => Ok(Some(Owned { object, py: self })),
             None => self.no_attribute().map(|()| None),
         }
     }
 
-    /// The characters of a string object, which must be one and must stay alive; `None` where they
-    /// are no UTF-8.
+    /// Returns the characters of a string object, which must stay alive, or `None` if they are not
+    /// valid UTF-8.
     pub fn text<'a>(self, string: *mut Object) -> Option<&'a [u8]> {
         let mut length = 0;
-        // SAFETY: the lock is held; CPython checks that it is a string. The characters live as long
-        // as it does.
+        // SAFETY: the GIL is held. CPython checks that the object is a string. The characters live
+        // as long as the string.
         unsafe {
             let text = (self.capi().str_utf8)(string, &raw mut length);
             if text.is_null() {
@@ -59,48 +60,48 @@ impl Py {
         }
     }
 
-    /// A new string.
+    /// Makes a string.
     pub fn string(self, text: &[u8]) -> Result<Owned> {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held, and the text has this length.
         Owned::new(self, unsafe {
             (self.capi().str_from)(text.as_ptr().cast::<c_char>(), text.len() as isize)
         })
     }
 
-    /// Is it an object of this type or of one derived from it?
+    /// Returns true for an object of this type or of one derived from it.
     pub fn is(self, object: *mut Object, of: *mut Object) -> bool {
-        // SAFETY: the lock is held; the object is alive.
+        // SAFETY: the GIL is held; the object is alive.
         unsafe { self.capi().is_instance(object, of) }
     }
 
-    /// The type of an object, borrowed.
+    /// Returns the type of an object, borrowed.
     #[inline(always)]
     pub fn type_of(self, object: *mut Object) -> *mut Object {
-        // SAFETY: the lock is held; the object is alive.
+        // SAFETY: the GIL is held; the object is alive.
         unsafe { self.capi().type_of(object) }
     }
 
-    /// Forgets an exception.
+    /// Clears the exception that is set.
     pub fn clear(self) {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe { (self.capi().error_clear)() };
     }
 
-    /// Is an exception set?
+    /// Returns true if an exception is set.
     pub fn has_exception(self) -> bool {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         !unsafe { (self.capi().error_occurred)() }.is_null()
     }
 
-    /// An attribute of an object's type. What looks it up may give the object another type: this
-    /// one is kept meanwhile.
+    /// Returns an attribute of an object's type. The lookup may run code that gives the object
+    /// another type, so a reference to this one is held meanwhile.
     pub fn type_attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
         let Some(r#type) = NonNull::new(self.type_of(object)) else { return Ok(None) };
         let r#type = Owned::share(self, r#type);
         self.attribute(r#type.get(), name)
     }
 
-    /// The name of an object's type, for messages.
+    /// Returns the name of an object's type, for messages.
     pub fn type_name(self, object: *mut Object) -> crate::error::Text<64> {
         use crate::error::Text;
         match self.type_attribute(object, self.names.name) {
@@ -116,7 +117,7 @@ impl Py {
         }
     }
 
-    /// A string that was made before, or is made and remembered: for the few types that arrays
+    /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
     /// have.
     pub fn typestr(self, text: &[u8]) -> Result<Owned> {
         if text.len() > 8 || self.capi().facts.free_threaded {
@@ -126,14 +127,14 @@ impl Py {
         key[..text.len()].copy_from_slice(text);
         let key = u64::from_le_bytes(key);
         let place = (key ^ key >> 8 ^ key >> 13) as usize % 64;
-        // SAFETY: the lock is held, and nothing here gives it up.
+        // SAFETY: the GIL is held, and nothing here releases it.
         let (known, string) = unsafe { (*self.texts.0.get())[place] };
         if let Some(string) = NonNull::new(string).filter(|_| known == key) {
             return Ok(Owned::share(self, string));
         }
         let made = self.string(text)?;
         if string.is_null() {
-            // SAFETY: as above; a reference for the table.
+            // SAFETY: the GIL is held; the table takes one reference.
             unsafe {
                 (self.capi().incref)(made.get());
                 (*self.texts.0.get())[place] = (key, made.get());
@@ -143,10 +144,10 @@ impl Py {
     }
 }
 
-/// A tuple of two integers.
+/// Makes a tuple of two integers.
 pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
     let capi = py.capi();
-    // SAFETY: the lock is held; what is put into a tuple is given away.
+    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {
         let pair = Owned::new(py, (capi.tuple_new)(2))?;
         for (index, number) in [first, second].into_iter().enumerate() {
@@ -157,7 +158,7 @@ pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
     }
 }
 
-/// The first item of what `__dlpack_device__` answers.
+/// Returns the first item of a tuple, such as the device type from `__dlpack_device__`.
 pub fn first_integer(py: Py, tuple: &Owned) -> Result<i64> {
     let capi = py.capi();
     let expected = || {
@@ -171,7 +172,7 @@ pub fn first_integer(py: Py, tuple: &Owned) -> Result<i64> {
     if !py.is(tuple.get(), capi.tuple_type) {
         return expected();
     }
-    // SAFETY: the lock is held; enumerations are integers by their index.
+    // SAFETY: the GIL is held. Enumerations convert to integers by their index.
     unsafe {
         if (capi.tuple_size)(tuple.get()) != 2 {
             return expected();
@@ -187,28 +188,28 @@ pub fn none(py: Py) -> Owned {
     shared(py, py.capi().none)
 }
 
-/// A reference to an object that is always there.
+/// Adds a reference to an immortal object.
 pub fn shared(py: Py, constant: *mut Object) -> Owned {
     match ptr::NonNull::new(constant) {
         Some(object) => Owned::share(py, object),
-        // `capi` found it.
+        // `capi` found it at start.
         None => unreachable!(),
     }
 }
 
 pub fn integer(py: Py, value: i64) -> Result<Owned> {
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     Owned::new(py, unsafe { (py.capi().long_from_signed)(value) })
 }
 
 pub fn unsigned(py: Py, value: u64) -> Result<Owned> {
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     Owned::new(py, unsafe { (py.capi().long_from_unsigned)(value) })
 }
 
 pub fn tuple<const N: usize>(py: Py, items: [Owned; N]) -> Result<Owned> {
     let capi = py.capi();
-    // SAFETY: the lock is held; what is put into a tuple is given away.
+    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {
         let tuple = Owned::new(py, (capi.tuple_new)(N as isize))?;
         for (index, item) in items.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Failures as Python exceptions.
 //!
-//! May use: `abi`, `error`; of this folder `capi`, `interpreter`. `unsafe`: calls CPython with its
-//! lock held.
+//! May use: `abi`, `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::CStr;
 
@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::python::capi::{Capi, Object};
 use crate::python::interpreter::{Py, raised};
 
-/// The exception that a status belongs to.
+/// Returns the exception for a status.
 fn exception_of(capi: &Capi, status: cai_status) -> *mut Object {
     let place = match status {
         abi::CAI_ERR_KEY => capi.key_error,
@@ -21,34 +21,34 @@ fn exception_of(capi: &Capi, status: cai_status) -> *mut Object {
         300..=499 | 600..=699 => capi.runtime_error,
         _ => capi.value_error,
     };
-    // SAFETY: a place that CPython keeps an exception in.
+    // SAFETY: a variable that CPython keeps an exception in.
     unsafe { *place }
 }
 
 fn set(py: Py, exception: *mut Object, message: &[u8]) {
-    // Where there is no memory for the text, the exception that says so is set already.
+    // If there is no memory for the text, CPython has already set MemoryError.
     if let Ok(text) = py.string(String::from_utf8_lossy(message).as_bytes()) {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe { (py.capi().error_set)(exception, text.get()) };
     }
 }
 
-/// Sets the exception of a failure that was reported to a caller.
+/// Sets the exception for a failure that was reported to a caller.
 pub fn raise(error: &cai_error) {
     let Ok(py) = Py::here() else { return };
     if py.has_exception() {
         return;
     }
-    // Whoever returns NULL now must have an exception.
+    // A function that returns NULL must have set an exception.
     if error.code == abi::CAI_OK || error.code == abi::CAI_ERR_PYTHON_EXCEPTION {
         return nothing_to_raise(py);
     }
-    // SAFETY: terminated, by whoever filled it.
+    // SAFETY: the message is NUL-terminated by the contract of `cai_error`.
     let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
     set(py, exception_of(py.capi(), error.code), message.to_bytes());
 }
 
-/// A failure was promised, and there is none.
+/// Sets SystemError: an exception was requested without a failure.
 pub fn raise_nothing() {
     if let Ok(py) = Py::here() {
         if !py.has_exception() {
@@ -58,23 +58,23 @@ pub fn raise_nothing() {
 }
 
 fn nothing_to_raise(py: Py) {
-    // SAFETY: a place that CPython keeps an exception in.
+    // SAFETY: a variable that CPython keeps an exception in.
     set(
         py,
         unsafe { *py.capi().system_error },
-        b"a failure of libcai was to be raised, but nothing says which",
+        b"an exception was requested for a call of libcai that did not fail",
     );
 }
 
-/// Sets the exception of a failure.
+/// Sets the exception for a failure.
 pub fn raise_failure(failure: &Failure) {
     raise(&failure.to_error());
 }
 
-/// Sets another exception with the words of a failure.
+/// Sets another exception with the message of a failure.
 pub fn raise_as(py: Py, exception: *mut Object, failure: &Failure) -> Failure {
     let error = failure.to_error();
-    // SAFETY: filled just now.
+    // SAFETY: `to_error` terminates the message.
     let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
     set(py, exception, message.to_bytes());
     match raised::<()>() {

@@ -1,10 +1,9 @@
-//! What is kept for each interpreter: names, what types offer, and objects that wait to be let go.
+//! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `abi`, `error`, `owner`; of this folder `capi`. `unsafe`: calls CPython with its lock
-//! held, which a [`Py`] proves.
+//! May use: `error`, `python::cache`, `python::capi`, `unwind`.
+//! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
-//! All of it is leaked when the interpreter ends: its objects are gone, and whoever still holds an
-//! array may come later than that.
+//! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -17,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Failure, Result, fail};
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, Object};
+use crate::unwind;
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
@@ -25,12 +25,18 @@ macro_rules! names {
         pub struct Names { $(pub $field: *mut Object,)* }
 
         impl Names {
+            /// Interns the names.
+            ///
             /// # Safety
-            /// The lock is held.
+            /// The GIL is held.
             unsafe fn new(capi: &Capi) -> Option<Self> {
-                // SAFETY: the lock is held; the texts are terminated. A few strings are lost where
-                // memory runs out.
-                unsafe { Some(Names { $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)* }) }
+                // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
+                // no memory.
+                unsafe {
+                    Some(Names {
+                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
+                    })
+                }
             }
         }
     };
@@ -74,60 +80,60 @@ names! {
 /// One interpreter, from its first use on.
 pub struct Interpreter {
     pub capi: &'static Capi,
-    /// As CPython counts them, from 0: the main one.
+    /// The id, which CPython counts from 0, the main interpreter.
     pub id: i64,
-    /// CPython's own structure. That of another interpreter than the main one may be given to a new
-    /// one.
+    /// CPython's own structure. That of a sub-interpreter may be reused for a new one.
     pub state: *mut c_void,
-    /// Names.
+    /// Interned names.
     pub names: Names,
     /// What types offer.
     pub types: Types,
-    /// The type of exported objects, made when it is first needed.
+    /// The type of exported objects, made at first use.
     pub exports: AtomicPtr<Object>,
     /// Typestrs as Python strings.
     pub texts: Texts,
     /// Memory for owners.
     pub spare: Spare,
-    /// Objects that were let go by threads without the lock.
+    /// Objects released by threads without the GIL.
     pub waiting: AtomicPtr<Waiting>,
-    /// How many owners are being let go, inside of one another or by several threads:
+    /// Number of releases that run inside each other or in several threads:
     /// [`Interpreter::deeper`].
     pub depth: AtomicU32,
-    /// The interpreter was asked to call back for them.
+    /// A pending call was requested for them.
     pub is_called: AtomicBool,
     pub next: AtomicPtr<Interpreter>,
 }
 
-/// What an owner of this folder holds. When the owner is let go by a thread without the lock, it
+/// What an owner of Python objects holds. If a thread without the GIL releases the owner, this
 /// waits in the owner's own memory.
 pub struct Waiting {
     pub next: *mut Waiting,
     pub held: Held,
-    /// Frees the memory that this lies in.
+    /// Frees the memory that contains this.
     pub free: unsafe fn(Py, *mut Waiting),
 }
 
-/// What is given up with the interpreter's lock held.
+/// What is released with the GIL held.
 #[derive(Clone, Copy)]
 pub struct Held {
     /// One reference each, or NULL.
     pub objects: [*mut Object; 2],
-    /// NULL, or what is called with `context`: the deleter of a tensor, which may run Python code.
-    pub finish: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// See `finish`.
+    /// NULL, or a function that is called with `context`: the deleter of a tensor, which may run
+    /// Python code.
+    pub finish: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    /// The argument of `finish`.
     pub context: *mut c_void,
 }
 
 impl Waiting {
-    /// For the memory of an owner.
+    /// Fills in the memory of an owner.
     pub fn new(held: Held, free: unsafe fn(Py, *mut Waiting)) -> Self {
         Waiting { next: ptr::null_mut(), held, free }
     }
 }
 
-/// Memory of owners that are gone, for the next ones. Used under the lock, and not at all in builds
-/// without one.
+/// A free list of memory of destroyed owners. Used with the GIL held, and not at all in
+/// free-threaded builds.
 pub struct Spare {
     first: AtomicPtr<Unused>,
     count: AtomicU32,
@@ -144,28 +150,28 @@ impl Spare {
         Spare { first: AtomicPtr::new(ptr::null_mut()), count: AtomicU32::new(0) }
     }
 
-    /// A piece of it. The owner of an interpreter's lock is alone with its list, so loads and
-    /// stores will do.
+    /// Takes a piece. Only the thread that holds the GIL uses the list, so plain loads and stores
+    /// suffice.
     #[inline]
     pub fn take(&self, _: Py) -> Option<NonNull<u8>> {
         let first = NonNull::new(self.first.load(Ordering::Relaxed))?;
-        // SAFETY: `put` wrote it there.
+        // SAFETY: `put` wrote the link there.
         self.first.store(unsafe { first.as_ref() }.next, Ordering::Relaxed);
         self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         Some(first.cast())
     }
 
-    /// Puts memory back, unless there is enough of it.
+    /// Puts memory back, unless the list is full.
     ///
     /// # Safety
-    /// `memory` is nobody's, of the size that all pieces here have, and aligned like a pointer.
+    /// `memory` is unused, of the size that all pieces here have, and aligned like a pointer.
     #[inline]
     pub unsafe fn put(&self, py: Py, memory: *mut u8) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         if count >= Self::MOST || py.capi().facts.free_threaded {
             return false;
         }
-        // SAFETY: by contract.
+        // SAFETY: the memory is unused and large enough (this function's contract).
         unsafe {
             memory.cast::<Unused>().write(Unused { next: self.first.load(Ordering::Relaxed) })
         };
@@ -175,26 +181,26 @@ impl Spare {
     }
 }
 
-/// A few strings that were made before, by their eight first bytes.
+/// A cache of strings, by their first eight bytes.
 pub struct Texts(pub UnsafeCell<[(u64, *mut Object); 64]>);
 
-// SAFETY: an interpreter is used under its lock; in builds without one, `Texts` is not used, and
-// the rest are atomics.
+// SAFETY: an interpreter is used with its GIL held. In free-threaded builds `Texts` is not used,
+// and the rest are atomics.
 unsafe impl Sync for Interpreter {}
 
-/// From here on, owners that hang on one another wait for their turn.
+/// Releases nested deeper than this wait in a list.
 const DEEPEST: u32 = 32;
 
 static INTERPRETERS: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
 
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// The proof that the calling thread holds an interpreter's lock (in a build without one: is
+/// The proof that the calling thread holds an interpreter's GIL (in a free-threaded build: is
 /// attached to it).
 #[derive(Clone, Copy)]
 pub struct Py {
     pub interpreter: &'static Interpreter,
-    /// Other threads have no part in it.
+    /// Makes it neither `Send` nor `Sync`.
     pub thread: PhantomData<*mut ()>,
 }
 
@@ -208,22 +214,24 @@ impl Deref for Py {
 }
 
 impl Py {
-    /// The interpreter that this thread is in.
+    /// Returns the interpreter that this thread is in.
     #[inline]
     pub fn here() -> Result<Py> {
         let capi = capi::capi()?;
         if !capi.is_attached() {
             return capi::not_attached();
         }
-        // SAFETY: attached, as was just seen.
+        // SAFETY: the thread is attached, as checked above.
         unsafe { Self::attached(capi) }
     }
 
+    /// Returns the interpreter that this thread is in.
+    ///
     /// # Safety
     /// The calling thread is attached.
     #[inline]
     unsafe fn attached(capi: &'static Capi) -> Result<Py> {
-        // SAFETY: handed on.
+        // SAFETY: the thread is attached (this function's contract).
         match unsafe { current(capi) } {
             Some(interpreter) => {
                 let py = Py { interpreter, thread: PhantomData };
@@ -232,41 +240,42 @@ impl Py {
                 }
                 Ok(py)
             }
-            // SAFETY: handed on.
+            // SAFETY: the thread is attached (this function's contract).
             None => unsafe { make(capi) },
         }
     }
 
-    /// CPython's functions.
+    /// Returns CPython's functions.
     #[inline(always)]
     pub fn capi(&self) -> &'static Capi {
         self.interpreter.capi
     }
 
-    /// The interpreter, to compare.
+    /// Returns the interpreter, to compare.
     pub fn interpreter(&self) -> &'static Interpreter {
         self.interpreter
     }
 
-    /// Lets go what other threads left.
+    /// Releases what other threads left.
     #[cold]
     #[inline(never)]
     fn release_waiting(self) {
-        // What is let go here puts what it holds into the list, and the list is taken again.
+        // Objects that are released here add what they hold to the list, and the loop takes the
+        // list again.
         if self.deeper(DEEPEST) >= DEEPEST {
             self.shallower(DEEPEST);
             return;
         }
         loop {
-            // Acquire: what the threads wrote before they left it here.
+            // Acquire: pairs with the Release in `push`.
             let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
             if waiting.is_null() {
                 break;
             }
             while !waiting.is_null() {
-                // SAFETY: only `push` puts it there, and the list was taken off as a whole.
+                // SAFETY: only `push` adds to the list, and the whole list was taken.
                 let Waiting { next, held, free } = unsafe { waiting.read() };
-                // SAFETY: the memory is nobody else's.
+                // SAFETY: the memory was taken from the list, so nothing else uses it.
                 unsafe { free(self, waiting) };
                 self.release_held(held);
                 waiting = next;
@@ -275,41 +284,43 @@ impl Py {
         self.shallower(DEEPEST);
     }
 
-    /// Gives up what an owner held.
+    /// Releases what an owner held.
     #[inline]
     fn release_held(self, held: Held) {
         for object in held.objects {
             self.release(object);
         }
         if let Some(finish) = held.finish {
-            // SAFETY: the pair was handed over together, for one call.
+            // SAFETY: the function belongs to this context, and is called once.
             unsafe { finish(held.context) };
         }
     }
 
-    /// Gives up a reference; NULL is none. Runs whatever the object's end runs.
+    /// Releases a reference, which may be NULL. Runs the object's finalizer.
     #[inline]
     pub fn release(self, object: *mut Object) {
         if !object.is_null() {
-            // SAFETY: the lock is held; the caller held the reference.
+            // SAFETY: the GIL is held; the caller held the reference.
             unsafe { (self.capi().decref)(object) };
         }
     }
 }
 
-/// The interpreter that the calling thread is in, if it was used before.
+/// Returns the interpreter that the calling thread is in, if it was used before.
+///
+/// Adds the interpreter that this thread is in.
 ///
 /// # Safety
 /// The calling thread is attached.
 #[inline]
 unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
-    // SAFETY: by contract.
+    // SAFETY: the thread is attached (this function's contract).
     let state = unsafe { (capi.interpreter)() };
     // SAFETY: NULL or leaked.
     match unsafe { INTERPRETERS.load(Ordering::Acquire).as_ref() } {
-        // The main one ends last: its structure is nobody else's before `forget_all`.
+        // The main interpreter ends last, so its structure is not reused before `forget_all`.
         Some(first) if first.state == state && first.id == 0 => Some(first),
-        // SAFETY: by contract.
+        // SAFETY: the thread is attached (this function's contract).
         Some(_) => known(unsafe { (capi.interpreter_id)(state) }),
         None => None,
     }
@@ -317,7 +328,7 @@ unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
 
 pub fn known(id: i64) -> Option<&'static Interpreter> {
     let mut next = INTERPRETERS.load(Ordering::Acquire).cast_const();
-    // SAFETY: NULL or leaked; never changed after it was put there.
+    // SAFETY: NULL or leaked; not changed after it was added.
     while let Some(interpreter) = unsafe { next.as_ref() } {
         if interpreter.id == id {
             return Some(interpreter);
@@ -332,18 +343,17 @@ pub fn known(id: i64) -> Option<&'static Interpreter> {
 #[cold]
 #[inline(never)]
 unsafe fn make(capi: &'static Capi) -> Result<Py> {
-    // SAFETY: by contract.
+    // SAFETY: the thread is attached (this function's contract).
     let (state, names) = unsafe { ((capi.interpreter)(), Names::new(capi)) };
-    // SAFETY: by contract.
+    // SAFETY: the thread is attached (this function's contract).
     let id = unsafe { (capi.interpreter_id)(state) };
     let Some(names) = names else {
-        // SAFETY: by contract.
+        // SAFETY: the thread is attached (this function's contract).
         unsafe { (capi.error_clear)() };
         return Err(Failure::no_memory(size_of::<Interpreter>()));
     };
     let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another thread of a build without a lock may have been faster; its names are the same
-    // strings.
+    // Another thread of a free-threaded build may have been faster; its names are the same strings.
     let interpreter = known(id).unwrap_or_else(|| {
         let first = INTERPRETERS.load(Ordering::Acquire);
         // SAFETY: NULL or leaked.
@@ -365,11 +375,12 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
             ),
         }));
         if let Some(first) = behind {
-            // The first place is the fast one; nearly always it is the main interpreter's.
+            // The first place is the fast one; nearly always it belongs to the main interpreter.
             first.next.store(made, Ordering::Release);
         } else {
-            // Where there is no room for one more function, an interpreter that is started anew in
-            // this process is taken for the old one. SAFETY: by contract.
+            // If CPython cannot store one more function, an interpreter that is started again in
+            // this process is taken for the old one.
+            // SAFETY: the thread is attached (this function's contract).
             unsafe { (capi.at_exit)(forget_all) };
             INTERPRETERS.store(made, Ordering::Release);
         }
@@ -378,14 +389,14 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
     Ok(Py { interpreter, thread: PhantomData })
 }
 
-/// The runtime has ended: all that is remembered of it is dead.
-unsafe extern "C" fn forget_all() {
+/// Forgets every interpreter: the runtime has ended.
+unsafe extern "C-unwind" fn forget_all() {
     INTERPRETERS.store(ptr::null_mut(), Ordering::Release);
 }
 
 impl Interpreter {
-    /// Adds to the depth and answers what it was. Finalizers give the lock up, so several threads
-    /// may be in here at once; but not between a load and its store, where there is a lock.
+    /// Adds to the depth and returns its previous value. Finalizers may release the GIL, so several
+    /// threads may be in here, but with a GIL not between a load and its store.
     #[inline]
     fn deeper(&self, by: u32) -> u32 {
         if self.capi.facts.free_threaded {
@@ -396,7 +407,7 @@ impl Interpreter {
         depth
     }
 
-    /// Takes away from the depth and answers what it is.
+    /// Subtracts from the depth and returns the result.
     #[inline]
     fn shallower(&self, by: u32) -> u32 {
         if self.capi.facts.free_threaded {
@@ -407,14 +418,16 @@ impl Interpreter {
         depth
     }
 
+    /// Adds to the list.
+    ///
     /// # Safety
-    /// `waiting` lies in memory that nobody else uses.
+    /// `waiting` is in memory that nothing else uses.
     unsafe fn push(&self, waiting: *mut Waiting) {
         let mut first = self.waiting.load(Ordering::Relaxed);
         loop {
-            // SAFETY: not in the list yet.
+            // SAFETY: not in the list yet, so nothing else uses it (this function's contract).
             unsafe { (*waiting).next = first };
-            // Release: whoever takes the list sees what was written here.
+            // Release: pairs with the Acquire of the thread that takes the list.
             match self.waiting.compare_exchange_weak(
                 first,
                 waiting,
@@ -428,28 +441,29 @@ impl Interpreter {
     }
 }
 
-/// Gives up the references in `waiting`, from any thread: at once where the thread is in
-/// `interpreter`, else when the interpreter gets to it. After its end, nothing is done: memory is
-/// lost, and the objects were lost before.
+/// Releases the references in `waiting`, from any thread: at once if the thread is in
+/// `interpreter`, otherwise when the interpreter gets to it. After the end of the interpreter
+/// nothing is done: the memory leaks; the objects were lost before.
 ///
 /// # Safety
-/// `waiting` lies in memory that nobody else uses; its objects are of `interpreter`.
+/// `waiting` is in memory that nothing else uses; its objects belong to `interpreter`.
 pub unsafe fn release_from_anywhere(interpreter: &'static Interpreter, waiting: *mut Waiting) {
     let capi = interpreter.capi;
-    // SAFETY: only asked where the thread is attached, which none is after the end.
+    // SAFETY: called only if the thread is attached, which no thread is after the end.
     if capi.is_attached() && unsafe { current(capi) }.is_some_and(|here| ptr::eq(here, interpreter))
     {
-        // SAFETY: by contract.
+        // SAFETY: nothing else uses it (this function's contract).
         let Waiting { held, free, .. } = unsafe { waiting.read() };
         let py = Py { interpreter, thread: PhantomData };
-        // What goes here may hold what goes next: a long chain is taken apart in a loop, not on the
-        // stack.
+        // An object that is released here may hold the next one: a long chain is released in a
+        // loop, not on the stack.
         if interpreter.deeper(1) < DEEPEST {
-            // SAFETY: by contract.
+            // SAFETY: `waiting` was read, and nothing else uses its memory (this function's
+            // contract).
             unsafe { free(py, waiting) };
             py.release_held(held);
         } else {
-            // SAFETY: by contract.
+            // SAFETY: nothing else uses it (this function's contract).
             unsafe { interpreter.push(waiting) };
         }
         if interpreter.shallower(1) == 0 && !interpreter.waiting.load(Ordering::Relaxed).is_null() {
@@ -457,7 +471,7 @@ pub unsafe fn release_from_anywhere(interpreter: &'static Interpreter, waiting: 
         }
         return;
     }
-    // SAFETY: by contract.
+    // SAFETY: the contract is that of this function.
     unsafe { queue_release(interpreter, waiting) }
 }
 
@@ -472,38 +486,39 @@ unsafe fn queue_release(interpreter: &'static Interpreter, waiting: *mut Waiting
     if capi.is_ending() {
         return;
     }
-    // SAFETY: by contract.
+    // SAFETY: nothing else uses it (this function's contract).
     unsafe { interpreter.push(waiting) };
-    // CPython calls back into the main interpreter only; others get to it when they are in this
-    // library next.
+    // CPython runs pending calls in the main interpreter only. Others release these objects when
+    // they use this library next.
     if interpreter.id != 0 || interpreter.is_called.swap(true, Ordering::AcqRel) {
         return;
     }
     let argument = ptr::from_ref(interpreter).cast_mut().cast();
-    // SAFETY: may be called by any thread, with the lock or without.
+    // SAFETY: may be called by any thread, with or without the GIL.
     if unsafe { (capi.add_pending_call)(called_back, argument) } != 0 {
-        // No room: the next one tries again.
+        // The queue of pending calls is full: the next release tries again.
         interpreter.is_called.store(false, Ordering::Release);
     }
 }
 
-/// Runs on the main thread, with the lock.
-unsafe extern "C" fn called_back(interpreter: *mut c_void) -> c_int {
+/// Runs on the main thread, with the GIL held.
+unsafe extern "C-unwind" fn called_back(interpreter: *mut c_void) -> c_int {
     let interpreter = interpreter.cast::<Interpreter>().cast_const();
-    // SAFETY: `release_from_anywhere` passed it; leaked.
+    // SAFETY: `queue_release` passed it; interpreters are leaked.
     let interpreter: &'static Interpreter = unsafe { &*interpreter };
     interpreter.is_called.store(false, Ordering::Release);
-    // Up to 3.11, the main thread may be in a sub-interpreter; what waits then goes at the next
-    // call. SAFETY: attached.
+    // Up to 3.11, the main thread may be in a sub-interpreter; then the objects are released at the
+    // next call.
+    // SAFETY: the thread is attached, because CPython calls this function.
     let here = unsafe { current(interpreter.capi) };
     if here.is_some_and(|here| ptr::eq(here, interpreter)) {
         let run = || Py { interpreter, thread: PhantomData }.release_waiting();
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let _ = unwind::catch(run);
     }
     0
 }
 
-/// A reference to an object that is given up when this goes.
+/// A reference to an object, released when dropped.
 pub struct Owned {
     pub object: NonNull<Object>,
     pub py: Py,
@@ -517,7 +532,7 @@ impl Drop for Owned {
 }
 
 impl Owned {
-    /// Takes over what a function of CPython answered: NULL means that an exception is set.
+    /// Takes over the result of a function of CPython: NULL means that an exception is set.
     #[inline]
     pub fn new(py: Py, object: *mut Object) -> Result<Self> {
         match NonNull::new(object) {
@@ -526,15 +541,15 @@ impl Owned {
         }
     }
 
-    /// One more reference to an object.
+    /// Adds a reference to an object.
     #[inline]
     pub fn share(py: Py, object: NonNull<Object>) -> Self {
-        // SAFETY: the lock is held; the object is alive.
+        // SAFETY: the GIL is held; the object is alive.
         unsafe { (py.capi().incref)(object.as_ptr()) };
         Owned { object, py }
     }
 
-    /// The object.
+    /// Returns the object.
     #[inline]
     pub fn get(&self) -> *mut Object {
         self.object.as_ptr()
@@ -549,13 +564,13 @@ impl Owned {
     }
 }
 
-/// An exception is set, which is to be passed on.
+/// Fails because an exception is set.
 #[cold]
 pub fn raised<T>() -> Result<T> {
     fail!(
         CAI_ERR_PYTHON_EXCEPTION,
         "python",
         found = "an exception, which is set",
-        expected = "none"
+        expected = "no exception"
     )
 }

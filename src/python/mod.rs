@@ -1,12 +1,14 @@
-//! Python objects in and out.
+//! Python objects: import and export.
 //!
-//! May use: what `bridge` may. `unsafe`: calls CPython with its lock held.
+//! May use: `abi`, `error`, `python::capsules`, `python::error`, `python::export`,
+//! `python::import`, `python::import::options`, `python::interpreter`, `python::offers`,
+//! `python::owner`.
+//! Unsafe: calls CPython with the GIL held.
 //!
 //! Nothing of Python is linked, and nothing of it is needed to build: [`capi`] finds CPython's
-//! functions in the process. [`interpreter`] keeps what is remembered for each interpreter and lets
-//! objects go from threads that are in none. [`import`] tries the ways in; [`dictionary`],
-//! [`buffer`], [`sycl`] and [`numpy`] read what a protocol says, into a description that [`keeper`]
-//! makes an array of. [`export`] is the way out, and [`exception`] tells what went wrong.
+//! functions in the process. [`interpreter`] keeps the state of each interpreter and releases
+//! objects from threads that are in none. [`import`] tries the protocols and makes an array with an
+//! owner of [`owner`]; [`export`] makes objects for arrays; [`error`] raises exceptions.
 
 mod cache;
 mod capi;
@@ -36,7 +38,7 @@ use crate::error::{Result, fail};
 /// `r#type` is a live object, `table` constant for the life of the process.
 pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> Result<()> {
     let py = Py::here()?;
-    // SAFETY: handed on.
+    // SAFETY: the table is constant (this function's contract).
     unsafe { offers::check_table(table) }?;
     let capi = py.capi();
     if !py.is(r#type, capi.type_type) {
@@ -47,7 +49,7 @@ pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> R
             expected = "a type"
         );
     }
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     unsafe {
         let name = capsules::EXCHANGE_CAPSULE.as_ptr();
         let capsule = Owned::new(py, (capi.capsule_new)(table.cast_mut().cast(), name, None))?;

@@ -1,4 +1,8 @@
 //! The exchange tables that types publish in their attributes.
+//!
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
+//! `python::capsules`, `python::interpreter`, `read`.
+//! Unsafe: reads tables that types publish.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
@@ -6,12 +10,13 @@ use std::ptr::{self, NonNull};
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::Offer;
+use crate::python::cache::{FromObject, Offer};
 use crate::python::capi::Object;
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::interpreter::{Owned, Py};
+use crate::read::sizes;
 
-/// What an object's type offers.
+/// Returns what an object's type offers.
 #[inline]
 pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
     let r#type = py.type_of(object);
@@ -21,7 +26,7 @@ pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
     }
 }
 
-/// What an object's type offers. A type that is not known to offer a table is asked again.
+/// Returns what an object's type offers. A type that is not known to offer a table is asked again.
 pub fn offer_anew(py: Py, object: *mut Object) -> Result<Offer> {
     ask(py, py.type_of(object))
 }
@@ -32,18 +37,20 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     if let Some(offer) = py.types.find(r#type) {
         return Ok(offer);
     }
-    // Code that looks up an attribute may give the object another type: this one is kept meanwhile.
+    // Code that looks up an attribute may give the object another type, so a reference to this one
+    // is held meanwhile.
     let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
     let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
     if py.types.add(r#type, offer) {
-        // The reference is never given up.
+        // The reference is never released.
         std::mem::forget(kept);
     }
     Ok(offer)
 }
 
-/// The pointer in a capsule of this name in an attribute of the type. Anything else there is
-/// somebody else's.
+/// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may also
+/// hold a tuple of capsules: a type that serves two data ABIs has one for each. Other values are
+/// ignored.
 fn capsule(
     py: Py,
     r#type: *mut Object,
@@ -52,82 +59,93 @@ fn capsule(
 ) -> Result<*const c_void> {
     let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
     let capi = py.capi();
-    // SAFETY: the lock is held; any object may be asked.
-    unsafe {
-        if (capi.capsule_is)(value.get(), name.as_ptr()) == 0 {
-            return Ok(ptr::null());
+    let pointer = |object: *mut Object| {
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
+        unsafe {
+            match (capi.capsule_is)(object, name.as_ptr()) {
+                0 => ptr::null_mut(),
+                _ => (capi.capsule_pointer)(object, name.as_ptr()),
+            }
         }
-        Ok((capi.capsule_pointer)(value.get(), name.as_ptr()))
+    };
+    if !py.is(value.get(), capi.tuple_type) {
+        return Ok(pointer(value.get()));
     }
+    // SAFETY: the GIL is held; a tuple, and positions below its size.
+    let mut capsules = unsafe {
+        (0..(capi.tuple_size)(value.get())).map(|index| (capi.tuple_get)(value.get(), index))
+    };
+    Ok(capsules
+        .find_map(|object| NonNull::new(pointer(object)))
+        .map_or(ptr::null(), |found| found.as_ptr()))
 }
 
-fn exchange(py: Py, r#type: *mut Object) -> Result<Option<&'static cai_exchange_api>> {
+fn exchange(py: Py, r#type: *mut Object) -> Result<Option<FromObject>> {
     let table =
         capsule(py, r#type, py.names.exchange, EXCHANGE_CAPSULE)?.cast::<cai_exchange_api>();
     if table.is_null() {
         return Ok(None);
     }
-    // SAFETY: a table under this name begins like this in every version.
-    let major = unsafe { (&raw const (*table).abi_major).read() };
-    if major != abi::CAI_ABI_MAJOR {
+    // SAFETY: tables of every age begin with their size and their data ABI.
+    let data_abi = unsafe { (&raw const (*table).data_abi).read() };
+    if data_abi != abi::CAI_DATA_ABI {
         return Ok(None);
     }
     // SAFETY: published under the contract of `cai_exchange_api`.
     unsafe { check_table(table) }.map(Some)
 }
 
-/// A table as its contract has it, or why not.
+/// Checks a table of any age and returns the one function of it that is called.
 ///
 /// # Safety
-/// `table` points to a table of the size that it says, which lives as long as the process.
-pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<&'static cai_exchange_api> {
-    // SAFETY: every version begins with these two.
-    let (size, major) = unsafe {
-        ((&raw const (*table).struct_size).read(), (&raw const (*table).abi_major).read())
+/// `table` points to a table of the size that it states, which lives as long as the process.
+pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> {
+    // SAFETY: tables of every age begin with these two.
+    let (size, data_abi) = unsafe {
+        ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
     };
-    if (size as usize) < size_of::<cai_exchange_api>() {
+    if (size as usize) < sizes::EXCHANGE_API {
         return fail!(
             CAI_ERR_EXCHANGE_TABLE,
             "__cai_exchange_api__.struct_size",
             found = "{size}",
-            expected = ("at least {}", size_of::<cai_exchange_api>())
+            expected = ("at least {}", sizes::EXCHANGE_API)
         );
     }
-    if major != abi::CAI_ABI_MAJOR {
+    if data_abi != abi::CAI_DATA_ABI {
         return fail!(
             CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.abi_major",
-            found = "{major}",
-            expected = ("{}", abi::CAI_ABI_MAJOR)
+            "__cai_exchange_api__.data_abi",
+            found = "{data_abi}",
+            expected = ("{}", abi::CAI_DATA_ABI)
         );
     }
-    // SAFETY: at least as long as ours.
-    let table = unsafe { &*table };
-    if table.from_object.is_none() {
-        return fail!(
+    // SAFETY: a table of that size has this member; no reference to the whole is made.
+    match unsafe { (&raw const (*table).from_object).read() } {
+        Some(from_object) => Ok(from_object),
+        None => fail!(
             CAI_ERR_EXCHANGE_TABLE,
             "__cai_exchange_api__.from_object",
             found = "NULL",
             expected = "a function"
-        );
+        ),
     }
-    Ok(table)
 }
 
 fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {
     let mut table =
         capsule(py, r#type, py.names.dlpack_exchange, DLPACK_CAPSULE)?.cast::<ExchangeTable>();
-    // Newer ones name their predecessors.
+    // Newer tables refer to their predecessors.
     for _ in 0..8 {
-        // SAFETY: DLPack: a table lives as long as the process, and every version begins with
-        // number and predecessor.
+        // SAFETY: DLPack requires that a table lives as long as the process and that every version
+        // begins with number and predecessor.
         let Some((major, previous)) =
             (!table.is_null()).then(|| unsafe { ((*table).major, (*table).previous) })
         else {
             break;
         };
         if major == MAJOR {
-            // SAFETY: of the version that is described above.
+            // SAFETY: the major version, checked above, has these members.
             let table = unsafe { &*table };
             return Ok(table.from_object.is_some().then_some(table));
         }

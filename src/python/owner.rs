@@ -1,7 +1,7 @@
 //! The owner that keeps Python objects alive, and the description that it holds.
 //!
-//! May use: `abi`, `error`, `owner`; of this folder `interpreter`. `unsafe`: writes into the block
-//! that it allocated.
+//! May use: `abi`, `dlpack`, `error`, `owner`, `python::interpreter`, `read`.
+//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -17,24 +17,24 @@ use crate::read::NOTHING;
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
-/// An array while it is read: at first shape and strides lie beside it, and nothing keeps it alive.
-/// Where it has an owner already, the reference is given up at the end unless it is taken.
+/// An array while it is read. At first shape and strides are beside it, and nothing keeps it alive.
+/// If it has an owner, the reference is released when dropped, unless it is taken.
 ///
-/// In this order, so that what is initialized lies together, and nothing else is written.
+/// The order of the members keeps the initialized ones together, so that nothing else is written.
 #[repr(C)]
 pub struct Description {
-    /// Before there is an owner, `shape` and `strides` are set by [`Description::array`].
+    /// Before there is an owner, [`Description::array`] sets `shape` and `strides`.
     pub array: cai_array,
-    /// Not C-contiguous, or said to be in as many words.
+    /// Strides are stated.
     pub has_strides: bool,
-    /// The first `array.ndim` are filled in.
+    /// The first `array.ndim` extents are initialized.
     pub shape: [MaybeUninit<i64>; DIMENSIONS],
-    /// Likewise, where `has_strides`.
+    /// The first `array.ndim` strides are initialized if `has_strides`.
     pub strides: [MaybeUninit<i64>; DIMENSIONS],
 }
 
 impl Description {
-    /// Nothing yet.
+    /// An empty description.
     #[inline(always)]
     pub fn new() -> Self {
         Description {
@@ -45,13 +45,13 @@ impl Description {
         }
     }
 
-    /// Back to nothing.
+    /// Makes the description empty.
     pub fn reset(&mut self) {
         self.set(NOTHING);
         self.has_strides = false;
     }
 
-    /// Another array, with its reference.
+    /// Replaces the array, with its reference.
     pub fn set(&mut self, array: cai_array) {
         let before = std::mem::replace(&mut self.array, array);
         release(&before);
@@ -63,7 +63,7 @@ impl Description {
         self.array.owner = ptr::null_mut();
     }
 
-    /// The array, with its pointers into this description.
+    /// Returns the array, with its pointers into this description.
     #[inline]
     pub fn array(&mut self) -> &cai_array {
         let some = self.array.ndim > 0;
@@ -73,19 +73,19 @@ impl Description {
         &self.array
     }
 
-    /// The extents that were filled in.
+    /// Returns the initialized extents.
     pub fn extents(&self) -> &[i64] {
         let count = (self.array.ndim.max(0) as usize).min(DIMENSIONS);
-        // SAFETY: whoever sets `ndim` fills in as many.
+        // SAFETY: code that sets `ndim` initializes as many extents.
         unsafe { std::slice::from_raw_parts(self.shape.as_ptr().cast(), count) }
     }
 
-    /// The bytes of a typestr.
+    /// Sets the typestr.
     #[inline]
     pub fn set_typestr(&mut self, text: &[u8]) {
         self.array.typestr = [0; CAI_TYPESTR_SIZE];
         if let [order, kind, size] = *text {
-            // Nearly all of them, without a call.
+            // Nearly all typestrs have three characters, for which no call is needed.
             let [first, second, third, ..] = &mut self.array.typestr;
             (*first, *second, *third) = (order as _, kind as _, size as _);
             return;
@@ -95,7 +95,7 @@ impl Description {
         }
     }
 
-    /// Is there an extent of 0?
+    /// Returns true if an extent is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.extents().contains(&0)
@@ -104,7 +104,7 @@ impl Description {
 
 fn release(array: &cai_array) {
     if !array.owner.is_null() {
-        // SAFETY: descriptions hold one reference to the owner of their array.
+        // SAFETY: a description holds one reference to the owner of its array.
         unsafe { owner::release(array.owner) };
     }
 }
@@ -124,29 +124,29 @@ struct ObjectOwner {
     size: usize,
 }
 
-/// The room that owners of arrays with up to four dimensions get. They come from a list of used
-/// ones, and go back to it: imports one after another allocate nothing.
+/// The size of owners of arrays with up to four dimensions. Their memory comes from a free list and
+/// returns to it: repeated imports allocate nothing.
 const POOLED: usize = size_of::<ObjectOwner>() + 2 * 4 * size_of::<i64>();
 
 fn allocate(py: Py, size: usize) -> (*mut ObjectOwner, usize) {
     if size > POOLED {
-        // SAFETY: not empty.
+        // SAFETY: the size is at least that of `ObjectOwner`, which is not zero.
         return (unsafe { alloc(layout(size)) }.cast(), size);
     }
     match py.spare.take(py) {
         Some(memory) => (memory.as_ptr().cast(), POOLED),
-        // SAFETY: not empty.
+        // SAFETY: the size is at least that of `ObjectOwner`, which is not zero.
         None => (unsafe { alloc(layout(POOLED)) }.cast(), POOLED),
     }
 }
 
 fn layout(size: usize) -> Layout {
-    // SAFETY: a power of two, and a size of some hundred bytes.
+    // SAFETY: the alignment is a power of two, and the size some hundred bytes.
     unsafe { Layout::from_size_align_unchecked(size, align_of::<ObjectOwner>()) }
 }
 
 /// Gives an array an owner of up to two objects, which holds a copy of shape and strides. `array`
-/// points to sound ones of its `ndim`; on failure it stays as it is.
+/// refers to `ndim` values of each; on failure it does not change.
 #[inline]
 pub fn attach(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
     let objects = [object.get(), more.as_ref().map_or(ptr::null_mut(), Owned::get)];
@@ -155,8 +155,8 @@ pub fn attach(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>)
     Ok(())
 }
 
-/// The same for a tensor: `deleter(tensor)` is called once, with the interpreter's lock held. On
-/// failure the tensor stays the caller's.
+/// Gives an array an owner of a tensor: `deleter(tensor)` is called once, with the GIL held. On
+/// failure the caller keeps the tensor.
 pub fn attach_tensor(
     py: Py,
     array: &mut cai_array,
@@ -175,8 +175,8 @@ fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
     if block.is_null() {
         return Err(Failure::no_memory(size));
     }
-    // SAFETY: the block has room for the block and for the rows behind it, which are aligned like
-    // pointers; `array`'s own have as many values.
+    // SAFETY: the block has space for the structure and for the rows behind it, which have the
+    // alignment of pointers; `array`'s own have as many values.
     unsafe {
         block.write(ObjectOwner {
             header: Header::new(destroy),
@@ -200,17 +200,17 @@ fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
 
 unsafe fn destroy(header: *mut Header) {
     let block = header.cast::<ObjectOwner>();
-    // SAFETY: only `own` installs this function, and the last reference is gone.
+    // SAFETY: only `own` installs this function, and the last reference was released.
     unsafe { release_from_anywhere((*block).interpreter, &raw mut (*block).waiting) };
 }
 
-/// Nearly all arrays have few dimensions, for which that needs no call.
+/// Copies numbers. Nearly all arrays have few dimensions, for which no call is needed.
 ///
 /// # Safety
 /// As `ptr::copy_nonoverlapping`.
 #[inline(always)]
 unsafe fn copy(from: *const i64, to: *mut i64, count: usize) {
-    // SAFETY: by contract.
+    // SAFETY: the contract is that of this function.
     unsafe {
         match count {
             1 => to.write(from.read()),
@@ -223,7 +223,7 @@ unsafe fn copy(from: *const i64, to: *mut i64, count: usize) {
 }
 
 unsafe fn free(py: Py, waiting: *mut Waiting) {
-    // SAFETY: only `own` makes one, inside a block of the size it says.
+    // SAFETY: only `own` makes one, inside a block of the size that it states.
     unsafe {
         let block = waiting.byte_sub(offset_of!(ObjectOwner, waiting)).cast::<ObjectOwner>();
         let size = (*block).size;

@@ -1,50 +1,53 @@
-//! The consumer's side: before and after its work on the data.
+//! The consumer's side: orders streams before and after its work on the data.
+//!
+//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync`, `sync::order`, `sync::policy`,
+//! `sync::release_queue`.
+//! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_owner};
+use crate::device;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
+use crate::read;
 use crate::sync::order::{Direction, order, wait_for};
-use crate::sync::{names_a_stream, policy, release_queue, view};
+use crate::sync::{bad_flags, names_a_stream, policy, release_queue};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
 const CONSUMER: u32 =
     ACCESS | abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL | CAPTURE;
 
-/// Which half.
+/// The phase of a consumer's work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Before the work: the consumer's stream waits for the producer's.
     Begin,
-    /// After it: the producer's stream waits for the consumer's.
+    /// After the work: the producer's stream waits for the consumer's.
     End,
 }
 
-/// Is there certainly nothing to do and nothing wrong? The short way for the usual cases: work on
-/// the array's own stream, or on an array without pending work. `false` means nothing: the long way
-/// knows all the rules.
+/// Fast path: returns true if no synchronization is needed and the arguments are valid, for work on
+/// the array's own stream or on an array without pending work. A result of false means nothing; the
+/// slow path knows all the rules.
 ///
 /// # Safety
 /// As for [`exchange`], or NULL.
 #[inline(always)]
-pub unsafe fn is_fast_path(
-    phase: Phase,
-    array: *const cai_array,
-    consumer: u64,
-    flags: u32,
-) -> bool {
+pub unsafe fn is_fast_path(array: *const cai_array, consumer: u64, flags: u32) -> bool {
     if array.is_null() {
         return false;
     }
-    // SAFETY: not NULL; a structure begins with its size.
+    // SAFETY: not NULL; a structure begins with its size, which is readable (this function's
+    // contract).
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
     if size != size_of::<cai_array>() {
         return false;
     }
-    // SAFETY: it is as long as ours.
+    // SAFETY: the size, checked above, is that of `cai_array`, and the structure is readable (this
+    // function's contract).
     let local = unsafe { &*array };
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
     let flags_fit = flags & !CONSUMER == 0
@@ -54,13 +57,13 @@ pub unsafe fn is_fast_path(
         && flags_fit
         && !breaks_read_only(local, flags)
         && local.mask.is_null()
-        && is_settled(phase, local, consumer, flags)
+        && is_settled(local, consumer)
 }
 
 /// Orders a consumer's stream and that of an array and its masks.
 ///
 /// # Safety
-/// `array` points to a structure of the size it says, and its masks do too.
+/// `array` points to a structure of the size that it states, and so do its masks.
 #[inline]
 pub unsafe fn exchange(
     phase: Phase,
@@ -69,10 +72,10 @@ pub unsafe fn exchange(
     flags: u32,
 ) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
-    // SAFETY: handed on.
-    let local = unsafe { view(array, &mut scratch) }?;
+    // SAFETY: the array is readable (this function's contract).
+    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, CONSUMER));
+        return Err(bad_flags(flags, "flags", CONSUMER));
     }
     names_a_stream(consumer, "consumer_stream")?;
     writable(local, flags)?;
@@ -80,21 +83,11 @@ pub unsafe fn exchange(
     if local.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: the masks are readable (this function's contract).
     unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }
 }
 
-#[cold]
-fn bad_flags(flags: u32, known: u32) -> Failure {
-    Failure::new(
-        abi::CAI_ERR_ARGUMENT,
-        format_args!("flags"),
-        format_args!("{flags:#x}"),
-        format_args!("CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and bits of {known:#x} only"),
-    )
-}
-
-/// Is a read-only array to be written?
+/// Returns true if the flags request a write to a read-only array.
 #[inline]
 fn breaks_read_only(array: &cai_array, flags: u32) -> bool {
     array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
@@ -106,27 +99,23 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
             CAI_ERR_READONLY,
             "flags",
             found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, for CAI_ACCESS_WRITE is asked for"
+            expected = "a writable array, because flags contain CAI_ACCESS_WRITE"
         );
     }
     Ok(())
 }
 
-/// Is there nothing to do, whatever the driver would say?
+/// Returns true if there is nothing to do, whatever the driver's state.
 #[inline]
-fn is_settled(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> bool {
+fn is_settled(array: &cai_array, consumer: u64) -> bool {
     if array.stream == abi::CAI_STREAM_NONE {
         return true;
     }
-    // On one stream everything is in order anyway. The event has to follow what was written,
-    // though.
-    let event_follows =
-        phase == Phase::End && !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE != 0;
+    // Work on one stream is in order anyway.
     array.stream == consumer
         && consumer > abi::CAI_STREAM_PER_THREAD
         && array.version >= 3
         && is_cuda(array)
-        && !event_follows
 }
 
 /// Calls `body` for each mask of an array.
@@ -146,37 +135,31 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 "mask",
-                found = "more masks",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             )
             .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
         }
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL; handed on.
-        let mask = unsafe { view(next, &mut scratch) }.map_err(inside)?;
+        // SAFETY: not NULL by the loop's condition, and readable (this function's contract).
+        let mask = unsafe { read::view(next, &mut scratch) }.map_err(inside)?;
         body(mask).map_err(inside)?;
         next = mask.mask;
     }
     Ok(())
 }
 
-/// Are its streams CUDA's?
+/// Returns true if the array's streams are CUDA streams.
 #[inline]
 fn is_cuda(array: &cai_array) -> bool {
-    matches!(
-        array.device.r#type,
-        abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED
-    )
+    device::may_be_cuda(array.device.r#type)
 }
 
-/// What an array says about pending work.
+/// The pending work that an array states.
 enum Pending {
-    /// Nothing, or the user answers for it.
+    /// None, or the user has disabled synchronization.
     Nothing,
-    /// On every stream of its context, for all that is known.
+    /// Possibly on every stream of its context.
     Anywhere,
     /// On its stream.
     Stream,
@@ -191,7 +174,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
             expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
         );
     }
-    // Where there are no elements there is nothing to race for.
+    // An array without elements has no data to race for.
     if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {
         return Ok(Pending::Nothing);
     }
@@ -216,13 +199,13 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", array.device.r#type),
-            expected = "a CUDA device: the streams of others cannot be ordered"
+            expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
 }
 
-/// The context of an array, and a reference to it that lives as long as this.
+/// The context of an array, with a reference to it if it is a primary one.
 struct ArrayContext<'a> {
     driver: &'a Driver,
     context: driver::CUcontext,
@@ -238,8 +221,9 @@ impl Drop for ArrayContext<'_> {
 }
 
 impl ArrayContext<'_> {
-    /// What the array says; else the memory's; else, for memory that belongs to a device, the
-    /// device's primary one, where that memory was made; else the current one.
+    /// Returns the context that the array states, or else that of the memory. For memory that
+    /// belongs to a device only, it is the device's primary context, in which that memory was made,
+    /// or else the current one.
     fn of<'a>(driver: &'a Driver, array: &cai_array) -> Result<ArrayContext<'a>> {
         let found = |context| Ok(ArrayContext { driver, context, primary: None });
         if !array.context.is_null() {
@@ -250,8 +234,8 @@ impl ArrayContext<'_> {
             if !context.is_null() {
                 return found(context);
             }
-            let said = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
-            match device.or(said) {
+            let stated = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
+            match device.or(stated) {
                 Some(device) => Ok(ArrayContext {
                     driver,
                     context: driver.primary(device)?,
@@ -263,28 +247,29 @@ impl ArrayContext<'_> {
     }
 }
 
-/// Gives up a reference once the work that is enqueued on the array's own stream is done; a default
-/// stream is that of the array's context, whichever is current here. On failure the reference is
-/// still the caller's.
+/// Releases an owner once the work that is enqueued on the array's own stream is done. A default
+/// stream is that of the array's context, whichever is current in this thread. On failure the
+/// caller keeps the reference.
 ///
 /// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference, on success.
+/// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
-        // SAFETY: handed on.
+        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
+        // contract).
         return unsafe { release_queue::release_after(owner, array.stream) };
     }
     let driver = driver::driver()?;
     let context = ArrayContext::of(driver, array)?;
     let _entered = driver.enter(context.context)?;
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
     unsafe { release_queue::release_after(owner, array.stream) }
 }
 
 /// Orders the stream of one array.
 #[inline(never)]
 fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    if is_settled(phase, array, consumer, flags) {
+    if is_settled(array, consumer) {
         return Ok(());
     }
     match pending(array, flags)? {
@@ -295,7 +280,7 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
             let consumer = Stream::from_current_context(driver, consumer)?;
             with_stream(driver, array, |producer| match phase {
                 Phase::Begin => begin(driver, array, &producer, &consumer, flags),
-                Phase::End => end(driver, array, &producer, &consumer, flags),
+                Phase::End => end(driver, &producer, &consumer, flags),
             })
         }
     }
@@ -325,10 +310,9 @@ fn begin(
     if producer.is(consumer) {
         return thread(driver, producer);
     }
-    // Readers need to wait for the last writer only, and not for each other.
-    if !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0 {
+    if event_suffices(array, flags) {
         let state = producer.capture(driver)?;
-        // What is recorded in a capture says nothing about the event outside of it.
+        // An event that was recorded in a capture has no meaning outside of it.
         if state == Capture::None {
             return wait_for(driver, array.event.cast(), state, consumer, flags);
         }
@@ -336,30 +320,24 @@ fn begin(
     order(driver, producer, consumer, Direction::ProducerThenConsumer, flags)
 }
 
-fn end(
-    driver: &Driver,
-    array: &cai_array,
-    producer: &Stream,
-    consumer: &Stream,
-    flags: u32,
-) -> Result<()> {
+fn end(driver: &Driver, producer: &Stream, consumer: &Stream, flags: u32) -> Result<()> {
     if producer.is(consumer) {
-        thread(driver, producer)?;
-    } else {
-        order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)?;
+        return thread(driver, producer);
     }
-    // Later readers wait for the event: it has to follow what was written.
-    if !array.event.is_null()
-        && flags & abi::CAI_ACCESS_WRITE != 0
-        && producer.capture(driver)? == Capture::None
-    {
-        producer.record(driver, array.event.cast())?;
-    }
-    Ok(())
+    order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)
 }
 
-/// A default stream that this thread calls by the same name in the same context is the same one,
-/// unless it is the per-thread one of another thread.
+/// Returns true if waiting for the array's event is enough, so that readers do not wait for each
+/// other. Only a read-only array is written by nobody but its producer, who records the event: a
+/// consumer that writes and knows the stream alone leaves the event as it was.
+fn event_suffices(array: &cai_array, flags: u32) -> bool {
+    !array.event.is_null()
+        && array.flags & abi::CAI_ARRAY_READONLY != 0
+        && flags & abi::CAI_ACCESS_WRITE == 0
+}
+
+/// Fails for the per-thread default stream of another thread. A default stream with the same name
+/// in the same context is otherwise the same stream.
 fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
     if stream.has_id() && stream.capture(driver)? == Capture::None {
         stream.check_id(driver)?;
@@ -367,23 +345,15 @@ fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// A stream that nobody knows: an event orders readers; else the whole context has to wait.
+/// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
+/// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
 fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     let driver = driver::driver()?;
     let consumer = Stream::from_current_context(driver, consumer)?;
-    let reads = flags & abi::CAI_ACCESS_WRITE == 0;
-    if phase == Phase::Begin && reads && !array.event.is_null() {
-        return wait_for(driver, array.event.cast(), Capture::None, &consumer, flags);
-    }
-    if policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
-        // Only an event is known, and a writer must wait for more than that says: at least for
-        // that.
-        return match phase {
-            Phase::Begin => wait_for(driver, array.event.cast(), Capture::None, &consumer, flags),
-            Phase::End => Ok(()),
-        };
-    }
-    if consumer.capture(driver)? != Capture::None {
+    let begins = phase == Phase::Begin;
+    let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0
+        && !(begins && event_suffices(array, flags));
+    if conservative && consumer.capture(driver)? != Capture::None {
         return fail!(
             CAI_ERR_CAPTURE_CONSUMER,
             "stream",
@@ -391,9 +361,15 @@ fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result
             expected = "no capture: call this around the launch of the graph"
         );
     }
+    if begins && !array.event.is_null() {
+        wait_for(driver, array.event.cast(), Capture::None, &consumer, flags)?;
+    }
+    if !conservative {
+        return Ok(());
+    }
     let context = ArrayContext::of(driver, array)?;
-    // Asks whether a blocking stream of the context is being captured: the one thing that can be
-    // known here.
+    // Fails if a blocking stream of the context is being captured, which is all that can be queried
+    // here.
     Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
     match phase {
         Phase::Begin => {
@@ -432,19 +408,19 @@ fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result
 pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
     let known = CONSUMER & !CAPTURE;
     let mut scratch = MaybeUninit::uninit();
-    // SAFETY: handed on.
-    let local = unsafe { view(array, &mut scratch) }?;
+    // SAFETY: the array is readable (this function's contract).
+    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
-        return Err(bad_flags(flags, known));
+        return Err(bad_flags(flags, "flags", known));
     }
     writable(local, flags)?;
     synchronize_one(local, flags)?;
-    // SAFETY: handed on.
+    // SAFETY: the masks are readable (this function's contract).
     unsafe { masks(local, |mask| synchronize_one(mask, flags)) }
 }
 
 fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
-    let by_event = !array.event.is_null() && flags & abi::CAI_ACCESS_WRITE == 0;
+    let by_event = event_suffices(array, flags);
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {
@@ -470,15 +446,16 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                             CAI_ERR_CAPTURE_HOST,
                             "stream",
                             found = "a stream that is being captured",
-                            expected = "one that runs: the host cannot wait for work that is only being captured"
+                            expected = "a stream outside of a capture: the host cannot wait for \
+                             captured work"
                         );
                     }
                     Capture::Invalidated => {
                         return fail!(
                             CAI_ERR_CAPTURE_INVALIDATED,
                             "stream",
-                            found = "a stream whose capture was broken by an earlier call",
-                            expected = "the capture to be ended first"
+                            found = "a stream whose capture was invalidated by an earlier call",
+                            expected = "a stream without a capture: call cuStreamEndCapture first"
                         );
                     }
                 }

@@ -1,50 +1,49 @@
-//! Ordering producers and consumers on their streams, and lifetime on streams.
+//! Orders producers and consumers on their streams; deferred release.
 //!
-//! May use: `abi`, `error`, `raw`, `layout`, `owner`, `driver`, `validate`. `unsafe`: follows the
-//! pointers of an array that the caller vouches for.
+//! May use: `abi`, `error`.
+//! Unsafe: none.
 //!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
-//! specification. [`order`] is the one step that everything is made of: what was enqueued on one
-//! stream comes before what will be enqueued on another, by an event, without blocking the host.
-//! [`consume`] and [`produce`] say between which streams; [`release_queue`] lets owners go when
-//! streams get there; [`policy`] is what users override.
+//! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
+//! without blocking the host. [`consume`] and [`produce`] determine the streams. [`release_queue`]
+//! releases owners when streams get there, [`policy`] holds what users override, and [`notify`]
+//! reports exchanges to the observer.
 
 pub mod consume;
+mod detached_thread;
 pub mod notify;
 mod order;
 pub mod policy;
 pub mod produce;
 pub mod release_queue;
 
-use std::mem::MaybeUninit;
+use crate::abi;
+use crate::error::{Failure, Result, fail};
 
-use crate::abi::{self, cai_array};
-use crate::error::{Result, fail};
-use crate::read;
-
-/// What the functions of this room need to know of an array.
-///
-/// # Safety
-/// As for [`read::view`].
-#[inline(always)]
-unsafe fn view(
-    array: *const cai_array,
-    scratch: &mut MaybeUninit<cai_array>,
-) -> Result<&cai_array> {
-    // SAFETY: handed on.
-    let array = unsafe { read::view(array, scratch) }?;
-    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{:#x}", array.flags),
-            expected = "flags that this library knows"
-        );
-    }
-    Ok(array)
+/// The failure for flags of which a function takes only `taken`. Bits that no function of this
+/// module knows come from a newer caller; the others are a mistake.
+#[cold]
+fn bad_flags(flags: u32, field: &str, taken: u32) -> Failure {
+    const KNOWN: u32 = abi::CAI_ACCESS_READ
+        | abi::CAI_ACCESS_WRITE
+        | abi::CAI_SYNC_IGNORE
+        | abi::CAI_SYNC_EXPORT_NONE
+        | abi::CAI_SYNC_CONSERVATIVE
+        | abi::CAI_SYNC_THIS_CALL
+        | abi::CAI_CAPTURE_JOIN
+        | abi::CAI_CAPTURE_EXTERNAL;
+    let unknown = flags & !KNOWN != 0;
+    let needs_access = taken & abi::CAI_ACCESS_READ != 0;
+    let access = "CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and ";
+    Failure::new(
+        if unknown { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT },
+        format_args!("{field}"),
+        format_args!("{flags:#x}"),
+        format_args!("{}bits of {taken:#x} only", if needs_access { access } else { "" }),
+    )
 }
 
-/// A value that names a stream of the driver: not 0, and neither of the two that name none.
+/// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
 fn names_a_stream(value: u64, field: impl std::fmt::Display) -> Result<()> {
     match value {

@@ -1,4 +1,7 @@
-//! Tells a race checker about exchanges, where there is one.
+//! Reports exchanges to the observer, if there is one.
+//!
+//! May use: `abi`, `driver`, `observer`, `read`, `validate`.
+//! Unsafe: follows the pointers of an array and its masks.
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
@@ -24,10 +27,10 @@ fn notify(event: &Event) {
     observer::notify(event);
 }
 
-/// Of an array and its masks.
+/// Reports an event of an array and its masks.
 ///
 /// # Safety
-/// `array` is NULL or points to a structure of the size it says, and what that points to is
+/// `array` is NULL or points to a structure of the size that it states, and what that points to is
 /// readable.
 #[cold]
 pub unsafe fn array(
@@ -43,9 +46,9 @@ pub unsafe fn array(
             return;
         }
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: handed on.
+        // SAFETY: not NULL by the check above, and readable (this function's contract).
         let Ok(local) = (unsafe { read::view(next, &mut scratch) }) else { return };
-        // SAFETY: handed on.
+        // SAFETY: what the array points to is readable (this function's contract).
         let mut bytes = unsafe { bytes(local) };
         bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
         notify(&Event {
@@ -64,13 +67,13 @@ pub unsafe fn array(
     }
 }
 
-/// Of an owner that goes when a stream gets there.
+/// Reports the deferred release of an owner.
 pub fn release_after(owner: *const c_void, stream: u64, status: cai_status) {
     let rule = rule(status).map_or(ptr::null(), CStr::as_ptr);
     notify(&Event { owner, consumer: stream, status, rule, ..Event::new(Kind::ReleaseAfter) });
 }
 
-/// The checker's rule because of which the library refused.
+/// Returns the checker's rule because of which the library refused.
 fn rule(status: cai_status) -> Option<&'static CStr> {
     match status {
         abi::CAI_ERR_READONLY => Some(c"R7"),
@@ -80,15 +83,14 @@ fn rule(status: cai_status) -> Option<&'static CStr> {
     }
 }
 
-/// The bytes that an array can touch: exact up to eight dimensions that do not follow each other
-/// without gaps, else everything between the first and the last. None for arrays that are not
-/// sound.
+/// Returns the bytes that an array can touch: exact for up to eight dimensions with gaps, otherwise
+/// everything between the first and the last byte. Returns no bytes for arrays that are not valid.
 ///
 /// # Safety
 /// As for [`array`].
 unsafe fn bytes(array: &cai_array) -> Bytes {
     let nothing = Bytes::default();
-    // SAFETY: handed on.
+    // SAFETY: what the array points to is readable (this function's contract).
     let Ok(described) = (unsafe { validate::describe(array) }) else { return nothing };
     let layout = described.layout;
     let (Ok(span), Ok(nbytes)) = (layout.span(), layout.nbytes()) else { return nothing };
@@ -97,7 +99,7 @@ unsafe fn bytes(array: &cai_array) -> Bytes {
         return Bytes { address, nbytes: nbytes as u64, ..nothing };
     };
     let mut exact = Bytes { address, nbytes: (layout.bits / 8) as u64, ..nothing };
-    // From the last dimension, which is most often the one without gaps.
+    // Starts with the last dimension, which most often has no gaps.
     for (&extent, &stride) in layout.shape.iter().zip(strides).rev() {
         if extent == 1 {
             continue;

@@ -1,4 +1,7 @@
-//! The one step that everything is made of: one stream waits for another.
+//! The basic step: one stream waits for another.
+//!
+//! May use: `abi`, `driver`, `error`, `sync::release_queue`.
+//! Unsafe: none.
 
 use crate::abi::{self, cai_status};
 use crate::driver::{CUevent, Capture, Driver, Stream};
@@ -8,7 +11,7 @@ use crate::sync::release_queue;
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
 const EXTERNAL: u32 = 1;
 
-/// Whose streams they are: which status says that just one of them is being captured.
+/// Whose streams are ordered. Determines the status if only one of them is being captured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The consumer waits for the producer.
@@ -19,17 +22,17 @@ pub enum Direction {
     Producers,
 }
 
-/// How an event has to be recorded and waited for.
+/// The way to record an event and to wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OrderMode {
-    /// Both streams run, or both belong to one capture.
+    /// Neither stream is being captured, or both belong to one capture.
     Event,
-    /// The waiting stream alone is being captured.
+    /// Only the waiting stream is being captured.
     External,
 }
 
-/// Makes `to` wait for all that was enqueued on `from` so far. Where that is not possible, no call
-/// was made that could break a capture.
+/// Makes `to` wait for everything that was enqueued on `from` so far. On failure, no call was made
+/// that could invalidate a capture.
 #[inline]
 pub fn order(
     driver: &Driver,
@@ -51,7 +54,7 @@ pub fn order(
     }
 }
 
-/// Neither is being captured, so that they can be asked who they are.
+/// Orders two streams that are not being captured, so that their ids can be checked.
 #[inline]
 fn wait_live(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     from.check_id(driver)?;
@@ -65,8 +68,8 @@ fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     let entered = driver.enter(context)?;
     let event = driver.event(context)?;
     from.record(driver, event.handle())?;
-    // A handle means the same in every context, and some context has to be current. A default
-    // stream makes its own current, for which this one makes room.
+    // A handle has the same meaning in every context, and some context must be current. A default
+    // stream makes its own context current, so this one is restored first.
     let entered = Some(entered).filter(|_| !to.is_default());
     to.wait(driver, event.handle(), 0)?;
     drop(entered);
@@ -74,17 +77,17 @@ fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// The graph of `to` waits, at each launch, for an event that is recorded now.
+/// Makes the graph of `to` wait, at each launch, for an event that is recorded now.
 fn wait_external(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
     let (_, graph) = to.graph(driver)?;
     from.check_id(driver)?;
     let event = driver.record(from, from.context(driver)?)?;
-    // First the graph gets the event to keep, then the node that needs it.
+    // The graph takes the event first, then the node that needs it is added.
     let event = release_queue::keep_event_in(driver, graph, event)?;
     to.wait(driver, event, EXTERNAL)
 }
 
-/// Makes `to` wait for an event that somebody else recorded on `from`, in a capture or not.
+/// Makes `to` wait for an event that other code recorded on `from`, in a capture or not.
 pub fn wait_for(
     driver: &Driver,
     event: CUevent,
@@ -102,7 +105,7 @@ pub fn wait_for(
     }
 }
 
-/// The matrix of capture states: how to order two streams, or the status that says why not.
+/// The matrix of capture states: returns how to order two streams, or fails.
 fn order_mode(
     driver: &Driver,
     from: &Stream,
@@ -148,8 +151,8 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
     if from == Capture::Invalidated || to == Capture::Invalidated {
         return failure(
             abi::CAI_ERR_CAPTURE_INVALIDATED,
-            "a stream whose capture was broken by an earlier call",
-            "the capture to be ended first",
+            "a stream whose capture was invalidated by an earlier call",
+            "a stream without a capture: call cuStreamEndCapture first",
         );
     }
     let producer_captures = match direction {
@@ -157,17 +160,19 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
             return failure(
                 abi::CAI_ERR_CAPTURE_STREAMS,
                 "a stream that is being captured and one that is not",
-                "all streams in one capture, or none; see CAI_CAPTURE_JOIN and CAI_CAPTURE_EXTERNAL",
+                "all streams in one capture, or none; see CAI_CAPTURE_JOIN and \
+                 CAI_CAPTURE_EXTERNAL",
             );
         }
         Direction::ProducerThenConsumer => from == Capture::Active,
         Direction::ConsumerThenProducer => to == Capture::Active,
     };
     let expected = if from == Capture::Active {
-        "both streams in one capture, or none; CAI_CAPTURE_JOIN draws the waiting stream into the capture"
+        "both streams in one capture, or none; CAI_CAPTURE_JOIN adds the waiting stream to the \
+         capture"
     } else {
-        "both streams in one capture, or none: call this around the launch of the graph, on the launch's stream; \
-         CAI_CAPTURE_EXTERNAL waits at each launch"
+        "both streams in one capture, or none: call this around the launch of the graph, on the \
+         launch's stream; CAI_CAPTURE_EXTERNAL waits at each launch"
     };
     if producer_captures {
         failure(abi::CAI_ERR_CAPTURE_PRODUCER, "a capture of the producer's stream alone", expected)

@@ -1,5 +1,9 @@
-//! What users override: per call, for the process, and in the environment. Off by default, as the
-//! specification demands ("Design Motivations" 3, "Interface Requirements").
+//! The synchronization policy: what users override per call, for the process, and in the
+//! environment. Nothing is overridden by default, as the specification requires ("Design
+//! Motivations" 3, "Interface Requirements").
+//!
+//! May use: `abi`, `error`, `sync`.
+//! Unsafe: none.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,11 +16,11 @@ pub(super) const BITS: u32 =
 
 const VARIABLE: &str = "CAI_SYNC";
 
-/// The process's bits, once they are known.
+/// The process's bits, once they are read.
 static POLICY: AtomicU32 = AtomicU32::new(UNREAD);
 const UNREAD: u32 = u32::MAX;
 
-/// What counts in one call whose flags are given.
+/// Returns the policy for a call with these flags.
 #[inline]
 pub fn in_force(flags: u32) -> Result<u32> {
     if flags & abi::CAI_SYNC_THIS_CALL != 0 {
@@ -25,25 +29,20 @@ pub fn in_force(flags: u32) -> Result<u32> {
     Ok((flags & BITS) | process()?)
 }
 
-/// What is set for the process.
+/// Returns the policy of the process.
 #[inline]
 pub fn process() -> Result<u32> {
-    // Relaxed: the bits stand for themselves.
+    // Relaxed: the bits publish no other memory.
     match POLICY.load(Ordering::Relaxed) {
         UNREAD => read(),
         bits => Ok(bits),
     }
 }
 
-/// Sets it, over what the environment says.
+/// Sets the policy of the process. It takes precedence over the environment.
 pub fn set(bits: u32) -> Result<()> {
     if bits & !BITS != 0 {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "policy",
-            found = "{bits:#x}",
-            expected = "bits of {BITS:#x} only"
-        );
+        return Err(super::bad_flags(bits, "policy", BITS));
     }
     POLICY.store(bits, Ordering::Relaxed);
     Ok(())
@@ -60,18 +59,19 @@ fn read() -> Result<u32> {
             "ignore" => abi::CAI_SYNC_IGNORE,
             "export-none" => abi::CAI_SYNC_EXPORT_NONE,
             "conservative" => abi::CAI_SYNC_CONSERVATIVE,
-            // A misspelt word must neither switch synchronization off nor be overlooked.
+            // A misspelt word must neither disable synchronization nor be ignored.
             _ => {
                 return fail!(
                     CAI_ERR_ENVIRONMENT,
                     "{VARIABLE}",
                     found = "\"{word}\"",
-                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas between them"
+                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
+                     between them"
                 );
             }
         };
     }
-    // Whoever set it in the meantime wins.
+    // A value that another thread has set in the meantime stays.
     match POLICY.compare_exchange(UNREAD, bits, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => Ok(bits),
         Err(set) => Ok(set),

@@ -1,22 +1,25 @@
-//! Letting owners go once a stream gets there.
+//! Deferred release: releases owners once a stream gets there.
 //!
-//! An event is recorded on the stream, and a thread of this library asks for it until it has
-//! happened; then it releases the owner, outside of every lock and every callback of the driver.
-//! The thread is started when it is first needed. It asks instead of waiting in the driver because
-//! a thread that waits there cannot be told that the process exits, and one owner must not wait for
-//! the stream of another.
+//! May use: `abi`, `driver`, `error`, `owner`, `sync`, `sync::detached_thread`, `unwind`.
+//! Unsafe: releases owners, and shares user objects with the driver.
 //!
-//! Where the stream is being captured, the graph keeps the owner: as a user object, whose
-//! destructor may call neither CUDA nor user code [cuUserObjectCreate], and so just tells the
-//! thread.
+//! An event is recorded on the stream. A background thread of this library polls it; once it has
+//! completed, the thread releases the owner, outside of every lock and every callback of the
+//! driver. The thread is started at first use. It polls instead of waiting in the driver, because a
+//! thread that waits there cannot be stopped at exit, and because one owner must not wait for the
+//! stream of another.
 //!
-//! At exit the thread stops asking, and what is still pending is left alone: its work may be
-//! running. In a forked child there is no thread; nothing is released there.
+//! If the stream is being captured, the graph holds the owner in a user object. The destructor of a
+//! user object may call neither CUDA nor user code [cuUserObjectCreate], so it only passes the
+//! owner to the thread.
+//!
+//! At exit the thread stops, and pending owners are not released: their work may be running. A
+//! forked child has no thread; nothing is released there.
 
-use std::alloc::{Layout, alloc};
-use std::collections::VecDeque;
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,70 +31,158 @@ use crate::driver::{
 };
 use crate::error::{Failure, Result, fail};
 use crate::owner;
+use crate::sync::detached_thread::{self, Program};
 use crate::sync::names_a_stream;
+use crate::unwind;
 
-/// The thread asks again after this long, then after twice as long, and so on, up to the longest
-/// pause.
+/// The first pause between polls. Each pause is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// An owner that waits for an event.
+/// An owner that waits for an event. It is in the inbox or in a lane.
 struct Waiting {
     owner: *mut cai_owner,
     event: Event<'static>,
     context: CUcontext,
-    /// 0 where the driver has no ids.
+    /// 0 if the driver has no ids.
     context_id: u64,
-    /// Work on one stream ends in order: it is enough to ask for the first.
+    /// Work on one stream completes in order, so only the first owner of a lane is polled.
     stream: Stream,
+    /// The next one in the inbox or in the lane.
+    next: *mut Waiting,
+    /// In the first one of a lane: the last one.
+    last: *mut Waiting,
+    /// In the first one of a lane: the first one of the next lane.
+    next_lane: *mut Waiting,
 }
 
-/// What a graph kept until now.
+/// Memory for a [`Waiting`] that is not in use.
+struct Unused {
+    next: *mut Unused,
+}
+
+/// What a graph has held until now.
 enum Kept {
     Owner(*mut cai_owner),
     Event(CUevent),
 }
 
-// SAFETY: owners may be released from every thread, and events used from every thread.
-unsafe impl Send for Waiting {}
-// SAFETY: the same.
-unsafe impl Send for Kept {}
-
-/// What others hand to the thread.
+/// What other threads pass to the background thread. It does not grow: waiting elements are linked.
 struct Inbox {
-    waiting: Vec<Waiting>,
-    kept: Vec<Kept>,
-    /// Has the thread been started?
-    started: bool,
-    /// Does it sleep until somebody wakes it?
+    /// The latest first.
+    waiting: *mut Waiting,
+    /// What graphs have held until now, the latest first.
+    kept: *mut Tag,
+    unused: *mut Unused,
+    thread: Thread,
+    /// The thread sleeps until it is woken.
     asleep: bool,
+    /// [`at_exit`] was registered.
+    has_exit_handler: bool,
 }
 
-static INBOX: Mutex<Inbox> =
-    Mutex::new(Inbox { waiting: Vec::new(), kept: Vec::new(), started: false, asleep: false });
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    /// Not started, or ended by a function that it called.
+    None,
+    Runs,
+    /// Ended because the process exits.
+    Exited,
+}
+
+// SAFETY: owners may be released by every thread, and events used by every thread.
+unsafe impl Send for Inbox {}
+
+static INBOX: Mutex<Inbox> = Mutex::new(Inbox {
+    waiting: null_mut(),
+    kept: null_mut(),
+    unused: null_mut(),
+    thread: Thread::None,
+    asleep: false,
+    has_exit_handler: false,
+});
+
+/// What the thread works on. Not on its stack, because a function that it calls may end the thread,
+/// and the next thread continues with the rest.
+struct Work {
+    /// The first one of the first lane.
+    lanes: UnsafeCell<*mut Waiting>,
+    kept: UnsafeCell<*mut Tag>,
+}
+
+// SAFETY: only the thread uses it, of which there is one at a time: `INBOX.thread`.
+unsafe impl Sync for Work {}
+
+static WORK: Work = Work { lanes: UnsafeCell::new(null_mut()), kept: UnsafeCell::new(null_mut()) };
+
+static THREAD: Program = Program { run: run_guarded, ended };
+
 static WAKE: Condvar = Condvar::new();
-/// Held while the thread is in the driver. `true`: the process exits.
+
+/// Locked while the thread is in the driver. `true`: the process exits.
 static IN_DRIVER: Mutex<bool> = Mutex::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives up a reference once the work enqueued on `stream` so far is done. On failure it is still
-/// the caller's.
+/// Memory for a [`Waiting`].
+struct Node(*mut Waiting);
+
+impl Node {
+    /// Takes memory that was used before, or allocates.
+    fn new() -> Result<Self> {
+        let mut inbox = lock(&INBOX);
+        let unused = inbox.unused;
+        if !unused.is_null() {
+            // SAFETY: `drop` put it there, and nothing else refers to it.
+            inbox.unused = unsafe { (*unused).next };
+            return Ok(Node(unused.cast()));
+        }
+        let layout = Layout::new::<Waiting>();
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc(layout) }.cast::<Waiting>();
+        if memory.is_null() { Err(Failure::no_memory(layout.size())) } else { Ok(Node(memory)) }
+    }
+
+    /// Passes the memory to a list.
+    fn fill(self, waiting: Waiting) -> *mut Waiting {
+        let memory = self.0;
+        std::mem::forget(self);
+        // SAFETY: of the right layout, and not used elsewhere.
+        unsafe { memory.write(waiting) };
+        memory
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let unused = self.0.cast::<Unused>();
+        let mut inbox = lock(&INBOX);
+        // SAFETY: large enough and aligned for a pointer, and not used elsewhere.
+        unsafe { unused.write(Unused { next: inbox.unused }) };
+        inbox.unused = unused;
+    }
+}
+
+/// Releases an owner once the work enqueued on `stream` so far is done. On failure the caller keeps
+/// the reference.
 ///
 /// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference, on success.
+/// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::check(owner) }?;
     if stream == abi::CAI_STREAM_NONE {
-        // SAFETY: by contract.
+        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
+        // contract).
         unsafe { owner::release(owner) };
         return Ok(());
     }
     names_a_stream(stream, "stream")?;
     let driver = driver::driver()?;
+    // The thread needs these functions.
+    driver.require(&["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"])?;
     start()?;
     let stream = Stream::from_current_context(driver, stream)?;
     match stream.capture(driver)? {
@@ -106,19 +197,22 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
             return fail!(
                 CAI_ERR_CAPTURE_INVALIDATED,
                 "stream",
-                found = "a stream whose capture was broken by an earlier call",
-                expected = "the capture to be ended first"
+                found = "a stream whose capture was invalidated by an earlier call",
+                expected = "a stream without a capture: call cuStreamEndCapture first"
             );
         }
     }
+    let node = Node::new()?;
     let context = stream.context(driver)?;
     let event = driver.record(&stream, context)?;
     let context_id = event.context_id();
+    let (next, last, next_lane) = (null_mut(), null_mut(), null_mut());
+    let waiting =
+        node.fill(Waiting { owner, event, context, context_id, stream, next, last, next_lane });
     let mut inbox = lock(&INBOX);
-    if inbox.waiting.try_reserve(1).is_err() {
-        return Err(Failure::no_memory(size_of::<Waiting>()));
-    }
-    inbox.waiting.push(Waiting { owner, event, context, context_id, stream });
+    // SAFETY: not in any list yet.
+    unsafe { (*waiting).next = inbox.waiting };
+    inbox.waiting = waiting;
     wake(&mut inbox);
     Ok(())
 }
@@ -130,26 +224,35 @@ fn wake(inbox: &mut Inbox) {
     }
 }
 
-/// What the driver is handed for a user object.
+/// What a user object holds.
 struct Tag {
     kept: Kept,
-    /// Unset where the graph did not take it after all.
+    /// False if the graph did not take the user object.
     armed: AtomicBool,
+    /// The next one in the inbox.
+    next: *mut Tag,
 }
 
-/// Gives something to a graph, which keeps it until it and everything made from it is destroyed.
+/// # Safety
+/// `keep_in` made the tag, and nothing refers to it any more.
+unsafe fn free_tag(tag: *mut Tag) {
+    // SAFETY: `keep_in` allocated it with this layout; it has nothing to drop.
+    unsafe { dealloc(tag.cast(), Layout::new::<Tag>()) };
+}
+
+/// Gives something to a graph, which holds it until it and everything made from it is destroyed.
 fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
     let layout = Layout::new::<Tag>();
-    // SAFETY: the layout is not empty.
+    // SAFETY: `Tag` is not zero-sized.
     let tag = unsafe { alloc(layout) }.cast::<Tag>();
     if tag.is_null() {
         return Err(Failure::no_memory(layout.size()));
     }
-    // SAFETY: fresh memory of the right size and alignment, such as a `Box` has.
-    unsafe { tag.write(Tag { kept, armed: AtomicBool::new(true) }) };
-    let mut object = ptr::null_mut();
+    // SAFETY: fresh memory of the right size and alignment.
+    unsafe { tag.write(Tag { kept, armed: AtomicBool::new(true), next: null_mut() }) };
+    let mut object = null_mut();
     let created = driver.user_object_create(
         &raw mut object,
         tag.cast(),
@@ -158,16 +261,15 @@ fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
         NO_DESTRUCTOR_SYNC,
     );
     if let Err(failure) = created.ok() {
-        // SAFETY: the driver did not take it.
-        drop(unsafe { Box::from_raw(tag) });
+        // SAFETY: the driver did not take the tag, so this is its only owner.
+        unsafe { free_tag(tag) };
         return Err(failure);
     }
     let taken = driver.graph_retain_user_object(graph, object, 1, MOVE);
     if let Err(failure) = taken.ok() {
-        // SAFETY: the object, and with it the tag, lives until its only reference is released
-        // below.
+        // SAFETY: the tag lives until the object's only reference is released below.
         unsafe { (*tag).armed.store(false, Ordering::Release) };
-        // Where this fails, some bytes are lost and nothing else.
+        // If that fails, the tag leaks.
         let _ = driver.user_object_release(object, 1);
         return Err(failure);
     }
@@ -182,66 +284,59 @@ pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CU
     Ok(event.give())
 }
 
-/// Runs on a thread of the driver, where neither CUDA nor anything of a user's may be called.
+/// Runs on a thread of the driver, where neither CUDA nor user code may be called.
+/// Allocates nothing.
 unsafe extern "C" fn destructor(tag: *mut c_void) {
+    let tag = tag.cast::<Tag>();
     // SAFETY: `keep_in` made it, and the driver calls this once.
-    let tag = unsafe { Box::from_raw(tag.cast::<Tag>()) };
-    if tag.armed.load(Ordering::Acquire) && !driver::is_forked() {
+    if unsafe { &(*tag).armed }.load(Ordering::Acquire) && !driver::is_forked() {
         let mut inbox = lock(&INBOX);
-        inbox.kept.push(tag.kept);
+        // SAFETY: as above; not in any list yet.
+        unsafe { (*tag).next = inbox.kept };
+        inbox.kept = tag;
         wake(&mut inbox);
+    } else {
+        // SAFETY: as above.
+        unsafe { free_tag(tag) };
     }
 }
 
-/// Starts the thread, once.
+/// Starts the thread unless it is running.
 fn start() -> Result<()> {
     let mut inbox = lock(&INBOX);
-    if inbox.started {
+    if inbox.thread != Thread::None {
         return Ok(());
     }
-    let spawned =
-        without_signals(|| std::thread::Builder::new().name("cai-release".to_owned()).spawn(run));
-    match spawned {
-        Ok(_detached) => {
-            inbox.started = true;
-            #[cfg(unix)]
-            // SAFETY: the handler stays loaded, and locks nothing that is held while user code
-            // runs. Handlers run in reverse order: this one before the driver's, which was loaded
-            // earlier.
-            unsafe {
-                libc::atexit(at_exit)
-            };
-            Ok(())
+    #[cfg(unix)]
+    if !inbox.has_exit_handler {
+        // SAFETY: the handler stays loaded, and locks nothing that is held while user code runs.
+        // Handlers run in reverse order: this one before the driver's, which was loaded earlier.
+        if unsafe { libc::atexit(at_exit) } != 0 {
+            return Err(Failure::no_memory(0));
         }
-        Err(error) => {
-            fail!(CAI_ERR_THREAD, "thread", found = "{error}", expected = "one more thread")
-        }
+        inbox.has_exit_handler = true;
+    }
+    detached_thread::spawn(&THREAD)?;
+    inbox.thread = Thread::Runs;
+    Ok(())
+}
+
+/// Runs if a function that the thread called has ended it. Another thread takes over the rest. It
+/// is started at once, or, if that fails, by the next call that needs it.
+fn ended() {
+    let is_idle = {
+        let mut inbox = lock(&INBOX);
+        inbox.thread = Thread::None;
+        // SAFETY: the thread is the calling one, and does not work any more.
+        let done = unsafe { (*WORK.lanes.get()).is_null() && (*WORK.kept.get()).is_null() };
+        done && inbox.waiting.is_null() && inbox.kept.is_null()
+    };
+    if !is_idle && !*lock(&IN_DRIVER) {
+        let _ = start();
     }
 }
 
-/// A thread inherits which signals are blocked. Those of the program are not this thread's
-/// business.
-#[cfg(unix)]
-fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
-    use std::mem::MaybeUninit;
-    let (mut all, mut before) = (MaybeUninit::zeroed(), MaybeUninit::zeroed());
-    // SAFETY: both are writable, and all zeros is a value of a signal set.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let result = spawn();
-    // SAFETY: filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    result
-}
-
-#[cfg(not(unix))]
-fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
-    spawn()
-}
-
-/// Waits until the thread is out of the driver, and keeps it out: the driver is about to go away.
+/// Waits until the thread has left the driver, and keeps it out: the driver is about to shut down.
 #[cfg(unix)]
 extern "C" fn at_exit() {
     if !driver::is_forked() {
@@ -249,57 +344,42 @@ extern "C" fn at_exit() {
     }
 }
 
-/// What the thread does.
+/// The thread's loop.
+fn run_guarded() {
+    // A panic is a defect. The thread ends then, and the next call that needs one starts another.
+    let exits = unwind::catch(run).is_ok();
+    lock(&INBOX).thread = if exits { Thread::Exited } else { Thread::None };
+}
+
+/// Releases owners until the process exits.
 fn run() {
     let Ok(driver) = driver::driver() else { return };
-    let mut lanes: Vec<VecDeque<Waiting>> = Vec::new();
-    let (mut waiting, mut kept) = (Vec::new(), Vec::new());
     let mut pause = FIRST_PAUSE;
-    // Asking for an event would break captures of other threads, unless this one says that it means
-    // no harm. [cuThreadExchangeStreamCaptureMode]
+    // Polling an event would invalidate captures of other threads, unless this thread sets the
+    // relaxed mode. [cuThreadExchangeStreamCaptureMode]
     let mut harmless = false;
     loop {
-        take(&mut waiting, &mut kept, lanes.is_empty(), pause);
-        for one in waiting.drain(..) {
+        if take(pause) {
             pause = FIRST_PAUSE;
-            match lanes
-                .iter_mut()
-                .find(|lane| lane.front().is_some_and(|first| first.is_beside(&one)))
-            {
-                Some(lane) => lane.push_back(one),
-                None => lanes.push(VecDeque::from([one])),
-            }
         }
         harmless = harmless || driver.be_relaxed();
-        let mut progress = false;
-        for kept in kept.drain(..) {
-            if !let_go(driver, kept) {
-                return;
-            }
+        if !release_kept(driver) {
+            return;
         }
-        for lane in lanes.iter_mut().filter(|_| harmless) {
-            while let Some(first) = lane.front() {
-                match first.ask(driver) {
-                    Answer::Exit => return,
-                    Answer::NotYet => break,
-                    Answer::Done => {}
-                }
-                progress = true;
-                if let Some(done) = lane.pop_front() {
-                    done.let_go();
-                }
-            }
-        }
-        lanes.retain(|lane| !lane.is_empty());
+        let done = if harmless { release_done(driver) } else { Some(false) };
+        let Some(progress) = done else { return };
         pause = if progress { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }
 }
 
-/// Gets what others have handed in; sleeps before that, where there is nothing.
-fn take(waiting: &mut Vec<Waiting>, kept: &mut Vec<Kept>, idle: bool, pause: Duration) {
+/// Takes what other threads have passed on; sleeps first if there is nothing. Returns true if there
+/// was a new owner.
+fn take(pause: Duration) -> bool {
+    // SAFETY: this is the thread.
+    let (lanes, kept) = unsafe { (&mut *WORK.lanes.get(), &mut *WORK.kept.get()) };
     let mut inbox = lock(&INBOX);
-    if inbox.waiting.is_empty() && inbox.kept.is_empty() {
-        if idle {
+    if inbox.waiting.is_null() && inbox.kept.is_null() && kept.is_null() {
+        if lanes.is_null() {
             inbox.asleep = true;
             while inbox.asleep {
                 inbox = WAKE.wait(inbox).unwrap_or_else(PoisonError::into_inner);
@@ -310,14 +390,125 @@ fn take(waiting: &mut Vec<Waiting>, kept: &mut Vec<Kept>, idle: bool, pause: Dur
             inbox = lock(&INBOX);
         }
     }
-    // The lists change places, so that neither is allocated anew.
-    std::mem::swap(&mut inbox.waiting, waiting);
-    std::mem::swap(&mut inbox.kept, kept);
+    let mut waiting = std::mem::replace(&mut inbox.waiting, null_mut());
+    let mut tags = std::mem::replace(&mut inbox.kept, null_mut());
+    drop(inbox);
+    let is_new = !waiting.is_null();
+    // The latest comes first in the inbox.
+    let mut earliest: *mut Waiting = null_mut();
+    // SAFETY: what was in the inbox is this thread's now.
+    unsafe {
+        while !waiting.is_null() {
+            let next = std::mem::replace(&mut (*waiting).next, earliest);
+            earliest = waiting;
+            waiting = next;
+        }
+        while !earliest.is_null() {
+            let next = std::mem::replace(&mut (*earliest).next, null_mut());
+            append(lanes, earliest);
+            earliest = next;
+        }
+        while !tags.is_null() {
+            let next = std::mem::replace(&mut (*tags).next, *kept);
+            *kept = tags;
+            tags = next;
+        }
+    }
+    is_new
 }
 
-enum Answer {
+/// Puts an owner into the lane of its stream.
+///
+/// # Safety
+/// All are the calling thread's; `one` is in no list.
+unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
+    // SAFETY: the first one of each lane knows the last one, which is an invariant of the lists.
+    unsafe {
+        let mut first = *lanes;
+        while !first.is_null() {
+            if (*first).is_beside(&*one) {
+                (*(*first).last).next = one;
+                (*first).last = one;
+                return;
+            }
+            first = (*first).next_lane;
+        }
+        (*one).last = one;
+        (*one).next_lane = *lanes;
+        *lanes = one;
+    }
+}
+
+/// Polls the first owner of each lane, and releases those whose work is done. Returns true if there
+/// were any, or `None` if the process exits.
+///
+/// A release may end the thread: what is released is in no list any more, and all lists are whole.
+fn release_done(driver: &Driver) -> Option<bool> {
+    let mut progress = false;
+    let mut place = WORK.lanes.get();
+    // SAFETY: the lanes are this thread's; `place` is that of their first one, or in the first one
+    // of a lane that is still there.
+    unsafe {
+        while !(*place).is_null() {
+            let first = *place;
+            match (*first).poll(driver) {
+                Poll::Exit => return None,
+                Poll::Pending => {
+                    place = &raw mut (*first).next_lane;
+                    continue;
+                }
+                Poll::Done => {}
+            }
+            progress = true;
+            let Waiting { owner, event, next, last, next_lane, .. } = first.read();
+            if next.is_null() {
+                *place = next_lane;
+            } else {
+                (*next).last = last;
+                (*next).next_lane = next_lane;
+                *place = next;
+            }
+            drop(Node(first));
+            event.keep();
+            // `release_after` took this reference.
+            owner::release(owner);
+        }
+    }
+    Some(progress)
+}
+
+/// Releases what graphs have held until now. Returns false if the process exits.
+fn release_kept(driver: &Driver) -> bool {
+    loop {
+        // SAFETY: this is the thread. A tag is taken off the list before anything is released.
+        let kept = unsafe {
+            let tag = *WORK.kept.get();
+            if tag.is_null() {
+                return true;
+            }
+            let Tag { kept, next, .. } = tag.read();
+            *WORK.kept.get() = next;
+            free_tag(tag);
+            kept
+        };
+        match kept {
+            // SAFETY: `release_after` took this reference.
+            Kept::Owner(owner) => unsafe { owner::release(owner) },
+            Kept::Event(event) => {
+                let exiting = lock(&IN_DRIVER);
+                if *exiting {
+                    return false;
+                }
+                // If that fails, the context was destroyed and the event with it.
+                let _ = driver.event_destroy(event);
+            }
+        }
+    }
+}
+
+enum Poll {
     Done,
-    NotYet,
+    Pending,
     Exit,
 }
 
@@ -328,66 +519,43 @@ impl Waiting {
             && self.context_id == other.context_id
     }
 
-    /// Has the work been done, or will it never be?
-    fn ask(&self, driver: &Driver) -> Answer {
+    /// Polls the event. Work that can never complete counts as done.
+    fn poll(&self, driver: &Driver) -> Poll {
         let exiting = lock(&IN_DRIVER);
         if *exiting {
-            return Answer::Exit;
+            return Poll::Exit;
         }
-        self.ask_driver(driver).unwrap_or_else(|call| match call.code {
-            DEINITIALIZED => Answer::Exit,
-            // After these nothing runs any more. Whatever else the driver says, the work may still
-            // be running.
-            _ if call.ends_work() => Answer::Done,
-            _ => Answer::NotYet,
+        self.poll_driver(driver).unwrap_or_else(|call| match call.code {
+            DEINITIALIZED => Poll::Exit,
+            // After these nothing runs any more. With any other error, the work may still be
+            // running.
+            _ if call.ends_work() => Poll::Done,
+            _ => Poll::Pending,
         })
     }
 
-    fn ask_driver(&self, driver: &Driver) -> std::result::Result<Answer, Call> {
+    fn poll_driver(&self, driver: &Driver) -> std::result::Result<Poll, Call> {
         if self.context_id != 0 {
             let mut id = 0;
             driver.context_id(self.context, &raw mut id).or_call()?;
             if id != self.context_id {
-                // The context is gone, and its work with it.
-                return Ok(Answer::Done);
+                // The context was destroyed, and its work with it.
+                return Ok(Poll::Done);
             }
         }
         let _entered = match driver.try_enter(self.context) {
-            // Where contexts have no ids this is how one that is gone shows.
+            // Without ids, a destroyed context shows here.
             Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => {
-                return Ok(Answer::Done);
+                return Ok(Poll::Done);
             }
             entered => entered?,
         };
-        let asked = driver.event_query(self.event.handle());
-        // An event that is not there went with its context.
-        if asked.code == INVALID_HANDLE {
-            Ok(Answer::Done)
+        let queried = driver.event_query(self.event.handle());
+        // The event was destroyed with its context.
+        if queried.code == INVALID_HANDLE {
+            Ok(Poll::Done)
         } else {
-            asked.or_call().map(|()| Answer::Done)
+            queried.or_call().map(|()| Poll::Done)
         }
     }
-
-    fn let_go(self) {
-        self.event.keep();
-        // SAFETY: `release_after` was given this reference.
-        unsafe { owner::release(self.owner) };
-    }
-}
-
-/// `false`: the process exits.
-fn let_go(driver: &Driver, kept: Kept) -> bool {
-    match kept {
-        // SAFETY: `release_after` was given this reference.
-        Kept::Owner(owner) => unsafe { owner::release(owner) },
-        Kept::Event(event) => {
-            let exiting = lock(&IN_DRIVER);
-            if *exiting {
-                return false;
-            }
-            // Where it fails, its context is gone and the event with it.
-            let _ = driver.event_destroy(event);
-        }
-    }
-    true
 }

@@ -1,21 +1,17 @@
-//! What the driver says about the memory of an array, and about its stream.
+//! Checks of the memory and the stream of an array that need the driver.
+//!
+//! May use: `abi`, `device`, `driver`, `error`, `layout`.
+//! Unsafe: none.
 
 use crate::abi::{self, cai_array};
+use crate::device::may_be_cuda;
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
 
-/// `CAI_CHECK_DEVICE`, of an array whose layout is sound.
+/// Checks `CAI_CHECK_DEVICE` for an array whose layout is sound.
 pub fn memory(array: &cai_array, span: Span) -> Result<()> {
-    let said = array.device;
-    let asked = matches!(
-        said.r#type,
-        abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED
-    );
-    if !asked || array.data.is_null() {
+    if !may_be_cuda(array.device.r#type) || array.data.is_null() {
         return Ok(());
     }
     let driver = driver::driver()?;
@@ -23,9 +19,8 @@ pub fn memory(array: &cai_array, span: Span) -> Result<()> {
 }
 
 fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
-    let said = array.device;
-    // With negative strides `data` need not be the lowest address, nor with any others the only
-    // one.
+    let stated = array.device;
+    // With negative strides `data` is not the lowest address.
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);
     let info = driver::attributes(driver, array.data)?;
@@ -37,22 +32,22 @@ fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
             expected = "memory of the device, or page-locked, registered or managed memory"
         );
     }
-    let same_kind = said.r#type == info.device.r#type
-        || (said.r#type == abi::CAI_DEVICE_CUDA && info.managed)
-        || said.r#type == abi::CAI_DEVICE_UNKNOWN;
+    let same_kind = stated.r#type == info.device.r#type
+        || (stated.r#type == abi::CAI_DEVICE_CUDA && info.managed)
+        || stated.r#type == abi::CAI_DEVICE_UNKNOWN;
     if !same_kind {
         return fail!(
             CAI_ERR_DEVICE_MISMATCH,
             "device.type",
-            found = ("{}", said.r#type),
+            found = ("{}", stated.r#type),
             expected = ("{}, the kind of memory at {:p}", info.device.r#type, array.data)
         );
     }
-    if said.r#type == abi::CAI_DEVICE_CUDA && !info.managed && said.id != info.device.id {
+    if stated.r#type == abi::CAI_DEVICE_CUDA && !info.managed && stated.id != info.device.id {
         return fail!(
             CAI_ERR_DEVICE_MISMATCH,
             "device.id",
-            found = ("{}", said.id),
+            found = ("{}", stated.id),
             expected = ("{}, where the memory at {:p} is", info.device.id, array.data)
         );
     }
@@ -82,7 +77,7 @@ fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
     Ok(())
 }
 
-/// `CAI_CHECK_STREAM`.
+/// Checks `CAI_CHECK_STREAM`.
 pub fn stream(array: &cai_array) -> Result<()> {
     if matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) {
         return Ok(());
@@ -98,7 +93,7 @@ pub fn stream(array: &cai_array) -> Result<()> {
         };
     }
     let stream = Stream::from_array(array.stream, std::ptr::null_mut(), array.stream_id);
-    // Who it is can be asked only outside of a capture; that it answers at all says that it is
+    // The id can be queried only outside of a capture. The answer itself shows that the stream is
     // alive.
     if stream.capture(driver)? != Capture::None {
         return Ok(());
@@ -110,7 +105,7 @@ pub fn stream(array: &cai_array) -> Result<()> {
             CAI_ERR_STREAM_CONTEXT,
             "stream",
             found = "a stream of context {context:p}",
-            expected = ("one of context {:p}, as the array says", array.context)
+            expected = ("a stream of context {:p}, as in the array", array.context)
         );
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! The rules of the array, one status each.
 //!
-//! May use: `abi`, `error`, `raw`, `dtype`, `layout`, `driver`. `unsafe`: follows the pointers of
-//! an array that the caller vouches for.
+//! May use: `abi`, `device`, `dtype`, `error`, `layout`, `read`, `validate::device`,
+//! `validate::fast_path`.
+//! Unsafe: follows the pointers of an array.
 //!
-//! [`usual`] is a short cut for the common case; it knows no rules of its own.
-//!
-//! Reads the structure, shape, strides, fields and masks. Never reads the data, allocates nothing
-//! for arrays without fields. [`device`] is the one file that asks the driver.
+//! Reads the structure, shape, strides, fields and masks. Never reads the data, and allocates
+//! nothing for arrays without fields. [`fast_path`] accepts the common cases and has no rules of
+//! its own. [`device`] is the only file here that calls the driver.
 
 mod device;
 mod fast_path;
@@ -15,26 +15,28 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
+use crate::device::is_opaque;
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout, Span};
 use crate::read::{self, Descr};
 
-/// All that is known of an array once its layout was found sound.
+/// What is known of an array whose layout is sound.
 pub struct Described<'a> {
-    /// The element's type.
+    /// Element type.
     pub dtype: cai_dtype,
     /// Shape, strides and size of elements.
     pub layout: Layout<'a>,
 }
 
-/// The type and the layout of an array, checked as far as the functions of those rooms need it.
+/// Returns type and layout of an array, checked as far as the functions of `dtype` and `layout`
+/// require.
 ///
 /// # Safety
-/// `shape`, and `strides` where not NULL, point to `ndim` values that stay unchanged for `'a`.
+/// `shape`, and `strides` unless NULL, point to `ndim` values that stay unchanged for `'a`.
 pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
     let dtype = dtype::of_array(array)?;
-    // SAFETY: handed on.
+    // SAFETY: shape and strides refer to `ndim` values (this function's contract).
     let (shape, strides) = unsafe { read::shape_and_strides(array) }?;
     layout::check_shape(shape)?;
     if dtype.bits == 0 {
@@ -60,38 +62,39 @@ pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
 /// Checks an array and its masks.
 ///
 /// # Safety
-/// `array` points to a structure of the size it says, and what that points to is readable.
+/// `array` points to a structure of the size that it states, and what that points to is readable.
 #[inline]
 pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
-    // SAFETY: handed on.
+    // SAFETY: `array` refers to as many bytes as it states (this function's contract).
     let local = unsafe { read::view(array, &mut scratch) }?;
-    // SAFETY: handed on.
+    // SAFETY: shape and strides are readable (this function's contract).
     if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { fast_path::is_sound(local) } {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: the contract is that of this function; `local` was read from `array`.
     unsafe { slow_path(array, local, checks) }
 }
 
-/// As [`array`], which has found nothing out but the structure's size.
+/// Checks an array of which only the structure's size is known to be sound.
 ///
 /// # Safety
 /// As for [`array`]; `local` is what `array` points to.
 #[cold]
 #[inline(never)]
 unsafe fn slow_path(array: *const cai_array, local: &cai_array, checks: u32) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: what `local` points to is readable (this function's contract).
     let (_, shape) = unsafe { one(local, checks) }?;
     if local.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: `array` is readable (this function's contract), and so are the masks that it points
+    // to.
     unsafe { masks(array, *local, shape, checks) }
 }
 
-/// Follows the chain of masks. Each mask is looked at with its parent's eyes first: does its type
-/// and shape fit; then as an array of its own.
+/// Follows the chain of masks. Each mask is first compared with its parent (type and shape), then
+/// checked as an array of its own.
 ///
 /// # Safety
 /// As for [`array`].
@@ -136,9 +139,9 @@ unsafe fn masks(
             )
             .map_err(outside);
         }
-        // SAFETY: not NULL; handed on.
+        // SAFETY: not NULL by the loop's condition, and readable (this function's contract).
         let mask = unsafe { read::array(parent.mask) }.map_err(inside)?;
-        // SAFETY: handed on.
+        // SAFETY: what the mask points to is readable (this function's contract).
         let (dtype, mask_extents) = unsafe { one(&mask, checks) }.map_err(inside)?;
         mask_type(&mask, &dtype).map_err(inside)?;
         mask_shape(mask_extents, shape).map_err(inside)?;
@@ -151,8 +154,8 @@ unsafe fn masks(
 }
 
 fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
-    let says_true_or_not = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
-    if says_true_or_not && dtype.code == abi::CAI_DTYPE_NONE {
+    let is_mask_kind = matches!(dtype.kind as u8, b'b' | b't' | b'i' | b'u');
+    if is_mask_kind && dtype.code == abi::CAI_DTYPE_NONE {
         return Ok(());
     }
     let text = read::typestr(&mask.typestr).unwrap_or_default();
@@ -164,8 +167,8 @@ fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
     )
 }
 
-/// A mask's shape must broadcast to the array's as NumPy does it: compared from the last dimension,
-/// each extent is equal or 1, and the mask has no more dimensions.
+/// Checks that a mask's shape broadcasts to the array's as in NumPy: compared from the last
+/// dimension, each extent is equal or 1, and the mask has no more dimensions.
 fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
     if mask.len() > array.len() {
         return fail!(
@@ -189,37 +192,21 @@ fn mask_shape(mask: &[i64], array: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Checks one array without its mask. Answers its type and its shape.
+/// Checks one array without its mask. Returns its type and its shape.
 ///
 /// # Safety
 /// As for [`array`].
 unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64])> {
-    if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{:#x}", array.flags),
-            expected = ("0 or CAI_ARRAY_READONLY ({:#x})", abi::CAI_ARRAY_READONLY)
-        );
-    }
-    if array.version > abi::CAI_INTERFACE_VERSION {
-        return fail!(
-            CAI_ERR_VERSION,
-            "version",
-            found = ("{}", array.version),
-            expected = ("0 to {}", abi::CAI_INTERFACE_VERSION)
-        );
-    }
-    // SAFETY: handed on.
+    // SAFETY: shape and strides are readable (this function's contract).
     let Described { dtype, layout } = unsafe { describe(array) }?;
     let count = layout::count(layout.shape)?;
-    // Broadcast arrays reach fewer bytes than their elements count; both must be numbers.
+    // Broadcast arrays span fewer bytes than their elements count. Both numbers must fit.
     layout.nbytes()?;
     let span = layout.span()?;
     place(array, count, span)?;
     stream(array)?;
     if !array.descr.is_null() {
-        // SAFETY: not NULL; handed on.
+        // SAFETY: `descr` is not NULL here, and readable (this function's contract).
         unsafe { fields(array, dtype.bits) }?;
     }
     if checks & abi::CAI_CHECK_ALIGNMENT != 0 && count > 0 {
@@ -234,15 +221,7 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
     Ok((dtype, layout.shape))
 }
 
-/// Does the data of this device type lie behind a handle instead of at an address?
-pub fn is_opaque(device_type: i32) -> bool {
-    const VULKAN: i32 = 7;
-    const METAL: i32 = 8;
-    const WEBGPU: i32 = 15;
-    matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
-}
-
-/// Device, address and offset, against the bytes that the array reaches.
+/// Checks device, address and offset against the bytes that the array spans.
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     const LAST_DEVICE_TYPE: i32 = 18;
     let device = array.device;
@@ -316,7 +295,7 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     }
 }
 
-/// The stream and what belongs to it.
+/// Checks the stream and the fields that belong to it.
 fn stream(array: &cai_array) -> Result<()> {
     let nothing = matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN);
     if array.stream == 0 {
@@ -324,7 +303,8 @@ fn stream(array: &cai_array) -> Result<()> {
             CAI_ERR_STREAM_ZERO,
             "stream",
             found = "0",
-            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 (per-thread default) or a CUstream"
+            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 \
+             (per-thread default) or a CUstream"
         );
     }
     if array.version < 3 && !nothing {
@@ -354,12 +334,12 @@ fn stream(array: &cai_array) -> Result<()> {
     Ok(())
 }
 
-/// The fields of a structured type, held against the size that the typestr says.
+/// Checks the fields of a structured type against the size in the typestr.
 ///
 /// # Safety
 /// `array.descr` is not NULL; as for [`array`].
 unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: not NULL, and readable (this function's contract).
     let descr = unsafe { Descr::new(array.descr) }.map_err(|failure| failure.within("descr"))?;
     let bits = dtype::descr::bits(descr).map_err(|failure| failure.within("descr"))?;
     if bits == expected {
@@ -372,20 +352,20 @@ unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
             "descr",
             found = ("fields of {} bytes in all", bits / 8),
             expected =
-                ("{} bytes as typestr \"{text}\" says; padding has rows of its own", expected / 8)
+                ("{} bytes as in typestr \"{text}\"; padding needs rows of its own", expected / 8)
         )
     } else {
         fail!(
             CAI_ERR_DESCR_SIZE,
             "descr",
             found = "fields of {bits} bits in all",
-            expected = ("{} bits as typestr \"{text}\" says", expected)
+            expected = ("{} bits as in typestr \"{text}\"", expected)
         )
     }
 }
 
-/// Address, or offset, and the strides that are used, against the alignment of the element's C
-/// type.
+/// Checks the address, or the offset, and the strides in use against the alignment of the element's
+/// C type.
 fn alignment(array: &cai_array, dtype: cai_dtype, layout: Layout) -> Result<()> {
     let alignment = dtype::alignment(&dtype);
     let (start, field) = if is_opaque(array.device.r#type) {
@@ -416,21 +396,21 @@ fn alignment(array: &cai_array, dtype: cai_dtype, layout: Layout) -> Result<()> 
     Ok(())
 }
 
-/// May two arrays share bytes? Their spans are compared, so interleaved arrays count as
-/// overlapping; `false` is certain for memory that has one address.
+/// Returns true if two arrays may share bytes. Their spans are compared, so interleaved arrays
+/// count as overlapping. `false` is certain for memory that has one address.
 ///
 /// # Safety
 /// As for [`array`], for both; both layouts must be sound.
 pub unsafe fn may_overlap(a: &cai_array, b: &cai_array) -> Result<bool> {
     let ends = |array: &cai_array| -> Result<(u64, u64)> {
-        // SAFETY: handed on.
+        // SAFETY: shape and strides of both arrays are readable (this function's contract).
         let described = unsafe { describe(array) }?;
         let count = layout::count(described.layout.shape)?;
         let span = described.layout.span()?;
         place(array, count, span)?;
         let start =
             if is_opaque(array.device.r#type) { array.byte_offset } else { array.data as u64 };
-        // `place` found that neither wraps around.
+        // `place` has checked that neither wraps around.
         Ok((start.wrapping_add_signed(span.lower), start.wrapping_add_signed(span.upper)))
     };
     let (a_start, a_end) = ends(a).map_err(|failure| failure.within("a."))?;
@@ -441,7 +421,7 @@ pub unsafe fn may_overlap(a: &cai_array, b: &cai_array) -> Result<bool> {
     let opaque = (is_opaque(a.device.r#type), is_opaque(b.device.r#type));
     let comparable = match opaque {
         (false, false) => true,
-        // Two handles may be windows of one buffer: only one handle's offsets can be compared.
+        // Two handles may be windows of one buffer. Offsets can be compared only within one handle.
         (true, true) => a.data == b.data,
         _ => false,
     };

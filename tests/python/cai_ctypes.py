@@ -84,6 +84,20 @@ Array._fields_ = [
     ("byte_offset", c.c_uint64),
 ]
 
+
+class Layout(c.Structure):
+    _fields_ = [
+        ("count", c.c_int64),
+        ("nbytes", c.c_int64),
+        ("lower", c.c_int64),
+        ("upper", c.c_int64),
+        ("flags", c.c_uint32),
+        ("reserved", c.c_uint32 * 7),
+    ]
+
+
+LAYOUT_C_CONTIGUOUS, LAYOUT_F_CONTIGUOUS = 1, 2
+
 DESTROY = c.CFUNCTYPE(None, c.c_void_p)
 
 
@@ -101,7 +115,7 @@ def declare(library):
         ("cai_version", c.c_char_p, []),
         ("cai_status_name", c.c_char_p, [c.c_int32]),
         ("cai_dtype_parse", c.c_int32, [c.c_char_p, P(Dtype), P(Error)]),
-        ("cai_dtype_format", c.c_int32, [P(Dtype), c.c_char_p, P(Error)]),
+        ("cai_dtype_format", c.c_int32, [P(Dtype), c.c_char_p, c.c_size_t, P(c.c_size_t), P(Error)]),
         ("cai_dtype_is_native", c.c_bool, [P(Dtype)]),
         ("cai_dtype_equal", c.c_bool, [P(Dtype), P(Dtype)]),
         ("cai_descr_parse", c.c_int32, [c.c_char_p, P(P(Descr)), P(c.c_void_p), P(Error)]),
@@ -110,17 +124,14 @@ def declare(library):
         ("cai_descr_equal", c.c_int32, [P(Descr), P(Descr), P(c.c_bool), P(Error)]),
         ("cai_descr_find", c.c_int32, [P(Descr), c.c_char_p, P(P(Field)), P(c.c_int64), P(Error)]),
         ("cai_array_is_native", c.c_int32, [P(Array), P(c.c_bool), P(Error)]),
-        ("cai_array_is_c_contiguous", c.c_int32, [P(Array), P(c.c_bool), P(Error)]),
-        ("cai_array_is_f_contiguous", c.c_int32, [P(Array), P(c.c_bool), P(Error)]),
-        ("cai_array_nbytes", c.c_int32, [P(Array), P(c.c_int64), P(Error)]),
-        ("cai_array_span", c.c_int32, [P(Array), P(c.c_int64), P(c.c_int64), P(Error)]),
+        ("cai_array_layout", c.c_int32, [P(Array), P(Layout), P(Error)]),
         ("cai_array_strides", c.c_int32, [P(Array), c.c_int32, P(c.c_int64), P(Error)]),
         ("cai_array_may_overlap", c.c_int32, [P(Array), P(Array), P(c.c_bool), P(Error)]),
         ("cai_array_validate", c.c_int32, [P(Array), c.c_uint32, P(Error)]),
         ("cai_array_retain", c.c_int32, [P(Array), P(Error)]),
         ("cai_array_release", None, [P(Array)]),
         ("cai_array_share", c.c_int32, [P(Array), P(Array), P(Error)]),
-        ("cai_array_create", c.c_int32, [P(Array), P(Array), P(Error)]),
+        ("cai_array_create", c.c_int32, [P(Array), c.c_void_p, DESTROY, P(Array), P(Error)]),
         ("cai_array_from_dlpack", c.c_int32, [c.c_void_p, c.c_uint64, P(Array), P(Error)]),
         ("cai_array_from_dlpack_unversioned", c.c_int32, [c.c_void_p, c.c_uint64, P(Array), P(Error)]),
         ("cai_array_to_dlpack", c.c_int32, [P(Array), c.c_uint32, P(c.c_void_p), P(Error)]),

@@ -28,14 +28,14 @@ UNKNOWN, CPU, CUDA, CUDA_HOST, OPENCL, CUDA_MANAGED, ONEAPI = 0, 1, 2, 3, 4, 13,
 BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2 = 4, 10, 12
 
 IMPORT = {
-    "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "no_mask": 128,
+    "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "allow_mask": 128,
     "host": 256, "device": 512, "quiet": 1024,
 }  # fmt: skip
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
 
 ERRORS = {
-    "NULL_ARGUMENT": 101, "ARGUMENT": 102, "STRUCT_SIZE": 201, "VERSION": 203, "NDIM": 204, "SHAPE_NEGATIVE": 206,
+    "NULL_ARGUMENT": 101, "ARGUMENT": 102, "NEWER_CALLER": 104, "STRUCT_SIZE": 201, "FLAGS": 202, "VERSION": 203, "NDIM": 204, "SHAPE_NEGATIVE": 206,
     "SIZE_OVERFLOW": 207, "SPAN_OVERFLOW": 208, "ADDRESS_RANGE": 209, "DATA_NULL": 210, "BIT_STRIDES": 212,
     "ITEMSIZE": 213, "BORROWED": 215, "STREAM_ZERO": 220, "READONLY": 227, "MASK_VERSION": 230, "MASK_TYPE": 231,
     "MASK_SHAPE": 232, "MASK_CYCLE": 233, "MASK_DEPTH": 234, "DTYPE_CODE": 245, "DESCR_SIZE": 254, "DESCR_DEPTH": 255,
@@ -75,8 +75,8 @@ def declare(library):
     T.declare(library)
     library.cai_array_from_python.restype = c.c_int32
     library.cai_array_from_python.argtypes = [c.py_object, P(ImportOptions), P(T.Array), P(T.Error)]
-    library.cai_array_to_python.restype = c.py_object
-    library.cai_array_to_python.argtypes = [P(T.Array), P(ExportOptions), P(T.Error)]
+    library.cai_array_to_python.restype = c.c_int32
+    library.cai_array_to_python.argtypes = [P(T.Array), P(ExportOptions), P(c.c_void_p), P(T.Error)]
     library.cai_python_publish.restype = c.c_int32
     library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, P(T.Error)]
     library.cai_python_raise.restype = c.c_void_p
@@ -90,7 +90,7 @@ held = declare(c.PyDLL(str(LIBRARY)))  # the interpreter's lock stays held
 free = declare(c.CDLL(str(LIBRARY)))  # it is given up during the call
 
 
-def import_options(*, ndim=None, protocols=(), stream=0, dtype_code=0, opaque_8bit=0, opaque_16bit=0, typestr="", **flags):
+def import_options(*, ndim=None, protocols=(), stream=STREAM_UNKNOWN, dtype_code=0, opaque_8bit=0, opaque_16bit=0, typestr="", **flags):
     options = ImportOptions(struct_size=c.sizeof(ImportOptions))
     for position, protocol in enumerate(protocols):
         options.protocols[position] = protocol
@@ -155,9 +155,9 @@ class Taken:
         return Taken(other)
 
     def contiguous(self):
-        found = c.c_bool()
-        assert held.cai_array_is_c_contiguous(c.byref(self.array), c.byref(found), None) == 0
-        return found.value
+        layout = T.Layout()
+        assert held.cai_array_layout(c.byref(self.array), c.byref(layout), None) == 0
+        return layout.flags & T.LAYOUT_C_CONTIGUOUS != 0
 
     def __enter__(self):
         return self
@@ -192,9 +192,18 @@ def take(obj, /, **options):
 
 def give(array, **options):
     """cai_array_to_python. Raises what it set. The last error is in `give.error`."""
-    give.error = T.Error()
+    give.error, out = T.Error(), c.c_void_p()
     given = c.byref(export_options(**options)) if options else None
-    return held.cai_array_to_python(c.byref(getattr(array, "array", array)), given, c.byref(give.error))
+    status = held.cai_array_to_python(c.byref(getattr(array, "array", array)), given, c.byref(out), c.byref(give.error))
+    assert status == 0, "a failure without an exception"
+    return adopt(out)
+
+
+def adopt(reference):
+    """The object of a new reference in a c_void_p."""
+    obj = c.cast(reference, c.py_object).value
+    c.pythonapi.Py_DecRef(c.py_object(obj))
+    return obj
 
 
 class Exporter:
@@ -206,12 +215,12 @@ class Exporter:
 
 
 class Counted:
-    """What an owner keeps: says how often it was let go."""
+    """The context of an owner: counts how often it was released."""
 
     def __init__(self):
         self.gone = 0
-        # The callback must outlive the owner, whoever holds it.
-        self._destroy = T.DESTROY(self._let_go)
+        # The callback must outlive the owner.
+        self.destroy = T.DESTROY(self._let_go)
         _alive.append(self)
 
     def _let_go(self, _):
@@ -219,7 +228,7 @@ class Counted:
 
     def owner(self):
         owner = c.c_void_p()
-        assert held.cai_owner_create(None, self._destroy, c.byref(owner), None) == 0
+        assert held.cai_owner_create(None, self.destroy, c.byref(owner), None) == 0
         return owner.value
 
 
@@ -228,7 +237,7 @@ _alive = []
 
 def make(shape=(2, 3), typestr="<f4", data=0x7000_0000, strides=None, counted=None, *, mask=None, descr=None,
          stream=STREAM_NONE, device=(CUDA, 0), readonly=False, version=3, dtype_code=0, **others):  # fmt: skip
-    """An array with an owner, as a C program would fill it; `counted` tells when it is let go."""
+    """An array with an owner, as a C program would fill it; `counted` counts its release."""
     counted = counted or Counted()
     description = T.new_array(typestr=typestr.encode(), stream=stream, version=version, ndim=len(shape), **others)
     description.data = data if 0 not in shape else None
@@ -246,9 +255,9 @@ def make(shape=(2, 3), typestr="<f4", data=0x7000_0000, strides=None, counted=No
         status = held.cai_descr_parse(descr.encode(), c.byref(rows), c.byref(rows_owner), c.byref(error))
         assert status == 0, error.message
         description.descr = rows
-    description.owner = counted.owner()
     out = T.new_array()
-    assert held.cai_array_create(c.byref(description), c.byref(out), c.byref(error)) == 0, error.message
+    status = held.cai_array_create(c.byref(description), None, counted.destroy, c.byref(out), c.byref(error))
+    assert status == 0, error.message
     if rows_owner:
         held.cai_owner_release(rows_owner)
     taken = Taken(out)

@@ -38,7 +38,7 @@ def imports():
         with P.take(P.Exporter(found)) as taken:
             assert taken.shape == (2, 3)
     masked = P.Exporter(interface(mask=P.Exporter(interface(typestr="|b1"))))
-    with P.take(masked) as taken:
+    with P.take(masked, allow_mask=True) as taken:
         assert taken.mask.typestr == "|b1"
     with P.take(P.Exporter(interface(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]))) as taken:
         assert "x" in taken.descr
@@ -206,7 +206,7 @@ def nothing_is_left():
         for obj in objects:
             for _ in range(200):
                 try:
-                    P.take(obj).release()
+                    P.take(obj, allow_mask=True).release()
                 except (ValueError, TypeError):
                     pass
         gc.collect()

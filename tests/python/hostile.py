@@ -26,6 +26,7 @@ import weakref
 
 import cai_ctypes as T
 import cai_python as P
+from dlpack_ctypes import CaiTable, DlpackTable, Managed, Tensor, Versioned
 
 KEYS = ["shape", "typestr", "data", "version", "strides", "descr", "mask", "stream", "offset", "syclobj"]
 SANE = {KeyError, TypeError, ValueError, BufferError, MemoryError, RuntimeError}
@@ -59,28 +60,9 @@ api.PyCapsule_GetPointer.argtypes = [c.py_object, c.c_char_p]
 
 # Capsules keep the address of their name.
 NAMES = [
-    b"dltensor", b"dltensor_versioned", b"used_dltensor", b"cai_exchange_api", b"dlpack_exchange_api", b"SyclContextRef",
+    b"dltensor", b"dltensor_versioned", b"used_dltensor", b"cai_exchange_api_1", b"dlpack_exchange_api", b"SyclContextRef",
     b"SyclQueueRef", b"", b"\xff\xfe", None,
 ]  # fmt: skip
-
-
-class DLTensor(c.Structure):
-    _fields_ = [
-        ("data", c.c_void_p), ("device_type", c.c_int32), ("device_id", c.c_int32), ("ndim", c.c_int32),
-        ("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16), ("shape", POINTER(c.c_int64)),
-        ("strides", POINTER(c.c_int64)), ("byte_offset", c.c_uint64),
-    ]  # fmt: skip
-
-
-class Managed(c.Structure):
-    _fields_ = [("tensor", DLTensor), ("context", c.c_void_p), ("deleter", c.c_void_p)]
-
-
-class Versioned(c.Structure):
-    _fields_ = [
-        ("major", c.c_uint32), ("minor", c.c_uint32), ("context", c.c_void_p), ("deleter", c.c_void_p),
-        ("flags", c.c_uint64), ("tensor", DLTensor),
-    ]  # fmt: skip
 
 
 class ArrayInterface(c.Structure):
@@ -92,19 +74,8 @@ class ArrayInterface(c.Structure):
 
 FROM_OBJECT = c.PYFUNCTYPE(c.c_int32, c.c_void_p, POINTER(T.Array), POINTER(T.Error))
 DL_FROM_OBJECT = c.PYFUNCTYPE(c.c_int, c.c_void_p, POINTER(c.c_void_p))
-DL_VIEW = c.PYFUNCTYPE(c.c_int, c.c_void_p, POINTER(DLTensor))
+DL_VIEW = c.PYFUNCTYPE(c.c_int, c.c_void_p, POINTER(Tensor))
 DL_STREAM = c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, POINTER(c.c_void_p))
-
-
-class Table(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32), ("from_object", c.c_void_p), ("to_object", c.c_void_p)]
-
-
-class DlTable(c.Structure):
-    _fields_ = [
-        ("major", c.c_uint32), ("minor", c.c_uint32), ("previous", c.c_void_p), ("allocator", c.c_void_p),
-        ("from_object", c.c_void_p), ("to_object", c.c_void_p), ("view", c.c_void_p), ("stream", c.c_void_p),
-    ]  # fmt: skip
 
 
 # Tables and what they point to live as long as the process, as their contract says.
@@ -488,16 +459,16 @@ class World:
             return 0
 
         function = FROM_OBJECT(from_object)
-        table = Table(c.sizeof(Table), T_MAJOR, c.cast(function, c.c_void_p).value, None)
+        table = CaiTable(c.sizeof(CaiTable), T_MAJOR, c.cast(function, c.c_void_p).value, None)
         roll = self.random.random()
         if roll < 0.1:
             table.struct_size = self.random.choice([0, 8, 2**32 - 1])
         elif roll < 0.2:
-            table.abi_major = self.random.choice([-1, 99])
+            table.data_abi = self.random.choice([0, 99])
         elif roll < 0.3:
             table.from_object = None
         FOREVER.append((table, function))
-        return self.capsule(c.addressof(table), b"cai_exchange_api")
+        return self.capsule(c.addressof(table), b"cai_exchange_api_1")
 
     def dlpack_table(self):
         made = []
@@ -524,7 +495,7 @@ class World:
 
         functions = DL_FROM_OBJECT(from_object), DL_VIEW(view), DL_STREAM(stream)
         address = [c.cast(function, c.c_void_p).value for function in functions]
-        table = DlTable(self.random.choice([1, 1, 1, 2, 0]), 3, None, None, address[0], None)
+        table = DlpackTable(self.random.choice([1, 1, 1, 2, 0]), 3, None, None, address[0], None)
         if self.random.random() < 0.5:
             table.view = address[1]
         if self.random.random() < 0.5:
@@ -618,9 +589,11 @@ class World:
         if chance() < 0.3:
             return None
         options = P.import_options()
-        for flag in (1, 2, 4, 8, 16, 32, 64, 128, 512):
+        for flag in (1, 2, 4, 8, 16, 32, 64, 512):
             if chance() < 0.07:
                 options.flags |= flag
+        if chance() < 0.8:
+            options.flags |= 128
         if chance() < 0.5:
             options.flags |= 256
         if chance() < 0.2:
@@ -636,18 +609,18 @@ class World:
         if chance() < 0.1:
             options.opaque_8bit, options.opaque_16bit = 10, 4
         if chance() < 0.2:
-            options.stream = self.random.choice([1, 2, 77, 2**64 - 1, 2**64 - 2])
+            options.stream = self.random.choice([0, 1, 2, 77, 2**64 - 1, 2**64 - 2])
         if chance() < 0.02:
             options.flags = 2**32 - 1
         if chance() < 0.02:
-            options.struct_size = self.random.choice([0, 7, 8, 24, 4096, 4104])
-            if options.struct_size == 4096:
+            options.struct_size = self.random.choice([0, 7, 8, 24, 512, 520])
+            if options.struct_size == 512:
                 options = c.cast(c.create_string_buffer(bytes(options) + b"\0" * 4096), POINTER(P.ImportOptions)).contents
         return options
 
     def take(self, obj):
         options = self.options()
-        quiet = options is not None and 16 <= options.struct_size <= 4096
+        quiet = options is not None and 56 <= options.struct_size <= 512
         quiet = quiet and options.struct_size % 8 == 0 and bool(options.flags & 1024)
         out, error = T.new_array(stream=self.random.choice([0, 5])), T.Error()
         out.flags, out.data = 0x55AA, 0x1234
@@ -693,10 +666,12 @@ class World:
             library.cai_array_release(c.byref(out))
 
     def give(self, out):
-        error = T.Error()
+        error, made = T.Error(), c.c_void_p()
         options = self.random.choice([None, P.ExportOptions(8, self.random.randrange(9))])
         try:
-            obj = P.held.cai_array_to_python(c.byref(out), c.byref(options) if options else None, c.byref(error))
+            given = c.byref(options) if options else None
+            P.held.cai_array_to_python(c.byref(out), given, c.byref(made), c.byref(error))
+            obj = P.adopt(made)
         except BaseException as exception:
             assert error.code == 504 or type(exception) in SANE, (error.code, exception)
             return
@@ -780,8 +755,8 @@ class World:
 COUNTS = collections.Counter()
 # The address of the object: to take an object, ctypes asks it for its class.
 STATUS = c.PYFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)(("cai_array_from_python", P.held))
-P.held.cai_abi_major.restype = c.c_int32
-T_MAJOR = P.held.cai_abi_major()
+P.held.cai_abi_version.restype = c.c_uint32
+T_MAJOR = P.held.cai_abi_version() >> 16
 EXPORTED = P.give(P.make())
 
 
@@ -849,7 +824,7 @@ def interface(**changes):
 
 
 def try_all(obj, after=1, act=None):
-    """The usual way in, while garbage is collected after so many allocations."""
+    """The default import, while garbage is collected after so many allocations."""
     out, error = T.new_array(), T.Error()
     gc.collect()
     gc.disable()
@@ -900,22 +875,22 @@ def types_without_text():
 def types_that_vanish():
     """A metaclass that gives the object another class while the first one is being asked."""
     for name in ("__cai_exchange_api__", "__dlpack_c_exchange_api__", "__name__", "__module__"):
-        for way in ("__getattr__", "__getattribute__"):
+        for hook in ("__getattr__", "__getattribute__"):
             for _ in range(3):
                 objects = []
 
-                def look(cls, asked, name=name, way=way, objects=objects):
+                def look(cls, asked, name=name, hook=hook, objects=objects):
                     if asked == name and objects:
                         objects.pop().__class__ = type("Other", (), {})
                         del cls
                         gc.collect()
                         raise AttributeError(asked)
-                    if way == "__getattribute__":
+                    if hook == "__getattribute__":
                         return type.__getattribute__(cls, asked)
                     raise AttributeError(asked)
 
-                def make(look=look, way=way):
-                    meta = type("Meta", (type,), {way: look})
+                def make(look=look, hook=hook):
+                    meta = type("Meta", (type,), {hook: look})
                     return meta("Class", (), {})()
 
                 obj = make()
@@ -939,9 +914,9 @@ def tables_that_say_nothing():
     """A function that fails without a word, or says that an exception is set where none is."""
     for status in (508, 504, -7):
         function = FROM_OBJECT(lambda obj, out, error, status=status: status)
-        table = Table(c.sizeof(Table), T_MAJOR, c.cast(function, c.c_void_p).value, None)
+        table = CaiTable(c.sizeof(CaiTable), T_MAJOR, c.cast(function, c.c_void_p).value, None)
         FOREVER.append((table, function))
-        kind = type("Silent", (), {"__cai_exchange_api__": api.PyCapsule_New(c.addressof(table), b"cai_exchange_api", None)})
+        kind = type("Silent", (), {"__cai_exchange_api__": api.PyCapsule_New(c.addressof(table), b"cai_exchange_api_1", None)})
         for _ in range(3):
             found = try_all(kind())
             assert isinstance(found, (ValueError, SystemError)), found
@@ -974,7 +949,7 @@ def words_that_change():
                 return False
 
             def __del__(self, done=done):
-                done.append(1)  # no event: its lock may be held by whoever is interrupted
+                done.append(1)  # no event: the interrupted code may hold its lock
 
         words.update({"copy": Evil(), "\ud800": [Last()], "stream": [1]})
         Bomb(change)

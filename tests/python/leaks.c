@@ -16,6 +16,7 @@ extern void PyErr_Clear(void);
 extern PyObject *PyErr_Occurred(void);
 extern void PyErr_SetString(PyObject *, const char *);
 extern PyObject *PyExc_OSError;
+extern PyObject *PyExc_BufferError;
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
 extern void Py_DecRef(PyObject *);
@@ -63,8 +64,8 @@ long leaks_export(PyObject *object, long times) {
     cai_array array = CAI_ARRAY_INIT;
     if (cai_array_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
     for (long index = 0; index < times; index++) {
-        PyObject *out = cai_array_to_python(&array, NULL, NULL);
-        if (!out) return -1;
+        PyObject *out = NULL;
+        if (cai_array_to_python(&array, NULL, &out, NULL) != CAI_OK) return -1;
         for (size_t name = 0; name < sizeof NAMES / sizeof *NAMES; name++) {
             PyObject *found = PyObject_GetAttrString(out, NAMES[name]);
             if (found) Py_DecRef(found);
@@ -158,6 +159,13 @@ static cai_status raises(void *object, cai_array *out, cai_error *error) {
     return CAI_ERR_PYTHON_EXCEPTION;
 }
 
+/* BufferError: another protocol may do. */
+static cai_status declines(void *object, cai_array *out, cai_error *error) {
+    (void)object, (void)out, (void)error;
+    PyErr_SetString(PyExc_BufferError, "no");
+    return CAI_ERR_PYTHON_EXCEPTION;
+}
+
 static cai_status is_silent(void *object, cai_array *out, cai_error *error) {
     (void)object, (void)out, (void)error;
     return CAI_ERR_PYTHON_EXCEPTION;
@@ -206,6 +214,7 @@ static const cai_exchange_api TABLES[] = {
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, gives, NULL},
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, lies, NULL},
     {sizeof(cai_exchange_api), CAI_ABI_MAJOR, borrows, NULL},
+    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, declines, NULL},
 };
 
 long leaks_publish(PyObject *type, int table) {

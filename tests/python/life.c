@@ -143,8 +143,8 @@ static void again(void) {
         initialize();
         run(SETUP);
         cai_array first = take(), exported;
-        PyObject *object = cai_array_to_python(&first, NULL, NULL);
-        CHECK(object);
+        PyObject *object = NULL;
+        CHECK(cai_array_to_python(&first, NULL, &object, NULL) == CAI_OK && object);
         CHECK(take_object(object, &exported) == CAI_OK);
         decref(object);
         cai_array_release(&exported);
@@ -306,8 +306,9 @@ static void sub_own(void) {
 
 static void *take_without(void *object) {
     cai_array array;
+    PyObject *made = NULL;
     CHECK(take_object(object, &array) == CAI_ERR_PYTHON_LOCK);
-    CHECK(cai_array_to_python(&array, NULL, NULL) == NULL);
+    CHECK(cai_array_to_python(&array, NULL, &made, NULL) == CAI_ERR_PYTHON_LOCK && !made);
     return NULL;
 }
 
@@ -462,7 +463,8 @@ int main(int count, char **arguments) {
     cai_array array;
     int nothing = 0;
     CHECK(take_object((PyObject *)&nothing, &array) == CAI_ERR_NO_PYTHON);
-    CHECK(cai_array_to_python(&array, NULL, NULL) == NULL);
+    PyObject *made = NULL;
+    CHECK(cai_array_to_python(&array, NULL, &made, NULL) == CAI_ERR_NO_PYTHON && !made);
     CHECK(count == 4);
     python =
         dlopen(arguments[1], RTLD_NOW | (strcmp(arguments[2], "local") ? RTLD_GLOBAL : RTLD_LOCAL));

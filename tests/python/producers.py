@@ -2,7 +2,7 @@
 types, containers, version, stream, pointer of empty arrays, read-only flag and mask, or refuses as it does.
 
 PRODUCERS lists one or several arrays of each, with what must come in. REFUSALS lists what must not, and why. `real`
-tells which were compared with the library itself (the folder interop/).
+names those that were compared with the library itself (the folder interop/).
 """
 
 import collections.abc

@@ -189,10 +189,10 @@ static void add_run(const cudasim_grid *grid, void **args) {
     const unsigned n = grid->grid[0] * grid->block[0];
     for (unsigned i = 0; i < n && i < *(unsigned *)args[2]; ++i) to[i] += from[i];
 }
-static size_t add_accesses(const cudasim_grid *grid, void **args, cudasim_access *out, size_t room) {
+static size_t add_accesses(const cudasim_grid *grid, void **args, cudasim_access *out, size_t capacity) {
     const uint64_t bytes = *(unsigned *)args[2] * sizeof(float);
     (void)grid;
-    if (room >= 2) {
+    if (capacity >= 2) {
         out[0] = (cudasim_access){.address = *(uint64_t *)args[0], .nbytes = bytes, .mode = CUDASIM_READ | CUDASIM_WRITE};
         out[1] = (cudasim_access){.address = *(uint64_t *)args[1], .nbytes = bytes, .mode = CUDASIM_READ};
     }
@@ -289,7 +289,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("major", ["12", "13"])
 def test_runtime_library(tmp_path, major):
-    """A program written for the runtime library, with NVIDIA's header, linked with the stand-in."""
+    """A program written for the runtime library, with NVIDIA's header, linked with the replacement library."""
     (tmp_path / "runtime.c").write_text(RUNTIME)
     run(
         "gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-isystem", HEADERS[major], "-isystem", HEADERS["13"],
@@ -499,14 +499,14 @@ assert cu.cuInit(0) == 0
 context = ctypes.c_void_p()
 assert cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 buffer = ctypes.create_string_buffer(4096)
-room = ctypes.addressof(buffer)
+storage = ctypes.addressof(buffer)
 # What is called as a function must be one.
 calls = ("HostFunc", "HostNode", "Callback", "cuUserObjectCreate", "cuInit")
 for name in sys.argv[1].split(","):
     if not any(part in name for part in calls):
-        for arguments in ([0] * 11, [room] + [0] * 10, [0, room] + [0] * 9, [room] * 2 + [0] * 9, [room] * 3 + [0] * 8):
+        for arguments in ([0] * 11, [storage] + [0] * 10, [0, storage] + [0] * 9, [storage] * 2 + [0] * 9, [storage] * 3 + [0] * 8):
             cu.cuCtxSetCurrent(context)
-            ctypes.memset(room, 0, len(buffer))
+            ctypes.memset(storage, 0, len(buffer))
             answer = getattr(cu, name)(*map(ctypes.c_uint64, arguments))
             assert 0 <= answer < 999, (name, answer)
 """

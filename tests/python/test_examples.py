@@ -23,7 +23,7 @@ def run(*command, check=True):
 
 
 OUTPUT = {
-    "01_consume.c": "CAI_ERR_STREAM_ZERO\n  stream: found 0, .*\nsum 21\nthe data let go\n",
+    "01_consume.c": "CAI_ERR_STREAM_ZERO\n  stream: found 0, .*\nsum 21\nthe data released\n",
     "02_produce.c": "3 x 4 of <f8, bytes -128 to 32 around its data\n",
     "03_own_owner.c": "100 elements still there\nbuffer freed\n",
     "04_header_only.c": "3 elements of <f4, 1 reference\n0 references\n",
@@ -33,7 +33,7 @@ OUTPUT = {
 
 # Those that need a driver run on the simulated one.
 ON_A_DEVICE = {
-    "06_streams.c": "driver: /.*, simulated\nconsumer: the sum is 3145728, expected 3145728\nproducer: buffer and stream are gone\n",
+    "06_streams.c": "driver: /.*\nconsumer: the sum is 3145728, expected 3145728\nproducer: buffer and stream are gone\n",
     "07_kernel.cu": "1 3 3\n",
 }
 
@@ -168,7 +168,7 @@ def assert_numbers(row, values):
 
 
 def assert_let_go(done):
-    made, gone = map(int, re.search(r"(\d+) owners made, (\d+) let go; NumPy's array is free", done.stdout).groups())
+    made, gone = map(int, re.search(r"(\d+) owners made, (\d+) released; NumPy's array is free", done.stdout).groups())
     assert made == gone >= 2 and "FAILED" not in done.stdout
 
 

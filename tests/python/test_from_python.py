@@ -1,4 +1,4 @@
-"""cai_array_from_python: what real libraries' dictionaries demand of whoever reads them."""
+"""cai_array_from_python: real libraries' dictionaries, and every rule of the import."""
 
 import collections
 import ctypes as c
@@ -17,6 +17,7 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import ERRORS, Exporter, Refused, even, give, make, soon, take
+from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
 from producers import ADDRESS, STREAM, DelayedPointerTuple, StfCai
 
 CAI = "__cuda_array_interface__"
@@ -816,15 +817,28 @@ def mask_of(**changes):
 def test_mask(typestr):
     mask = mask_of(typestr=typestr, stream=STREAM)
     obj = exporter(mask=mask, stream=2)
-    with even(obj, mask), take(obj) as taken:
+    with even(obj, mask), take(obj, allow_mask=True) as taken:
         assert taken.stream == 2 and taken.mask.stream == STREAM
         assert taken.mask.shape == (3, 4) and taken.mask.typestr == typestr and taken.mask.data == ADDRESS + 1024
 
 
-def test_no_mask():
-    with take(exporter(mask=None), no_mask=True) as taken:
+def test_masks_must_be_allowed():
+    """Who does not ask for masks gets no array that has one, and the mask is not even looked at."""
+    with take(exporter(mask=None)) as taken:
         assert taken.mask is None
-    refused(exporter(mask=mask_of()), BufferError, "mask", "CONVERT_MASK", no_mask=True)
+    for mask in (mask_of(), mask_of(typestr="<f4"), 3, Property(Boom())):
+        refused(exporter(mask=mask), BufferError, "['mask']", "CONVERT_MASK")
+    masked = make((3, 4), mask=make((3, 4), "|b1"))
+    obj = give(masked)
+    for protocols in ([], [P.EXCHANGE], [P.CUDA_ARRAY_INTERFACE]):
+        with even(obj):
+            refused(obj, BufferError, "mask", "CONVERT_MASK", protocols=protocols)
+            with take(obj, protocols=protocols, allow_mask=True) as taken:
+                assert taken.mask.typestr == "|b1"
+    masked.release()
+    del obj
+    gc.collect()
+    assert masked.counted.gone == 1
 
 
 def test_mask_is_kept_alive():
@@ -841,7 +855,7 @@ def test_mask_is_kept_alive():
             self.alive = None
 
     obj = Fresh()
-    taken = take(obj)
+    taken = take(obj, allow_mask=True)
     gc.collect()
     assert obj.alive() is not None
     # It can be kept by itself, longer than the array.
@@ -858,7 +872,7 @@ def test_masks_of_masks():
     innermost = mask_of(shape=(4,))
     middle = mask_of(mask=innermost, stream=2)
     obj = exporter(mask=middle)
-    with even(obj, middle, innermost), take(obj) as taken:
+    with even(obj, middle, innermost), take(obj, allow_mask=True) as taken:
         assert taken.mask.mask.shape == (4,) and taken.mask.mask.mask is None and taken.mask.stream == 2
 
 
@@ -866,14 +880,14 @@ def test_masks_that_go_on():
     chain = mask_of()
     for _ in range(7):
         chain = mask_of(mask=chain)
-    take(exporter(mask=chain)).release()
+    take(exporter(mask=chain), allow_mask=True).release()
     chain = mask_of(mask=chain)
-    refused(exporter(mask=chain), ValueError, "['mask']", "MASK_DEPTH")
+    refused(exporter(mask=chain), ValueError, "['mask']", "MASK_DEPTH", allow_mask=True)
     round_and_round = mask_of()
     round_and_round.__cuda_array_interface__["mask"] = round_and_round
     for obj in (exporter(mask=round_and_round), round_and_round):
         with pytest.raises(ValueError, match="mask"):
-            take(obj)
+            take(obj, allow_mask=True)
         assert take.error.code in (ERRORS["MASK_DEPTH"], ERRORS["MASK_CYCLE"])
     del round_and_round.__cuda_array_interface__["mask"]
 
@@ -883,7 +897,7 @@ def test_masks_that_go_on():
             return interface(typestr="|b1", mask=Endless())
 
     with pytest.raises(ValueError, match="mask"):
-        take(Endless())
+        take(Endless(), allow_mask=True)
 
 
 @pytest.mark.parametrize(
@@ -896,35 +910,36 @@ def test_masks_that_go_on():
 def test_masks_that_are_none(changes, kind, status):
     mask = mask_of(**changes)
     with even(mask):
-        refused(exporter(mask=mask), kind, "['mask']", status)
+        refused(exporter(mask=mask), kind, "['mask']", status, allow_mask=True)
 
 
 @pytest.mark.parametrize("mask", [3, "mask", object(), {}, True])
 def test_masks_without_a_dictionary(mask):
-    refused(exporter(mask=mask), TypeError, f"{CAI}['mask']")
+    refused(exporter(mask=mask), TypeError, f"{CAI}['mask']", allow_mask=True)
 
 
 def test_version_0_has_no_mask():
-    refused(exporter(version=0, stream=MISSING, mask=mask_of()), ValueError, "mask", "MASK_VERSION")
+    refused(exporter(version=0, stream=MISSING, mask=mask_of()), ValueError, "mask", "MASK_VERSION", allow_mask=True)
 
 
 def test_a_mask_that_raises():
     error = Boom()
     with pytest.raises(Boom) as info:
-        take(exporter(mask=Property(error)))
+        take(exporter(mask=Property(error)), allow_mask=True)
     assert info.value is error
 
 
 def test_mask_of_bytes():
     """cuDF's masks are bytes of eight elements each, and call themselves bytes: test_producers.py. From others, as many
     bytes as elements are one flag each, and other numbers are refused."""
-    with take(exporter(shape=(64,), mask=mask_of(typestr="|u1", shape=(64,)))) as taken:
+    with take(exporter(shape=(64,), mask=mask_of(typestr="|u1", shape=(64,))), allow_mask=True) as taken:
         assert taken.mask.typestr == "|u1" and taken.mask.shape == (64,)
     given = exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(64,)))
-    refused(given, ValueError, "['mask']", "MASK_SHAPE")
-    with take(given, lenient=True) as taken:
+    refused(given, ValueError, "['mask']", "MASK_SHAPE", allow_mask=True)
+    with take(given, lenient=True, allow_mask=True) as taken:
         assert taken.mask.typestr == "|t1" and taken.mask.shape == (100,)
-    refused(exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(12,))), ValueError, "['mask']", "MASK_SHAPE", lenient=True)
+    given = exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(12,)))
+    refused(given, ValueError, "['mask']", "MASK_SHAPE", lenient=True, allow_mask=True)
 
 
 # --- 14, 15: types --------------------------------------------------------------------------------------------------
@@ -1257,7 +1272,7 @@ def test_both_protocols():
     refused(exporter(), TypeError, status="NO_PROTOCOL", protocols=[P.DLPACK, P.SYCL_USM, P.BUFFER])
 
 
-@pytest.mark.parametrize("stream, asked", [(0, 1), (1, 1), (2, 2), (STREAM, STREAM)])
+@pytest.mark.parametrize("stream, asked", [(P.STREAM_UNKNOWN, 1), (1, 1), (2, 2), (STREAM, STREAM)])
 def test_dlpack_is_told_the_stream(stream, asked):
     obj = Dlpack(make((5,)))
     with take(obj, protocols=[P.DLPACK], stream=stream) as taken:
@@ -1323,7 +1338,7 @@ def test_dlpack_capsules_that_are_none():
 def test_protocols_that_do_not_exist(protocols):
     with pytest.raises(Exception):
         take(exporter(), protocols=protocols)
-    assert take.error.code == ERRORS["ARGUMENT"]
+    assert take.error.code == ERRORS["NEWER_CALLER"] and take.error.field.startswith(b"options->protocols[")
 
 
 # --- relatives: SYCL, buffers ---------------------------------------------------------------------------------------
@@ -1495,7 +1510,7 @@ def test_what_only_offers_numpys_dictionary():
     refused(Plain(array), TypeError, status="NO_PROTOCOL")
 
 
-# --- demands, and the rest of the border ----------------------------------------------------------------------------
+# --- requirements, and the rest of the ABI boundary
 
 
 @pytest.mark.parametrize(
@@ -1514,13 +1529,15 @@ def test_contiguity(shape, strides, c_order, f_order):
 
 
 def test_demands_do_not_leak():
-    demands = [dict(writable=True), dict(c_contiguous=True), dict(native=True), dict(ndim=3), dict(no_mask=True), dict(typestr="<i4")]
+    demands = [dict(writable=True), dict(c_contiguous=True), dict(native=True), dict(ndim=3), dict(typestr="<i4")]
     mask = mask_of()
     obj = exporter(shape=(3, 4), strides=(4, 12), typestr=">f4", data=(ADDRESS, True), mask=mask)
     with even(obj, mask):
         for demand in demands:
             with pytest.raises(BufferError):
-                take(obj, **demand)
+                take(obj, allow_mask=True, **demand)
+        with pytest.raises(BufferError):
+            take(obj)
 
 
 def test_options_of_another_size():
@@ -1538,14 +1555,22 @@ def test_unknown_flags():
     options.flags = 1 << 30 | P.IMPORT["quiet"]  # what is not understood is not followed, in no part
     with pytest.raises(ValueError):
         P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
-    assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
+    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->flags"
     options = P.import_options()
     options.reserved[1] = 1
     with pytest.raises(ValueError):
         P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
-    assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->reserved"
+    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->reserved"
     with pytest.raises(ValueError):
         take(exporter(), strict=True, lenient=True)
+    assert take.error.code == ERRORS["ARGUMENT"] and take.error.field == b"options->flags"
+
+
+def test_stream_zero_is_no_stream():
+    """0 could mean either default stream, in the options as everywhere."""
+    with pytest.raises(ValueError, match="CAI_STREAM_UNKNOWN"):
+        take(exporter(), stream=0)
+    assert take.error.code == ERRORS["STREAM_ZERO"] and take.error.field == b"options->stream"
 
 
 def test_null():
@@ -1569,31 +1594,61 @@ def test_failure_changes_nothing():
         assert bytes(array) == before
 
 
-def test_a_structure_of_an_older_header():
-    array = T.new_array()
-    array.struct_size = 88
-    array.event = 0x1111
+@pytest.mark.parametrize("size", [*range(128, 513, 8)])
+def test_structures_of_every_size(size):
+    """What a later header has behind the library's last member is zero; nothing is written past the size."""
+    memory = c.create_string_buffer(b"\x5a" * 600, 600)
+    array = T.Array.from_buffer(memory)
+    array.struct_size = size
     assert P.held.cai_array_from_python(exporter(stream=STREAM), None, c.byref(array), None) == 0
-    assert array.stream == STREAM and array.event == 0x1111 and array.struct_size == 88
+    assert array.stream == STREAM and array.struct_size == size
+    assert memory.raw[128:size] == bytes(size - 128) and memory.raw[size:] == b"\x5a" * (600 - size)
+    obj = P.held.cai_array_to_python(c.byref(array), None, None)
+    with take(obj) as taken:
+        assert taken.array.struct_size == 128 and taken.stream == STREAM
     P.held.cai_array_release(c.byref(array))
+    assert memory.raw[4:size] == bytes(size - 4) and memory.raw[size:] == b"\x5a" * (600 - size)
+
+
+@pytest.mark.parametrize("size", [0, 16, 88, 120, 127, 132, 520, 4096])
+def test_structures_of_no_size(size):
+    array, error = T.new_array(), T.Error()
+    array.struct_size = size
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error))
+    assert error.code == ERRORS["STRUCT_SIZE"] and not array.owner
+
+
+def test_options_of_a_newer_caller():
+    """A tail is refused unless it is zero: it may be a requirement."""
+    memory = c.create_string_buffer(600)
+    options, array, error = P.ImportOptions.from_buffer(memory), T.new_array(), T.Error()
+    known = c.sizeof(P.ImportOptions)
+    for size in range(known, 513, 8):
+        options.struct_size = size
+        assert P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), None) == 0
+        P.held.cai_array_release(c.byref(array))
+        memory[size] = b"\1"  # behind the structure: not read
+        assert P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), None) == 0
+        P.held.cai_array_release(c.byref(array))
+        memory[size] = b"\0"
+        for position in {known, size - 1} if size > known else ():
+            memory[position] = b"\1"
+            with pytest.raises(ValueError):
+                P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+            assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options" and not array.owner
+            memory[position] = b"\0"
 
 
 # --- exchange tables ------------------------------------------------------------------------------------------------
 
-FROM = c.CFUNCTYPE(c.c_int32, c.py_object, c.POINTER(T.Array), c.POINTER(T.Error))
-TO = c.CFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p), c.POINTER(T.Error))
-
-
-class Table(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("abi_major", c.c_int32), ("from_object", FROM), ("to_object", TO)]
-
-
 KEPT = []
 
 
-def publish(kind, function, size=None, major=0, to=None):
-    table = Table(size or c.sizeof(Table), major, FROM(function), to or TO())
-    KEPT.append(table)
+def publish(kind, function, size=None, data_abi=1, to=None):
+    from_object = CAI_FROM_OBJECT(function)
+    table = CaiTable(size or c.sizeof(CaiTable), data_abi, address_of(from_object), to)
+    KEPT.append((table, from_object))
     error = T.Error()
     status = P.held.cai_python_publish(kind, c.byref(table), c.byref(error))
     return status, error
@@ -1644,17 +1699,78 @@ def test_exchange_tables_that_fail():
     assert take.error.code == 105
 
 
-@pytest.mark.parametrize("size, major", [(8, 0), (0, 0), (None, 1), (None, -1)])
-def test_exchange_tables_of_others(size, major):
+@pytest.mark.parametrize("size, data_abi", [(8, 1), (0, 1), (None, 0), (None, 2)])
+def test_exchange_tables_of_others(size, data_abi):
     class Native:
         pass
 
-    table = Table(c.sizeof(Table) if size is None else size, major, FROM(lambda *_: 0), TO())
+    from_object = CAI_FROM_OBJECT(lambda *_: 0)
+    table = CaiTable(c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), None)
     KEPT.append(table)
     error = T.Error()
     with pytest.raises(Exception):
         P.held.cai_python_publish(Native, c.byref(table), c.byref(error))
     assert error.code == ERRORS["EXCHANGE_TABLE"] and not hasattr(Native, "__cai_exchange_api__")
+
+
+def test_longer_exchange_tables():
+    array = make((7,))
+
+    class Native:
+        pass
+
+    def describe(obj, out, error):
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    assert publish(Native, describe, size=32)[0] == 0
+    take(Native()).release()
+    array.release()
+
+
+@pytest.mark.parametrize("status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]])
+def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
+    class Native:
+        __cuda_array_interface__ = interface()
+
+    assert publish(Native, lambda obj, out, error: status)[0] == 0
+    with take(Native()) as taken:
+        assert taken.shape == (3, 4)
+    with pytest.raises(Exception):
+        take(Native(), protocols=[P.EXCHANGE])
+    assert take.error.code == status
+
+
+def capsule_of(table, name):
+    new = c.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+    return new(c.addressof(table), name, None)
+
+
+def test_tables_for_two_data_abis():
+    """A capsule for another data ABI has another name. A type that serves both publishes a tuple."""
+    array = make((7,))
+    seen = []
+
+    def describe(obj, out, error):
+        seen.append(obj)
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    from_object = CAI_FROM_OBJECT(describe)
+    ours, theirs = (CaiTable(c.sizeof(CaiTable), number, address_of(from_object), None) for number in (1, 2))
+    names = [c.c_char_p(b"cai_exchange_api_1"), c.c_char_p(b"cai_exchange_api_2")]
+    KEPT.extend([ours, theirs, names])
+    first, second = capsule_of(ours, names[0]), capsule_of(theirs, names[1])
+    for value, uses in [(second, 0), ((second,), 0), ((second, first), 1), ((first, second), 1), ((5, first), 1), ((), 0)]:
+        kind = type("Native", (), {"__cai_exchange_api__": value, "__cuda_array_interface__": interface()})
+        seen.clear()
+        with take(kind()) as taken:
+            assert taken.shape == ((7,) if uses else (3, 4))
+        assert len(seen) == uses
+    # A table of another data ABI under the usual name is not used either.
+    kind = type("Native", (), {"__cai_exchange_api__": capsule_of(theirs, names[0]), "__cuda_array_interface__": interface()})
+    with take(kind()) as taken:
+        assert taken.shape == (3, 4)
+    array.release()
 
 
 def test_publish_on_what_takes_no_attributes():
@@ -1701,7 +1817,7 @@ def test_words():
     ]
     for obj, text in cases:
         with pytest.raises(Exception) as info:
-            take(obj)
+            take(obj, allow_mask=True)
         assert str(info.value.args[0]).startswith(text), info.value
         assert take.error.field.decode() == text.split(": ")[0] or "mask" in text
 

@@ -33,6 +33,7 @@ PROGRAMS = {
     "exchange": CASES,
     "produce": CASES,
     "capture": CASES,
+    "events": CASES,
     "stress": "echo 32 pairs",
     "streams": "echo 1.0 ns",
     "pingpong": "echo 2.00x",
@@ -43,7 +44,7 @@ PROGRAMS = {
     "cuda-sim": 'for last; do :; done\n[ "$last" = racy ] || exit 0\necho "cuda-sim: 1 race found" >&2\nexit 66',
 }
 PARTS = [
-    "conformance", "streams: exchange", "streams: produce", "streams: capture", "streams: stress",
+    "conformance", "streams: exchange", "streams: produce", "streams: capture", "streams: events", "streams: stress",
     "begin and end, against the same calls by hand", "events against blocking (pingpong)",
     "Python: cupy", "Python: numba.cuda", "Python: torch", "Python: jax", "Python: cuda.core", "Python: mpi4py",
     ".cu examples", "compute-sanitizer: memcheck", "compute-sanitizer: racecheck", "compute-sanitizer: initcheck",

@@ -1,7 +1,7 @@
 """cai_array_from_python and cai_array_to_python against hostile objects, with the library under AddressSanitizer.
 
 The interpreter itself is not instrumented; its memory comes from malloc, and what is freed is overwritten, so that it stumbles over
-whatever the library lets go too early. CAI_FUZZ_SECONDS: for how long (`make fuzz`).
+memory that the library releases too early. CAI_FUZZ_SECONDS: for how long (`make fuzz`).
 """
 
 import os

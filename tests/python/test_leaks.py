@@ -14,7 +14,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = int(os.environ.get("CAI_LEAK_TIMES", "50000"))
-QUIET, HOST, STRICT = 1024, 256, 1
+QUIET, HOST, MASK, STRICT = 1024, 256, 128, 1
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ class Dlpack:
         return self.capsule
 
 
-def published(leaks, table):
-    kind = type(f"Published{table}", (), {})
+def published(leaks, table, **attributes):
+    kind = type(f"Published{table}", (), attributes)
     assert leaks.leaks_publish(kind, table) == 0
     return kind()
 
@@ -102,14 +102,16 @@ def kinds(leaks):
     wrong = capsule(0x5000, b"wrong", None)
     host = P.give(P.make(device=(P.CPU, 0)))
     mask = plain(typestr="|b1")
+    also = {"__cuda_array_interface__": interface()}
     return [
         ("usual", plain(), 0, 0, 0, 1),
         ("strides", plain(strides=(12, 4), stream=1), 0, 0, 0, 1),
-        ("the long way", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
+        ("the slow path", plain(shape=[2, Index(3)], data=[0x7000_0000, False]), 0, 0, 0, 1),
         ("a mapping", Whole(dict_of(interface())), 0, 0, 0, 1),
         ("fields", plain(typestr="|V8", descr=[("x", "<f4"), ("y", "<i4")]), 0, 0, 0, 4),
-        ("mask", plain(mask=mask), 0, 0, 0, 2),
-        ("masks", nested(4), 0, 0, 0, 8),
+        ("mask", plain(mask=mask), 0, MASK, 0, 2),
+        ("masks", nested(4), 0, MASK, 0, 8),
+        ("mask that is not allowed", plain(mask=mask), E["CONVERT_MASK"], 0, 0, 1),
         ("exported", P.give(P.make()), 0, 0, 0, 1),
         ("capsule", host, 0, HOST, P.DLPACK, 2),
         ("DLPack's table", host, 0, HOST, P.DLPACK_EXCHANGE, 1),
@@ -133,9 +135,9 @@ def kinds(leaks):
         ("stream", plain(stream=0), E["STREAM_ZERO"], 0, 0, 1),
         ("overflow", plain(shape=(2**40, 2**40)), None, 0, 0, 1),
         ("fields without sense", plain(typestr="|V8", descr=[("x", "junk")]), None, 0, 0, 2),
-        ("mask without sense", plain(mask=5), None, 0, 0, 1),
-        ("mask of another shape", plain(mask=plain(typestr="|b1", shape=(7,))), None, 0, 0, 1),
-        ("masks on masks", nested(30), E["MASK_DEPTH"], 0, 0, 8),
+        ("mask without sense", plain(mask=5), None, MASK, 0, 1),
+        ("mask of another shape", plain(mask=plain(typestr="|b1", shape=(7,))), None, MASK, 0, 1),
+        ("masks on masks", nested(30), E["MASK_DEPTH"], MASK, 0, 8),
         ("read-only", plain(data=(4096, True)), E["READONLY"], 4, 0, 1),
         ("strict", Whole(dict_of(interface())), E["TYPE"], STRICT, 0, 1),
         ("options", plain(), E["ARGUMENT"], 3, 0, 1),
@@ -146,6 +148,9 @@ def kinds(leaks):
         ("table that fails", published(leaks, 0), E["VALUE"], 0, 0, 1),
         ("table that raises", published(leaks, 1), E["PYTHON_EXCEPTION"], 0, 0, 1),
         ("table that is silent", published(leaks, 2), E["EXCHANGE_TABLE"], 0, 0, 1),
+        ("table that declines", published(leaks, 6), E["PYTHON_EXCEPTION"], 0, 0, 1),
+        ("table that fails, and a dictionary", published(leaks, 0, **also), 0, 0, 0, 1),
+        ("table that declines, and a dictionary", published(leaks, 6, **also), 0, 0, 0, 1),
         ("table that lies", published(leaks, 4), E["NDIM"], 0, 0, 1),
         ("table that borrows", published(leaks, 5), E["BORROWED"], 0, 0, 1),
     ]

@@ -24,10 +24,7 @@ def test_ctypes(cai):
     error = T.Error()
     data = (ctypes.c_float * 12)()
     shape = (ctypes.c_int64 * 2)(3, 4)
-    owner = ctypes.c_void_p()
-    assert cai.cai_owner_create(4711, destroy, owner, error) == 0
     array = T.new_array(
-        owner=owner,
         data=ctypes.addressof(data),
         shape=shape,
         ndim=2,
@@ -37,7 +34,7 @@ def test_ctypes(cai):
     )
     assert cai.cai_array_validate(array, T.CHECK_LAYOUT, error) == 0, error.message
     made = T.new_array()
-    assert cai.cai_array_create(array, made, error) == 0
+    assert cai.cai_array_create(array, 4711, destroy, made, error) == 0
     shape[0] = 99
     shared = T.new_array()
     assert cai.cai_array_share(made, shared, error) == 0
@@ -51,7 +48,6 @@ def test_ctypes(cai):
     cai.cai_array_release(shared)
     assert seen == [4711] and not shared.data
 
-    array.owner = None
     array.ndim = -1
     status = cai.cai_array_validate(array, T.CHECK_LAYOUT, error)
     assert cai.cai_status_name(status) == b"CAI_ERR_NDIM"

@@ -16,7 +16,7 @@ TESTS = ROOT / "capi-tests/sync"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
-PROGRAMS = ["exchange", "produce", "capture"]
+PROGRAMS = ["exchange", "produce", "capture", "events"]
 
 
 def run(*command, check=True, timeout=120, **more):
@@ -36,10 +36,20 @@ class Built:
         self.driver = driver
         self.shim = folder / "libshim.so"
         (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
+        self.compile_shim(self.shim)
+
+    def compile_shim(self, target, *flags):
         run(
-            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", TESTS / "shim.c",
-            "-o", self.shim, "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl",
+            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *flags,
+            TESTS / "shim.c", "-o", target, "-ldl",
         )  # fmt: skip
+
+    def shim_without(self, function):
+        """A driver that lacks a function."""
+        target = self.folder / f"libshim_without_{function}.so"
+        if not target.exists():
+            self.compile_shim(target, f"-D{function}=without_{function}")
+        return target
 
     def program(self, name):
         target = self.folder / name
@@ -76,7 +86,7 @@ def everywhere(work, jobs):
         return list(pool.map(lambda job: work(*job), jobs))
 
 
-def told(done):
+def output_of(done):
     return f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
@@ -85,7 +95,7 @@ def told(done):
 def test_cases(built, program, schedule):
     def one(case, devices):
         done = built.run(program, case, schedule=schedule, devices=devices, check=False)
-        assert done.returncode == 0, f"{case} on {devices}: {told(done)}"
+        assert done.returncode == 0, f"{case} on {devices}: {output_of(done)}"
 
     everywhere(one, [(case, devices) for case in built.cases(program) for devices in (1, 2)])
 
@@ -99,7 +109,7 @@ def test_lifetime(built, schedule):
     assert len(cases) == 4
     for case in cases:
         done = built.run("lifetime", case, schedule=schedule, check=False, **copies)
-        assert done.returncode == (5 if case == "callback_that_exits" else 0), f"{case}: {told(done)}"
+        assert done.returncode == (5 if case == "callback_that_exits" else 0), f"{case}: {output_of(done)}"
 
 
 # --- each call of the driver fails once -----------------------------------------------------------------------
@@ -112,7 +122,7 @@ CODES = [2, 4, 201, 400, 719, 709, 900, 917, 999, 12345]
 # cuInit has a status of its own (test_driver.py).
 NOT_FAILED = {"cuEventQuery", "cuInit"}
 
-# Whoever says these says that nothing runs any more, and owners are let go, or left alone because the process
+# These codes mean that nothing runs any more, and owners are released, or kept because the process
 # exits; here the work goes on.
 BELIEVED = {4, 709, 719}
 RELEASES = ("release_after", "captures_of_other_threads", "graph_keeps")
@@ -141,7 +151,7 @@ def test_every_call_fails_once(built, program):
 
     def one(case, name, number, code):
         done = built.run(program, case, check=False, SHIM=f"{name}:{number}:{code}")
-        return None if done.returncode == 0 else f"{case}, {name} {number}: {code}: {told(done)}"
+        return None if done.returncode == 0 else f"{case}, {name} {number}: {code}: {output_of(done)}"
 
     wrong = [text for text in everywhere(one, jobs) if text]
     assert not wrong, f"{len(wrong)} of {len(jobs)}\n" + "\n".join(wrong[:10])
@@ -163,6 +173,13 @@ NEEDED = {
     "capture": [
         "both_in_one_capture", "joining_a_capture", "waiting_from_inside_a_capture", "around_a_launch",
         "producers_in_a_capture",
+    ],
+    "events": [
+        "reader_after_a_writer_on_the_stream_alone", "host_after_a_writer_on_the_stream_alone",
+        "mask_after_a_writer_on_the_stream_alone", "readers_of_a_read_only_array_at_once",
+        "readers_and_writers_of_an_unknown_stream", "host_reads_from_an_unknown_stream",
+        "conservative_reader_of_an_unknown_stream", "graph_of_a_reader_after_a_writer_on_the_stream_alone",
+        "graph_of_a_reader_of_a_read_only_array",
     ],
 }  # fmt: skip
 
@@ -259,11 +276,11 @@ def test_a_stranger_is_told_the_rule(built, stranger, tmp_path, rule, beside):
     done = run(BUILT / "cai-race", *options, "--", stranger, rule, check=False, env={"CUDASIM_RACES": "off"} if beside else {})
     found = json.loads(report.read_text().splitlines()[0])
     rules = {race["rule"] for race in found["races"]}
-    assert done.returncode == (0 if rule in ("none", "R9") else 66), told(done)
-    assert rule in rules or rule == "none", told(done)
+    assert done.returncode == (0 if rule in ("none", "R9") else 66), output_of(done)
+    assert rule in rules or rule == "none", output_of(done)
     assert all(race["missing"] and race["second"]["stack"] for race in found["races"])
     assert "cai-race: 1 exports" in done.stderr
-    assert (rule == "none") == (f"cai-race: {rule} " not in done.stderr), told(done)
+    assert (rule == "none") == (f"cai-race: {rule} " not in done.stderr), output_of(done)
     if rule == "none":
         assert found["races"] == []
 
@@ -298,7 +315,7 @@ def with_environment(built, *command, schedule):
 def test_address_sanitizer(instrumented, schedule):
     def one(program, case):
         done = with_environment(instrumented, instrumented.folder / f"{program}-asan", case, schedule=schedule)
-        assert done.returncode == 0 and "Sanitizer" not in done.stderr, f"{case}: {told(done)}"
+        assert done.returncode == 0 and "Sanitizer" not in done.stderr, f"{case}: {output_of(done)}"
 
     everywhere(one, [(program, case) for program in PROGRAMS for case in instrumented.cases(program)])
 
@@ -308,6 +325,6 @@ def test_valgrind(built):
     def one(program, case):
         command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
         done = with_environment(built, *command, built.program(program), case, schedule="lazy")
-        assert done.returncode == 0, f"{case}: {told(done)}"
+        assert done.returncode == 0, f"{case}: {output_of(done)}"
 
     everywhere(one, [(program, case) for program in PROGRAMS for case in built.cases(program)])

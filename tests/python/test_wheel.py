@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
 BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/cai.h").read_text())[1]
+MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/status.h").read_text())[1]
 # Cargo builds where it has built before. The build requirements are those of this environment.
 SHARED = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={ROOT / 'target'}"
 
@@ -114,7 +114,7 @@ def test_the_module(site):
         import libcai
         assert not {"ctypes", "numpy"} & (set(sys.modules) - before)
         print(libcai.__file__, libcai.cmakedir(), libcai.includedir(), libcai.libdir(), libcai.pkgconfigdir(),
-              libcai.library(), libcai.__version__, libcai.load().cai_abi_major(), sep="\\n")
+              libcai.library(), libcai.__version__, libcai.load().cai_abi_version(), sep="\\n")
         """
     done = run(sys.executable, "-c", code, cwd=ROOT, env={"PYTHONPATH": str(site)})
     *places, version, major = done.stdout.splitlines()

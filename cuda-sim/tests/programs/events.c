@@ -122,8 +122,7 @@ static void re_recorded_elsewhere_after_the_wait(void) {
     reads(b, p, N);
 }
 
-// The wait got the first record; the second one, after the second write, is not waited for by
-// anybody.
+// The wait got the first record; the second one, after the second write, is not waited for.
 static void re_recorded_after_the_wait_covers_nothing(void) {
     CUdeviceptr p = alloc(N);
     CUstream a = make_nonblocking(), b = make_nonblocking();

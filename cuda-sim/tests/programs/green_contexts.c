@@ -406,7 +406,7 @@ static void barrier_of_all(void) {
     reads(b, p, N);
 }
 
-// The event was recorded again, elsewhere, before anybody waited.
+// The event was recorded again, elsewhere, before any stream waited.
 static void recorded_again_elsewhere(void) {
     CUdeviceptr p = alloc(N);
     CUgreenCtx green = make_green();

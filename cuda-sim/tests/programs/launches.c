@@ -11,10 +11,10 @@ static void run_add(const cudasim_grid *grid, void **args) {
 }
 
 static size_t accesses_of_add(const cudasim_grid *grid, void **args, cudasim_access *out,
-                              size_t room) {
+                              size_t capacity) {
     const size_t n = (size_t)*(int *)args[2];
     (void)grid;
-    if (room >= 2) {
+    if (capacity >= 2) {
         out[0] = range(*(CUdeviceptr *)args[0], n, CUDASIM_READ | CUDASIM_WRITE);
         out[1] = range(*(CUdeviceptr *)args[1], n, CUDASIM_READ);
     }
@@ -29,8 +29,8 @@ static void run_fill_blocks(const cudasim_grid *grid, void **args) {
 }
 
 static size_t accesses_of_fill_blocks(const cudasim_grid *grid, void **args, cudasim_access *out,
-                                      size_t room) {
-    if (room >= 1) {
+                                      size_t capacity) {
+    if (capacity >= 1) {
         out[0] =
             range(*(CUdeviceptr *)args[0], (size_t)grid->grid[0] * grid->block[0], CUDASIM_WRITE);
     }

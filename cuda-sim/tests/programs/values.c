@@ -2,7 +2,7 @@
 // cuStreamWaitValue32]
 #include "race_test.h"
 
-// The flag is ready before anybody uses it.
+// The flag is ready before it is used.
 static CUdeviceptr flag(void) {
     CUdeviceptr made = alloc(8);
     CHECK(cuMemsetD8(made, 0, 8));

@@ -1,4 +1,7 @@
 //! `__array_interface__` of an exported array.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::export::cai_dict`, `python::export::object`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 
@@ -8,7 +11,7 @@ use crate::python::capi::Object;
 use crate::python::export::cai_dict::{Dictionary, common, mask_of};
 use crate::python::export::object::{array_of, attribute};
 
-pub unsafe extern "C" fn get_host(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_host(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, flags) = array_of(py, object)?;
         if array.device.r#type != abi::CAI_DEVICE_CPU {
@@ -16,15 +19,15 @@ pub unsafe extern "C" fn get_host(object: *mut Object, _: *mut c_void) -> *mut O
                 CAI_ERR_CONVERT_DEVICE,
                 "__array_interface__",
                 found = ("an array on a device of type {}", array.device.r#type),
-                expected = "one in host memory"
+                expected = "an array in host memory"
             );
         }
         if array.typestr[1] as u8 == b't' {
             return fail!(
                 CAI_ERR_CONVERT_TYPE,
                 "__array_interface__",
-                found = "bit fields",
-                expected = "a type of NumPy"
+                found = "packed bits",
+                expected = "a type that NumPy has"
             );
         }
         let dictionary = Dictionary::new(py)?;

@@ -1,4 +1,9 @@
-//! `__cuda_array_interface__` of an exported array.
+//! `__cuda_array_interface__` of an exported array, and what other dictionaries have in common with
+//! it.
+//!
+//! May use: `abi`, `device`, `error`, `owner`, `python::capi`, `python::convert`,
+//! `python::export::object`, `python::interpreter`, `read`, `validate`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -10,25 +15,21 @@ use crate::python::convert::{integer, none, shared, tuple, unsigned};
 use crate::python::export::object::{array_of, attribute, wrap};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::read::{self, Descr};
-use crate::{owner, validate};
+use crate::{device, owner, validate};
 
-pub unsafe extern "C" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, flags) = array_of(py, object)?;
-        match array.device.r#type {
-            abi::CAI_DEVICE_UNKNOWN
-            | abi::CAI_DEVICE_CUDA
-            | abi::CAI_DEVICE_CUDA_HOST
-            | abi::CAI_DEVICE_CUDA_MANAGED => cuda(py, object, array, flags).map(Owned::into_raw),
-            other => {
-                fail!(
-                    CAI_ERR_CONVERT_DEVICE,
-                    "__cuda_array_interface__",
-                    found = "an array on a device of type {other}",
-                    expected = "one of CUDA's"
-                )
-            }
+        let r#type = array.device.r#type;
+        if device::may_be_cuda(r#type) {
+            return cuda(py, object, array, flags).map(Owned::into_raw);
         }
+        fail!(
+            CAI_ERR_CONVERT_DEVICE,
+            "__cuda_array_interface__",
+            found = ("an array on a device of type {}", r#type),
+            expected = "a CUDA device"
+        )
     })
 }
 
@@ -37,12 +38,12 @@ pub struct Dictionary(pub Owned, Py);
 
 impl Dictionary {
     pub fn new(py: Py) -> Result<Self> {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         Ok(Dictionary(Owned::new(py, unsafe { (py.capi().dict_new)() })?, py))
     }
 
     pub fn set(&self, key: *mut Object, value: Owned) -> Result<()> {
-        // SAFETY: the lock is held; the dictionary takes references of its own.
+        // SAFETY: the GIL is held. The dictionary adds references of its own.
         match unsafe { (self.1.capi().dict_set)(self.0.get(), key, value.get()) } {
             0 => Ok(()),
             _ => raised(),
@@ -50,10 +51,10 @@ impl Dictionary {
     }
 }
 
-/// A tuple of integers.
+/// Makes a tuple of integers.
 pub fn row(py: Py, values: &[i64]) -> Result<Owned> {
     let capi = py.capi();
-    // SAFETY: the lock is held; what is put into a tuple is given away.
+    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {
         let tuple = Owned::new(py, (capi.tuple_new)(values.len() as isize))?;
         for (index, &value) in values.iter().enumerate() {
@@ -67,12 +68,12 @@ pub fn typestr(py: Py, array: &cai_array) -> Result<Owned> {
     py.typestr(read::typestr(&array.typestr).unwrap_or_default())
 }
 
-/// Address and read-only flag.
+/// Makes the tuple of address and read-only flag.
 pub fn data(py: Py, array: &cai_array, flags: u32) -> Result<Owned> {
     let capi = py.capi();
     let readonly =
         array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_EXPORT_HIDE_READONLY == 0;
-    // SAFETY: the lock is held; what is put into a tuple is given away.
+    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {
         let tuple = Owned::new(py, (capi.tuple_new)(2))?;
         (capi.tuple_set)(tuple.get(), 0, unsigned(py, array.data as u64)?.into_raw());
@@ -82,10 +83,10 @@ pub fn data(py: Py, array: &cai_array, flags: u32) -> Result<Owned> {
     }
 }
 
-/// What CUDA's and NumPy's dictionaries have in common.
+/// Sets what CUDA's and NumPy's dictionaries have in common.
 pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i64) -> Result<()> {
     let (py, names) = (dictionary.1, &dictionary.1.names);
-    // SAFETY: validated when the object was made.
+    // SAFETY: the array was validated when the object was made.
     let (shape, strides) = unsafe { read::shape_and_strides(array) }?;
     dictionary.set(names.shape, row(py, shape)?)?;
     dictionary.set(names.typestr, typestr(py, array)?)?;
@@ -93,7 +94,7 @@ pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i
     let strides = if flags & abi::CAI_EXPORT_STRIDES == 0 && strides.is_none() {
         none(py)
     } else {
-        // SAFETY: as above.
+        // SAFETY: the array was validated when the object was made.
         let layout = unsafe { validate::describe(array) }?.layout;
         if layout.is_packed_bits()
             || (flags & abi::CAI_EXPORT_STRIDES == 0 && layout.is_c_contiguous())
@@ -109,13 +110,13 @@ pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i
     dictionary.set(names.strides, strides)?;
     dictionary.set(names.version, integer(py, version)?)?;
     if !array.descr.is_null() {
-        // SAFETY: as above.
+        // SAFETY: the array was validated when the object was made.
         dictionary.set(names.descr, fields(py, unsafe { Descr::new(array.descr) }?)?)?;
     }
     Ok(())
 }
 
-/// `__cuda_array_interface__`
+/// Makes the dictionary of `__cuda_array_interface__`.
 pub fn cuda(py: Py, object: *mut Object, array: &cai_array, flags: u32) -> Result<Owned> {
     let old = flags & abi::CAI_EXPORT_VERSION_2 != 0 || array.stream == abi::CAI_STREAM_UNKNOWN;
     let dictionary = Dictionary::new(py)?;
@@ -134,7 +135,7 @@ pub fn cuda(py: Py, object: *mut Object, array: &cai_array, flags: u32) -> Resul
     Ok(dictionary.0)
 }
 
-/// The mask of the array in `object`, as an object of the same type.
+/// Makes an object for the mask of the array in `object`, of the same type.
 pub fn mask_of(
     py: Py,
     object: *mut Object,
@@ -144,13 +145,13 @@ pub fn mask_of(
     if array.mask.is_null() {
         return Ok(None);
     }
-    // SAFETY: validated when the object was made; the owner of the array covers the mask.
+    // SAFETY: the array was validated when the object was made; its owner keeps the mask alive.
     unsafe {
         let mut mask = read::array(array.mask)?;
         if mask.owner.is_null() {
             mask.owner = array.owner;
         }
-        // What is not known of the mask is as for the array.
+        // What the mask leaves unknown is the same as for the array.
         if mask.device.r#type == abi::CAI_DEVICE_UNKNOWN {
             mask.device = array.device;
         }
@@ -159,7 +160,7 @@ pub fn mask_of(
     }
 }
 
-/// A list of fields as NumPy writes `descr`.
+/// Makes a list of fields as NumPy writes `descr`.
 pub fn fields(py: Py, descr: Descr) -> Result<Owned> {
     let capi = py.capi();
     let name_of = |field: &read::Field| -> Result<Owned> {
@@ -169,7 +170,7 @@ pub fn fields(py: Py, descr: Descr) -> Result<Owned> {
             Some(title) => tuple(py, [py.string(title.as_bytes())?, name]),
         }
     };
-    // SAFETY: the lock is held; what is put into a tuple is given away.
+    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     let rows = unsafe { Owned::new(py, (capi.tuple_new)(descr.count as isize))? };
     for (index, field) in descr.fields().enumerate() {
         let name = name_of(&field)?;
@@ -183,10 +184,10 @@ pub fn fields(py: Py, descr: Descr) -> Result<Owned> {
         } else {
             tuple(py, [name, r#type, row(py, shape)?])?
         };
-        // SAFETY: as above.
+        // SAFETY: the GIL is held. `list_append` adds a reference of its own.
         unsafe { (capi.tuple_set)(rows.get(), index as isize, made.into_raw()) };
     }
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     unsafe {
         let arguments = tuple(py, [rows])?;
         Owned::new(py, (capi.call)(capi.list_type, arguments.get(), ptr::null_mut()))

@@ -1,72 +1,81 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
+//!
+//! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
+//! `python::convert`, `python::error`, `python::export::object`, `python::interpreter`,
+//! `sync::consume`, `unwind`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
+use crate::device;
 use crate::dlpack;
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
 use crate::python::convert::pair;
 use crate::python::error::raise_as;
-use crate::python::export::object::{answer, array_of};
+use crate::python::export::object::{array_of, run_for_python};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
+use crate::unwind;
 
-pub unsafe extern "C" fn dlpack_device_method(object: *mut Object, _: *mut Object) -> *mut Object {
-    answer(|py| {
+pub unsafe extern "C-unwind" fn dlpack_device_method(
+    object: *mut Object,
+    _: *mut Object,
+) -> *mut Object {
+    run_for_python(|py| {
         let (array, _) = array_of(py, object)?;
         let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
         pair(py, r#type.into(), id.into()).map(Owned::into_raw)
     })
 }
 
-/// What DLPack's Python side raises where an array cannot be exported.
+/// Raises BufferError, which DLPack requires if an array cannot be exported.
 pub fn cannot(py: Py, failure: Failure) -> Failure {
     if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
         || failure.status() == abi::CAI_ERR_NO_MEMORY
     {
         return failure;
     }
-    // SAFETY: a place that CPython keeps it in.
+    // SAFETY: a variable that CPython keeps an exception in.
     raise_as(py, unsafe { *py.capi().buffer_error }, &failure)
 }
 
-pub unsafe extern "C" fn dlpack_method(
+pub unsafe extern "C-unwind" fn dlpack_method(
     object: *mut Object,
     arguments: *mut Object,
     keywords: *mut Object,
 ) -> *mut Object {
-    answer(|py| {
+    run_for_python(|py| {
         let (array, flags) = array_of(py, object)?;
-        let asked = DlpackRequest::read(py, arguments, keywords)?;
-        let versioned = asked.versioned(py)?;
+        let request = DlpackRequest::read(py, arguments, keywords)?;
+        let versioned = request.versioned(py)?;
         let device = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
-        asked.check_device(py, device).map_err(|failure| cannot(py, failure))?;
+        request.check_device(py, device).map_err(|failure| cannot(py, failure))?;
         let mut array = *array;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
-        // First whether it can be done at all, so that nothing is ordered for nothing.
+        // The conversion comes first, so that a failure orders no stream.
         let capsule = if versioned {
-            // SAFETY: validated when the object was made.
+            // SAFETY: the array was validated when the object was made.
             let tensor = unsafe { dlpack::to_versioned(&array, 0) }
                 .map_err(|failure| cannot(py, failure))?;
             Capsule::Versioned(tensor)
         } else {
-            // SAFETY: as above.
+            // SAFETY: the array was validated when the object was made.
             let tensor = unsafe { dlpack::to_unversioned(&array, 0) }
                 .map_err(|failure| cannot(py, failure))?;
             Capsule::Unversioned(tensor)
         };
-        asked.order(py, &array, device.0)?;
+        request.order(py, &array, device.0)?;
         capsule.into_object(py)
     })
 }
 
-/// What `__dlpack__` was asked for.
+/// The arguments of `__dlpack__`.
 pub struct DlpackRequest {
     pub stream: Option<Owned>,
     pub max_version: Option<Owned>,
@@ -76,17 +85,17 @@ pub struct DlpackRequest {
 impl DlpackRequest {
     fn read(py: Py, arguments: *mut Object, keywords: *mut Object) -> Result<Self> {
         let capi = py.capi();
-        let mut asked = DlpackRequest { stream: None, max_version: None, device: None };
+        let mut request = DlpackRequest { stream: None, max_version: None, device: None };
         let mut take = |key: &[u8], value: *mut Object| -> Result<()> {
             let value = ptr::NonNull::new(value).filter(|value| value.as_ptr() != capi.none);
             let value = value.map(|value| Owned::share(py, value));
             match key {
-                b"stream" => asked.stream = value,
-                b"max_version" => asked.max_version = value,
-                b"dl_device" => asked.device = value,
+                b"stream" => request.stream = value,
+                b"max_version" => request.max_version = value,
+                b"dl_device" => request.device = value,
                 b"copy" => {
                     let copies = match &value {
-                        // SAFETY: the lock is held.
+                        // SAFETY: the GIL is held.
                         Some(copy) => unsafe { (capi.is_true)(copy.get()) },
                         None => 0,
                     };
@@ -98,7 +107,7 @@ impl DlpackRequest {
                             CAI_ERR_UNSUPPORTED,
                             "copy",
                             found = "True",
-                            expected = "None or False: nothing is copied here"
+                            expected = "None or False: libcai does not copy"
                         )
                         .map_err(|failure| cannot(py, failure));
                     }
@@ -114,12 +123,12 @@ impl DlpackRequest {
             }
             Ok(())
         };
-        // SAFETY: the lock is held; CPython passes a tuple, and a dictionary of its own or NULL,
-        // with texts for keys.
+        // SAFETY: the GIL is held. CPython passes a tuple, and NULL or a dictionary with strings
+        // for keys.
         unsafe {
             match (capi.tuple_size)(arguments) {
                 0 => {}
-                // From before the keywords had to be named.
+                // Early versions of DLPack passed the stream by position.
                 1 => take(b"stream", (capi.tuple_get)(arguments, 0))?,
                 more => {
                     return fail!(
@@ -135,8 +144,8 @@ impl DlpackRequest {
                 while (capi.dict_next)(keywords, &raw mut position, &raw mut key, &raw mut value)
                     != 0
                 {
-                    // The truth of a value, and a name without a text, may run code; the dictionary
-                    // may be somebody's.
+                    // A truth value, and a string without UTF-8, may run code, which may change a
+                    // dictionary that the caller passed.
                     let kept = [key, value].map(|object| {
                         ptr::NonNull::new(object).map(|object| Owned::share(py, object))
                     });
@@ -145,10 +154,10 @@ impl DlpackRequest {
                 }
             }
         }
-        Ok(asked)
+        Ok(request)
     }
 
-    /// Does the consumer know DLPack 1?
+    /// Returns true if the consumer supports DLPack 1.
     fn versioned(&self, py: Py) -> Result<bool> {
         match &self.max_version {
             Some(version) => Ok(two_integers(py, version, "max_version")?.0 >= 1),
@@ -173,12 +182,12 @@ impl DlpackRequest {
     /// Makes the consumer's stream wait for the array's work.
     pub fn order(&self, py: Py, array: &cai_array, device_type: i32) -> Result<()> {
         let capi = py.capi();
-        if !dlpack::has_streams(device_type) {
+        if !device::is_cuda(device_type) {
             return Ok(());
         }
         let stream = match &self.stream {
             None => abi::CAI_STREAM_LEGACY,
-            // SAFETY: the lock is held.
+            // SAFETY: the GIL is held.
             Some(stream) => unsafe {
                 let number = Owned::new(py, (capi.index)(stream.get()))?;
                 let mut overflow = 0;
@@ -190,14 +199,15 @@ impl DlpackRequest {
                             CAI_ERR_STREAM_ZERO,
                             "stream",
                             found = "0",
-                            expected = "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t"
+                            expected = "None or 1 (legacy default stream), 2 (per-thread default \
+                             stream), -1 (no order) or a cudaStream_t"
                         );
                     }
                     _ if overflow != 0 => {
                         return fail!(
                             CAI_ERR_VALUE,
                             "stream",
-                            found = "an integer beyond 63 bits",
+                            found = "an integer of more than 63 bits",
                             expected = "a cudaStream_t"
                         );
                     }
@@ -217,10 +227,10 @@ impl DlpackRequest {
         } else {
             abi::CAI_ACCESS_READ
         };
-        // DLPack has no word for work on a stream that nobody knows: it has to be waited for.
+        // DLPack cannot express work on an unknown stream, so the host waits for it.
         let unknown =
             if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
-        // SAFETY: validated when the object was made.
+        // SAFETY: the array was validated when the object was made.
         unsafe { consume::exchange(Phase::Begin, array, stream, access | unknown) }
     }
 }
@@ -228,7 +238,7 @@ impl DlpackRequest {
 fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)> {
     let capi = py.capi();
     let item = |index: isize| -> Result<i64> {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe {
             let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
             let number = Owned::new(py, (capi.index)(item.get()))?;
@@ -241,7 +251,7 @@ fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)>
             })
         }
     };
-    // SAFETY: the lock is held; any object may be asked.
+    // SAFETY: the GIL is held; `capsule_is` accepts any object.
     unsafe {
         let size = match (capi.sequence_check)(tuple.get()) {
             0 => 0,
@@ -262,7 +272,7 @@ fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)>
     Ok((item(0)?, item(1)?))
 }
 
-/// A tensor on its way into a capsule.
+/// A tensor before it is in a capsule.
 pub enum Capsule {
     Versioned(*mut DLManagedTensorVersioned),
     Unversioned(*mut DLManagedTensor),
@@ -270,7 +280,7 @@ pub enum Capsule {
 
 impl Drop for Capsule {
     fn drop(&mut self) {
-        // SAFETY: still ours.
+        // SAFETY: the tensor was not moved into a capsule, so it is still owned here.
         unsafe {
             match *self {
                 Capsule::Versioned(tensor) => dlpack::delete_versioned(tensor),
@@ -286,7 +296,7 @@ impl Capsule {
             Capsule::Versioned(tensor) => (tensor.cast(), VERSIONED),
             Capsule::Unversioned(tensor) => (tensor.cast(), UNVERSIONED),
         };
-        // SAFETY: the lock is held; a live tensor.
+        // SAFETY: the GIL is held, and the tensor is alive.
         let capsule = unsafe { (py.capi().capsule_new)(tensor, name.as_ptr(), Some(capsule_ends)) };
         if capsule.is_null() {
             return raised();
@@ -296,13 +306,13 @@ impl Capsule {
     }
 }
 
-/// A capsule that nobody took: whoever does renames it.
-unsafe extern "C" fn capsule_ends(capsule: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+/// The destructor of the capsule. A consumer that took the tensor has renamed the capsule.
+unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
+    let _ = unwind::catch(|| {
         let Ok(py) = Py::here() else { return };
         let capi = py.capi();
-        // SAFETY: the lock is held; what is in a capsule of such a name is a tensor that was not
-        // taken.
+        // SAFETY: the GIL is held. A capsule with this name contains a tensor that no consumer
+        // took.
         unsafe {
             if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
                 dlpack::delete_versioned(
@@ -314,5 +324,5 @@ unsafe extern "C" fn capsule_ends(capsule: *mut Object) {
                 );
             }
         }
-    }));
+    });
 }

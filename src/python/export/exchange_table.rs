@@ -1,37 +1,34 @@
-//! The exchange tables of the type: this library's and DLPack's.
+//! Functions of the exchange tables of the type: this library's and DLPack's.
+//!
+//! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
+//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`, `unwind`.
+//! Unsafe: follows the pointers that a table's contract describes.
 
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::SetError;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
-use crate::python::export::object::{answer, array_of, body, export, is_ours, not_ours, wrap};
+use crate::python::export::object::{
+    array_of, body, export, is_ours, not_ours, run_for_python, wrap,
+};
 use crate::python::interpreter::Py;
-use crate::{dlpack, owner, read};
+use crate::{dlpack, owner, read, unwind};
 
-/// The body of a function in a table: failures become exceptions and a status.
+/// Runs the body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
-    let result = catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body)));
-    let failure = match result {
-        Ok(Ok(())) => return abi::CAI_OK,
-        Ok(Err(failure)) => failure,
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            Failure::no_memory(0)
-        }
-    };
+    let Err(failure) = unwind::guarded(|| Py::here().and_then(body)) else { return abi::CAI_OK };
     if !error.is_null() {
-        // SAFETY: not NULL; the caller's.
+        // SAFETY: not NULL, and writable by the contract of the table.
         unsafe { error.write(failure.to_error()) };
     }
     failure.status()
 }
 
-pub unsafe extern "C" fn table_from_object(
+pub unsafe extern "C-unwind" fn table_from_object(
     object: *mut c_void,
     out: *mut cai_array,
     error: *mut cai_error,
@@ -46,26 +43,37 @@ pub unsafe extern "C" fn table_from_object(
     if !is_ours(capi, object.cast()) {
         return status(error, |py| not_ours(py, object.cast()));
     }
-    // SAFETY: an object of our type; `out` has the size that it says.
-    unsafe {
-        let array = &(*body(capi, object.cast())).array;
-        let size = (&raw const (*out).struct_size).read() as usize;
-        if size != size_of::<cai_array>() || array.owner.is_null() {
-            return status(error, |_| {
-                fail!(
-                    CAI_ERR_STRUCT_SIZE,
-                    "out->struct_size",
-                    found = "{size}",
-                    expected = ("{}, and an object with an array", size_of::<cai_array>())
-                )
-            });
-        }
-        if let Err(failure) = owner::retain(array.owner) {
-            return status(error, |_| Err(failure));
-        }
-        out.write(*array);
+    // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
+    // caller's by the contract of the table.
+    match unsafe { share(&(*body(capi, object.cast())).array, out) } {
+        Ok(()) => abi::CAI_OK,
+        Err(failure) => status(error, |_| Err(failure)),
     }
-    abi::CAI_OK
+}
+
+/// Writes the array of an object, with a reference of its own, into `out` of any age.
+///
+/// # Safety
+/// `out` points to a structure of the size that it states.
+#[inline(always)]
+unsafe fn share(array: &cai_array, out: *mut cai_array) -> Result<()> {
+    // SAFETY: a structure begins with its size.
+    let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
+    if array.owner.is_null() {
+        return fail!(
+            CAI_ERR_VALUE,
+            "object",
+            found = "an object without an array",
+            expected = "one that cai_array_to_python made"
+        );
+    }
+    // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
+    // caller vouches for as many bytes.
+    unsafe {
+        owner::retain(array.owner)?;
+        read::write_array(out, size, array);
+    }
+    Ok(())
 }
 
 /// `to_object` of this library's table. `export_type` returns the type of the new object.
@@ -82,7 +90,7 @@ pub unsafe fn to_object(
         if array.is_null() || out.is_null() {
             return fail!(CAI_ERR_NULL_ARGUMENT, "array", found = "NULL", expected = "a pointer");
         }
-        // SAFETY: not NULL; by contract of the table.
+        // SAFETY: not NULL, and readable or writable by the contract of the table.
         unsafe {
             let array = read::array(array)?;
             out.write(export(py, export_type(py), &array, 0)?.cast());
@@ -91,14 +99,14 @@ pub unsafe fn to_object(
     })
 }
 
-pub unsafe extern "C" fn dlpack_allocate(
+pub unsafe extern "C-unwind" fn dlpack_allocate(
     _: *mut c_void,
     _: *mut *mut c_void,
     context: *mut c_void,
     set_error: Option<SetError>,
 ) -> c_int {
     if let Some(set_error) = set_error {
-        // SAFETY: the caller's function, with its own context.
+        // SAFETY: the consumer's function is called with its own context.
         unsafe {
             set_error(
                 context,
@@ -110,10 +118,10 @@ pub unsafe extern "C" fn dlpack_allocate(
     -1
 }
 
-/// 0, or -1 with an exception.
+/// Runs the body of a function in DLPack's table: returns 0, or -1 with an exception.
 fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     let mut done = false;
-    answer(|py| {
+    run_for_python(|py| {
         body(py)?;
         done = true;
         Ok(ptr::null_mut())
@@ -121,7 +129,7 @@ fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
     if done { 0 } else { -1 }
 }
 
-pub unsafe extern "C" fn dlpack_from_object(
+pub unsafe extern "C-unwind" fn dlpack_from_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
@@ -135,14 +143,14 @@ pub unsafe extern "C" fn dlpack_from_object(
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
-        // SAFETY: validated when the object was made.
+        // SAFETY: the array was validated when the object was made.
         let tensor =
             unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
         let tensor = Capsule::Versioned(tensor);
         DlpackRequest { stream: None, max_version: None, device: None }
             .order(py, &array, device.0)?;
         if let Capsule::Versioned(tensor) = tensor {
-            // SAFETY: the caller's.
+            // SAFETY: `out` is writable by the contract of the table.
             unsafe { out.write(tensor) };
         }
         std::mem::forget(tensor);
@@ -160,12 +168,12 @@ pub unsafe fn dlpack_to_object(
     export_type: fn(Py) -> Result<*mut Object>,
 ) -> c_int {
     code(|py| {
-        // SAFETY: a tensor that the caller gives away, whatever becomes of it.
+        // SAFETY: the caller gives the tensor away, also on failure, by the contract of the table.
         unsafe {
             let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
                 let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
                 let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-                dlpack::from_versioned(tensor, stream, size_of::<cai_array>())
+                dlpack::from_versioned(tensor, stream)
             });
             let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
             out.write(wrap(py, export_type(py), array, 0)?.cast());
@@ -174,11 +182,15 @@ pub unsafe fn dlpack_to_object(
     })
 }
 
-pub unsafe extern "C" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn dlpack_current_stream(
+    _: i32,
+    _: i32,
+    out: *mut *mut c_void,
+) -> c_int {
     if out.is_null() {
         return -1;
     }
-    // SAFETY: the caller's.
+    // SAFETY: not NULL, and writable by the contract of the table.
     unsafe { out.write(ptr::null_mut()) };
     0
 }

@@ -1,5 +1,9 @@
 //! Exports arrays as Python objects: a type whose objects hold an array and offer it in every
-//! protocol.
+//! protocol that can represent it.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::export::object`,
+//! `python::export::type_object`, `python::interpreter`, `read`.
+//! Unsafe: calls CPython with the GIL held.
 
 pub mod array_interface;
 pub mod cai_dict;
@@ -14,33 +18,23 @@ use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::type_object::export_type;
 use crate::python::interpreter::Py;
+use crate::read;
 
-/// A caller's options: their flags.
+/// Returns the flags of a caller's export options.
 ///
 /// # Safety
-/// `options` is NULL or points to a structure of the size that it says.
+/// `options` is NULL or points to a structure of the size that it states.
 pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     if options.is_null() {
         return Ok(0);
     }
-    // SAFETY: the first field is there by contract.
-    let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-    if !(size_of::<cai_export_options>()..=4096).contains(&size) || size % 8 != 0 {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "options->struct_size",
-            found = "{size}",
-            expected =
-                ("sizeof(cai_export_options), which is {} here", size_of::<cai_export_options>())
-        );
-    }
-    // SAFETY: as long as ours.
-    let flags = unsafe { (&raw const (*options).flags).read() };
+    // SAFETY: not NULL, and a structure of the size that it states (this function's contract).
+    let flags = unsafe { read::options(options) }?.flags;
     const KNOWN: u32 =
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {
         return fail!(
-            CAI_ERR_ARGUMENT,
+            CAI_ERR_NEWER_CALLER,
             "options->flags",
             found = "{flags:#x}",
             expected = "bits of {KNOWN:#x} only"
@@ -49,12 +43,12 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
     Ok(flags)
 }
 
-/// A new object that holds a reference of its own to the array.
+/// Makes an object that holds a reference of its own to the array.
 ///
 /// # Safety
-/// `array` points to what a caller's array may point to.
+/// `array` is readable as [`validate::array`] requires.
 pub unsafe fn export(array: &cai_array, flags: u32) -> Result<*mut Object> {
     let py = Py::here()?;
-    // SAFETY: the caller's array, by this function's own contract.
+    // SAFETY: the array is readable (this function's contract).
     unsafe { object::export(py, export_type(py), array, flags) }
 }

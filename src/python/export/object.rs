@@ -1,18 +1,21 @@
 //! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
+//!
+//! May use: `abi`, `error`, `owner`, `python::capi`, `python::error`, `python::interpreter`,
+//! `read`, `unwind`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::c_void;
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Result, Text, fail};
 use crate::python::capi::{Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
 use crate::python::interpreter::{Owned, Py};
-use crate::{owner, read, validate};
+use crate::{owner, read, unwind, validate};
 
-/// What lies behind the head of an object.
+/// The contents of an object behind its head.
 #[repr(C)]
 pub struct Body {
     pub array: cai_array,
@@ -21,18 +24,18 @@ pub struct Body {
     pub weak_references: *mut Object,
 }
 
-/// Where an object keeps its array.
+/// Returns the address of an object's contents.
 pub fn body(capi: &Capi, object: *mut Object) -> *mut Body {
     object.cast::<u8>().wrapping_add(capi.facts.head).cast()
 }
 
-/// Is it an object of the type that is made below, in whichever interpreter? Anybody can show the
-/// tables on another type.
+/// Returns true for an object of the type `libcai.Array` of any interpreter. Other types may
+/// publish the same tables.
 pub fn is_ours(capi: &Capi, object: *mut Object) -> bool {
-    // SAFETY: the lock is held; the object is alive. The type has no types derived from it.
+    // SAFETY: the GIL is held; the object is alive. The type cannot be derived from.
     unsafe {
         let slot = (capi.type_slot)(capi.type_of(object), TP_DEALLOC);
-        // Before 3.10, types that were not made at run time have an exception for an answer.
+        // Before 3.10, static types set an exception here.
         if slot.is_null() {
             (capi.error_clear)();
         }
@@ -49,47 +52,34 @@ pub fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
     )
 }
 
-/// The array of an object, and its flags.
+/// Returns the array of an object, and its flags.
 pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)> {
-    // SAFETY: called for objects of the type only, which are alive during the call.
+    // SAFETY: callers pass objects of this type, which are alive during the call.
     let body = unsafe { &*body(py.capi(), object) };
     if body.array.owner.is_null() {
         return fail!(
             CAI_ERR_VALUE,
             "self",
             found = "an object without an array",
-            expected = "one that cai_array_to_python made"
+            expected = "an object made by cai_array_to_python"
         );
     }
     Ok((&body.array, body.flags))
 }
 
-/// The body of a function that CPython calls: failures and panics become exceptions.
-pub fn answer(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    match catch_unwind(AssertUnwindSafe(|| Py::here().and_then(body))) {
-        Ok(Ok(object)) => object,
-        Ok(Err(failure)) => {
-            error::raise_failure(&failure);
-            ptr::null_mut()
-        }
-        Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            error::raise_failure(&Failure::new(
-                abi::CAI_ERR_INTERNAL,
-                format_args!(""),
-                format_args!("a contradiction inside the library"),
-                format_args!("none; please report it"),
-            ));
-            ptr::null_mut()
-        }
-    }
+/// Runs the body of a function that CPython calls: failures and panics become exceptions.
+pub fn run_for_python(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
+    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
+        error::raise_failure(&failure);
+        ptr::null_mut()
+    })
 }
 
-/// The same, where every failure means that there is no such attribute.
+/// Runs the body of a getter: a failure means that the object has no such attribute.
 pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    answer(|py| {
+    run_for_python(|py| {
         body(py).map_err(|failure| {
-            // SAFETY: a place that CPython keeps it in.
+            // SAFETY: a variable that CPython keeps an exception in.
             let attribute_error = unsafe { *py.capi().attribute_error };
             if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 || failure.status() == abi::CAI_ERR_NO_MEMORY
@@ -102,33 +92,32 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     })
 }
 
-pub unsafe extern "C" fn dealloc(object: *mut Object) {
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        let Ok(py) = Py::here() else { return };
-        let capi = py.capi();
-        // SAFETY: the lock is held; the last reference to an object of our type is gone.
-        unsafe {
-            let r#type = py.type_of(object);
-            let body = body(capi, object);
-            // Without a lock, another thread may be making one, and CPython has to look.
-            if !(*body).weak_references.is_null() || capi.facts.free_threaded {
-                (capi.clear_weakrefs)(object);
-            }
-            let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
-            if !owner.is_null() {
-                owner::release(owner);
-            }
-            let free: unsafe extern "C" fn(*mut c_void) =
-                std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
-            free(object.cast());
-            // Objects of types that were made at run time hold a reference to them.
-            (capi.decref)(r#type);
+/// Unguarded, because nothing in it can panic.
+pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
+    let Ok(py) = Py::here() else { return };
+    let capi = py.capi();
+    // SAFETY: the GIL is held, and the last reference to an object of this type was released.
+    unsafe {
+        let r#type = py.type_of(object);
+        let body = body(capi, object);
+        // In a free-threaded build another thread may be adding one, and CPython has to look.
+        if !(*body).weak_references.is_null() || capi.facts.free_threaded {
+            (capi.clear_weakrefs)(object);
         }
-    }));
+        let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
+        if !owner.is_null() {
+            owner::release(owner);
+        }
+        let free: unsafe extern "C-unwind" fn(*mut c_void) =
+            std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
+        free(object.cast());
+        // An object of a heap type holds a reference to its type.
+        (capi.decref)(r#type);
+    }
 }
 
-pub unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
-    answer(|py| {
+pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
+    run_for_python(|py| {
         let Ok((array, _)) = array_of(py, object) else {
             return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
         };
@@ -136,12 +125,12 @@ pub unsafe extern "C" fn repr(object: *mut Object) -> *mut Object {
     })
 }
 
-/// One line about an array.
+/// Formats one line about an array.
 fn shown(array: &cai_array) -> Text<400> {
     let mut text: Text<400> = Text::new(format_args!("<libcai.Array shape=("));
-    // SAFETY: validated when the object was made.
+    // SAFETY: the array was validated when the object was made.
     let (shape, strides) = unsafe { read::shape_and_strides(array) }.unwrap_or_default();
-    // A text that is full says so by itself; nothing else can fail.
+    // A full text ends in a mark; nothing else can fail.
     let _ = (|| {
         for (index, extent) in shape.iter().enumerate() {
             write!(text, "{}{extent}", if index == 0 { "" } else { ", " })?;
@@ -196,10 +185,10 @@ fn shown(array: &cai_array) -> Text<400> {
     text
 }
 
-/// A new object around an array, whose reference it takes over, also on failure.
+/// Makes an object around an array. Takes over the reference to the array's owner, also on failure.
 ///
 /// # Safety
-/// The array is sound and has an owner.
+/// The array was validated and has an owner.
 pub unsafe fn wrap(
     py: Py,
     r#type: Result<*mut Object>,
@@ -207,9 +196,9 @@ pub unsafe fn wrap(
     flags: u32,
 ) -> Result<*mut Object> {
     let made = r#type.and_then(|r#type| {
-        // SAFETY: the lock is held; the slot was read from this type.
+        // SAFETY: the GIL is held; the slot was read from this type.
         unsafe {
-            let alloc: unsafe extern "C" fn(*mut Object, isize) -> *mut Object =
+            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
                 std::mem::transmute((py.capi().type_slot)(r#type, TP_ALLOC));
             Owned::new(py, alloc(r#type, 0))
         }
@@ -217,9 +206,9 @@ pub unsafe fn wrap(
     match made {
         Ok(object) => {
             let object = object.into_raw();
-            // Whatever size it came with, all fields are there now.
+            // Every field is present now, whatever size the array came with.
             let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
-            // SAFETY: the type's objects have a body, which is all zeros still.
+            // SAFETY: objects of this type have space for a body, which is all zeros.
             unsafe {
                 body(py.capi(), object).write(Body {
                     array,
@@ -230,24 +219,24 @@ pub unsafe fn wrap(
             Ok(object)
         }
         Err(failure) => {
-            // SAFETY: the reference was ours.
+            // SAFETY: the reference was taken over (this function's contract).
             unsafe { owner::release(array.owner) };
             Err(failure)
         }
     }
 }
 
-/// A new object of a type, with a reference of its own to the array.
+/// Makes an object of a type, with a reference of its own to the array.
 ///
 /// # Safety
-/// `array` points to what a caller's array may point to.
+/// `array` is readable as [`validate::array`] requires.
 pub unsafe fn export(
     py: Py,
     r#type: Result<*mut Object>,
     array: &cai_array,
     flags: u32,
 ) -> Result<*mut Object> {
-    // SAFETY: handed on.
+    // SAFETY: the array is readable (this function's contract), and has an owner as checked below.
     unsafe {
         validate::array(array, abi::CAI_CHECK_LAYOUT)?;
         if array.owner.is_null() {

@@ -1,4 +1,8 @@
 //! `__sycl_usm_array_interface__` of an exported array.
+//!
+//! May use: `abi`, `error`, `python::capi`, `python::capsules`, `python::convert`,
+//! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `validate`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 
@@ -12,7 +16,7 @@ use crate::python::export::object::{array_of, attribute};
 use crate::python::interpreter::{Owned, Py};
 use crate::validate;
 
-pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
+pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         const NAME: &str = "__sycl_usm_array_interface__";
         let (array, flags) = array_of(py, object)?;
@@ -21,7 +25,7 @@ pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut O
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}",
                 found = ("an array on a device of type {}", array.device.r#type),
-                expected = ("one of oneAPI's ({})", abi::CAI_DEVICE_ONEAPI)
+                expected = ("a oneAPI device ({})", abi::CAI_DEVICE_ONEAPI)
             );
         }
         if !array.mask.is_null() {
@@ -29,7 +33,7 @@ pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut O
                 CAI_ERR_CONVERT_MASK,
                 "{NAME}",
                 found = "an array with a mask",
-                expected = "one without"
+                expected = "an array without a mask"
             );
         }
         let Some(syclobj) = syclobj(py, array)? else {
@@ -37,10 +41,10 @@ pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut O
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}['syclobj']",
                 found = "neither a queue in stream nor a context",
-                expected = "one of them"
+                expected = "a queue or a context"
             );
         };
-        // SAFETY: validated when the object was made.
+        // SAFETY: the array was validated when the object was made.
         let described = unsafe { validate::describe(array) }?;
         if !matches!(described.dtype.kind as u8, b'b' | b'i' | b'u' | b'f' | b'c') {
             return fail!(
@@ -50,8 +54,8 @@ pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut O
                 expected = "one of b i u f c"
             );
         }
-        // `data` is where the memory begins, as far as the array reaches, and `offset` leads to the
-        // element with index zero.
+        // `data` is the lowest address of the array, and `offset` leads to the element with index
+        // zero.
         let itemsize = described.dtype.itemsize.max(1);
         let below = described.layout.span()?.lower;
         if below % itemsize != 0 {
@@ -77,7 +81,7 @@ pub unsafe extern "C" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut O
     })
 }
 
-/// Steps in elements, which is what SYCL's dictionary counts in.
+/// Makes the tuple of strides in elements, which is the unit of SYCL's dictionary.
 fn element_steps(py: Py, described: &validate::Described) -> Result<Owned> {
     let mut steps = [0; abi::CAI_MAX_NDIM as usize];
     let steps = &mut steps[..described.layout.shape.len()];
@@ -98,8 +102,8 @@ fn element_steps(py: Py, described: &validate::Described) -> Result<Owned> {
     row(py, steps)
 }
 
-/// The `syclobj` of an array: a capsule around its queue or its context; `None` where neither is
-/// known.
+/// Makes the `syclobj` of an array: a capsule around its queue or its context, or `None` if neither
+/// is known.
 pub fn syclobj(py: Py, array: &cai_array) -> Result<Option<Owned>> {
     let capi = py.capi();
     let (pointer, name) =
@@ -110,7 +114,7 @@ pub fn syclobj(py: Py, array: &cai_array) -> Result<Option<Owned>> {
         } else {
             return Ok(None);
         };
-    // Whoever takes it makes a copy of the reference; nothing is to be done when the capsule goes.
-    // SAFETY: the lock is held; not NULL.
+    // A consumer copies the reference, so the capsule needs no destructor.
+    // SAFETY: the GIL is held; the pointer is not NULL.
     Owned::new(py, unsafe { (capi.capsule_new)(pointer, name.as_ptr(), None) }).map(Some)
 }

@@ -1,4 +1,10 @@
 //! The type `libcai.Array`: its attributes, its methods and its exchange tables.
+//!
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::capi`, `python::capsules`,
+//! `python::export::array_interface`, `python::export::cai_dict`, `python::export::dlpack`,
+//! `python::export::exchange_table`, `python::export::object`, `python::export::sycl`,
+//! `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -27,7 +33,7 @@ pub(crate) const NAME: &CStr = c"libcai.Array";
 
 const DOC: &CStr = c"A GPU array that another library exported.";
 
-/// The type, made at its first use in an interpreter.
+/// Returns the type, which is made at its first use in an interpreter.
 pub fn export_type(py: Py) -> Result<*mut Object> {
     let known = py.exports.load(Ordering::Acquire);
     if known.is_null() { make_type(py) } else { Ok(known) }
@@ -70,8 +76,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
     };
     let null_member =
         MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };
-    // The type points to these for as long as it lives, which nobody can tell: they are leaked,
-    // once an interpreter.
+    // The type refers to these as long as it lives, which is not known here: they are leaked, once
+    // for each interpreter.
     let getters = Box::leak(Box::new([
         getter(c"__cuda_array_interface__", get_cuda, c"The CUDA Array Interface."),
         getter(c"__sycl_usm_array_interface__", get_sycl, c"The SYCL USM array interface."),
@@ -83,7 +89,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
             c"__dlpack__",
             dlpack_method as *const c_void,
             METH_VARARGS_KEYWORDS,
-            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
+            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, \
+             copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
         ),
         method(
             c"__dlpack_device__",
@@ -112,7 +119,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
         TypeSlot { slot: TP_MEMBERS, function: members.as_mut_ptr().cast() },
         TypeSlot { slot: 0, function: ptr::null_mut() },
     ];
-    // 3.9 does not know the flag, and lets people make empty objects, which then say so.
+    // 3.9 lacks the flag and allows empty objects, which raise ValueError when they are used.
     let no_new = if capi.facts.version >= 0x030a { TPFLAGS_DISALLOW_INSTANTIATION } else { 0 };
     let mut spec = TypeSpec {
         name: NAME.as_ptr(),
@@ -121,9 +128,9 @@ fn make_type(py: Py) -> Result<*mut Object> {
         flags: TPFLAGS_DEFAULT | no_new,
         slots: slots.as_mut_ptr(),
     };
-    // SAFETY: the lock is held; CPython copies the slots, and what they point to is leaked.
+    // SAFETY: the GIL is held. CPython copies the slots, and what they refer to is leaked.
     let made = Owned::new(py, unsafe { (capi.type_from_spec)(&raw mut spec) })?;
-    // SAFETY: the lock is held; both tables live as long as the process.
+    // SAFETY: the GIL is held; both tables live as long as the process.
     unsafe {
         let tables: [(*mut Object, *mut c_void, &CStr); 2] = [
             (py.names.exchange, (&raw const EXCHANGE).cast_mut().cast(), EXCHANGE_CAPSULE),
@@ -147,7 +154,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
         Ordering::Acquire,
     ) {
         Ok(_) => Ok(made.into_raw()),
-        // Another thread of a build without a lock was faster.
+        // Another thread of a free-threaded build was faster.
         Err(other) => Ok(other),
     }
 }
@@ -155,14 +162,13 @@ fn make_type(py: Py) -> Result<*mut Object> {
 /// This library's table for its own objects.
 static EXCHANGE: cai_exchange_api = cai_exchange_api {
     struct_size: size_of::<cai_exchange_api>() as u32,
-    abi_major: abi::CAI_ABI_MAJOR,
+    data_abi: abi::CAI_DATA_ABI,
     from_object: Some(exchange_table::table_from_object),
     to_object: Some(table_to_object),
 };
 
-/// DLPack's table asks for the producer's current stream without saying for which array. So each
-/// array is ordered before the legacy default stream when it is taken, and that stream is the
-/// answer.
+/// DLPack's table returns the producer's current stream without naming an array. So each array is
+/// ordered before the legacy default stream when it is taken, and that stream is returned.
 static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
     major: MAJOR,
     minor: MINOR,
@@ -170,12 +176,13 @@ static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
     allocator: Some(exchange_table::dlpack_allocate),
     from_object: Some(exchange_table::dlpack_from_object),
     to_object: Some(dlpack_to_object),
-    // A borrowed tensor has its strides in the producer's memory, and ours are in bytes.
+    // A borrowed tensor would need strides in elements in the producer's memory; this library's are
+    // in bytes.
     view: None,
     current_stream: Some(exchange_table::dlpack_current_stream),
 };
 
-unsafe extern "C" fn table_to_object(
+unsafe extern "C-unwind" fn table_to_object(
     array: *const cai_array,
     out: *mut *mut c_void,
     error: *mut cai_error,
@@ -184,7 +191,7 @@ unsafe extern "C" fn table_to_object(
     unsafe { exchange_table::to_object(array, out, error, export_type) }
 }
 
-unsafe extern "C" fn dlpack_to_object(
+unsafe extern "C-unwind" fn dlpack_to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {

@@ -1,7 +1,8 @@
 //! `__array_struct__`: NumPy's structure for arrays in host memory.
 //!
-//! May use: `abi`, `error`, `validate`; of this folder `capi`, `interpreter`, `keeper`. `unsafe`:
-//! reads the structure in the capsule.
+//! May use: `abi`, `dtype`, `error`, `python::capi`, `python::interpreter`, `python::owner`,
+//! `validate`.
+//! Unsafe: reads the structure in a capsule.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -32,15 +33,15 @@ const NOT_SWAPPED: c_int = 0x200;
 
 const WRITEABLE: c_int = 0x400;
 
-/// An array of numbers or truths. Types that the structure cannot name whole (texts, times,
-/// records) are left to the dictionary.
+/// Imports an array of numbers or booleans. Types that the structure cannot name completely (texts,
+/// times, records) are left to the dictionary.
 pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<bool> {
     const NAME: &str = "__array_struct__";
     let capi = py.capi();
     let Some(capsule) = py.attribute(object.as_ptr(), py.names.array_struct)? else {
         return Ok(false);
     };
-    // SAFETY: the lock is held; any object may be asked.
+    // SAFETY: the GIL is held; `capsule_is` accepts any object.
     let is_capsule = unsafe { (capi.capsule_is)(capsule.get(), ptr::null()) } != 0;
     if !is_capsule {
         return fail!(
@@ -50,7 +51,8 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<b
             expected = "a capsule"
         );
     }
-    // SAFETY: as above; NumPy's manual says what is in it, and that `two` tells.
+    // SAFETY: the capsule without a name contains this structure by NumPy's manual, and `two`
+    // confirms it.
     let interface = unsafe {
         let interface = (capi.capsule_pointer)(capsule.get(), ptr::null()).cast::<ArrayInterface>();
         let two = (&raw const (*interface).two).read();
@@ -83,7 +85,7 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<b
     to.array.ndim = interface.nd;
     to.has_strides = !interface.strides.is_null();
     for index in 0..interface.nd as usize {
-        // SAFETY: `nd` values each, by NumPy's manual; `shape` and `strides` are not NULL here.
+        // SAFETY: `nd` values each by NumPy's manual; neither pointer is NULL here.
         unsafe {
             to.shape[index].write(interface.shape.add(index).read() as i64);
             if to.has_strides {
@@ -102,10 +104,10 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<b
     to.array.flags = if interface.flags & WRITEABLE == 0 { abi::CAI_ARRAY_READONLY } else { 0 };
     to.array.data = if to.is_empty() { ptr::null_mut() } else { interface.data };
     to.array.device = cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 };
-    // SAFETY: described just now.
+    // SAFETY: the array was described above, with `ndim` values.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
-    // The capsule keeps the array.
+    // The capsule keeps the array alive.
     attach(py, &mut to.array, Owned::share(py, object), Some(capsule))?;
     Ok(true)
 }

@@ -1,13 +1,15 @@
 //! The OpenCL/CUDA buffer interface: objects with `buffer`, `offset`, `dtype`, `shape` and
 //! `strides`.
 //!
-//! May use: `abi`, `error`, `validate`; of this folder `capi`, `dictionary`, `import`,
-//! `interpreter`, `keeper`. `unsafe`: calls CPython with its lock held.
+//! May use: `abi`, `error`, `python::capi`, `python::convert`, `python::import::dict_keys`,
+//! `python::import::dict_reader`, `python::import::options`, `python::interpreter`,
+//! `python::owner`, `validate`.
+//! Unsafe: calls CPython with the GIL held.
 //!
-//! pyopencl's arrays say `base_data` instead of `buffer`, and `int_ptr` where the interface has
-//! `_ptr`. A `_ptr` is a `cl_mem` or a CUDA address, and nothing says which. It is taken for a
-//! `cl_mem` where the object has to do with OpenCL: where it or its buffer is of pyopencl, or where
-//! it has a queue or a context with a handle. Else it is an address.
+//! The arrays of pyopencl have `base_data` instead of `buffer`, and `int_ptr` instead of `_ptr`. A
+//! `_ptr` is a `cl_mem` or a CUDA address, and the interface does not specify which. It is taken
+//! for a `cl_mem` if the object or its buffer is of pyopencl, or if the object has a queue or a
+//! context with a handle. Otherwise it is an address.
 
 use std::ptr::NonNull;
 
@@ -22,18 +24,18 @@ use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach};
 use crate::validate;
 
-/// An attribute that is an integer.
+/// Returns an attribute that is an integer.
 fn number(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<u64>> {
     let Some(value) = py.attribute(object, name)? else { return Ok(None) };
     let capi = py.capi();
     if value.get() == capi.none {
         return Ok(None);
     }
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     unsafe {
         let number = (capi.index)(value.get());
         if number.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
-            // Something else of that name.
+            // An unrelated attribute of that name.
             (capi.error_clear)();
             return Ok(None);
         }
@@ -43,7 +45,7 @@ fn number(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<u64>>
     }
 }
 
-/// The handle of an attribute's object: a queue's or a context's.
+/// Returns the handle in an attribute: that of a queue or of a context.
 fn handle(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<u64>> {
     match py.attribute(object, name)? {
         Some(value) => number(py, value.get(), py.names.int_ptr),
@@ -57,7 +59,7 @@ fn is_of_pyopencl(py: Py, object: *mut Object) -> Result<bool> {
     Ok(text.is_some_and(|text| text == b"pyopencl" || text.starts_with(b"pyopencl.")))
 }
 
-/// Such an object, or `None`.
+/// Imports such an object. Returns false if it is something else.
 pub fn import(
     py: Py,
     object: NonNull<Object>,
@@ -73,7 +75,7 @@ pub fn import(
             None => return Ok(false),
         },
     };
-    // Other things have buffers too; only an array has these.
+    // Other objects have buffers too; only arrays have these attributes.
     let Some(dtype) = py.attribute(this, names.dtype)? else { return Ok(false) };
     let Some(shape) = py.attribute(this, names.shape)? else { return Ok(false) };
     let strides = py.attribute(this, names.strides)?;
@@ -99,7 +101,7 @@ pub fn import(
         || is_of_pyopencl(py, this)?
         || is_of_pyopencl(py, buffer.get())?;
 
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     let data = unsafe {
         let data = pair(py, 0, 0)?;
         let value = Owned::new(py, (capi.long_from_unsigned)(value))?;
@@ -121,12 +123,12 @@ pub fn import(
                 CAI_ERR_VALUE,
                 "{NAME}['offset']",
                 found = "{offset}",
-                expected = "0, for CUDA's addresses need none"
+                expected = "0, because a CUDA address needs no offset"
             );
         }
         to.array.stream = abi::CAI_STREAM_UNKNOWN;
     }
-    // SAFETY: described just now.
+    // SAFETY: the array was described above, with `ndim` values.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(Protocol::Buffer, failure))?;
     attach(py, &mut to.array, Owned::share(py, object), None)?;

@@ -1,4 +1,9 @@
 //! Import from interface dictionaries.
+//!
+//! May use: `abi`, `error`, `owner::description`, `python::capi`, `python::import::dict_fast`,
+//! `python::import::dict_keys`, `python::import::dict_reader`, `python::import::options`,
+//! `python::import::sycl`, `python::interpreter`, `python::owner`, `read`, `validate`.
+//! Unsafe: calls CPython with the GIL held, and reads validated arrays.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
@@ -38,7 +43,7 @@ pub fn read(
     if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, &dictionary, to) {
         return read_general(py, &dictionary, protocol, options, to);
     }
-    // SAFETY: described just now.
+    // SAFETY: the array was described above, with `ndim` values.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
     attach(py, &mut to.array, Owned::share(py, object), None)?;
@@ -58,10 +63,10 @@ fn read_general(
     dict_reader::read(py, dictionary, protocol, options, to).map(Found::Parts)
 }
 
-/// PyTorch has tensors whose values are the conjugates, or the negatives, of what lies in memory:
-/// views that remember to compute that later. No protocol can say so, and most of PyTorch's exports
-/// do not look. Here it is looked at where it can be: in complex tensors, and in those that may be
-/// the imaginary part of one, which lie every other number.
+/// Fails for tensors of PyTorch whose values are the conjugates, or the negatives, of those in
+/// memory: views that compute that later. No protocol can express it, and most of PyTorch's exports
+/// do not check. It is checked here for complex tensors, and for tensors that may be the imaginary
+/// part of one, whose strides are even.
 #[inline(always)]
 pub fn resolved(
     py: Py,
@@ -71,16 +76,16 @@ pub fn resolved(
 ) -> Result<()> {
     let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
     let every_other = || {
-        // SAFETY: sound, with `ndim` values where there are any.
+        // SAFETY: the array was validated, so shape and strides refer to `ndim` values.
         let Ok((shape, strides)) = (unsafe { crate::read::shape_and_strides(array) }) else {
             return true;
         };
-        // Of two elements, which are a power of two bytes where the size has one digit; the others
-        // may be asked.
+        // The size of two elements, less one. The size is a power of two if it has one digit;
+        // tensors of other sizes may be asked as well.
         let within = 2 * i64::from(size.wrapping_sub(b'0')) - 1;
         match strides {
             None => shape.iter().all(|&extent| extent < 2),
-            // The last is the one that tells, nearly always.
+            // The last dimension decides nearly always.
             Some(strides) => {
                 let mut dimensions = shape.iter().zip(strides).rev();
                 dimensions.all(|(&extent, &stride)| extent < 2 || stride & within == 0)
@@ -98,13 +103,13 @@ pub fn resolved(
 #[inline(never)]
 fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
     let capi = py.capi();
-    // Only tensors have both.
+    // Only tensors have both methods.
     for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
         if py.type_attribute(object.as_ptr(), method)?.is_none() {
             return Ok(());
         }
         let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         let set = unsafe {
             let nothing = Owned::new(py, (capi.tuple_new)(0))?;
             let answer = Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?;
@@ -118,7 +123,7 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
                 CAI_ERR_CONVERT_TYPE,
                 "{name}",
                 found = "a tensor with the {bit} bit: its values are not those in memory",
-                expected = "one without (resolve_conj(), resolve_neg())"
+                expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
             );
         }
     }
@@ -146,7 +151,7 @@ pub fn finish(
         as_bits(py, of, options, to, &mut mask.array);
     }
     to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
-    // SAFETY: described just now; fields and mask are alive.
+    // SAFETY: the array was described above; its fields and its mask are alive.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(protocol, failure))?;
     let described = *to.array();
@@ -157,15 +162,16 @@ pub fn finish(
     if described.descr.is_null() && described.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: validated above; the reference goes to the block.
-    let array = unsafe { description::new(&cai_array { owner: to.array.owner, ..described }) }?;
-    to.taken();
+    let described = cai_array { owner: to.array.owner, ..described };
+    // SAFETY: validated above; the owner is the one that `attach` made, and `mask` holds those of
+    // the masks.
+    let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
     to.set(array);
     Ok(())
 }
 
-/// cuDF's masks are bit fields that call themselves bytes: one bit for each element, in a buffer
-/// whose length is padded. Nothing but whose object it is tells them from bytes.
+/// Corrects the masks of cuDF, which are bit fields declared as bytes: one bit for each element, in
+/// a padded buffer. Only the object's module distinguishes them from bytes.
 fn as_bits(
     py: Py,
     object: NonNull<Object>,
@@ -181,7 +187,7 @@ fn as_bits(
     {
         return;
     }
-    // SAFETY: an array that was imported, with one dimension.
+    // SAFETY: the mask was imported, so it was validated, and has one dimension.
     let (bytes, stride) =
         unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
     let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);

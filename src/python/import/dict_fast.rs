@@ -1,4 +1,8 @@
 //! Fast path for dictionaries of CUDA's protocol: exact built-in types, read in place.
+//!
+//! May use: `abi`, `python::capi`, `python::import::dict_keys`, `python::interpreter`,
+//! `python::owner`.
+//! Unsafe: calls CPython with the GIL held, and keeps no borrowed reference.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -12,8 +16,8 @@ use crate::python::import::dict_keys::{
 use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
 
-/// Reads into `to` a dictionary of CUDA's protocol that is nothing but usual. `false`: [`read`] has
-/// to, which looks anew.
+/// Reads a dictionary of CUDA's protocol into `to`, if it has only common values. If not, returns
+/// false; the general reader starts again.
 #[inline]
 pub fn is_fast_path(py: Py, dictionary: &Owned, to: &mut Description) -> bool {
     let mut values = [ptr::null_mut(); KEYS];
@@ -22,22 +26,22 @@ pub fn is_fast_path(py: Py, dictionary: &Owned, to: &mut Description) -> bool {
         && read_entries(py, &values, to).is_some()
 }
 
-/// May its entries be looked at in place?
+/// Returns true if its entries may be read in place.
 pub fn stays_as_it_is(py: Py, dictionary: &Owned) -> bool {
     py.type_of(dictionary.get()) == py.capi().dict_type && !py.capi().facts.free_threaded
 }
 
-/// The values of the keys that are known, borrowed from an exact dictionary; `values` comes with
-/// NULLs. `false`: a key is of a type that may compare as it likes, or a text without UTF-8. To say
-/// the latter, CPython makes an exception, which may collect garbage and so run code: nothing that
-/// was borrowed counts any more.
+/// Reads the values of the known keys, borrowed from an exact dictionary, into `values`, which
+/// contains NULLs. Returns false for a key whose type may define comparison, or that is not valid
+/// UTF-8. In the latter case CPython sets an exception, which may collect garbage and so run code:
+/// borrowed values are not valid any more.
 #[inline]
 pub fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]) -> bool {
     let capi = py.capi();
     let names = &py.names;
     let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the lock is held; nothing between the calls runs Python code, so the dictionary stays
-    // as it is.
+    // SAFETY: the GIL is held. Nothing between the calls runs Python code, so the dictionary does
+    // not change.
     while unsafe { (capi.dict_next)(dictionary, &raw mut position, &raw mut key, &raw mut value) }
         != 0
     {
@@ -71,7 +75,7 @@ pub fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]
     true
 }
 
-/// The usual, or nothing.
+/// Reads the values if they are common ones.
 #[inline]
 fn read_entries(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<()> {
     let capi = py.capi();
@@ -80,19 +84,19 @@ fn read_entries(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> O
         return None;
     }
     let mut length = 0;
-    // SAFETY: a string.
+    // SAFETY: the GIL is held; the object is a string.
     let text = unsafe { (capi.str_utf8)(typestr, &raw mut length) };
     if text.is_null() {
-        // As in `entries`: the values may be gone.
+        // As in `entries`, borrowed values are not valid any more.
         py.clear();
         return None;
     }
-    // SAFETY: CPython's own text of that length, which lives as long as the string.
+    // SAFETY: CPython returned the text with this length, and it lives as long as the string.
     let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
     read_values(py, values, text, to)
 }
 
-/// The same, with the text of the type. Runs no Python code.
+/// Reads the values, given the text of the type. Runs no Python code.
 #[inline]
 fn read_values(
     py: Py,
@@ -121,7 +125,7 @@ fn read_values(
     if !(3..CAI_TYPESTR_SIZE).contains(&text.len()) {
         return None;
     }
-    // Opaque types may have fields, and those without a byte order need thought.
+    // Opaque types may have fields, and a type without a byte order needs the general reader.
     let fields = !is_none(descr) && text[1] == b'V';
     if !matches!(text[0], b'<' | b'>' | b'|') || fields || has_nul(text) {
         return None;
@@ -131,7 +135,7 @@ fn read_values(
     if py.type_of(data) != capi.tuple_type {
         return None;
     }
-    // SAFETY: a tuple; items are borrowed.
+    // SAFETY: a tuple; the items are borrowed.
     let (address, readonly) = unsafe {
         if capi.tuple_len(data) != 2 {
             return None;
@@ -162,7 +166,8 @@ fn read_values(
     Some(())
 }
 
-/// Nearly all typestrs have three characters, for which that needs no call.
+/// Returns true if a typestr contains a NUL. Nearly all have three characters, for which no call is
+/// needed.
 #[inline(always)]
 fn has_nul(text: &[u8]) -> bool {
     match *text {
@@ -171,7 +176,7 @@ fn has_nul(text: &[u8]) -> bool {
     }
 }
 
-/// An exact integer that fits.
+/// Returns an exact integer that fits.
 #[inline(always)]
 fn small(py: Py, object: *mut Object) -> Option<i64> {
     let capi = py.capi();
@@ -179,22 +184,22 @@ fn small(py: Py, object: *mut Object) -> Option<i64> {
         return None;
     }
     let mut overflow = 0;
-    // SAFETY: an integer: nothing of Python's runs, and no exception is set.
+    // SAFETY: the object is an exact integer: no Python code runs, and no exception is set.
     let value = unsafe { (capi.long_as_signed)(object, &raw mut overflow) };
     (overflow == 0).then_some(value)
 }
 
-/// An exact tuple of such integers.
+/// Reads an exact tuple of such integers.
 #[inline(always)]
 pub fn row(py: Py, tuple: *mut Object, to: &mut [MaybeUninit<i64>]) -> Option<usize> {
     let capi = py.capi();
     if py.type_of(tuple) != capi.tuple_type {
         return None;
     }
-    // SAFETY: a tuple.
+    // SAFETY: the object is a tuple.
     let size = unsafe { capi.tuple_len(tuple) };
     for (index, place) in to.get_mut(..size)?.iter_mut().enumerate() {
-        // SAFETY: below its size; borrowed.
+        // SAFETY: the index is below the tuple's size; the item is borrowed.
         place.write(small(py, unsafe { capi.tuple_item(tuple, index) })?);
     }
     Some(size)

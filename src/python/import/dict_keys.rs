@@ -1,4 +1,7 @@
-//! Keys of the interface dictionaries.
+//! Keys and protocols of the interface dictionaries.
+//!
+//! May use: `dtype::text`, `error`, `python::capi`, `python::interpreter`.
+//! Unsafe: none.
 
 use std::ptr::NonNull;
 
@@ -7,7 +10,7 @@ use crate::error::{Failure, Text};
 use crate::python::capi::Object;
 use crate::python::interpreter::Owned;
 
-/// Whose dictionary it is.
+/// The protocol that a dictionary belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `__cuda_array_interface__`
@@ -16,12 +19,12 @@ pub enum Protocol {
     Sycl,
     /// `__array_interface__`
     Host,
-    /// No dictionary, but attributes that say the same: the buffer interface.
+    /// Attributes with the same contents instead of a dictionary: the buffer interface.
     Buffer,
 }
 
 impl Protocol {
-    /// The attribute.
+    /// Returns the name of the attribute.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Cuda => "__cuda_array_interface__",
@@ -67,7 +70,7 @@ pub(crate) const TEXTS: [&str; KEYS] = [
     "syclobj",
 ];
 
-/// What was found besides the description.
+/// What a dictionary contains besides the description.
 pub struct Extras {
     /// The fields of a structured type.
     pub fields: Option<Fields>,
@@ -78,10 +81,10 @@ pub struct Extras {
 }
 
 impl Extras {
-    /// Nothing.
+    /// Nothing besides the description.
     pub const NONE: Extras = Extras { fields: None, mask: None, syclobj: None };
 
-    /// The object in `mask`.
+    /// Returns the object in `mask`.
     pub fn mask_object(&self) -> Option<NonNull<Object>> {
         self.mask.as_ref().and_then(|mask| NonNull::new(mask.get()))
     }
@@ -89,7 +92,8 @@ impl Extras {
 
 pub type Values = [Option<Owned>; KEYS];
 
-/// `shape[1]` of the array is `__cuda_array_interface__['shape'][1]` to those who wrote it.
+/// Renames `shape[1]` of the array to `__cuda_array_interface__['shape'][1]`, as producers write
+/// it.
 pub fn in_dictionary(protocol: Protocol, failure: Failure) -> Failure {
     failure.rename(|field| {
         let end = field.find(['.', '[']).unwrap_or(field.len());

@@ -1,4 +1,9 @@
-//! Reads any interface dictionary, and reports what is wrong in it.
+//! Reads any interface dictionary, and reports every error in it.
+//!
+//! May use: `abi`, `dtype`, `dtype::text`, `error`, `python::capi`, `python::import::dict_fast`,
+//! `python::import::dict_keys`, `python::import::mapping`, `python::import::options`,
+//! `python::interpreter`, `python::owner`.
+//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -15,12 +20,13 @@ use crate::python::import::dict_keys::{
     DATA, DESCR, Extras, KEYS, MASK, OFFSET, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TEXTS,
     TYPESTR, VERSION, Values,
 };
+use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
 
-/// Reads any dictionary into `to`. Strides are in bytes then, `data` is NULL where there are no
-/// elements. Answers what there is besides.
+/// Reads any dictionary into `to`: strides are in bytes, and `data` is NULL if there are no
+/// elements. Returns what there is besides.
 pub fn read(
     py: Py,
     dictionary: &Owned,
@@ -33,7 +39,8 @@ pub fn read(
         return with_references(py, &values, protocol, options, to);
     }
     let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
-    look_up(py, dictionary.get(), exact, protocol, options, to)
+    let values = look_up(py, dictionary.get(), exact, protocol, options)?;
+    slow_path(py, values, protocol, options, to)
 }
 
 fn with_references(
@@ -43,12 +50,12 @@ fn with_references(
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Extras> {
-    // References first: from here on Python code may run.
+    // References are added first: Python code may run from here on.
     let values = values.map(|value| NonNull::new(value).map(|value| Owned::share(py, value)));
     slow_path(py, values, protocol, options, to)
 }
 
-/// Reads what the attributes of the buffer interface say.
+/// Reads the attributes of the buffer interface.
 #[cold]
 pub fn read_buffer(
     py: Py,
@@ -67,104 +74,14 @@ pub fn read_buffer(
     slow_path(py, values, Protocol::Buffer, options, to).map(drop)
 }
 
-/// The values of a mapping that is no exact dictionary, or that other threads may change.
-fn look_up(
-    py: Py,
-    mapping: *mut Object,
-    exact: bool,
-    protocol: Protocol,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<Extras> {
-    let capi = py.capi();
-    let names = &py.names;
-    let keys = [
-        names.shape,
-        names.typestr,
-        names.data,
-        names.version,
-        names.strides,
-        names.descr,
-        names.mask,
-        names.stream,
-        names.offset,
-        names.syclobj,
-    ];
-    let is_mapping = |object: *mut Object| {
-        // SAFETY: the lock is held; any object may be asked.
-        let maps = unsafe { (capi.mapping_check)(object) } != 0;
-        let other =
-            [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.list_type, capi.tuple_type];
-        maps && !other.iter().any(|&of| py.is(object, of))
-    };
-    let welcome = py.is(mapping, capi.dict_type) || (!options.strict() && is_mapping(mapping));
-    if !welcome {
-        let found = if mapping == capi.none {
-            Text::new(format_args!("None"))
-        } else {
-            py.type_name(mapping)
-        };
-        return fail!(
-            CAI_ERR_TYPE,
-            ("{}", protocol.name()),
-            found = "{found}",
-            expected = "a dictionary"
-        );
-    }
-    // A dictionary that makes up what it lacks would keep what it made up: it is asked what it has
-    // first.
-    let derived = py.is(mapping, capi.dict_type);
-    let mut values: Values = Default::default();
-    for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
-        let wanted = match protocol {
-            Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
-            Protocol::Sycl => !matches!(index, DESCR | MASK | STREAM),
-        };
-        if !wanted {
-            continue;
-        }
-        if let Some(get) = capi.dict_get_ref.filter(|_| exact) {
-            let mut found = ptr::null_mut();
-            // SAFETY: the lock is held; an exact dictionary.
-            if unsafe { get(mapping, key, &raw mut found) } < 0 {
-                return crate::python::interpreter::raised();
-            }
-            *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
-            continue;
-        }
-        if derived {
-            // SAFETY: the lock is held; both are alive.
-            match unsafe { (capi.contains)(mapping, key) } {
-                0 => continue,
-                1.. => {}
-                _ => return crate::python::interpreter::raised(),
-            }
-        }
-        // SAFETY: the lock is held; both are alive.
-        let found = unsafe { (capi.get_item)(mapping, key) };
-        if found.is_null() {
-            // SAFETY: the lock is held.
-            unsafe {
-                if (capi.error_matches)(*capi.key_error) == 0 {
-                    return crate::python::interpreter::raised();
-                }
-                (capi.error_clear)();
-            }
-        } else {
-            *value = Some(Owned::new(py, found)?);
-        }
-    }
-    slow_path(py, values, protocol, options, to)
-}
-
-/// Reads values one by one and says what is wrong with them.
+/// Reads values one by one and reports errors in them.
 struct Reader<'a> {
     py: Py,
     protocol: Protocol,
     options: &'a ImportOptions,
 }
 
-/// Everything that the fast path did not take.
+/// Reads every dictionary that the fast path does not accept.
 #[cold]
 #[inline(never)]
 fn slow_path(
@@ -186,7 +103,7 @@ fn slow_path(
                 CAI_ERR_KEY,
                 ("{}['{}']", protocol.name(), TEXTS[index]),
                 found = "no such key",
-                expected = "one, for it is required"
+                expected = "this key, which is required"
             )
         }
     };
@@ -256,7 +173,7 @@ fn slow_path(
     Ok(rest)
 }
 
-/// A text that a message shows of an object: its value where that is short, else its type.
+/// Formats an object for a message: its value if that is short, otherwise its type.
 fn shown(py: Py, object: *mut Object) -> Text<64> {
     let capi = py.capi();
     if object == capi.none {
@@ -264,7 +181,7 @@ fn shown(py: Py, object: *mut Object) -> Text<64> {
     }
     let plain = [capi.long_type, capi.str_type, capi.bool_type, capi.float_type, capi.bytes_type];
     if plain.contains(&py.type_of(object)) {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         let text = unsafe { (capi.repr)(object) };
         match Owned::new(py, text) {
             Ok(text) => {
@@ -278,7 +195,7 @@ fn shown(py: Py, object: *mut Object) -> Text<64> {
 }
 
 impl Reader<'_> {
-    /// `['shape']` or `['shape'][2]`.
+    /// Formats a path such as `['shape']` or `['shape'][2]`.
     fn path(&self, key: usize, index: Option<usize>) -> Text<95> {
         let name = self.protocol.name();
         match index {
@@ -313,11 +230,11 @@ impl Reader<'_> {
         self.wrong(abi::CAI_ERR_TYPE, key, index, &shown(self.py, object), expected)
     }
 
-    /// An integer of any type that stands for one, as wide as anything here needs.
+    /// Converts an integer of any type, as wide as needed here.
     fn int128(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<i128> {
         const EXPECTED: &str = "an integer";
         let (py, capi) = (self.py, self.py.capi());
-        // A truth is an integer to Python, but no address and no extent.
+        // A boolean is an integer in Python, but not an address or an extent.
         if py.type_of(object) == capi.bool_type {
             return Err(self.wrong_type(key, index, object, EXPECTED));
         }
@@ -329,10 +246,10 @@ impl Reader<'_> {
         {
             return Err(self.wrong_type(key, index, object, EXPECTED));
         } else {
-            // SAFETY: the lock is held.
+            // SAFETY: the GIL is held.
             let number = unsafe { (capi.index)(object) };
             if number.is_null() {
-                // SAFETY: the lock is held.
+                // SAFETY: the GIL is held.
                 unsafe {
                     if (capi.error_matches)(*capi.type_error) == 0 {
                         return crate::python::interpreter::raised();
@@ -345,13 +262,13 @@ impl Reader<'_> {
         };
         let number = number.as_ref().map_or(object, Owned::get);
         let mut overflow: c_int = 0;
-        // SAFETY: the lock is held; an integer.
+        // SAFETY: the GIL is held; the object is an integer.
         let value = unsafe { (capi.long_as_signed)(number, &raw mut overflow) };
         if overflow == 0 {
             return Ok(value.into());
         }
         if overflow > 0 {
-            // SAFETY: as above.
+            // SAFETY: the GIL is held; the object is an integer.
             let value = unsafe { (capi.long_as_unsigned)(number) };
             if !py.has_exception() {
                 return Ok(value.into());
@@ -362,26 +279,26 @@ impl Reader<'_> {
             abi::CAI_ERR_VALUE,
             key,
             index,
-            &"an integer beyond 64 bits",
-            "one of at most 64 bits",
+            &"an integer of more than 64 bits",
+            "at most 64 bits",
         ))
     }
 
-    /// A signed integer.
+    /// Converts a signed integer.
     fn integer(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<i64> {
         let value = self.int128(object, key, index)?;
         i64::try_from(value)
             .map_err(|_| self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at most 2^63 - 1"))
     }
 
-    /// An address or a handle.
+    /// Converts an address or a handle.
     fn unsigned(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<u64> {
         let value = self.int128(object, key, index)?;
         u64::try_from(value)
             .map_err(|_| self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at least 0"))
     }
 
-    /// Is it a sequence that may stand for a tuple?
+    /// Returns true for a sequence that may be used instead of a tuple.
     fn is_sequence(&self, object: *mut Object) -> bool {
         let (py, capi) = (self.py, self.py.capi());
         if py.is(object, capi.tuple_type) {
@@ -390,23 +307,23 @@ impl Reader<'_> {
         let other = [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.dict_type];
         !self.options.strict()
             && !other.iter().any(|&of| py.is(object, of))
-            // SAFETY: the lock is held; any object may be asked.
+            // SAFETY: the GIL is held; any object may be passed.
             && unsafe { (capi.sequence_check)(object) } != 0
     }
 
-    /// The number of items. A negative answer is the producer's exception.
+    /// Returns the number of items. A negative result is an exception of the producer.
     fn size(&self, object: *mut Object) -> Result<usize> {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         let size = unsafe { (self.py.capi().sequence_size)(object) };
         usize::try_from(size).or_else(|_| crate::python::interpreter::raised())
     }
 
     fn item(&self, object: *mut Object, index: usize) -> Result<Owned> {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         Owned::new(self.py, unsafe { (self.py.capi().sequence_item)(object, index as isize) })
     }
 
-    /// Shape or strides.
+    /// Reads shape or strides.
     fn row(&self, object: *mut Object, key: usize, to: &mut [MaybeUninit<i64>]) -> Result<usize> {
         if !self.is_sequence(object) {
             return Err(self.wrong_type(key, None, object, "a tuple of integers"));
@@ -443,7 +360,7 @@ impl Reader<'_> {
                     VERSION,
                     None,
                     &"no such key",
-                    "one, for it is required",
+                    "this key, which is required",
                 ))
             } else {
                 Ok(None)
@@ -465,7 +382,7 @@ impl Reader<'_> {
         let failure = match dtype::parse(text) {
             Ok(_) => {
                 let mut out = [0; CAI_TYPESTR_SIZE];
-                // What parses is shorter than its room.
+                // A typestr that parses is shorter than the array.
                 out.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
                 return Ok(out);
             }
@@ -477,7 +394,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Address and read-only flag.
+    /// Reads address and read-only flag.
     fn data(&self, object: *mut Object, empty: bool) -> Result<(u64, bool)> {
         const EXPECTED: &str = "a tuple of an address and a read-only flag";
         if !self.is_sequence(object) {
@@ -501,7 +418,7 @@ impl Reader<'_> {
                 DATA,
                 Some(0),
                 &"0",
-                "an address, for the array has elements",
+                "an address, because the array has elements",
             ));
         }
         let flag = readonly.get();
@@ -510,25 +427,26 @@ impl Reader<'_> {
         } else if flag == capi.r#false {
             false
         } else {
-            // A text, or nothing at all, says neither; truths of other libraries (NumPy's) do.
-            let says_nothing = flag == capi.none
+            // A string or None is not accepted as a boolean; the booleans of other libraries
+            // (NumPy's) are.
+            let is_no_boolean = flag == capi.none
                 || [capi.str_type, capi.bytes_type, capi.float_type, capi.tuple_type]
                     .iter()
                     .any(|&of| py.is(flag, of));
-            if self.options.strict() || says_nothing {
+            if self.options.strict() || is_no_boolean {
                 return Err(self.wrong_type(DATA, Some(1), flag, "True or False"));
             }
-            // SAFETY: the lock is held.
+            // SAFETY: the GIL is held.
             match unsafe { (capi.is_true)(flag) } {
-                truth @ 0.. => truth != 0,
+                value @ 0.. => value != 0,
                 _ => return crate::python::interpreter::raised(),
             }
         };
         Ok((address, readonly))
     }
 
-    /// The stream, and the version that the contents follow: whether there is a stream decides, not
-    /// the number.
+    /// Reads the stream. The version follows from the contents: the presence of a stream decides,
+    /// not the number.
     fn stream(
         &self,
         object: Option<*mut Object>,
@@ -554,7 +472,8 @@ impl Reader<'_> {
                     STREAM,
                     None,
                     &"0",
-                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t",
+                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a \
+                     cudaStream_t",
                 ));
             }
             value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {
@@ -565,16 +484,16 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Steps and offset of SYCL's dictionary count elements.
+    /// Converts strides and offset of SYCL's dictionary, which count elements, to bytes.
     fn elements_to_bytes(&self, to: &mut Description, offset: i64) -> Result<()> {
         let itemsize = dtype::of_array(&to.array)?.itemsize;
         let overflow = |key, index, found: i64| {
-            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a reach within 2^63 bytes")
+            self.wrong(abi::CAI_ERR_SPAN_OVERFLOW, key, index, &found, "a span within 2^63 bytes")
         };
         if to.has_strides {
             let count = to.array.ndim as usize;
             for (index, stride) in to.strides[..count].iter_mut().enumerate() {
-                // SAFETY: `row` filled in as many.
+                // SAFETY: `row` wrote `ndim` strides.
                 let elements = unsafe { stride.assume_init() };
                 let bytes = elements.checked_mul(itemsize).ok_or(()).or(Err(overflow(
                     STRIDES,
@@ -595,14 +514,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The fields; `None` for the one nameless row that says nothing but the typestr again.
+    /// Reads the fields. Returns `None` for the one nameless row that only repeats the typestr.
     fn descr(&self, object: *mut Object) -> Result<Option<Fields>> {
         let (py, capi) = (self.py, self.py.capi());
         let tuple = py.is(object, capi.tuple_type);
         if !py.is(object, capi.list_type) && (!tuple || self.options.strict()) {
             return Err(self.wrong_type(DESCR, None, object, "a list of tuples"));
         }
-        // What NumPy prints is what the parser reads.
+        // The parser reads what NumPy prints.
         let list =
             if tuple { Some(Owned::new(py, call(py, capi.list_type, object)?)?) } else { None };
         let list = Owned::new(py, repr(py, list.as_ref().map_or(object, Owned::get)))?;
@@ -611,7 +530,7 @@ impl Reader<'_> {
                 abi::CAI_ERR_DESCR_SYNTAX,
                 DESCR,
                 None,
-                &"no text",
+                &"no valid UTF-8",
                 "a list of tuples",
             ));
         };
@@ -624,7 +543,7 @@ impl Reader<'_> {
 /// Calls an object with one argument.
 fn call(py: Py, function: *mut Object, argument: *mut Object) -> Result<*mut Object> {
     let capi = py.capi();
-    // SAFETY: the lock is held; the tuple takes a reference of its own.
+    // SAFETY: the GIL is held. The tuple takes over the reference that is added here.
     unsafe {
         let arguments = Owned::new(py, (capi.tuple_new)(1))?;
         (capi.incref)(argument);
@@ -634,6 +553,6 @@ fn call(py: Py, function: *mut Object, argument: *mut Object) -> Result<*mut Obj
 }
 
 fn repr(py: Py, object: *mut Object) -> *mut Object {
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     unsafe { (py.capi().repr)(object) }
 }

@@ -1,8 +1,12 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
+//!
+//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
+//! `python::convert`, `python::import::dict`, `python::import::options`, `python::interpreter`,
+//! `python::owner`, `sync::consume`, `unwind`.
+//! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
@@ -15,15 +19,15 @@ use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
 use crate::sync::consume;
-use crate::{dlpack, owner};
+use crate::{device, dlpack, owner, unwind};
 
-/// Fields of arrays and tensors, as those see them who offered them.
+/// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| failure.within(format_args!("{name}."))
 }
 
-/// Through DLPack's table. A managed tensor is asked for, and not the view that the table may lend
-/// as well: a view is good for the time of a call only, and cannot say that it is read-only.
+/// Imports through DLPack's table. Requests a managed tensor and not the view that the table may
+/// offer as well: a view is valid only during a call, and cannot express that it is read-only.
 #[inline]
 pub fn from_dlpack_table(
     py: Py,
@@ -36,14 +40,14 @@ pub fn from_dlpack_table(
     const NAME: &str = "__dlpack_c_exchange_api__";
     let Some(from_object) = table.from_object else { return Ok(false) };
     let mut tensor: *mut DLManagedTensorVersioned = ptr::null_mut();
-    // SAFETY: DLPack's table, for an object of a type with this table.
+    // SAFETY: the table belongs to the object's type, and its functions take such objects.
     if unsafe { from_object(object.as_ptr().cast(), &raw mut tensor) } != 0 || tensor.is_null() {
         return failed(py, NAME, "managed_tensor_from_py_object_no_sync");
     }
     let tensor = Tensor::Versioned(tensor);
-    // SAFETY: the tensor is ours.
+    // SAFETY: the table gave the tensor to this function.
     let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
-    // SAFETY: as above.
+    // SAFETY: the table gave the tensor to this function.
     let device = unsafe { (*inside).device() };
     if device.0 == abi::CAI_DEVICE_CPU && !options.host() {
         *host_only = true;
@@ -52,7 +56,7 @@ pub fn from_dlpack_table(
     let stream = match table.current_stream.filter(|_| on_device(device.0)) {
         Some(current) => {
             let mut stream: *mut c_void = ptr::null_mut();
-            // SAFETY: DLPack's table; the function gets what it expects.
+            // SAFETY: the function of DLPack's table writes one pointer, to a local.
             if unsafe { current(device.0, device.1, &raw mut stream) } != 0 {
                 return failed(py, NAME, "current_work_stream");
             }
@@ -61,20 +65,20 @@ pub fn from_dlpack_table(
         None => abi::CAI_STREAM_UNKNOWN,
     };
     let Description { array, strides, .. } = to;
-    // SAFETY: the tensor is alive until it is kept or deleted.
+    // SAFETY: the tensor is alive until it is attached or deleted.
     unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
     tensor.attach(py, array)?;
     resolved(py, object, &to.array, NAME)?;
     Ok(true)
 }
 
-/// Does a producer have a current stream for this device? Page-locked memory is the host's: nobody
-/// enqueues on it unasked.
+/// Returns true if a producer has a current stream for this device. Page-locked memory belongs to
+/// the host, so nothing is enqueued on it implicitly.
 fn on_device(device_type: i32) -> bool {
-    dlpack::has_streams(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
+    device::is_cuda(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
 }
 
-/// A managed tensor that is ours: deleted unless it is kept.
+/// An owned managed tensor: deleted when dropped, unless it was attached.
 enum Tensor {
     Versioned(*mut DLManagedTensorVersioned),
     Unversioned(*mut DLManagedTensor),
@@ -82,7 +86,7 @@ enum Tensor {
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        // SAFETY: ours.
+        // SAFETY: the tensor is owned.
         unsafe {
             match *self {
                 Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),
@@ -93,12 +97,12 @@ impl Drop for Tensor {
 }
 
 impl Tensor {
-    /// The tensor inside, and the flags where there are any.
+    /// Returns the tensor inside, and the flags of a versioned one.
     ///
     /// # Safety
     /// The tensor is alive.
     unsafe fn inside(&self) -> Result<(*const dlpack::Tensor, Option<u64>)> {
-        // SAFETY: by contract.
+        // SAFETY: the tensor is alive (this function's contract).
         unsafe {
             match *self {
                 Tensor::Versioned(tensor) => {
@@ -111,7 +115,7 @@ impl Tensor {
 
     /// Makes it the owner of the array that it describes.
     fn attach(self, py: Py, array: &mut cai_array) -> Result<()> {
-        // SAFETY: alive.
+        // SAFETY: the tensor is owned, and so alive.
         let (deleter, tensor): (_, *mut c_void) = unsafe {
             match self {
                 Tensor::Versioned(tensor) => (dlpack::deleter_versioned(tensor), tensor.cast()),
@@ -124,7 +128,7 @@ impl Tensor {
     }
 }
 
-/// A function of DLPack's table failed: with an exception, as it should.
+/// Fails after a function of DLPack's table failed, which sets an exception.
 #[cold]
 fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
     if py.has_exception() {
@@ -138,7 +142,7 @@ fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
     )
 }
 
-/// Through the methods `__dlpack_device__` and `__dlpack__`.
+/// Imports through the methods `__dlpack_device__` and `__dlpack__`.
 #[cold]
 pub fn from_dlpack(
     py: Py,
@@ -153,9 +157,9 @@ pub fn from_dlpack(
         return Ok(false);
     };
     let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(false) };
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
-    // SAFETY: the lock is held.
+    // SAFETY: the GIL is held.
     let device =
         Owned::new(py, unsafe { (capi.call)(device.get(), nothing.get(), ptr::null_mut()) })?;
     let device_type = first_integer(py, &device)?;
@@ -163,7 +167,7 @@ pub fn from_dlpack(
         *host_only = true;
         return Ok(false);
     }
-    // oneAPI's dictionary says more: on which queue work may be pending.
+    // oneAPI's dictionary contains more: the queue that may have pending work.
     let prefers_sycl =
         device_type == i64::from(abi::CAI_DEVICE_ONEAPI) && options.raw.protocols[0] == 0;
     if prefers_sycl
@@ -173,22 +177,22 @@ pub fn from_dlpack(
     }
     const ROCM: i64 = 10;
     let wished = options.raw.stream;
-    // What the producer shall order its work before, and where the work is then.
+    // The stream that the producer has to order its work before; the array's stream afterwards.
     let (asked, stream) = match device_type {
         _ if !i32::try_from(device_type).is_ok_and(on_device) && device_type != ROCM => {
             let cpu = device_type == i64::from(abi::CAI_DEVICE_CPU);
             (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
         }
         // HIP's default stream is 0 there, and 1 and 2 are no streams.
-        ROCM if wished == 0 => (Some(0), abi::CAI_STREAM_LEGACY),
+        ROCM if wished == abi::CAI_STREAM_UNKNOWN => (Some(0), abi::CAI_STREAM_LEGACY),
         _ => match wished {
-            0 => (Some(1), abi::CAI_STREAM_LEGACY),
-            abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => (Some(-1), abi::CAI_STREAM_UNKNOWN),
+            abi::CAI_STREAM_UNKNOWN => (Some(1), abi::CAI_STREAM_LEGACY),
+            abi::CAI_STREAM_NONE => (Some(-1), abi::CAI_STREAM_UNKNOWN),
             stream => (Some(stream as i64), stream),
         },
     };
-    // SAFETY: the lock is held throughout; what is new is owned, what is put into a tuple is given
-    // away.
+    // SAFETY: the GIL is held throughout. New objects are owned, and `tuple_set` takes over the
+    // reference to an item.
     let capsule = unsafe {
         let (keywords, older) =
             (Owned::new(py, (capi.dict_new)())?, Owned::new(py, (capi.dict_new)())?);
@@ -206,14 +210,14 @@ pub fn from_dlpack(
         }
         let mut capsule = (capi.call)(method.get(), nothing.get(), keywords.get());
         if capsule.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
-            // Producers from before DLPack 1.0 know no versions.
+            // Producers from before DLPack 1.0 have no versions.
             (capi.error_clear)();
             capsule = (capi.call)(method.get(), nothing.get(), older.get());
         }
         Owned::new(py, capsule)?
     };
     let pointer = |name: &CStr| -> *mut c_void {
-        // SAFETY: the lock is held; any object may be asked.
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
         unsafe {
             if (capi.capsule_is)(capsule.get(), name.as_ptr()) == 0 {
                 return ptr::null_mut();
@@ -238,16 +242,16 @@ pub fn from_dlpack(
             expected = "a capsule named dltensor_versioned or dltensor"
         );
     };
-    // Renamed, it is ours, and nobody else takes it.
-    // SAFETY: the lock is held; a capsule, and a constant name.
+    // After the renaming, the tensor is owned here, and no other consumer takes it.
+    // SAFETY: the GIL is held; a capsule, and a constant name.
     if unsafe { (capi.capsule_rename)(capsule.get(), used.as_ptr()) } != 0 {
         std::mem::forget(tensor);
         return raised();
     }
-    // SAFETY: the tensor is ours.
+    // SAFETY: the tensor was taken from its capsule above.
     let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
     let Description { array, strides, .. } = to;
-    // SAFETY: alive until it is kept or deleted.
+    // SAFETY: the tensor is alive until it is attached or deleted.
     unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
     tensor.attach(py, array)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
@@ -257,22 +261,23 @@ pub fn from_dlpack(
     Ok(true)
 }
 
-/// A tensor of `__dlpack__`, and the array that it became: where its receiver works.
+/// A tensor of `__dlpack__` with its array, which states the stream of the consumer.
 struct Deferred {
     tensor: *mut cai_owner,
     array: cai_array,
 }
 
-/// The producer has ordered its work before the receiver's stream, and nothing tells it when the
-/// receiver is done: it may free or use the memory as soon as the deleter has run. So the tensor
-/// goes when the stream gets there.
+/// Defers the release of a tensor. The producer has ordered its work before the consumer's stream,
+/// and receives no notification when the consumer is done: it may free or use the memory as soon as
+/// the deleter has run. So the tensor is released in stream order, on the stream that was passed to
+/// `__dlpack__`.
 fn defer_release(array: &mut cai_array) -> Result<()> {
-    // SAFETY: not empty.
+    // SAFETY: `Deferred` is not zero-sized.
     let later = unsafe { alloc(Layout::new::<Deferred>()) }.cast::<Deferred>();
     if later.is_null() {
         return Err(Failure::no_memory(size_of::<Deferred>()));
     }
-    // SAFETY: fresh memory of this layout, which is that of a `Box`.
+    // SAFETY: not NULL (checked above), fresh, and of the layout that a `Box` frees.
     let later = unsafe {
         later.write(Deferred { tensor: array.owner, array: *array });
         Box::from_raw(later)
@@ -282,15 +287,16 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
     Ok(())
 }
 
-unsafe extern "C" fn release_deferred(later: *mut c_void) {
-    // SAFETY: `later` made it, and this runs once.
+unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
+    // SAFETY: `defer_release` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
-    // Without elements there is no work; where the stream cannot be asked, there is nothing to wait
-    // for. SAFETY: the reference is ours.
+    // Without elements there is no work. If the stream cannot be queried, there is nothing to wait
+    // for.
+    // SAFETY: the reference is owned.
     let run =
         || !array.data.is_null() && unsafe { consume::release_after_own(tensor, &array) }.is_ok();
-    if !catch_unwind(AssertUnwindSafe(run)).unwrap_or(false) {
-        // SAFETY: it was not given up.
+    if !unwind::catch(run).unwrap_or(false) {
+        // SAFETY: `release_after_own` failed, so the reference is still owned.
         unsafe { owner::release(tensor) };
     }
 }

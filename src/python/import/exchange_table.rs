@@ -1,31 +1,46 @@
 //! Import through this library's exchange table.
+//!
+//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::options`,
+//! `python::import::requirements`, `python::interpreter`, `python::owner`, `validate`.
+//! Unsafe: calls functions of a foreign table.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::abi::{self, cai_error, cai_exchange_api};
+use crate::abi::{self, cai_error};
 use crate::error::{Failure, Result, fail};
+use crate::python::cache::FromObject;
 use crate::python::capi::Object;
+use crate::python::import::options::ImportOptions;
+use crate::python::import::requirements::refuse_mask;
 use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
 
-/// Through a table of this library's.
+/// What a table did with an object.
+pub enum Answer {
+    /// Described it.
+    Array,
+    /// Refused it. Another protocol may offer it.
+    Refused(Failure),
+}
+
+/// Imports through a table of this library, of any age.
 #[inline]
 pub fn from_table(
     py: Py,
     object: NonNull<Object>,
-    table: &cai_exchange_api,
+    from_object: FromObject,
+    options: &ImportOptions,
     to: &mut Description,
-) -> Result<bool> {
+) -> Result<Answer> {
     const NAME: &str = "__cai_exchange_api__";
-    let Some(from_object) = table.from_object else { return raised() };
-    // As `CAI_ARRAY_INIT` leaves it: a table that forgets the stream is told so.
+    // As `CAI_ARRAY_INIT` leaves it: a table that does not set the stream causes a failure.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
-    // A table that fails without a word has said nothing.
-    // SAFETY: inside the structure.
+    // A table may fail without a message. Its error must be terminated then.
+    // SAFETY: both fields are inside the structure.
     unsafe {
         (&raw mut (*error.as_mut_ptr()).field).cast::<c_char>().write(0);
         (&raw mut (*error.as_mut_ptr()).message).cast::<c_char>().write(0);
@@ -35,12 +50,12 @@ pub fn from_table(
     let status =
         unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };
     if status != abi::CAI_OK {
-        // Whatever it wrote, it says that it gave no reference.
+        // A function that fails gives no reference, whatever it wrote.
         to.taken();
-        // SAFETY: filled where the function failed, by the same contract.
-        return Err(unsafe { foreign(py, status, error.as_ptr()) });
+        // SAFETY: terminated above, or filled by the function, by the same contract.
+        return Ok(Answer::Refused(unsafe { foreign(py, status, error.as_ptr()) }));
     }
-    // SAFETY: as it says, filled in by the table's function.
+    // SAFETY: the function filled the array by the contract of the table.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     if to.array.owner.is_null() {
@@ -51,10 +66,13 @@ pub fn from_table(
             expected = "an owner that keeps the data alive"
         );
     }
-    Ok(true)
+    if !to.array.mask.is_null() && !options.masks() {
+        return Err(refuse_mask(format_args!("{NAME}.mask")));
+    }
+    Ok(Answer::Array)
 }
 
-/// A failure in another library's words.
+/// Returns a failure with the message of another library.
 ///
 /// # Safety
 /// `error` was filled in.
@@ -70,8 +88,8 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             abi::CAI_ERR_EXCHANGE_TABLE,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure that says that an exception is set, and none is"),
-            format_args!("one"),
+            format_args!("CAI_ERR_PYTHON_EXCEPTION without an exception"),
+            format_args!("an exception"),
         );
     }
     // SAFETY: `from_table` terminated it before the function was called.
@@ -79,11 +97,11 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return Failure::new(
             status,
             format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure without a word"),
+            format_args!("a failure without a message"),
             format_args!("an array"),
         );
     }
-    // SAFETY: by contract, with terminated texts.
+    // SAFETY: filled in, with terminated texts (this function's contract).
     let (field, message) = unsafe {
         (
             CStr::from_ptr((&raw const (*error).field).cast()),

@@ -1,4 +1,10 @@
 //! Imports Python objects: tries the protocols in order and checks the requirements of the caller.
+//!
+//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::array_struct`,
+//! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
+//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::options`,
+//! `python::import::requirements`, `python::interpreter`, `python::offers`, `python::owner`.
+//! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
 pub mod buffer;
@@ -8,22 +14,23 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod mapping;
 pub mod options;
 pub mod requirements;
 pub mod sycl;
 
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{Extras, Protocol};
 use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
-use crate::python::import::exchange_table::from_table;
+use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::requirements::check_requirements;
+use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::interpreter::{Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
@@ -36,15 +43,14 @@ use crate::python::owner::Description;
 pub unsafe fn import(
     object: NonNull<Object>,
     options: &ImportOptions,
-    size: usize,
     to: &mut Description,
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
-    if options.are_none() && size >= size_of::<cai_array>() {
+    if options.are_none() {
         return Ok(());
     }
-    check_requirements(to, options, size)
+    check_requirements(to, options)
 }
 
 /// Imports through a dictionary; its mask is imported by any protocol.
@@ -79,11 +85,14 @@ fn from_parts(
 ) -> Result<()> {
     let mut mask = None;
     if let Some(object) = extras.mask_object() {
+        if !options.masks() {
+            return Err(refuse_mask(format_args!("{}['mask']", protocol.name())));
+        }
         if depth >= abi::CAI_MAX_MASKS {
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 ("{}['mask']", protocol.name()),
-                found = "more masks on one another",
+                found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             );
         }
@@ -94,7 +103,7 @@ fn from_parts(
     dict::finish(py, object, protocol, options, extras, mask, to)
 }
 
-/// Tries the ways in. `depth`: how many masks hang above.
+/// Tries the protocols. `depth` is the number of arrays that the object is a mask of.
 #[inline]
 pub fn find(
     py: Py,
@@ -108,7 +117,7 @@ pub fn find(
     if default_order {
         let offered = offers::offer(py, object.as_ptr())?;
         if offered.is_nothing() {
-            // What nearly everybody has.
+            // The most common case.
             let found = from_dictionary(
                 py,
                 object,
@@ -136,7 +145,7 @@ fn try_all(
     mut offer: Option<Offer>,
     to: &mut Description,
 ) -> Result<()> {
-    // Where the type offers nothing, the dictionary was tried already, and is not read twice.
+    // If the type offers no table, the dictionary was tried already, and is not read twice.
     let tried = offer.is_some_and(|offer| offer.is_nothing());
     let mut host_only = false;
     let mut declined = None;
@@ -153,7 +162,7 @@ fn try_all(
     )? {
         return Ok(());
     }
-    // What was remembered of the type may be of another one, that had its address before.
+    // The cache may describe an earlier type with the same address.
     if offer.is_some_and(|offer| offer.is_nothing()) {
         let mut anew = Some(offers::offer_anew(py, object.as_ptr())?);
         if anew.is_some_and(|anew| !anew.is_nothing())
@@ -178,34 +187,48 @@ fn try_all(
     not_found(py, object, options, host_only)
 }
 
-/// A BufferError that a producer raised instead of a tensor.
+/// The refusal of a producer that may offer another protocol: a BufferError, or a status.
 struct Declined {
     py: Py,
     exception: [*mut Object; 3],
+    failure: Option<Failure>,
 }
 
 impl Declined {
-    /// What is set, if it is one. Everything else is passed on.
-    fn of(py: Py, failure: Failure) -> Result<Self> {
+    /// The BufferError that is set. Every other failure is passed on.
+    fn buffer_error(py: Py, failure: Failure) -> Result<Self> {
         let capi = py.capi();
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         unsafe {
-            let says_so = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
+            let is_buffer_error = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
                 && (capi.error_matches)(*capi.buffer_error) != 0;
-            if !says_so {
+            if !is_buffer_error {
                 return Err(failure);
             }
             let mut exception = [ptr::null_mut(); 3];
             let [kind, value, trace] = &mut exception;
             (capi.error_fetch)(kind, value, trace);
-            Ok(Declined { py, exception })
+            Ok(Declined { py, exception, failure: None })
         }
     }
 
-    /// Raises it again.
+    /// The same, or a status without an exception. Missing memory and internal errors are passed
+    /// on: another protocol would not do better.
+    fn status(py: Py, failure: Failure) -> Result<Self> {
+        match failure.status() {
+            abi::CAI_ERR_PYTHON_EXCEPTION => Self::buffer_error(py, failure),
+            abi::CAI_ERR_NO_MEMORY | abi::CAI_ERR_INTERNAL => Err(failure),
+            _ => Ok(Declined { py, exception: [ptr::null_mut(); 3], failure: Some(failure) }),
+        }
+    }
+
+    /// Fails with it after all.
     fn again(mut self) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
-        // SAFETY: the lock is held; the references were ours.
+        // SAFETY: the GIL is held; `error_restore` takes over the references.
         unsafe { (self.py.capi().error_restore)(kind, value, trace) };
         raised()
     }
@@ -240,7 +263,14 @@ fn try_protocols(
         };
         let found = match via {
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => from_table(py, object, table, to)?,
+                Some(table) => match from_table(py, object, table, options, to)? {
+                    Answer::Array => true,
+                    Answer::Refused(failure) => {
+                        to.reset();
+                        *declined = Some(Declined::status(py, failure)?);
+                        false
+                    }
+                },
                 None => false,
             },
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offered()?.dlpack {
@@ -259,10 +289,12 @@ fn try_protocols(
             )?,
             abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
                 Ok(found) => found,
-                // DLPack's Python side: what it cannot say. Another protocol may.
+                // A BufferError of DLPack: it cannot express the array. Another protocol may.
                 Err(failure) => {
                     to.reset();
-                    *declined = Some(Declined::of(py, failure)?);
+                    // The first refusal is reported.
+                    let refusal = Declined::buffer_error(py, failure)?;
+                    declined.get_or_insert(refusal);
                     false
                 }
             },
@@ -312,7 +344,7 @@ fn not_found(
             CAI_ERR_HOST_MEMORY,
             "object",
             found = "an array in host memory, of type {name}",
-            expected = "one in device memory"
+            expected = "an array in device memory, or CAI_IMPORT_ALLOW_HOST"
         );
     }
     let mut list: Text<200> = Text::new(format_args!(""));
@@ -328,13 +360,13 @@ fn not_found(
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             _ => "__array_interface__",
         };
-        // A text that is full says so by itself.
+        // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
     fail!(
         CAI_ERR_NO_PROTOCOL,
         "object",
-        found = "an object of type {name}, which offers none",
+        found = "an object of type {name}, which has none of them",
         expected = "one of {list}"
     )
 }

@@ -1,11 +1,12 @@
 //! Import options of a caller.
-
-use std::mem::offset_of;
-use std::ptr;
+//!
+//! May use: `abi`, `dtype`, `error`, `read`.
+//! Unsafe: reads a structure of the caller.
 
 use crate::abi::{self, cai_import_options};
 use crate::dtype;
 use crate::error::{Result, fail};
+use crate::read;
 
 /// The default order. The last two are for host memory.
 const DEFAULT_ORDER: [u8; 8] = [
@@ -27,13 +28,13 @@ pub struct ImportOptions {
 }
 
 impl ImportOptions {
-    /// Nothing in particular.
+    /// The defaults.
     pub const NONE: ImportOptions = ImportOptions {
         raw: cai_import_options {
             struct_size: size_of::<cai_import_options>() as u32,
             flags: 0,
             protocols: [0; 8],
-            stream: 0,
+            stream: abi::CAI_STREAM_UNKNOWN,
             ndim: 0,
             dtype_code: 0,
             opaque_8bit: 0,
@@ -43,40 +44,18 @@ impl ImportOptions {
         },
     };
 
-    /// A caller's options.
+    /// Checks a caller's options.
     ///
     /// # Safety
-    /// `options` points to a structure of the size that it says.
+    /// `options` points to a structure of the size that it states.
     pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        const LEAST: usize = offset_of!(cai_import_options, stream);
-        // SAFETY: the first field is there by contract; no reference to the whole is made.
-        let size = unsafe { (&raw const (*options).struct_size).read() } as usize;
-        if !(LEAST..=4096).contains(&size) || size % 8 != 0 {
-            return fail!(
-                CAI_ERR_STRUCT_SIZE,
-                "options->struct_size",
-                found = "{size}",
-                expected = (
-                    "sizeof(cai_import_options), which is {} here",
-                    size_of::<cai_import_options>()
-                )
-            );
-        }
-        let mut parsed = Self::NONE;
-        let known = size.min(size_of::<cai_import_options>());
-        // SAFETY: as many bytes are there on both sides.
-        unsafe {
-            ptr::copy_nonoverlapping(
-                options.cast::<u8>(),
-                (&raw mut parsed.raw).cast::<u8>(),
-                known,
-            );
-        }
+        // SAFETY: a structure of the size that it states (this function's contract).
+        let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->flags",
                 found = ("{:#x}", options.flags),
                 expected = "bits of {FLAGS:#x} only"
@@ -87,14 +66,14 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
-                expected = "one of them"
+                expected = "at most one of them"
             );
         }
         if let Some(index) =
             options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_ARRAY_INTERFACE)
         {
             return fail!(
-                CAI_ERR_ARGUMENT,
+                CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
                 expected =
@@ -102,7 +81,20 @@ impl ImportOptions {
             );
         }
         if options.reserved != [0; 3] {
-            return fail!(CAI_ERR_ARGUMENT, "options->reserved", found = "a value", expected = "0");
+            return fail!(
+                CAI_ERR_NEWER_CALLER,
+                "options->reserved",
+                found = "a non-zero value",
+                expected = "0"
+            );
+        }
+        if options.stream == 0 {
+            return fail!(
+                CAI_ERR_STREAM_ZERO,
+                "options->stream",
+                found = "0",
+                expected = "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream"
+            );
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)
@@ -113,8 +105,10 @@ impl ImportOptions {
 
     /// The options for a mask: the same strictness, without requirements.
     pub fn of_mask(&self) -> ImportOptions {
-        const KEPT: u32 =
-            abi::CAI_IMPORT_STRICT | abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_ALLOW_HOST;
+        const KEPT: u32 = abi::CAI_IMPORT_STRICT
+            | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+            | abi::CAI_IMPORT_ALLOW_MASK
+            | abi::CAI_IMPORT_ALLOW_HOST;
         ImportOptions {
             raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
         }
@@ -124,34 +118,38 @@ impl ImportOptions {
         self.raw.flags & flag != 0
     }
 
-    /// Only what the specification says.
+    /// Accepts only what the specification allows.
     pub fn strict(&self) -> bool {
         self.has(abi::CAI_IMPORT_STRICT)
     }
 
-    /// Also what it forbids.
+    /// Accepts also what the specification forbids.
     pub fn lenient(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO)
     }
 
-    /// No exceptions of this library's.
+    /// Sets no exceptions of this library.
     pub fn quiet(&self) -> bool {
         self.has(abi::CAI_IMPORT_NO_EXCEPTION)
     }
 
-    /// Arrays in host memory are welcome.
+    /// Accepts arrays with a mask.
+    pub fn masks(&self) -> bool {
+        self.has(abi::CAI_IMPORT_ALLOW_MASK)
+    }
+
+    /// Accepts arrays in host memory.
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
-    /// Is there nothing to look at after an import?
+    /// Returns true if nothing has to be checked after an import of an array without a mask.
     pub fn are_none(&self) -> bool {
         const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
             | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_NO_MASK
             | abi::CAI_IMPORT_QUERY_DEVICE;
         let options = &self.raw;
         options.flags & LOOKS == 0

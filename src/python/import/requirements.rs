@@ -1,22 +1,22 @@
 //! Requirements of the caller, checked after an import.
+//!
+//! May use: `abi`, `driver`, `dtype`, `error`, `python::import::options`, `python::owner`, `read`,
+//! `validate`.
+//! Unsafe: reads validated arrays.
 
-use std::mem::offset_of;
+use std::fmt;
 
 use crate::abi::{self, cai_array};
-use crate::error::{Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::read::Descr;
 use crate::{driver, dtype, validate};
 
-/// What the caller demands.
+/// Checks the caller's requirements, and completes the array as requested.
 #[cold]
 #[inline(never)]
-pub fn check_requirements(
-    to: &mut Description,
-    options: &ImportOptions,
-    size: usize,
-) -> Result<()> {
+pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<()> {
     let raw = &options.raw;
     let array = &mut to.array;
     if array.dtype_code == 0
@@ -50,15 +50,7 @@ pub fn check_requirements(
             CAI_ERR_READONLY,
             "data",
             found = "a read-only array",
-            expected = "a writable one"
-        );
-    }
-    if options.has(abi::CAI_IMPORT_NO_MASK) && !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "mask",
-            found = "an array with a mask",
-            expected = "one without"
+            expected = "a writable array"
         );
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
@@ -69,13 +61,13 @@ pub fn check_requirements(
             expected = ("{}", raw.ndim)
         );
     }
-    // SAFETY: imported, and so sound.
+    // SAFETY: the array was imported, and so validated.
     let described = unsafe { validate::describe(array) }?;
     let native = || -> Result<bool> {
         if array.descr.is_null() {
             return Ok(dtype::is_native(&described.dtype));
         }
-        // SAFETY: as above.
+        // SAFETY: the array was imported, and so validated.
         dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
     };
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
@@ -120,19 +112,21 @@ pub fn check_requirements(
             expected = "a {wanted} array"
         );
     }
-    let covered = offset_of!(cai_array, byte_offset) + size_of::<u64>();
-    if array.byte_offset != 0 && size < covered {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "out->struct_size",
-            found = "{size}",
-            expected = "at least {covered}, for the array has a byte_offset"
-        );
-    }
     Ok(())
 }
 
-/// A type for messages.
+/// The failure for a mask that the caller did not allow, and would ignore.
+#[cold]
+pub fn refuse_mask(field: fmt::Arguments) -> Failure {
+    Failure::new(
+        abi::CAI_ERR_CONVERT_MASK,
+        field,
+        format_args!("a mask"),
+        format_args!("none, because CAI_IMPORT_ALLOW_MASK is not set"),
+    )
+}
+
+/// Formats a type for messages.
 fn text_of(array: &cai_array) -> Text<40> {
     let text = crate::read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
     if array.dtype_code == 0 {
@@ -142,7 +136,7 @@ fn text_of(array: &cai_array) -> Text<40> {
     }
 }
 
-/// Device, and context where no stream has one.
+/// Asks the driver for the device, and for the context if the stream has none.
 fn ask_device(array: &mut cai_array) -> Result<()> {
     let driver = driver::driver()?;
     let (device, context) = driver.relaxed(|| driver::location(driver, array.data))?;

@@ -1,12 +1,12 @@
 //! `syclobj`: the context or the queue that memory of oneAPI is bound to, in all its forms.
 //!
-//! May use: `abi`, `error`; of this folder `capi`, `interpreter`. `unsafe`: calls CPython with its
-//! lock held.
+//! May use: `abi`, `error`, `python::capsules`, `python::interpreter`.
+//! Unsafe: calls CPython with the GIL held.
 //!
-//! A queue becomes the array's `stream`, for work may be pending on it; a context its `context`.
-//! The references are those of SYCL's C interface (`DPCTLSyclQueueRef`, `DPCTLSyclContextRef`). A
-//! filter string names the default context of a device, which nobody but SYCL's runtime can find:
-//! both stay unknown then.
+//! A queue becomes the array's `stream`, because work may be pending on it; a context becomes its
+//! `context`. The references are those of SYCL's C interface (`DPCTLSyclQueueRef`,
+//! `DPCTLSyclContextRef`). A filter string names the default context of a device, which only SYCL's
+//! runtime can find: then both stay unknown.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -16,7 +16,8 @@ use crate::error::{Result, fail};
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::interpreter::{Owned, Py};
 
-/// Writes down what an object stands for. Answers what has to be kept alive for it.
+/// Writes the queue or the context of an object into the array. Returns what has to be kept alive
+/// for it.
 pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<Owned>> {
     const FIELD: &str = "__sycl_usm_array_interface__['syclobj']";
     let capi = py.capi();
@@ -24,7 +25,7 @@ pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<
         return Ok(None);
     }
     let pointer = |capsule: &Owned, name: &CStr| -> *mut c_void {
-        // SAFETY: the lock is held; any object may be asked.
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
         unsafe {
             if (capi.capsule_is)(capsule.get(), name.as_ptr()) == 0 {
                 return ptr::null_mut();
@@ -47,9 +48,9 @@ pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<
     if let Some(kept) = object.and_then(&mut take) {
         return Ok(Some(kept));
     }
-    // dpctl's own types, and whoever else has the method.
+    // The types of dpctl, and others with the method.
     if let Some(method) = py.attribute(syclobj.get(), py.names.get_capsule)? {
-        // SAFETY: the lock is held.
+        // SAFETY: the GIL is held.
         let capsule = unsafe {
             let nothing = Owned::new(py, (capi.tuple_new)(0))?;
             Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?
@@ -62,6 +63,7 @@ pub fn context(py: Py, syclobj: &Owned, array: &mut cai_array) -> Result<Option<
         CAI_ERR_TYPE,
         "{FIELD}",
         found = ("an object of type {}", py.type_name(syclobj.get())),
-        expected = "a filter string, a context, a queue, a capsule SyclContextRef or SyclQueueRef, or an object with _get_capsule"
+        expected = "a filter string, a context, a queue, a capsule SyclContextRef or \
+         SyclQueueRef, or an object with _get_capsule"
     )
 }

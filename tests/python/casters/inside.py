@@ -388,7 +388,7 @@ def test_reference_counts(m):
             pass
     failing.exception.__traceback__ = None
 
-    # An array without a stream is let go when the work on it is done, by a thread of the library.
+    # An array without a stream is released after the work on it, by a thread of the library.
     driver.call("cuCtxSynchronize")
     assert eventually(lambda: counts(good, wrong, mask, failing, holder, busy) == before[:6])
     after = counts(good, wrong, mask, failing, holder, busy, None)

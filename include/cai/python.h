@@ -1,0 +1,278 @@
+/*
+ * cai/python.h: Python objects to arrays and back. CPython's headers are not needed: a PyObject *
+ * is a struct _object *. The functions need a running interpreter and its lock.
+ *
+ *     #include <cai/cai.h>
+ *
+ *     static cai_status rows(struct _object *object, int64_t *out, cai_error *error) {
+ *         cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         cai_status status;
+ *         options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
+ *         options.ndim = 2;
+ *         status = cai_array_from_python(object, &options, &array, error);
+ *         if (status != CAI_OK) return status; // a Python exception is set
+ *         *out = array.shape[0];
+ *         cai_array_release(&array);
+ *         return CAI_OK;
+ *     }
+ *
+ *     int main(void) {
+ *         int64_t count;
+ *         return rows(NULL, &count, NULL) == CAI_ERR_NULL_ARGUMENT ? 0 : 1;
+ *     }
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * Generated from the sources of libcai: do not edit.
+ */
+#ifndef CAI_PYTHON_H
+#define CAI_PYTHON_H
+
+#include "status.h"
+#if CAI_ABI_H_VERSION < 0x10000
+#error "an older copy of cai/abi.h was included before cai/python.h: include the newest one first"
+#endif
+
+struct _object;
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct cai_import_options cai_import_options;
+typedef struct cai_export_options cai_export_options;
+typedef struct cai_exchange_api cai_exchange_api;
+
+/** Initial values of the options: no requirements. */
+#define CAI_IMPORT_OPTIONS_INIT                                                                    \
+    {sizeof(cai_import_options), 0, {0}, CAI_STREAM_UNKNOWN, 0, 0, 0, 0, {0}, {0}}
+#define CAI_EXPORT_OPTIONS_INIT {sizeof(cai_export_options), 0}
+
+/**
+ * Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
+ * with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and its
+ * mask alive.
+ *
+ * The protocols are tried in the order of `cai_import_options.protocols`: by default the exchange
+ * tables on the object's type first, which take nanoseconds, then the dictionary, then the others.
+ * The dictionary is read once and never changed. Without `CAI_IMPORT_STRICT`, what real producers
+ * write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
+ * `typestr` without byte order. Only an AttributeError means that an object does not offer a
+ * protocol. Any other exception of the producer ends the search and stays set, except that a
+ * BufferError of `__dlpack__` gives way to a later protocol.
+ *
+ * The function orders nothing: `out->stream` is the stream on which the producer's work may be
+ * pending, or `CAI_STREAM_UNKNOWN` (dictionaries before version 3 without `stream`). Call
+ * `cai_array_consume_begin` before you use the data.
+ *
+ * `object`: a `PyObject *`; the caller keeps its reference.
+ * `options`: requirements, or NULL for none. An array with a mask is refused unless
+ * `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
+ * passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
+ * on any thread, with or without the interpreter's lock: without it, the object is released by the
+ * interpreter's main thread, or by the next call of this function, and the release never waits.
+ * After the interpreter has ended, nothing is released. A tensor imported through `__dlpack__` is
+ * released in stream order, on the stream that was passed to `__dlpack__`.
+ *
+ * On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: KeyError for a
+ * missing key, TypeError for a wrong type, BufferError for an array that does not meet the options,
+ * otherwise ValueError. Its text begins with the key: `__cuda_array_interface__['shape'][1]: found
+ * -1, expected at least 0`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
+ * `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`, `CAI_ERR_KEY`, `CAI_ERR_TYPE`,
+ * `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
+ * `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or `cai_array_from_dlpack`,
+ * or, with `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
+ * Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
+ * build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
+ * Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+ */
+CAI_API cai_status cai_array_from_python(
+    struct _object *object, const cai_import_options *options, cai_array *out, cai_error *error);
+
+/**
+ * Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
+ * `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
+ * `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
+ * It holds a reference to the array's owner as long as it lives.
+ *
+ * Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
+ * array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
+ * exported as version 2, which has no stream. A protocol that cannot represent the array is not
+ * offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
+ * BufferError. A read-only array is exported as read-only.
+ *
+ * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
+ * `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
+ * pending (`cai_array_synchronize`); with `CAI_EXPORT_HIDE_READONLY`, that nothing writes to the
+ * data.
+ * `out`: a new reference. Written on success only.
+ *
+ * On failure a Python exception is set if there is an interpreter.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
+ * `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+ * `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or a status of
+ * `cai_array_validate`.
+ * Thread safety: any thread that holds the interpreter's lock. Allocates. Source: CAI version 3,
+ * "Python Interface Specification", "Lifetime management".
+ */
+CAI_API cai_status cai_array_to_python(
+    const cai_array *array, const cai_export_options *options, struct _object **out,
+    cai_error *error);
+
+/**
+ * Sets the Python exception for a failure of any function of this library: KeyError, TypeError,
+ * BufferError, ValueError, MemoryError, or RuntimeError for the driver, with the text of the error.
+ * For extensions that pass a failure on: `return cai_python_raise(&error);`.
+ *
+ * `error`: as a function filled it. If an exception is already set, nothing happens. If none is set
+ * and `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError is raised.
+ *
+ * Returns NULL always. Without an interpreter, or without its lock, it does nothing.
+ * Thread safety: any thread that holds the interpreter's lock.
+ */
+CAI_API struct _object *cai_python_raise(const cai_error *error);
+
+/**
+ * Publishes an exchange table on a Python type, as its attribute `__cai_exchange_api__`. From then
+ * on, `cai_array_from_python` of any copy of this library imports objects of the type, and of
+ * derived types, through the table.
+ *
+ * `type`: a `PyTypeObject *` that allows new attributes: a heap type, as pybind11, nanobind and
+ * `PyType_FromSpec` make them.
+ * `table`: constant as long as the process lives.
+ *
+ * On failure a Python exception is set if there is an interpreter.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`,
+ * `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`
+ * or `CAI_ERR_NO_MEMORY`.
+ * Thread safety: any thread that holds the interpreter's lock.
+ */
+CAI_API cai_status cai_python_publish(
+    struct _object *type, const cai_exchange_api *table, cai_error *error);
+
+/**
+ * Options of `cai_array_from_python`. Start from `CAI_IMPORT_OPTIONS_INIT`, which requires nothing.
+ *
+ * A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
+ * `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
+ */
+struct cai_import_options {
+    /** `sizeof(cai_import_options)` of the caller's header; at least 56. */
+    uint32_t struct_size;
+    /** `CAI_IMPORT_` bits. */
+    uint32_t flags;
+    /** Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
+     *  default order, which is that of the numbers, but SYCL before DLPack for oneAPI. */
+    uint8_t protocols[8];
+    /** Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer
+     *  orders its work before it. `CAI_STREAM_UNKNOWN`: the legacy default stream.
+     *  `CAI_STREAM_NONE`: the producer orders nothing. 0 is refused. */
+    cai_stream stream;
+    /** Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires. */
+    int32_t ndim;
+    /** Required `dtype_code`; considered only if `typestr` is not empty. */
+    uint16_t dtype_code;
+    /** Meaning of an opaque 1-byte type (`CAI_DTYPE_FLOAT8_E4M3FN`, ...), or 0 if not known. */
+    uint16_t opaque_8bit;
+    /** Meaning of an opaque 2-byte type (`CAI_DTYPE_BFLOAT16`), or 0 if not known. */
+    uint16_t opaque_16bit;
+    /** Zero. */
+    uint16_t reserved[3];
+    /** Required type, as in `cai_array`. Empty: any type. */
+    char typestr[CAI_TYPESTR_SIZE];
+};
+
+/* Bits of cai_import_options.flags. */
+/** Accepts only what the specification allows to the letter. */
+#define CAI_IMPORT_STRICT 1
+/** Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. */
+#define CAI_IMPORT_ALLOW_STREAM_ZERO 2
+/** Refuses read-only arrays. */
+#define CAI_IMPORT_REQUIRE_WRITABLE 4
+/** Refuses arrays that are not C-contiguous. With the next bit too, either order is accepted. */
+#define CAI_IMPORT_REQUIRE_C_CONTIGUOUS 8
+/** Refuses arrays that are not Fortran-contiguous. */
+#define CAI_IMPORT_REQUIRE_F_CONTIGUOUS 16
+/** Refuses elements that are not in the machine's byte order. */
+#define CAI_IMPORT_REQUIRE_NATIVE 32
+/** Refuses arrays whose number of dimensions is not `ndim` of the options. */
+#define CAI_IMPORT_REQUIRE_NDIM 64
+/** Accepts arrays with a mask, which the caller must not ignore. */
+#define CAI_IMPORT_ALLOW_MASK 128
+/** Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others. */
+#define CAI_IMPORT_ALLOW_HOST 256
+/** Asks the CUDA driver for the device and context that the protocol does not specify. */
+#define CAI_IMPORT_QUERY_DEVICE 512
+/** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
+#define CAI_IMPORT_NO_EXCEPTION 1024
+
+/* Values of cai_import_options.protocols. */
+/** Exchange table of this library on the object's type: `__cai_exchange_api__`. */
+#define CAI_PROTOCOL_EXCHANGE 1
+/** Exchange table of DLPack on the object's type: `__dlpack_c_exchange_api__`. */
+#define CAI_PROTOCOL_DLPACK_EXCHANGE 2
+/** Dictionary `__cuda_array_interface__`, versions 0 to 3. */
+#define CAI_PROTOCOL_CUDA_ARRAY_INTERFACE 3
+/** Method `__dlpack__`. */
+#define CAI_PROTOCOL_DLPACK 4
+/** Dictionary `__sycl_usm_array_interface__`, version 1. */
+#define CAI_PROTOCOL_SYCL_USM 5
+/** Attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays. */
+#define CAI_PROTOCOL_BUFFER 6
+/** Capsule `__array_struct__` of NumPy, for host memory. */
+#define CAI_PROTOCOL_ARRAY_STRUCT 7
+/** Dictionary `__array_interface__` of NumPy, version 3, for host memory. */
+#define CAI_PROTOCOL_ARRAY_INTERFACE 8
+
+/**
+ * Options of `cai_array_to_python`. Start from `CAI_EXPORT_OPTIONS_INIT`.
+ *
+ * A longer structure of a newer caller is refused with `CAI_ERR_NEWER_CALLER` if its tail is not
+ * zero.
+ */
+struct cai_export_options {
+    /** `sizeof(cai_export_options)` of the caller's header; at least 8. */
+    uint32_t struct_size;
+    /** `CAI_EXPORT_` bits. */
+    uint32_t flags;
+};
+
+/* Bits of cai_export_options.flags. */
+/** Exports version 2 of the interface, which has no stream. */
+#define CAI_EXPORT_VERSION_2 1
+/** Always exports `strides` as a tuple, for consumers that do not accept None. */
+#define CAI_EXPORT_STRIDES 2
+/** Exports a read-only array as writable, for consumers that reject read-only arrays. */
+#define CAI_EXPORT_HIDE_READONLY 4
+
+/**
+ * Table of functions that a Python type publishes with `cai_python_publish`, so that compiled code
+ * exchanges its objects without Python calls. It is constant and lives as long as the process.
+ *
+ * The functions are called with the interpreter's lock held. If they fail they may set a Python
+ * exception, which is then passed on.
+ */
+struct cai_exchange_api {
+    /** `sizeof(cai_exchange_api)` of the publisher's header; at least 24. */
+    uint32_t struct_size;
+    /** `CAI_DATA_ABI` of the publisher's header. A table with another number is not used. */
+    uint32_t data_abi;
+    /** Describes an object of the type, or of a derived type, in `out`, which is initialized
+     *  (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
+     *  stream. */
+    cai_status (*from_object)(void *object, cai_array *out, cai_error *error);
+    /** NULL, or makes a new object of the type that holds a reference of its own to the array. */
+    cai_status (*to_object)(const cai_array *array, void **out, cai_error *error);
+};
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* CAI_PYTHON_H */

@@ -1,0 +1,234 @@
+/*
+ * cai/sync.h: ordering of producers and consumers on their CUDA streams.
+ *
+ * A consumer calls begin, enqueues its work on its own stream, and calls end:
+ *
+ *     #include <cai/cai.h>
+ *
+ *     static cai_status read(const cai_array *array, cai_stream stream, cai_error *error) {
+ *         cai_status status = cai_array_consume_begin(array, stream, CAI_ACCESS_READ, error);
+ *         if (status != CAI_OK) return status;
+ *         // ... launch kernels on `stream` ...
+ *         return cai_array_consume_end(array, stream, CAI_ACCESS_READ, error);
+ *     }
+ *
+ *     int main(void) {
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         array.stream = CAI_STREAM_NONE; // nothing is pending: begin and end do nothing
+ *         return read(&array, CAI_STREAM_LEGACY, NULL) == CAI_OK ? 0 : 1;
+ *     }
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * Generated from the sources of libcai: do not edit.
+ */
+#ifndef CAI_SYNC_H
+#define CAI_SYNC_H
+
+#include "status.h"
+#if CAI_ABI_H_VERSION < 0x10000
+#error "an older copy of cai/abi.h was included before cai/sync.h: include the newest one first"
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* Access of a consumer. */
+#define CAI_ACCESS_READ 1  /**< The consumer reads the data. */
+#define CAI_ACCESS_WRITE 2 /**< The consumer writes the data. */
+
+/* Synchronization, for one call or the whole process. */
+/** Consumers treat every array as if its stream were `CAI_STREAM_NONE`. */
+#define CAI_SYNC_IGNORE 16
+/** Producers always export `CAI_STREAM_NONE`. */
+#define CAI_SYNC_EXPORT_NONE 32
+/** For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context. */
+#define CAI_SYNC_CONSERVATIVE 64
+/** Only the `CAI_SYNC_` bits of this call count, not those of the process. */
+#define CAI_SYNC_THIS_CALL 128
+
+/* Stream capture. */
+/** A stream that has to wait for a capturing stream joins the capture until it ends. */
+#define CAI_CAPTURE_JOIN 256
+/** A capturing stream gets a graph node that waits, at each launch, for the other stream's work. */
+#define CAI_CAPTURE_EXTERNAL 512
+
+/**
+ * Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,
+ * enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the consumer
+ * must not touch the data.
+ *
+ * It enqueues an event and a wait, and never blocks the host. If the two streams are the same, if
+ * the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes no driver
+ * call. If the array has an `event` and is read-only, readers wait for the event alone, so that
+ * several read in parallel; otherwise they wait for the stream. For `CAI_STREAM_UNKNOWN` the event,
+ * if there is one, is waited for.
+ *
+ * `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's current
+ * context, or a `CUstream`, also of another context or device than the producer's.
+ * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
+ *
+ * The context of an array's default stream is its `context`; if that is NULL, the context that owns
+ * the memory, else the primary context of its device, else the current context. Per-thread streams
+ * of other threads are detected by `stream_id`. It makes no call on a capturing stream that could
+ * invalidate the capture.
+ *
+ * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it.
+ * `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
+ * `event` of the array must then outlive the graph, so let the graph keep the owner with
+ * `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
+ * races.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_MASK_DEPTH`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+ * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
+ * `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
+ * `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+ * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+ * also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
+ * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+ * "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
+ */
+CAI_API cai_status cai_array_consume_begin(
+    const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
+
+/**
+ * Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
+ * producer's later work comes after the consumer's. Call it before control returns to code that may
+ * let the producer continue. After a write, the array's `event`, if there is one, is recorded
+ * again.
+ *
+ * It never blocks the host. If the streams are the same or the array's stream is `CAI_STREAM_NONE`,
+ * it does nothing: such an array has no stream that could wait. Its owner must still outlive the
+ * work: see `cai_owner_release_after`.
+ *
+ * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
+ *
+ * Returns a status of `cai_array_consume_begin`. On failure the producer does not wait: synchronize
+ * `consumer_stream` before you return to it.
+ * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+ * "Interface Requirements": "Placing a wait on an event in the provided stream".
+ */
+CAI_API cai_status cai_array_consume_end(
+    const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
+
+/**
+ * Blocks the host until the producer's pending work on an array and its masks is done, for
+ * consumers that read on the host. If a stream can wait instead, use `cai_array_consume_begin`.
+ *
+ * Release an interpreter's lock before the call: the pending work may need it.
+ *
+ * `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
+ *
+ * Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
+ * capturing.
+ * Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
+ * `cuStreamSynchronize`, `cuEventSynchronize`.
+ */
+CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags, cai_error *error);
+
+/**
+ * Makes `export_stream` wait for all pending work on the data, and writes the stream into an array
+ * that is about to be exported. A consumer that waits for `export_stream` then waits for all of the
+ * work.
+ *
+ * `array`: `stream`, `stream_id`, `context` and `event` are written, on success only, and nothing
+ * else. Without streams nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and
+ * `event` NULL. If `event` is set, it is recorded on `export_stream`, unless that is capturing. The
+ * event belongs to the producer: it is of the context of `export_stream`, and the owner keeps it
+ * alive.
+ * `streams`, `count`: the streams on which work on the data may be pending, in any order,
+ * `export_stream` included or not. If consumers may write, work that reads counts as well. Default
+ * streams are those of the calling thread's current context.
+ * `export_stream`: the stream that consumers synchronize with. It waits for the others by events;
+ * the host never blocks. Not used if `count` is 0, but never 0. The array's owner must keep it
+ * alive: see `cai_array_attach`.
+ * `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
+ * `CAI_CAPTURE_EXTERNAL`.
+ *
+ * If you will reuse an idle buffer on stream `s`, export it with `s`, not with `CAI_STREAM_NONE`:
+ * only then can consumers make `s` wait for them.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`,
+ * `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`,
+ * `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`,
+ * `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or a
+ * status of `cai_driver_info_get`.
+ * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+ * version 3, "Interface Requirements".
+ */
+CAI_API cai_status cai_array_produce(
+    cai_array *array, const cai_stream *streams, size_t count, cai_stream export_stream,
+    uint32_t flags, cai_error *error);
+
+/**
+ * Releases a reference to an owner after the work that is enqueued on `stream` so far, without
+ * blocking. For consumers that are done with an array while their kernels still read it.
+ *
+ * The first call starts a thread of the library, which waits for an event and then releases the
+ * owner. So `destroy` runs on that thread, with no current context, and a slow one delays the
+ * others. It never runs inside a callback of the driver. If `stream` is capturing, the graph holds
+ * the reference until it and every executable graph made from it are destroyed. If the device is
+ * lost or the context destroyed, the owner is released, because nothing runs any more. References
+ * that are still pending when the process exits are not released.
+ *
+ * `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
+ * released at once.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+ * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
+ * `CAI_ERR_NO_MEMORY`, or a status of `cai_driver_info_get`. On failure the caller still has the
+ * reference.
+ * Thread safety: any thread; allocates only while the library's lists grow, and for a capturing
+ * stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
+ */
+CAI_API cai_status cai_owner_release_after(cai_owner *owner, cai_stream stream, cai_error *error);
+
+/**
+ * Releases the reference of an array after the work that is enqueued on `stream` so far, as
+ * `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
+ * owner is only cleared.
+ *
+ * Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the structure
+ * is unchanged.
+ * Thread safety: any thread, but not two on one structure at once; allocates as
+ * `cai_owner_release_after`.
+ */
+CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, cai_error *error);
+
+/**
+ * Sets for the whole process what synchronization omits, in place of the environment variable
+ * `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
+ *
+ * `policy`: 0, the default, follows the specification. Otherwise any of `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`,
+ * `export-none` and `conservative`, separated by commas; `0` means the first two.
+ *
+ * Each copy of the library in a process has its own setting; the environment applies to all of
+ * them.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_ARGUMENT` or `CAI_ERR_NEWER_CALLER`.
+ * Thread safety: any thread; calls in progress may use the old setting. Source: CAI version 3,
+ * "Synchronization", "Design Motivations", 3.
+ */
+CAI_API cai_status cai_sync_policy_set(uint32_t policy, cai_error *error);
+
+/**
+ * Reports the setting of `cai_sync_policy_set`, or of the environment.
+ *
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`.
+ * Thread safety: any thread.
+ */
+CAI_API cai_status cai_sync_policy_get(uint32_t *out, cai_error *error);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* CAI_SYNC_H */

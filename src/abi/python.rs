@@ -1,0 +1,147 @@
+//! Options for Python objects, and the exchange table, of `cai/python.h`.
+//!
+//! May use: `abi::core`, `abi::status`.
+//! Unsafe: types of functions only.
+
+use std::ffi::{c_char, c_void};
+use std::mem::{offset_of, size_of};
+
+use super::core::{CAI_TYPESTR_SIZE, cai_array, cai_stream};
+use super::status::{cai_error, cai_status};
+
+/// `PyObject` of CPython, under the name that its own headers use.
+pub enum _object {}
+
+/// Exchange table of this library on the object's type: `__cai_exchange_api__`.
+pub const CAI_PROTOCOL_EXCHANGE: u8 = 1;
+/// Exchange table of DLPack on the object's type: `__dlpack_c_exchange_api__`.
+pub const CAI_PROTOCOL_DLPACK_EXCHANGE: u8 = 2;
+/// Dictionary `__cuda_array_interface__`, versions 0 to 3.
+pub const CAI_PROTOCOL_CUDA_ARRAY_INTERFACE: u8 = 3;
+/// Method `__dlpack__`.
+pub const CAI_PROTOCOL_DLPACK: u8 = 4;
+/// Dictionary `__sycl_usm_array_interface__`, version 1.
+pub const CAI_PROTOCOL_SYCL_USM: u8 = 5;
+/// Attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays.
+pub const CAI_PROTOCOL_BUFFER: u8 = 6;
+/// Capsule `__array_struct__` of NumPy, for host memory.
+pub const CAI_PROTOCOL_ARRAY_STRUCT: u8 = 7;
+/// Dictionary `__array_interface__` of NumPy, version 3, for host memory.
+pub const CAI_PROTOCOL_ARRAY_INTERFACE: u8 = 8;
+
+/// Accepts only what the specification allows to the letter.
+pub const CAI_IMPORT_STRICT: u32 = 1;
+/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream.
+pub const CAI_IMPORT_ALLOW_STREAM_ZERO: u32 = 2;
+/// Refuses read-only arrays.
+pub const CAI_IMPORT_REQUIRE_WRITABLE: u32 = 4;
+/// Refuses arrays that are not C-contiguous. With the next bit too, either order is accepted.
+pub const CAI_IMPORT_REQUIRE_C_CONTIGUOUS: u32 = 8;
+/// Refuses arrays that are not Fortran-contiguous.
+pub const CAI_IMPORT_REQUIRE_F_CONTIGUOUS: u32 = 16;
+/// Refuses elements that are not in the machine's byte order.
+pub const CAI_IMPORT_REQUIRE_NATIVE: u32 = 32;
+/// Refuses arrays whose number of dimensions is not `ndim` of the options.
+pub const CAI_IMPORT_REQUIRE_NDIM: u32 = 64;
+/// Accepts arrays with a mask, which the caller must not ignore.
+pub const CAI_IMPORT_ALLOW_MASK: u32 = 128;
+/// Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others.
+pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
+/// Asks the CUDA driver for the device and context that the protocol does not specify.
+pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;
+/// Sets no Python exception for a failure of this library. Exceptions of the producer stay set.
+pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;
+
+/// Exports version 2 of the interface, which has no stream.
+pub const CAI_EXPORT_VERSION_2: u32 = 1;
+/// Always exports `strides` as a tuple, for consumers that do not accept None.
+pub const CAI_EXPORT_STRIDES: u32 = 2;
+/// Exports a read-only array as writable, for consumers that reject read-only arrays.
+pub const CAI_EXPORT_HIDE_READONLY: u32 = 4;
+
+/// Options of `cai_array_from_python`. Start from `CAI_IMPORT_OPTIONS_INIT`, which requires
+/// nothing.
+///
+/// A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
+/// `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct cai_import_options {
+    /// `sizeof(cai_import_options)` of the caller's header; at least 56.
+    pub struct_size: u32,
+    /// `CAI_IMPORT_` bits.
+    pub flags: u32,
+    /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
+    /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
+    pub protocols: [u8; 8],
+    /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders
+    /// its work before it. `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the
+    /// producer orders nothing. 0 is refused.
+    pub stream: cai_stream,
+    /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
+    pub ndim: i32,
+    /// Required `dtype_code`; considered only if `typestr` is not empty.
+    pub dtype_code: u16,
+    /// Meaning of an opaque 1-byte type (`CAI_DTYPE_FLOAT8_E4M3FN`, ...), or 0 if not known.
+    pub opaque_8bit: u16,
+    /// Meaning of an opaque 2-byte type (`CAI_DTYPE_BFLOAT16`), or 0 if not known.
+    pub opaque_16bit: u16,
+    /// Zero.
+    pub reserved: [u16; 3],
+    /// Required type, as in `cai_array`. Empty: any type.
+    pub typestr: [c_char; CAI_TYPESTR_SIZE],
+}
+
+/// Options of `cai_array_to_python`. Start from `CAI_EXPORT_OPTIONS_INIT`.
+///
+/// A longer structure of a newer caller is refused with `CAI_ERR_NEWER_CALLER` if its tail is not
+/// zero.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct cai_export_options {
+    /// `sizeof(cai_export_options)` of the caller's header; at least 8.
+    pub struct_size: u32,
+    /// `CAI_EXPORT_` bits.
+    pub flags: u32,
+}
+
+/// Table of functions that a Python type publishes with `cai_python_publish`, so that compiled code
+/// exchanges its objects without Python calls. It is constant and lives as long as the process.
+///
+/// The functions are called with the interpreter's lock held. If they fail they may set a Python
+/// exception, which is then passed on.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct cai_exchange_api {
+    /// `sizeof(cai_exchange_api)` of the publisher's header; at least 24.
+    pub struct_size: u32,
+    /// `CAI_DATA_ABI` of the publisher's header. A table with another number is not used.
+    pub data_abi: u32,
+    /// Describes an object of the type, or of a derived type, in `out`, which is initialized
+    /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
+    /// stream.
+    pub from_object: Option<
+        unsafe extern "C-unwind" fn(
+            object: *mut c_void,
+            out: *mut cai_array,
+            error: *mut cai_error,
+        ) -> cai_status,
+    >,
+    /// NULL, or makes a new object of the type that holds a reference of its own to the array.
+    pub to_object: Option<
+        unsafe extern "C-unwind" fn(
+            array: *const cai_array,
+            out: *mut *mut c_void,
+            error: *mut cai_error,
+        ) -> cai_status,
+    >,
+}
+
+const _: () = assert!(size_of::<cai_import_options>() == 56);
+const _: () = assert!(offset_of!(cai_import_options, protocols) == 8);
+const _: () = assert!(offset_of!(cai_import_options, stream) == 16);
+const _: () = assert!(offset_of!(cai_import_options, ndim) == 24);
+const _: () = assert!(offset_of!(cai_import_options, opaque_16bit) == 32);
+const _: () = assert!(offset_of!(cai_import_options, typestr) == 40);
+const _: () = assert!(size_of::<cai_export_options>() == 8);
+const _: () = assert!(size_of::<cai_exchange_api>() == 24);

@@ -1,0 +1,54 @@
+//! Environment variables, read without allocation.
+//!
+//! May use: nothing.
+//! Unsafe: on Unix, reads the C library's environment.
+
+use std::ffi::CStr;
+
+/// The value of a variable. Longer ones are cut: no path and no list of words is as long.
+pub struct Variable {
+    bytes: [u8; Variable::SIZE],
+}
+
+impl Variable {
+    const SIZE: usize = 4096;
+
+    /// Reads a variable; `None` where it is not set.
+    #[cfg(unix)]
+    pub fn read(name: &CStr) -> Option<Self> {
+        // SAFETY: the name is terminated. As with every use of the environment in C, no other
+        // thread may change it meanwhile.
+        let value = unsafe { libc::getenv(name.as_ptr()) };
+        if value.is_null() {
+            return None;
+        }
+        // SAFETY: not NULL; the C library's own text, which is terminated.
+        Some(Self::copy(unsafe { CStr::from_ptr(value) }.to_bytes()))
+    }
+
+    /// Reads a variable; `None` where it is not set.
+    #[cfg(not(unix))]
+    pub fn read(name: &CStr) -> Option<Self> {
+        let value = std::env::var_os(name.to_str().ok()?)?;
+        Some(Self::copy(value.to_string_lossy().as_bytes()))
+    }
+
+    /// A value that stands for the variable's.
+    pub fn new(value: &CStr) -> Self {
+        Self::copy(value.to_bytes())
+    }
+
+    fn copy(value: &[u8]) -> Self {
+        let mut bytes = [0; Self::SIZE];
+        for (to, from) in bytes[..Self::SIZE - 1].iter_mut().zip(value) {
+            *to = *from;
+        }
+        Variable { bytes }
+    }
+
+    /// The value.
+    pub fn as_c_str(&self) -> &CStr {
+        // The last byte is always 0.
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}

@@ -1,0 +1,156 @@
+//! Shared libraries of the process: opened, and their symbols found. On Unix without allocation by
+//! this library, so that a lack of memory is the loader's failure and not an abort.
+//!
+//! May use: `error`.
+//! Unsafe: calls the system's loader, and gives symbols their types.
+
+use std::ffi::{CStr, c_void};
+
+use crate::error::Text;
+
+/// The name of a symbol, from a text that ends in its only NUL.
+pub const fn name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+/// A library, which is never closed: what comes from it is used for the rest of the process.
+pub struct Library(system::Handle);
+
+/// Why a library could not be opened.
+pub struct OpenError {
+    /// The loader's message.
+    pub message: Text<96>,
+    /// There was not enough memory for it.
+    pub is_no_memory: bool,
+}
+
+impl Library {
+    /// Opens a library by name or path.
+    ///
+    /// # Safety
+    /// The code that it runs when it is loaded must be sound.
+    pub unsafe fn open(file: &CStr) -> std::result::Result<Self, OpenError> {
+        // SAFETY: the caller vouches for the file.
+        unsafe { system::open(file) }.map(Library)
+    }
+
+    /// The library, if the process has loaded it already.
+    pub fn loaded(file: &CStr) -> Option<Self> {
+        system::loaded(file).map(Library)
+    }
+
+    /// What the whole process can see: the program and the libraries that it was linked with.
+    #[allow(dead_code)]
+    pub fn program() -> Self {
+        Library(system::program())
+    }
+
+    /// Finds a function or an object.
+    ///
+    /// # Safety
+    /// `T` is the type of a pointer to what has this name.
+    pub unsafe fn get<T: Copy>(&self, name: &CStr) -> Option<T> {
+        const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
+        let address = system::find(&self.0, name);
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: not NULL, and of the same size; the caller vouches for the type.
+        Some(unsafe { std::mem::transmute_copy(&address) })
+    }
+}
+
+#[cfg(unix)]
+mod system {
+    use std::ffi::{CStr, c_void};
+    use std::ptr::null_mut;
+
+    use crate::error::Text;
+    use crate::library::OpenError;
+
+    pub type Handle = *mut c_void;
+
+    pub unsafe fn open(file: &CStr) -> Result<Handle, OpenError> {
+        // SAFETY: the name is terminated; the caller vouches for what is loaded.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+        if handle.is_null() { Err(error()) } else { Ok(handle) }
+    }
+
+    pub fn loaded(file: &CStr) -> Option<Handle> {
+        // SAFETY: the name is terminated, and no code runs.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        (!handle.is_null()).then_some(handle)
+    }
+
+    pub fn program() -> Handle {
+        libc::RTLD_DEFAULT
+    }
+
+    pub fn find(library: &Handle, name: &CStr) -> *mut c_void {
+        // SAFETY: a handle that `open` or `loaded` returned, and which is never closed.
+        unsafe { libc::dlsym(*library, name.as_ptr()) }
+    }
+
+    fn error() -> OpenError {
+        // SAFETY: the message is the thread's own until its next call of the loader.
+        let message = unsafe {
+            let message = libc::dlerror();
+            if message == null_mut() { c"" } else { CStr::from_ptr(message) }
+        };
+        let has = |part: &[u8]| message.to_bytes().windows(part.len()).any(|bytes| bytes == part);
+        OpenError {
+            is_no_memory: message.is_empty() || has(b"allocate memory") || has(b"out of memory"),
+            message: Text::new(format_args!("{}", message.to_bytes().escape_ascii())),
+        }
+    }
+}
+
+#[cfg(windows)]
+mod system {
+    use std::ffi::{CStr, c_void};
+    use std::ptr::null_mut;
+
+    use libloading::os::windows::Library;
+
+    use crate::error::Text;
+    use crate::library::OpenError;
+
+    pub type Handle = std::mem::ManuallyDrop<Library>;
+
+    fn text(name: &CStr) -> &str {
+        name.to_str().unwrap_or_default()
+    }
+
+    pub unsafe fn open(file: &CStr) -> Result<Handle, OpenError> {
+        // SAFETY: the caller vouches for what is loaded.
+        match unsafe { Library::new(text(file)) } {
+            Ok(library) => Ok(Handle::new(library)),
+            Err(error) => {
+                Err(OpenError { message: Text::new(format_args!("{error}")), is_no_memory: false })
+            }
+        }
+    }
+
+    pub fn loaded(file: &CStr) -> Option<Handle> {
+        Library::open_already_loaded(text(file)).ok().map(Handle::new)
+    }
+
+    pub fn program() -> Handle {
+        match Library::this() {
+            Ok(library) => Handle::new(library),
+            // The program itself is always there.
+            Err(_) => std::process::abort(),
+        }
+    }
+
+    pub fn find(library: &Handle, name: &CStr) -> *mut c_void {
+        // SAFETY: only the address is taken; the caller gives it its type.
+        match unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) } {
+            Ok(symbol) => *symbol,
+            Err(_) => null_mut(),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `include/cai/` is what cbindgen makes of the sources, in the places that the templates of
+//! `src/abi/headers` name. When a file is stale its test fails; with `CAI_BLESS=1` in the
+//! environment (`make header`) it is written instead.
+
+mod bindings;
+mod c;
+mod items;
+mod layout;
+
+use std::fs;
+use std::path::Path;
+
+use c::{HEADERS, Headers, WIDTH};
+use items::Items;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Writes a generated file, or compares it with the one that is checked in.
+fn fresh(path: &str, text: &str) {
+    let file = root().join(path);
+    if std::env::var_os("CAI_BLESS").is_some() {
+        fs::write(file, text).unwrap();
+    } else {
+        let stale = fs::read_to_string(file).unwrap_or_default();
+        assert!(stale == text, "{path} is stale: run `make header`");
+    }
+}
+
+/// The text of every header.
+fn rendered() -> Vec<(&'static str, String)> {
+    let items = Items::of_crate(root());
+    let headers = Headers::new(root(), &items);
+    let texts = HEADERS.map(|header| (header, headers.render(header)));
+    headers.check();
+    texts.into()
+}
+
+#[test]
+fn the_headers_are_fresh() {
+    for (header, text) in rendered() {
+        fresh(&format!("include/cai/{header}"), &text);
+    }
+}
+
+#[test]
+fn the_bindings_are_fresh() {
+    let items = Items::of_crate(root());
+    fresh("include/cai/cai.cdef", &bindings::cdef(&items));
+    fresh("include/cai/cai.pxd", &bindings::pxd(&items));
+    fresh("python/libcai/_abi.py", &bindings::ctypes(&items));
+}
+
+#[test]
+fn the_layout_is_fresh() {
+    fresh("abi/layout.txt", &layout::dump(root(), &Items::of_crate(root())));
+}
+
+/// A reader finds what a header is for within a screen, and its first function within two.
+#[test]
+fn the_headers_are_short() {
+    for (header, text) in rendered() {
+        let most = match header {
+            "abi.h" => 450,
+            "cai.h" => 40,
+            _ => 400,
+        };
+        let count = text.lines().count();
+        assert!(count <= most, "{header}: {count} lines, at most {most} are allowed");
+        for (number, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            assert!(columns <= WIDTH, "{header}:{}: {columns} columns", number + 1);
+            assert!(line.trim_end() == line, "{header}:{}: white space at the end", number + 1);
+        }
+        let first = text.lines().position(|line| line.starts_with("CAI_API ")).unwrap_or(0);
+        assert!(first < 100, "{header}: the first function is in line {}", first + 1);
+    }
+}
+
+/// The headers take no names but their own.
+#[test]
+fn macros_have_the_prefix() {
+    let mut count = 0;
+    for (header, text) in rendered() {
+        for line in text.lines() {
+            let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
+            if let Some(name) = directive.strip_prefix("define ") {
+                assert!(name.starts_with("CAI_"), "{header}: {name}");
+                count += 1;
+            }
+        }
+        assert!(!text.contains("uintptr_t"), "{header}: sizes are size_t");
+    }
+    assert!(count > 200);
+}

@@ -1,0 +1,78 @@
+"""What the tests of `libcai.inspect` share: producers of dictionaries, and a checked inspection."""
+
+import ctypes
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import libcai  # noqa: E402
+
+P = 0x7F0000000000
+
+
+def look(obj, library=False):
+    found = libcai.inspect(obj, library)
+    text = str(found)
+    assert text.replace("\n", "").isprintable()
+    assert max(map(len, text.splitlines())) <= 100
+    json.loads(found.to_json())
+    assert [finding.number for finding in found.findings] == list(range(1, len(found.findings) + 1))
+    return found
+
+
+def rules(found, protocol=None):
+    return {finding.rule for finding in found.findings if protocol in (None, finding.protocol)}
+
+
+class Fresh:
+    """A new dictionary for each reading, as most libraries make it."""
+
+    def __init__(self, said, **attributes):
+        self._said = said
+        vars(self).update(attributes)
+
+    @property
+    def __cuda_array_interface__(self):
+        return dict(self._said)
+
+
+class Raises:
+    def __init__(self, error):
+        self._error = error
+
+    @property
+    def __cuda_array_interface__(self):
+        raise self._error
+
+
+class Delayed:
+    """A sequence that is no tuple, as cuDF's pointers that are not known yet."""
+
+    def __init__(self, *items):
+        self._items = items
+
+    def __len__(self):
+        return len(self._items)
+
+    def __getitem__(self, index):
+        return self._items[index]
+
+
+def cai(shape, typestr, data, version, **more):
+    return {"shape": shape, "typestr": typestr, "data": data, "version": version, **more}
+
+
+def shared(said):
+    holder = type("Holder", (), {})()
+    holder.__cuda_array_interface__ = said
+    return holder
+
+
+api = ctypes.pythonapi
+new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", api)
+)
+DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)

@@ -1,0 +1,98 @@
+"""The declarations for other languages, as they are shipped: each names what the headers name, and is loaded."""
+
+import ctypes
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+
+import cffi
+import numpy
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = ROOT / "include"
+PYTHON = pathlib.Path(sysconfig.get_path("include"))
+
+sys.path.insert(0, str(ROOT / "python/libcai"))
+import _abi  # noqa: E402
+
+
+def exported():
+    return set((ROOT / "abi/symbols.txt").read_text().split())
+
+
+def test_all_know_every_function():
+    assert set(_abi.FUNCTIONS) == exported()
+    for name in ("cai.cdef", "cai.pxd"):
+        text = (INCLUDE / "cai" / name).read_text()
+        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(re.findall(r"\b(cai_inline_\w+)", text))
+        assert declared == exported(), name
+
+
+def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
+    structures = [value for value in vars(_abi).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)]
+    numbers = {name: value for name, value in vars(_abi).items() if name.startswith("CAI_")}
+    assert len(structures) >= 14 and len(numbers) > 200
+    lines = [f'printf("%llu\\n", (unsigned long long){name});' for name in numbers]
+    for structure in structures:
+        name = structure.__name__
+        lines.append(f'printf("%zu\\n", sizeof({name}));')
+        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_]
+    source = tmp_path / "layouts.c"
+    source.write_text("#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    subprocess.run(["gcc", "-I", INCLUDE, source, "-o", tmp_path / "layouts"], check=True)
+    found = subprocess.run([tmp_path / "layouts"], capture_output=True, text=True, check=True).stdout.split()
+    expected = list(numbers.values())
+    for structure in structures:
+        expected.append(ctypes.sizeof(structure))
+        expected += [getattr(structure, field).offset for field, *_ in structure._fields_]
+    assert [int(number) for number in found] == expected
+
+
+def test_ctypes_through_declare(library_path):
+    library = _abi.declare(ctypes.PyDLL(library_path))
+    array, error = _abi.init(_abi.cai_array), _abi.cai_error()
+    assert library.cai_array_validate(array, _abi.CAI_CHECK_LAYOUT, error) != _abi.CAI_OK
+    assert library.cai_status_name(error.code).startswith(b"CAI_ERR_")
+    options = _abi.init(_abi.cai_import_options, flags=_abi.CAI_IMPORT_ALLOW_HOST)
+    numbers = numpy.arange(12.0).reshape(3, 4)
+    assert library.cai_array_from_python(numbers, options, array, error) == 0, error.message
+    assert array.shape[:2] == [3, 4] and array.data == numbers.ctypes.data
+    library.cai_array_release(array)
+
+
+def test_cffi_knows_the_numbers(library_path):
+    ffi = cffi.FFI()
+    ffi.cdef((INCLUDE / "cai/cai.cdef").read_text())
+    library = ffi.dlopen(library_path)
+    for name, number in vars(_abi).items():
+        if name.startswith("CAI_") and number < 2**31:
+            assert getattr(library, name) == number, name
+    for name in exported():
+        assert getattr(library, name)
+    for structure in (_abi.cai_array, _abi.cai_pointer_info, _abi.cai_import_options):
+        assert ffi.sizeof(structure.__name__) == ctypes.sizeof(structure)
+
+
+@pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
+def test_cython(tmp_path, library_path):
+    source = tmp_path / "cython_client.c"
+    command = [sys.executable, "-m", "cython", "-3", "-I", INCLUDE, ROOT / "tests/python/cython_client.pyx", "-o", source]
+    subprocess.run(command, check=True)
+    (tmp_path / "libcai.so.1").symlink_to(library_path)
+    module = tmp_path / "cython_client.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-O1", "-I", INCLUDE, "-isystem", PYTHON, source, "-o", module, library_path,
+         f"-Wl,-rpath,{tmp_path}"],
+        check=True,
+    )  # fmt: skip
+    spec = importlib.util.spec_from_file_location("cython_client", module)
+    client = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(client)
+    assert client.once() == 1
+    numbers = numpy.arange(12.0).reshape(3, 4)
+    there = client.exchange(numbers)
+    assert there.__array_interface__["data"][0] == numbers.ctypes.data

@@ -1,0 +1,248 @@
+"""`libcai.inspect` on hostile objects, beside the library itself, and from the shell."""
+
+import ctypes
+import ctypes.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy
+import pytest
+from inspecting import P, ROOT, Fresh, Raises, cai, look, shared
+
+import libcai
+from libcai import _library
+
+
+# --- hostile objects --------------------------------------------------------------------------------------
+
+
+class Anything:
+    """Has every attribute, and each of them is callable, empty and of no use."""
+
+    def __getattr__(self, name):
+        return Anything()
+
+    def __call__(self, *arguments, **keywords):
+        return Anything()
+
+
+class Explodes:
+    def __getattribute__(self, name):
+        raise ZeroDivisionError(name)
+
+
+class Panics(BaseException):
+    pass
+
+
+class BadRepr(dict):
+    def __repr__(self):
+        raise RuntimeError("no words")
+
+
+class BadItems(dict):
+    def __getitem__(self, key):
+        raise RuntimeError(key)
+
+
+class Endless(tuple):
+    def __len__(self):
+        return 1 << 62
+
+
+class BadIndex:
+    def __index__(self):
+        raise OverflowError("later")
+
+
+class LyingClass:
+    @property
+    def __class__(self):
+        raise RuntimeError("who am I")
+
+
+class Meta(type):
+    @property
+    def __module__(cls):
+        raise RuntimeError("nowhere")
+
+
+HOSTILE = [
+    Anything(),
+    Explodes(),
+    LyingClass(),
+    Meta("Nowhere", (), {})(),
+    Raises(Panics("a panic")),
+    Raises(SystemExit(3)),
+    shared(3),
+    shared("text"),
+    shared([("shape", (3,))]),
+    shared(BadRepr(cai((3,), BadRepr(), (P, False), 3))),
+    shared(BadItems(cai((3,), "<f4", (P, False), 3))),
+    shared(cai(Endless((3,)), "<f4", (P, False), 3)),
+    shared(cai((BadIndex(),), "<f4", (BadIndex(), BadIndex()), BadIndex(), stream=BadIndex())),
+    shared(cai((3,), "<f4" * 10000, (P, False), 3)),
+    shared(cai((3,), "<f99999999999999999999", (P, False), 3)),
+    shared(cai((10**5000,), "<f4", (10**5000, False), 10**5000)),
+    shared({3: 4, None: 5, **cai((3,), "<f4", (P, False), 3, stream=0)}),
+    shared(cai((3,), "|V8", (P, False), 3, descr=[("a",)], mask=Explodes())),
+    shared(cai((3,), "\033[2J\n\ud800", (P, False), 3, descr=[("a", "<f4", 10**5000)])),
+    Raises(ValueError("\033[2J" * 100000)),
+    type("\033[2J\n", (), {})(),
+    type("Class", (), {}),
+    None,
+    ...,
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_hostile_objects(number):  # by number: pytest looks into what it is given
+    found = look(HOSTILE[number])
+    assert any(finding.severity == "error" for finding in found.findings)
+
+
+def test_nothing_is_kept():
+    class Watched(Raises):
+        gone = False
+
+        def __del__(self):
+            Watched.gone = True
+
+    found = look(Watched(RuntimeError("kept in its traceback")))
+    assert Watched.gone and found.findings
+
+
+# --- the library itself -----------------------------------------------------------------------------------
+
+
+def test_structures_are_those_of_the_header(tmp_path):
+    mirrors = {
+        "cai_import_options": (_library.Options, {}),
+        "cai_error": (_library.Error, {}),
+        "cai_array": (_library.CaiArray, {}),
+    }
+    lines = []
+    for name, (mirror, _) in mirrors.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        lines += [f'printf("{name}.{f[0]} %zu\\n", offsetof({name}, {f[0]}));' for f in mirror._fields_]
+    values = {
+        "CAI_ABI_MAJOR": _library.ABI_MAJOR, "CAI_IMPORT_ALLOW_MASK": _library.IMPORT_ALLOW_MASK,
+        "CAI_IMPORT_ALLOW_HOST": _library.IMPORT_ALLOW_HOST,
+        "CAI_IMPORT_NO_EXCEPTION": _library.IMPORT_NO_EXCEPTION, "CAI_ARRAY_READONLY": _library.FLAG_READONLY,
+        "CAI_STREAM_NONE": _library.STREAM_NONE, "CAI_STREAM_UNKNOWN": _library.STREAM_UNKNOWN,
+        **{f"CAI_PROTOCOL_{name}": number for name, number in VIA.items()},
+    }  # fmt: skip
+    lines += [f'printf("{name} %llu\\n", (unsigned long long){name});' for name in values]
+    source = tmp_path / "sizes.c"
+    source.write_text("#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    subprocess.run(["gcc", "-I", ROOT / "include", source, "-o", tmp_path / "sizes"], check=True)
+    said = dict(
+        line.split() for line in subprocess.run([tmp_path / "sizes"], capture_output=True, text=True).stdout.splitlines()
+    )
+    for name, (mirror, _) in mirrors.items():
+        assert int(said.pop(name)) == ctypes.sizeof(mirror)
+        for field in mirror._fields_:
+            assert int(said.pop(f"{name}.{field[0]}")) == getattr(mirror, field[0]).offset, field
+    assert {name: int(number) for name, number in said.items()} == values
+
+
+VIA = {
+    "EXCHANGE": 1, "DLPACK_EXCHANGE": 2, "CUDA_ARRAY_INTERFACE": 3, "DLPACK": 4, "SYCL_USM": 5, "BUFFER": 6,
+    "ARRAY_STRUCT": 7, "ARRAY_INTERFACE": 8,
+}  # fmt: skip
+
+
+def test_the_library_is_asked(library_path):
+    found = look(numpy.zeros((3, 4), "<f4"), library_path)
+    assert found.library == library_path
+    for protocol in found.protocols:
+        result = protocol.library
+        assert result.status.startswith("CAI_")
+        if result.status == "CAI_OK":
+            assert (result.array.shape, result.array.typestr) == ((3, 4), "<f4")
+            assert result.array.pointer == protocol.array.pointer
+        else:
+            assert result.message
+    # A producer's exception stays in the table.
+    look(Raises(RuntimeError("no")), library_path)
+    for obj in HOSTILE:
+        look(obj, library_path)
+
+
+def test_what_the_object_declines_is_no_refusal(library_path):
+    class OnTheHost(Raises):
+        """As PyTorch's tensors in host memory: NumPy's interface, and a property that says no."""
+
+        @property
+        def __array_interface__(self):
+            return numpy.zeros(3).__array_interface__
+
+    found = look(OnTheHost(AttributeError("not CUDA")), library_path)
+    assert found["__cuda_array_interface__"].state == "declined"
+    assert "__cuda_array_interface__ declined: " in str(found) and "library: takes all that is offered" in str(found)
+    assert "library: has nothing to take" in str(look(Raises(AttributeError("not CUDA")), library_path))
+    # But what is offered, and cannot be taken, is.
+    assert "library: refuses" in str(look(Raises(RuntimeError("no")), library_path))
+
+
+def test_without_a_library(tmp_path):
+    for path in (str(tmp_path / "none.so"), ctypes.util.find_library("m")):
+        found = look(numpy.zeros(3), path)
+        assert found["__dlpack__"].state == "offered" and found["__dlpack__"].library is None
+        assert "library: not asked: " in str(found)
+    assert "library: not asked\n" in str(look(numpy.zeros(3)))
+
+
+# --- the shell --------------------------------------------------------------------------------------------
+
+
+def shell(*arguments, **more):
+    command = [sys.executable, "-m", "libcai", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more)
+
+
+def test_the_command():
+    done = shell("inspect", "--no-library", "numpy:zeros((2, 3))")
+    assert done.returncode == 0 and "numpy.ndarray" in done.stdout and "(24, 8)" in done.stdout
+    done = shell("inspect", "numpy:zeros(3)", "--json")
+    assert json.loads(done.stdout)["type"] == "numpy.ndarray"
+    assert shell("inspect", "builtins:3").returncode == 1
+    for wrong in ("numpy", "numpy:", ":3", "no_such_module:3", "numpy:1/0", "numpy:("):
+        done = shell("inspect", wrong)
+        assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "EVALUATED" in shell("inspect", "--help").stdout
+
+
+def test_a_module_of_the_current_folder(tmp_path):
+    (tmp_path / "mine.py").write_text("class A:\n    __cuda_array_interface__ = {'shape': (3,), 'typestr': '<f4',\n"
+                                      "        'data': (4096, False), 'version': 3, 'stream': 0}\n\na = A()\n")  # fmt: skip
+    done = shell("inspect", "mine:a", cwd=tmp_path)
+    assert done.returncode == 1 and "[stream-zero]" in done.stdout
+
+
+def test_the_page_of_the_book(tmp_path):
+    """The program and the output that the page shows belong together."""
+    page = (ROOT / "docs/src/python_package.md").read_text()
+    program = re.search(r"```python\n# frames.py\n(.*?)```", page, re.S)[1]
+    command, output = re.search(r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S).groups()
+    (tmp_path / "frames.py").write_text(program)
+    assert shell(*shlex.split(command), cwd=tmp_path).stdout == output
+    # Every rule that the page names, and every protocol.
+    sources = "".join(path.read_text() for path in (ROOT / "python/libcai").glob("_*.py"))
+    rows = re.findall(r"^\| `([\w-]+)` ", page, re.M)
+    assert len(rows) > 5 and all(f'"{row}"' in sources for row in rows)
+
+
+def test_the_page_s_program_in_ctypes(library_path, monkeypatch, capsys):
+    page = (ROOT / "docs/src/python_package.md").read_text()
+    program = re.search(r"```python\n(import ctypes as c\n.*?)```", page, re.S)[1]
+    monkeypatch.setattr(libcai, "library", lambda: library_path)
+    names = {"tensor": Fresh(cai((2, 3), "<f4", (P, False), 3, stream=None))}
+    exec(program, names)
+    assert capsys.readouterr().out == f"b'<f4' [2, 3] {P} {_library.STREAM_NONE}\n"
+    assert ctypes.sizeof(names["Array"]) == ctypes.sizeof(_library.CaiArray) and names["array"].owner is None
+    with pytest.raises(TypeError):
+        exec(program, {"tensor": 3})

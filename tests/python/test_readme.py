@@ -1,0 +1,137 @@
+"""The README's samples: saved, compiled and run in the order in which a reader pastes them.
+
+A block whose first line is a comment with a file name is saved under that name. All `sh` blocks run in
+one shell, the first in the repository, in a home folder of their own. The program with streams runs
+under the race checker, and once more with a wait left out, which the checker must report.
+"""
+
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+NAMED = re.compile(r"(?:/\*|//|#) (\S+\.\w+)(?: \*/)?\n")
+REPORTED = 66  # exit status of `cuda-sim run` with a race
+
+
+def blocks():
+    return BLOCK.findall((ROOT / "README.md").read_text())
+
+
+def program(name):
+    return next(text for _, text in blocks() if (found := NAMED.match(text)) and found[1] == name)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """A home folder in which every block was pasted, the environment, and what the shell printed."""
+    home = tmp_path_factory.mktemp("reader")
+    script = ["set -eu"]
+    for language, text in blocks():
+        named = NAMED.match(text)
+        if named:
+            script.append(f"cat > {named[1]} <<'END_OF_FILE'\n{text}END_OF_FILE")
+        elif language == "sh":
+            script.append(text)
+    script.append('env -0 > "$HOME/environment"')
+    real = pathlib.Path.home()
+    environment = os.environ | {
+        "HOME": str(home),
+        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "CARGO_HOME": os.environ.get("CARGO_HOME", str(real / ".cargo")),
+        "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(real / ".rustup")),
+    }
+    command = ["bash", "-c", "\n".join(script)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = (home / "environment").read_text().split("\0")
+    return home / "first-exchange", dict(line.split("=", 1) for line in after if line), done.stdout
+
+
+def run(command, reader, **more):
+    folder, environment, _ = reader
+    return subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, **more
+    )
+
+
+def test_every_program_prints_what_the_readme_states(reader):
+    text = (ROOT / "README.md").read_text()
+    _, _, printed = reader
+    outputs = re.findall(r"[Pp]rints\s+`([^`]+)`", text)
+    assert len(outputs) >= 2
+    for output in outputs:
+        assert output in printed, printed
+
+
+def test_a_missing_wait_is_reported(reader):
+    folder, _, _ = reader
+    source = program("exchange.c")
+    call = "cai_array_consume_begin(&array, mine, CAI_ACCESS_READ, error)"
+    assert call in source
+    (folder / "racy.c").write_text(source.replace(call, "CAI_OK"))
+    build = next(text for language, text in blocks() if language == "sh" and "exchange.c" in text)
+    assert build.count("exchange") == 3
+    done = run(build.replace("exchange.c", "racy.c").replace("-o exchange", "-o racy").replace("./exchange", "./racy"), reader)
+    assert done.returncode == REPORTED, done.stdout + done.stderr
+    assert "R3" in done.stderr and "R5" not in done.stderr, done.stderr
+
+
+def test_schedules(reader):
+    for schedule in ("lazy", "eager", "threads"):
+        done = run(f"cuda-sim run --rules=strict --schedule={schedule} ./exchange", reader)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_extension(reader):
+    """Built by hand here; the page it points to has the build files."""
+    folder, _, _ = reader
+    headers = pathlib.Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        pytest.skip("Python's headers are not installed")
+    (folder / "use.py").write_text(
+        "import ctypes, mine\n"
+        "driver, data = ctypes.CDLL('libcuda.so.1'), ctypes.c_uint64()\n"
+        "driver.cuInit(0)\n"
+        "context = ctypes.c_void_p()\n"
+        "driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n"
+        "driver.cuCtxSetCurrent(context)\n"
+        "assert driver.cuMemAlloc_v2(ctypes.byref(data), ctypes.c_size_t(64)) == 0\n"
+        "driver.cuMemsetD32_v2(data, 7, ctypes.c_size_t(16))\n"
+        "class Array:\n"
+        "    __cuda_array_interface__ = {'shape': (4, 4), 'typestr': '<f4', 'version': 3,\n"
+        "                                'data': (data.value, False), 'stream': 1}\n"
+        "mine.clear(Array())\n"
+        "host = (ctypes.c_uint32 * 16)(*[7] * 16)\n"
+        "assert driver.cuMemcpyDtoH_v2(host, data, ctypes.c_size_t(64)) == 0\n"
+        "assert not any(host)\n"
+        "try:\n"
+        "    mine.clear(type('Flat', (), {'__cuda_array_interface__':\n"
+        "        Array.__cuda_array_interface__ | {'shape': (16,)}})())\n"
+        "except (BufferError, TypeError) as error:\n"
+        "    print('refused:', error)\n"
+    )
+    packages = pathlib.Path(sysconfig.get_path("purelib"))
+    build = (
+        f"g++ -std=c++17 -O1 -fvisibility=hidden -shared -fPIC mine.cpp -isystem {headers} "
+        f"-isystem {packages}/pybind11/include -isystem $CUDA_HOME/include "
+        "$(pkg-config --cflags --libs cai) -L$(cuda-sim libdir) -lcuda -o mine.so"
+    )
+    done = run(build, reader)
+    assert done.returncode == 0, done.stderr
+    done = run(f"cuda-sim run --rules=strict {sys.executable} use.py", reader)
+    assert done.returncode == 0 and "refused:" in done.stdout, done.stdout + done.stderr
+
+
+def test_python_blocks_are_python():
+    found = [text for language, text in blocks() if language == "python"]
+    assert found
+    for text in found:
+        ast.parse(text)
