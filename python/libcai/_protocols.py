@@ -2,16 +2,12 @@
 
 import ctypes as c
 
-from . import _dlpack, _types
+from . import _abi, _dlpack, _types
 from ._ask import ADDRESSES, MAX_NDIM, Refused, article, ask, attribute, show, whole
 from ._checks import layout, opaque_type, same_strides
 from ._dictionaries import CUDA, _shape, _strides, array_interface, cuda_array_interface, sycl_usm_array_interface
 from ._report import Array
 from ._tensors import dlpack, dlpack_exchange
-
-
-class _CaiTable(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("data_abi", c.c_uint32)]
 
 
 def cai_exchange(obj, add):
@@ -24,7 +20,7 @@ def cai_exchange(obj, add):
             "error", "exchange-table", f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api_1'"
         )
         return "failed", "no table", None
-    table = _dlpack.capsule_at(capsule, _CaiTable)
+    table = _dlpack.capsule_at(capsule, _abi.cai_exchange_api)
     array = Array()
     array.version = f"table of {table.struct_size} bytes, data ABI {table.data_abi}"
     return "offered", None, array
