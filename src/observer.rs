@@ -144,6 +144,7 @@ pub fn is_unknown() -> bool {
 }
 
 /// Removes the observer: after a fork, in the child.
+#[cfg(unix)]
 pub fn detach() {
     API.store(ptr::null_mut(), Ordering::Relaxed);
 }

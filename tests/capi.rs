@@ -6,6 +6,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 const STRICT: &[&str] =
     &["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-g"];
@@ -94,12 +97,37 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
+/// Calls `work` for every program, in as many threads as there are processors.
+fn for_each_source(work: impl Fn(&Path) + Sync) {
+    let sources = sources();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work(source);
+                }
+            });
+        }
+    });
+}
+
+/// The folder of the programs as they are, compiled once for all tests of this process.
+fn programs_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = scratch("programs");
+        for_each_source(|source| drop(build(&folder, source, &[])));
+        folder
+    })
+}
+
 #[test]
 fn programs() {
-    let folder = scratch("programs");
-    for source in sources() {
-        run(&mut Command::new(build(&folder, &source, &[])));
-    }
+    let folder = programs_folder();
+    for_each_source(|source| {
+        drop(run(&mut Command::new(folder.join(source.file_stem().unwrap()))))
+    });
 }
 
 /// The library is instrumented too: rustc's option for it is unstable, which RUSTC_BOOTSTRAP allows.
@@ -126,15 +154,15 @@ fn programs_under_sanitizers() {
     let library = target.join(triple).join("debug/libcai.a");
     let flags =
         ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
-    for source in sources() {
+    for_each_source(|source| {
         let program = folder.join(source.file_stem().unwrap());
         let mut command = compiler(source.extension() == Some(OsStr::new("cpp")));
-        command.args(flags).arg(&source).arg(&library).arg("-o").arg(&program);
+        command.args(flags).arg(source).arg(&library).arg("-o").arg(&program);
         run(command.args(["-lpthread", "-ldl", "-lm"]));
         // The proof that the sanitizer is in the program.
         assert!(run(Command::new("nm").arg(&program)).contains("__asan_init"));
         run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
-    }
+    });
     let symbols = run(Command::new("nm").arg("-u").arg(&library));
     assert!(symbols.contains("__asan_report_load"), "the library is not instrumented");
 }
@@ -145,9 +173,9 @@ fn programs_under_valgrind() {
         eprintln!("valgrind is not installed: skipped");
         return;
     }
-    let folder = scratch("valgrind");
-    for source in sources() {
-        let program = build(&folder, &source, &[]);
+    let folder = programs_folder();
+    for_each_source(|source| {
+        let program = folder.join(source.file_stem().unwrap());
         run(Command::new("valgrind")
             .args([
                 "-q",
@@ -158,7 +186,7 @@ fn programs_under_valgrind() {
             ])
             .arg("--errors-for-leak-kinds=all")
             .arg(program));
-    }
+    });
 }
 
 #[test]

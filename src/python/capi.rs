@@ -11,7 +11,10 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+#[cfg(unix)]
 use libloading::os::unix::{Library, Symbol};
+#[cfg(windows)]
+use libloading::os::windows::{Library, Symbol};
 
 use crate::abi::_object;
 use crate::error::{Result, fail};
@@ -363,11 +366,13 @@ fn find() -> Result<&'static Capi> {
 /// Returns a library that contains CPython: the global symbols, or a libpython that was loaded with
 /// local symbols.
 fn library() -> Option<Library> {
-    let global = Library::this();
-    if optional::<*const c_void>(&global, "Py_IsInitialized").is_some() {
-        return Some(global);
-    }
-    loaded_libpython()
+    #[cfg(unix)]
+    let global = Some(Library::this());
+    #[cfg(windows)]
+    let global = Library::this().ok();
+    global
+        .filter(|library| optional::<*const c_void>(library, "Py_IsInitialized").is_some())
+        .or_else(loaded_libpython)
 }
 
 #[cfg(target_os = "linux")]
@@ -409,7 +414,15 @@ fn loaded_libpython() -> Option<Library> {
     .ok()
 }
 
-#[cfg(not(target_os = "linux"))]
+/// On Windows each minor version has a library of its own name; `t` marks free-threaded builds.
+#[cfg(windows)]
+fn loaded_libpython() -> Option<Library> {
+    (9..40).flat_map(|minor| [(minor, ""), (minor, "t")]).find_map(|(minor, kind)| {
+        Library::open_already_loaded(format!("python3{minor}{kind}.dll")).ok()
+    })
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 fn loaded_libpython() -> Option<Library> {
     None
 }

@@ -5,6 +5,7 @@
 mod bindings;
 mod c;
 mod items;
+mod layout;
 
 use std::fs;
 use std::path::Path;
@@ -49,6 +50,11 @@ fn the_bindings_are_fresh() {
     fresh("include/cai/cai.cdef", &bindings::cdef(&items));
     fresh("include/cai/cai.pxd", &bindings::pxd(&items));
     fresh("python/libcai/_abi.py", &bindings::ctypes(&items));
+}
+
+#[test]
+fn the_layout_is_fresh() {
+    fresh("abi/layout.txt", &layout::dump(root(), &Items::of_crate(root())));
 }
 
 /// A reader finds what a header is for within a screen, and its first function within two.

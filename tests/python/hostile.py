@@ -26,6 +26,7 @@ import weakref
 
 import cai_ctypes as T
 import cai_python as P
+from dlpack_ctypes import CaiTable, DlpackTable, Managed, Tensor, Versioned
 
 KEYS = ["shape", "typestr", "data", "version", "strides", "descr", "mask", "stream", "offset", "syclobj"]
 SANE = {KeyError, TypeError, ValueError, BufferError, MemoryError, RuntimeError}
@@ -64,25 +65,6 @@ NAMES = [
 ]  # fmt: skip
 
 
-class DLTensor(c.Structure):
-    _fields_ = [
-        ("data", c.c_void_p), ("device_type", c.c_int32), ("device_id", c.c_int32), ("ndim", c.c_int32),
-        ("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16), ("shape", POINTER(c.c_int64)),
-        ("strides", POINTER(c.c_int64)), ("byte_offset", c.c_uint64),
-    ]  # fmt: skip
-
-
-class Managed(c.Structure):
-    _fields_ = [("tensor", DLTensor), ("context", c.c_void_p), ("deleter", c.c_void_p)]
-
-
-class Versioned(c.Structure):
-    _fields_ = [
-        ("major", c.c_uint32), ("minor", c.c_uint32), ("context", c.c_void_p), ("deleter", c.c_void_p),
-        ("flags", c.c_uint64), ("tensor", DLTensor),
-    ]  # fmt: skip
-
-
 class ArrayInterface(c.Structure):
     _fields_ = [
         ("two", c.c_int), ("nd", c.c_int), ("typekind", c.c_char), ("itemsize", c.c_int), ("flags", c.c_int),
@@ -92,19 +74,8 @@ class ArrayInterface(c.Structure):
 
 FROM_OBJECT = c.PYFUNCTYPE(c.c_int32, c.c_void_p, POINTER(T.Array), POINTER(T.Error))
 DL_FROM_OBJECT = c.PYFUNCTYPE(c.c_int, c.c_void_p, POINTER(c.c_void_p))
-DL_VIEW = c.PYFUNCTYPE(c.c_int, c.c_void_p, POINTER(DLTensor))
+DL_VIEW = c.PYFUNCTYPE(c.c_int, c.c_void_p, POINTER(Tensor))
 DL_STREAM = c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, POINTER(c.c_void_p))
-
-
-class Table(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("data_abi", c.c_uint32), ("from_object", c.c_void_p), ("to_object", c.c_void_p)]
-
-
-class DlTable(c.Structure):
-    _fields_ = [
-        ("major", c.c_uint32), ("minor", c.c_uint32), ("previous", c.c_void_p), ("allocator", c.c_void_p),
-        ("from_object", c.c_void_p), ("to_object", c.c_void_p), ("view", c.c_void_p), ("stream", c.c_void_p),
-    ]  # fmt: skip
 
 
 # Tables and what they point to live as long as the process, as their contract says.
@@ -488,7 +459,7 @@ class World:
             return 0
 
         function = FROM_OBJECT(from_object)
-        table = Table(c.sizeof(Table), T_MAJOR, c.cast(function, c.c_void_p).value, None)
+        table = CaiTable(c.sizeof(CaiTable), T_MAJOR, c.cast(function, c.c_void_p).value, None)
         roll = self.random.random()
         if roll < 0.1:
             table.struct_size = self.random.choice([0, 8, 2**32 - 1])
@@ -524,7 +495,7 @@ class World:
 
         functions = DL_FROM_OBJECT(from_object), DL_VIEW(view), DL_STREAM(stream)
         address = [c.cast(function, c.c_void_p).value for function in functions]
-        table = DlTable(self.random.choice([1, 1, 1, 2, 0]), 3, None, None, address[0], None)
+        table = DlpackTable(self.random.choice([1, 1, 1, 2, 0]), 3, None, None, address[0], None)
         if self.random.random() < 0.5:
             table.view = address[1]
         if self.random.random() < 0.5:
@@ -943,7 +914,7 @@ def tables_that_say_nothing():
     """A function that fails without a word, or says that an exception is set where none is."""
     for status in (508, 504, -7):
         function = FROM_OBJECT(lambda obj, out, error, status=status: status)
-        table = Table(c.sizeof(Table), T_MAJOR, c.cast(function, c.c_void_p).value, None)
+        table = CaiTable(c.sizeof(CaiTable), T_MAJOR, c.cast(function, c.c_void_p).value, None)
         FOREVER.append((table, function))
         kind = type("Silent", (), {"__cai_exchange_api__": api.PyCapsule_New(c.addressof(table), b"cai_exchange_api_1", None)})
         for _ in range(3):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cai_ctypes as T
+from dlpack_ctypes import DELETER, Tensor, Versioned, address_of
 from test_driver import driver, python  # noqa: F401
 
 # Each protocol's name for its capsules, before and after somebody took what is in it.
@@ -23,35 +24,6 @@ pythonapi.PyCapsule_GetPointer.restype = c.c_void_p
 pythonapi.PyCapsule_SetName.argtypes = [c.py_object, c.c_char_p]
 pythonapi.PyCapsule_New.argtypes = [c.c_void_p, c.c_char_p, c.c_void_p]
 pythonapi.PyCapsule_New.restype = c.py_object
-
-DELETER = c.CFUNCTYPE(None, c.c_void_p)
-
-
-class Tensor(c.Structure):
-    _fields_ = [
-        ("data", c.c_void_p),
-        ("device_type", c.c_int32),
-        ("device_id", c.c_int32),
-        ("ndim", c.c_int32),
-        ("code", c.c_uint8),
-        ("bits", c.c_uint8),
-        ("lanes", c.c_uint16),
-        ("shape", c.POINTER(c.c_int64)),
-        ("strides", c.POINTER(c.c_int64)),
-        ("byte_offset", c.c_uint64),
-    ]
-
-
-class Versioned(c.Structure):
-    _fields_ = [
-        ("major", c.c_uint32),
-        ("minor", c.c_uint32),
-        ("manager_ctx", c.c_void_p),
-        ("deleter", DELETER),
-        ("flags", c.c_uint64),
-        ("tensor", Tensor),
-    ]
-
 
 def taken(cai, source, versioned=True):
     """What `source.__dlpack__()` gives, as an array of ours."""
@@ -278,7 +250,7 @@ def some_number(numbers):
 def test_random_numbers(cai, seed):
     numbers = random.Random(seed)
     deleted = []
-    deleter = DELETER(deleted.append)
+    deleter = DELETER(deleted.append)  # kept alive by this name
     seen = dict.fromkeys(range(5), 0)
     for _ in range(3000):
         ndim = numbers.randrange(5)
@@ -288,7 +260,7 @@ def test_random_numbers(cai, seed):
         itemsize = numbers.choice([1, 2, 4, 8, 16])
         offset = numbers.choice([0, 0, 64])
         address = numbers.choice([1 << 46, 4096, 2**64 - 4096, 2**63])
-        tensor = Versioned(major=1, minor=numbers.randrange(9), deleter=deleter)
+        tensor = Versioned(major=1, minor=numbers.randrange(9), deleter=address_of(deleter))
         tensor.tensor = Tensor(
             data=address, device_type=2, ndim=ndim, code=0, bits=8 * itemsize, lanes=1,
             shape=(c.c_int64 * 5)(*shape), byte_offset=offset,
@@ -320,7 +292,7 @@ def test_random_numbers(cai, seed):
             assert empty or extent == 1 or step == theirs
         cai.cai_array_release(array)
         assert not deleted
-        back.deleter(out)
+        back.delete()
         assert deleted == [c.addressof(tensor)]
         deleted.clear()
     assert all(count > 20 for count in seen.values()), seen
@@ -342,7 +314,7 @@ def test_deleted_by_other_threads(cai):
 
     def delete(some):
         for tensor in some:
-            Versioned.from_address(tensor.value).deleter(tensor)
+            Versioned.from_address(tensor.value).delete()
 
     threads = [threading.Thread(target=delete, args=(tensors[start::4],)) for start in range(4)]
     assert sys.getrefcount(source) == references + 1
@@ -371,7 +343,7 @@ def out(address, count=4, device=(0, 0)):
     made = D.Versioned.from_address(tensor.value)
     answer = made.tensor.device_type, made.tensor.device_id
     assert (made.tensor.data or 0) == (address or 0)
-    made.deleter(tensor)
+    made.delete()
     return answer
 """
 

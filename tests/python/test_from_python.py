@@ -17,6 +17,7 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import ERRORS, Exporter, Refused, even, give, make, soon, take
+from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
 from producers import ADDRESS, STREAM, DelayedPointerTuple, StfCai
 
 CAI = "__cuda_array_interface__"
@@ -1641,20 +1642,13 @@ def test_options_of_a_newer_caller():
 
 # --- exchange tables ------------------------------------------------------------------------------------------------
 
-FROM = c.CFUNCTYPE(c.c_int32, c.py_object, c.POINTER(T.Array), c.POINTER(T.Error))
-TO = c.CFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p), c.POINTER(T.Error))
-
-
-class Table(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("data_abi", c.c_uint32), ("from_object", FROM), ("to_object", TO)]
-
-
 KEPT = []
 
 
 def publish(kind, function, size=None, data_abi=1, to=None):
-    table = Table(size or c.sizeof(Table), data_abi, FROM(function), to or TO())
-    KEPT.append(table)
+    from_object = CAI_FROM_OBJECT(function)
+    table = CaiTable(size or c.sizeof(CaiTable), data_abi, address_of(from_object), to)
+    KEPT.append((table, from_object))
     error = T.Error()
     status = P.held.cai_python_publish(kind, c.byref(table), c.byref(error))
     return status, error
@@ -1710,7 +1704,8 @@ def test_exchange_tables_of_others(size, data_abi):
     class Native:
         pass
 
-    table = Table(c.sizeof(Table) if size is None else size, data_abi, FROM(lambda *_: 0), TO())
+    from_object = CAI_FROM_OBJECT(lambda *_: 0)
+    table = CaiTable(c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), None)
     KEPT.append(table)
     error = T.Error()
     with pytest.raises(Exception):
@@ -1760,7 +1755,8 @@ def test_tables_for_two_data_abis():
         seen.append(obj)
         return P.held.cai_array_share(c.byref(array.array), out, error)
 
-    ours, theirs = (Table(c.sizeof(Table), number, FROM(describe), TO()) for number in (1, 2))
+    from_object = CAI_FROM_OBJECT(describe)
+    ours, theirs = (CaiTable(c.sizeof(CaiTable), number, address_of(from_object), None) for number in (1, 2))
     names = [c.c_char_p(b"cai_exchange_api_1"), c.c_char_p(b"cai_exchange_api_2")]
     KEPT.extend([ours, theirs, names])
     first, second = capsule_of(ours, names[0]), capsule_of(theirs, names[1])

@@ -15,6 +15,18 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import ERRORS, give, make, soon, take
+from dlpack_ctypes import (
+    CAI_FROM_OBJECT,
+    CAI_TO_OBJECT,
+    DLPACK_FROM_OBJECT,
+    DLPACK_STREAM,
+    DLPACK_TO_OBJECT,
+    DLPACK_VIEW,
+    CaiTable,
+    DlpackTable,
+    Tensor,
+    Versioned,
+)
 from producers import ADDRESS, STREAM
 
 CAI, HOST, SYCL = "__cuda_array_interface__", "__array_interface__", "__sycl_usm_array_interface__"
@@ -306,34 +318,6 @@ def test_sycl():
 # --- DLPack ---------------------------------------------------------------------------------------------------------
 
 
-class Tensor(c.Structure):
-    _fields_ = [
-        ("data", c.c_void_p),
-        ("device_type", c.c_int32),
-        ("device_id", c.c_int32),
-        ("ndim", c.c_int32),
-        ("code", c.c_uint8),
-        ("bits", c.c_uint8),
-        ("lanes", c.c_uint16),
-        ("shape", c.POINTER(c.c_int64)),
-        ("strides", c.POINTER(c.c_int64)),
-        ("byte_offset", c.c_uint64),
-    ]
-
-
-class Versioned(c.Structure):
-    pass
-
-
-DELETER = c.CFUNCTYPE(None, c.POINTER(Versioned))
-Versioned._fields_ = [
-    ("major", c.c_uint32),
-    ("minor", c.c_uint32),
-    ("context", c.c_void_p),
-    ("deleter", DELETER),
-    ("flags", c.c_uint64),
-    ("tensor", Tensor),
-]
 PYCAPSULE = c.pythonapi
 PYCAPSULE.PyCapsule_GetPointer.restype = c.c_void_p
 PYCAPSULE.PyCapsule_GetPointer.argtypes = [c.py_object, c.c_char_p]
@@ -462,22 +446,9 @@ def test_dlpack_of_empty_arrays_and_scalars():
 # --- the tables on the type -----------------------------------------------------------------------------------------
 
 
-class DlpackExchange(c.Structure):
-    _fields_ = [
-        ("major", c.c_uint32),
-        ("minor", c.c_uint32),
-        ("previous", c.c_void_p),
-        ("allocate", c.c_void_p),
-        ("from_object", c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(c.POINTER(Versioned)))),
-        ("to_object", c.PYFUNCTYPE(c.c_int, c.POINTER(Versioned), c.POINTER(c.c_void_p))),
-        ("view", c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(Tensor))),
-        ("stream", c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p))),
-    ]
-
-
 def dlpack_table(obj):
     pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__dlpack_c_exchange_api__, b"dlpack_exchange_api")
-    return c.cast(pointer, c.POINTER(DlpackExchange)).contents
+    return c.cast(pointer, c.POINTER(DlpackTable)).contents
 
 
 def test_dlpacks_table():
@@ -486,13 +457,13 @@ def test_dlpacks_table():
     table = dlpack_table(obj)
     assert table.major == 1
     tensor = c.POINTER(Versioned)()
-    assert table.from_object(obj, c.byref(tensor)) == 0
+    assert DLPACK_FROM_OBJECT(table.from_object)(obj, c.byref(tensor)) == 0
     t = tensor.contents.tensor
     assert t.shape[:2] == [3, 4] and t.strides[:2] == [8, 2] and t.data + t.byte_offset == ADDRESS
     assert tensor.contents.flags & 1
     if table.view:
         borrowed = Tensor()
-        assert table.view(obj, c.byref(borrowed)) == 0
+        assert DLPACK_VIEW(table.view)(obj, c.byref(borrowed)) == 0
         assert borrowed.data == ADDRESS and borrowed.shape[:2] == [3, 4] and borrowed.bits == 16
     array.release()
     del obj
@@ -500,14 +471,14 @@ def test_dlpacks_table():
     # And an object of a tensor, which is taken over.
     if table.to_object:
         out = c.c_void_p()
-        assert table.to_object(tensor, c.byref(out)) == 0
+        assert DLPACK_TO_OBJECT(table.to_object)(tensor, c.byref(out)) == 0
         again = c.cast(out, c.py_object).value
         PYCAPSULE.Py_DecRef(c.py_object(again))
         assert array.counted.gone == 0
         assert again.__cuda_array_interface__["data"] == (ADDRESS, True)
         del again
     else:
-        tensor.contents.deleter(tensor)
+        tensor.contents.delete()
     del t
     assert array.counted.gone == 1
 
@@ -517,31 +488,22 @@ def test_dlpacks_table_refuses():
         obj = give(array)
         tensor = c.POINTER(Versioned)()
         with pytest.raises(BufferError):
-            dlpack_table(obj).from_object(obj, c.byref(tensor))
+            DLPACK_FROM_OBJECT(dlpack_table(obj).from_object)(obj, c.byref(tensor))
         assert not tensor
-
-
-class Table(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("data_abi", c.c_uint32),
-        ("from_object", c.PYFUNCTYPE(c.c_int32, c.py_object, c.POINTER(T.Array), c.POINTER(T.Error))),
-        ("to_object", c.PYFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p), c.POINTER(T.Error))),
-    ]
 
 
 def our_table(obj):
     pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__cai_exchange_api__, b"cai_exchange_api_1")
-    return c.cast(pointer, c.POINTER(Table)).contents
+    return c.cast(pointer, c.POINTER(CaiTable)).contents
 
 
 def test_our_table():
     array = make((3, 4), "<V2", ADDRESS, stream=STREAM, dtype_code=P.BFLOAT16, mask=make((3, 4), "|t1"), readonly=True)
     obj = give(array)
     table = our_table(obj)
-    assert table.struct_size >= c.sizeof(Table) and table.data_abi == 1
+    assert table.struct_size >= c.sizeof(CaiTable) and table.data_abi == 1
     out, error = T.new_array(), T.Error()
-    assert table.from_object(obj, c.byref(out), c.byref(error)) == 0
+    assert CAI_FROM_OBJECT(table.from_object)(obj, c.byref(out), c.byref(error)) == 0
     taken = P.Taken(out)
     for name in ("shape", "typestr", "data", "stream", "dtype_code", "readonly", "device"):
         assert getattr(taken, name) == getattr(array, name)
@@ -549,7 +511,7 @@ def test_our_table():
     del obj
     array.release()
     made = c.c_void_p()
-    assert table.to_object(c.byref(out), c.byref(made), c.byref(error)) == 0
+    assert CAI_TO_OBJECT(table.to_object)(c.byref(out), c.byref(made), c.byref(error)) == 0
     again = c.cast(made, c.py_object).value
     PYCAPSULE.Py_DecRef(c.py_object(again))
     taken.release()

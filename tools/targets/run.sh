@@ -1,0 +1,23 @@
+#!/bin/sh
+# `make test-targets`: builds and tests for other platforms and with the oldest Rust: run.sh [PART...]
+#
+# Needs a Debian or Ubuntu (apt-get, dpkg-deb, unshare), 6 GB in build/targets, and root or user namespaces.
+# Packages and what cargo builds are kept between runs. A part that fails does not stop the others.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+sources=$(cd "$here/../.." && pwd)
+folder=$sources/build/targets
+[ $# -gt 0 ] || set -- native aarch64 windows check
+
+mkdir -p "$folder"
+wanted=$(cat "$here/debian.sh" "$here/packages.txt")
+if [ "$(cat "$folder/ready" 2>/dev/null)" != "$wanted" ]; then
+    "$here/debian.sh" "$folder/debian" || exit 1
+    printf '%s\n' "$wanted" >"$folder/ready"
+fi
+failed=
+for part in "$@"; do
+    echo "--- $part"
+    "$here/enter.sh" "$folder/debian" "$sources" "$folder/work" sh /src/tools/targets/part.sh "$part" || failed="$failed $part"
+done
+[ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }
