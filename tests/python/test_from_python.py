@@ -1603,7 +1603,7 @@ def test_structures_of_every_size(size):
     assert P.held.cai_array_from_python(exporter(stream=STREAM), None, c.byref(array), None) == 0
     assert array.stream == STREAM and array.struct_size == size
     assert memory.raw[128:size] == bytes(size - 128) and memory.raw[size:] == b"\x5a" * (600 - size)
-    obj = P.held.cai_array_to_python(c.byref(array), None, None)
+    obj = P.give(array)
     with take(obj) as taken:
         assert taken.array.struct_size == 128 and taken.stream == STREAM
     P.held.cai_array_release(c.byref(array))
