@@ -17,7 +17,9 @@ SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))
 
 PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('include'))")
 
-.PHONY: all demo test interop gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
+TEST_PARTS := test-library test-simulator test-runtime test-loom test-python
+
+.PHONY: all demo test $(TEST_PARTS) test-targets interop gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
 
 all: lib
 
@@ -53,14 +55,40 @@ sim: FORCE
 
 # --- the main targets -------------------------------------------------------------------------------------
 
+# The parts are independent of each other and run at the same time; what they share is built first. Each prints its
+# whole output when it ends, a failed one does not stop the others, and make names it at the end. The variables of
+# make are kept from the parts, because cargo and the tests' own calls of make would look for its job server.
+JOBS ?= $(shell nproc)
+ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
+
 test: $(VENV)/ready lib sim
-	$(CARGO) test -q
-	$(CARGO) test -q -p cuda-sim
-	$(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" DRIVER="$(CURDIR)/target/release" \
+	$(CARGO) test -q --no-run
+	$(CARGO) test -q --no-run -p cuda-sim
+	$(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS)
+
+test-library:
+	$(ALONE) $(CARGO) test -q
+
+test-simulator:
+	$(ALONE) $(CARGO) test -q -p cuda-sim
+
+test-runtime:
+	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" \
+	    DRIVER="$(CURDIR)/target/release" \
 	    NV_INCLUDE_12="$(SITE)/nvidia/cuda_runtime/include $(SITE)/nvidia/cu13/include" \
 	    NV_INCLUDE_13="$(SITE)/nvidia/cu13/include"
-	RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
-	PATH="$(BIN):$$PATH" $(PY) -m pytest -q tests/python
+
+test-loom:
+	$(ALONE) RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
+
+# All tests of a file run in one process: what its fixtures build is built once.
+test-python:
+	$(ALONE) PATH="$(BIN):$$PATH" $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/python
+
+# The oldest Rust, and other platforms, in a Debian folder below build/targets: see docs/src/platforms.md. PARTS are
+# some of native, aarch64, windows, check.
+test-targets:
+	tools/targets/run.sh $(PARTS)
 
 # Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
 # only what somebody waits for, and with a thread for each stream.

@@ -452,7 +452,7 @@ unsafe fn foreign_owner(array: *mut cai_array, is_whole: bool, size: Size) {
 unsafe fn produce(array: *mut cai_array, is_whole: bool) {
     // SAFETY: as in the caller.
     unsafe {
-        let produced = cai_array_produce(array, null(), 0, 0, 0, null_mut());
+        let produced = cai_array_produce(array, null(), 0, CAI_STREAM_LEGACY, 0, null_mut());
         assert!(is_whole || produced == CAI_ERR_STRUCT_SIZE);
         if produced == CAI_OK {
             assert_eq!((*array).stream, CAI_STREAM_NONE);
