@@ -1623,6 +1623,7 @@ def test_options_of_a_newer_caller():
     """A tail is refused unless it is zero: it may be a requirement."""
     memory = c.create_string_buffer(600)
     options, array, error = P.ImportOptions.from_buffer(memory), T.new_array(), T.Error()
+    options.stream = P.STREAM_UNKNOWN
     known = c.sizeof(P.ImportOptions)
     for size in range(known, 513, 8):
         options.struct_size = size
