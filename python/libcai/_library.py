@@ -62,8 +62,11 @@ def _read(said):
     array.pointer = said.data or 0
     array.byte_offset = said.byte_offset or None
     array.readonly = bool(said.flags & _abi.CAI_ARRAY_READONLY)
-    array.device = _dlpack.device_name(said.device.type, said.device.id) if said.device.type else None
-    array.stream = {_abi.CAI_STREAM_NONE: "none", _abi.CAI_STREAM_UNKNOWN: "unknown"}.get(said.stream, said.stream)
+    array.device = (
+        _dlpack.device_name(said.device.type, said.device.id) if said.device.type else None
+    )
+    streams = {_abi.CAI_STREAM_NONE: "none", _abi.CAI_STREAM_UNKNOWN: "unknown"}
+    array.stream = streams.get(said.stream, said.stream)
     array.version = said.version
     array.mask = _read(said.mask[0]) if said.mask else None
     return array

@@ -157,8 +157,12 @@ def test_what_the_object_declines_is_no_refusal(library_path):
 
     found = look(OnTheHost(AttributeError("not CUDA")), library_path)
     assert found["__cuda_array_interface__"].state == "declined"
-    assert "__cuda_array_interface__ declined: " in str(found) and "library: takes all that is offered" in str(found)
-    assert "library: has nothing to take" in str(look(Raises(AttributeError("not CUDA")), library_path))
+    assert "__cuda_array_interface__ declined: " in str(
+        found
+    ) and "library: takes all that is offered" in str(found)
+    assert "library: has nothing to take" in str(
+        look(Raises(AttributeError("not CUDA")), library_path)
+    )
     # But what is offered, and cannot be taken, is.
     assert "library: refuses" in str(look(Raises(RuntimeError("no")), library_path))
 
@@ -176,7 +180,9 @@ def test_without_a_library(tmp_path):
 
 def shell(*arguments, **more):
     command = [sys.executable, "-m", "libcai", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more)
+    return subprocess.run(
+        command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more
+    )
 
 
 def test_the_command():
@@ -202,7 +208,9 @@ def test_the_page_of_the_book(tmp_path):
     """The program and the output that the page shows belong together."""
     page = (ROOT / "docs/src/python_package.md").read_text()
     program = re.search(r"```python\n# frames.py\n(.*?)```", page, re.S)[1]
-    command, output = re.search(r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S).groups()
+    command, output = re.search(
+        r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S
+    ).groups()
     (tmp_path / "frames.py").write_text(program)
     assert shell(*shlex.split(command), cwd=tmp_path).stdout == output
     # Every rule that the page names, and every protocol.
@@ -218,6 +226,7 @@ def test_the_page_s_program_in_ctypes(library_path, monkeypatch, capsys):
     names = {"tensor": Fresh(cai((2, 3), "<f4", (P, False), 3, stream=None))}
     exec(program, names)
     assert capsys.readouterr().out == f"b'<f4' [2, 3] {P} {_abi.CAI_STREAM_NONE}\n"
-    assert ctypes.sizeof(names["Array"]) == ctypes.sizeof(_abi.cai_array) and names["array"].owner is None
+    assert ctypes.sizeof(names["Array"]) == ctypes.sizeof(_abi.cai_array)
+    assert names["array"].owner is None
     with pytest.raises(TypeError):
         exec(program, {"tensor": 3})
