@@ -11,6 +11,7 @@
 //! | `unwind` | catches panics without stopping threads that end |
 //! | `environment` | reads environment variables without allocation |
 //! | `library` | opens shared libraries without allocation |
+//! | `memory` | boxes whose allocation may fail |
 //! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
@@ -46,6 +47,7 @@ mod error;
 mod unwind;
 mod environment;
 mod library;
+mod memory;
 mod read;
 mod dtype;
 mod layout;

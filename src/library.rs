@@ -43,7 +43,6 @@ impl Library {
     }
 
     /// What the whole process can see: the program and the libraries that it was linked with.
-    #[allow(dead_code)]
     pub fn program() -> Self {
         Library(system::program())
     }

@@ -1,8 +1,8 @@
 /*
- * A small CUDA driver for what no real one does on demand: ENDING_DRIVER names a function that ends the
- * thread that calls it, by pthread_exit ("cuStreamSynchronize:exit") or by being cancelled
- * ("cuStreamSynchronize:cancel"); "cuInit:wait" makes cuInit wait until ending_driver_go() is called. All
- * else succeeds at once and does nothing.
+ * A small CUDA driver for what no real one does on demand: ENDING_DRIVER names a function that ends
+ * the thread that calls it, by pthread_exit ("cuStreamSynchronize:exit") or by being cancelled
+ * ("cuStreamSynchronize:cancel"); "cuInit:wait" makes cuInit wait until ending_driver_go() is
+ * called. All else succeeds at once and does nothing.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -42,6 +42,30 @@ static int call(const char *function) {
         }
     }
     return 0;
+}
+
+/* Calls a function in a thread of its own. Returns whether that ended the thread. */
+typedef int (*library_call)(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+typedef struct {
+    library_call function;
+    uintptr_t a, b, c, d;
+} job;
+
+static void *run(void *argument) {
+    job *it = argument;
+    it->function(it->a, it->b, it->c, it->d);
+    return it;
+}
+
+int ending_driver_run(library_call function, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);
+int ending_driver_run(library_call function, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) {
+    job it = {function, a, b, c, d};
+    pthread_t thread;
+    void *result;
+    if (pthread_create(&thread, NULL, run, &it) != 0 || pthread_join(thread, &result) != 0) {
+        abort();
+    }
+    return result != &it;
 }
 
 #define FUNCTION(name, ...) \

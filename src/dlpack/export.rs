@@ -1,10 +1,10 @@
 //! DLPack tensors from arrays.
 //!
-//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `driver`, `dtype`, `error`, `layout`, `owner`,
-//! `read`, `validate`.
+//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `driver`, `dtype`, `error`, `layout`, `memory`,
+//! `owner`, `read`, `validate`.
 //! Unsafe: writes into a block that it allocated.
 
-use std::alloc::{Layout as Memory, alloc, dealloc};
+use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::c_void;
 use std::mem::{align_of, offset_of, size_of};
 use std::ptr;
@@ -15,8 +15,9 @@ use crate::abi::{
 use crate::dlpack::abi::{DIMENSIONS, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned};
 use crate::dlpack::dtype::to_dlpack;
 use crate::dtype::{self, NATIVE};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::layout::{self, Layout};
+use crate::memory::Memory;
 use crate::{driver, owner, read, validate};
 
 /// `kDLROCMHost`: host memory allocated by ROCm.
@@ -180,10 +181,10 @@ const _: () = assert!(offset_of!(Block<Versioned>, managed) == 0);
 
 const _: () = assert!(offset_of!(Block<Unversioned>, managed) == 0);
 
-fn memory<T>(size: usize) -> Memory {
+fn layout_of<T>(size: usize) -> MemoryLayout {
     // SAFETY: the alignment is a power of two, and the size is that of a block with 128 numbers at
     // most.
-    unsafe { Memory::from_size_align_unchecked(size, align_of::<Block<T>>()) }
+    unsafe { MemoryLayout::from_size_align_unchecked(size, align_of::<Block<T>>()) }
 }
 
 /// Allocates a block for a managed tensor, with a reference to the array's owner.
@@ -198,17 +199,10 @@ unsafe fn place<T>(
     let Export { mut tensor, flags, shape, owner } = export;
     let numbers = size_of_val(shape).saturating_mul(2);
     let size = size_of::<Block<T>>().saturating_add(numbers);
-    // SAFETY: the size is at least that of `Block<T>`, which is not zero.
-    let block = unsafe { alloc(memory::<T>(size)) }.cast::<Block<T>>();
-    if block.is_null() {
-        return Err(Failure::no_memory(size));
-    }
+    let memory = Memory::new(layout_of::<T>(size))?;
     // SAFETY: the owner is alive (this function's contract).
-    if let Err(failure) = unsafe { owner::retain(owner) } {
-        // SAFETY: allocated above with this layout, and published nowhere.
-        unsafe { dealloc(block.cast(), memory::<T>(size)) };
-        return Err(failure);
-    }
+    unsafe { owner::retain(owner) }?;
+    let block = memory.into_raw().cast::<Block<T>>();
     // SAFETY: the block was allocated with space for twice `shape.len()` numbers. `steps` has as
     // many, because an array has at most `DIMENSIONS` dimensions (checked by `convert`).
     unsafe {
@@ -237,7 +231,7 @@ unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
         unsafe { ((&raw const (*block).owner).read(), (&raw const (*block).size).read()) };
     // Freed first, so that nothing leaks if the owner's release ends the thread.
     // SAFETY: allocated in `place` with this layout.
-    unsafe { dealloc(managed.cast(), memory::<T>(size)) };
+    unsafe { dealloc(managed.cast(), layout_of::<T>(size)) };
     // SAFETY: the block held one reference, which `place` added.
     unsafe { owner::release(owner) };
 }

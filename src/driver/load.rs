@@ -9,10 +9,6 @@
 //! simulated driver is just another `libcuda.so.1`.
 
 use std::alloc::{Layout, alloc, dealloc};
-#[cfg(target_os = "linux")]
-use std::ffi::c_int;
-#[cfg(unix)]
-use std::ffi::c_void;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;
@@ -107,17 +103,20 @@ fn file() -> Variable {
 /// not use the driver.
 struct Search {
     #[cfg(target_os = "linux")]
-    cancellation: c_int,
+    cancellation: std::ffi::c_int,
 }
 
 #[cfg(target_os = "linux")]
 unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_setcancelstate(
+        state: std::ffi::c_int,
+        before: *mut std::ffi::c_int,
+    ) -> std::ffi::c_int;
 }
 
 /// `PTHREAD_CANCEL_DISABLE`
 #[cfg(target_os = "linux")]
-const CANCEL_DISABLE: c_int = 1;
+const CANCEL_DISABLE: std::ffi::c_int = 1;
 
 impl Search {
     /// Begins the search when no other thread searches; `None`: in the child of a process that was
@@ -236,7 +235,9 @@ fn path_of(library: &Library) -> Path {
     use std::mem::MaybeUninit;
     let mut path = [0; CAI_DRIVER_PATH_SIZE];
     // SAFETY: only the address of the symbol is used.
-    let Some(symbol) = (unsafe { library.get::<*const c_void>(c"cuInit") }) else { return path };
+    let Some(symbol) = (unsafe { library.get::<*const std::ffi::c_void>(c"cuInit") }) else {
+        return path;
+    };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is writable; all zeros is a value of it.
     let (found, info) = unsafe { (libc::dladdr(symbol, info.as_mut_ptr()), info.assume_init()) };

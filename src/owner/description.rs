@@ -1,20 +1,21 @@
 //! An owner that holds a copied description: one block of memory with the count, references to the
 //! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
-//! May use: `abi`, `error`, `owner`, `owner::nesting`, `read`.
+//! May use: `abi`, `error`, `memory`, `owner`, `owner::nesting`, `read`.
 //! Unsafe: writes into a block that it allocated.
 //!
 //! The copy runs the same code twice, first to measure and then to write. If the description
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, dealloc};
 use std::ffi::{c_char, c_void};
 use std::mem::{align_of, size_of};
 use std::ptr;
 
 use super::{Destroy, Header, nesting};
 use crate::abi::{CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
+use crate::memory::Memory;
 use crate::read::{self, Descr};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
@@ -211,12 +212,8 @@ pub unsafe fn new(
     unsafe { measure.put_description(from, ptr::null_mut(), &mut owners) }?;
 
     let size = measure.used;
-    let layout = layout(size);
-    // SAFETY: the measured size includes a `Block`, so it is not zero.
-    let block = unsafe { alloc(layout) }.cast::<Block>();
-    if block.is_null() {
-        return Err(Failure::no_memory(size));
-    }
+    let memory = Memory::new(layout(size))?;
+    let block = memory.start().cast::<Block>();
     let fill = || {
         let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
         let mut again = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
@@ -236,21 +233,14 @@ pub unsafe fn new(
         }
         Ok(array)
     };
-    match fill() {
-        Ok(array) => {
-            let Owners { list: owners, count: owner_count } = owners;
-            let header = Header::new(destroy_block);
-            // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block
-            // is aligned for it.
-            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
-            Ok(array)
-        }
-        Err(failure) => {
-            // SAFETY: allocated above with this layout, and published nowhere.
-            unsafe { dealloc(block.cast(), layout) };
-            Err(failure)
-        }
-    }
+    let array = fill()?;
+    memory.into_raw();
+    let Owners { list: owners, count: owner_count } = owners;
+    let header = Header::new(destroy_block);
+    // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block is
+    // aligned for it.
+    unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
+    Ok(array)
 }
 
 fn layout(size: usize) -> Layout {
@@ -307,26 +297,15 @@ pub unsafe fn new_descr(from: Descr) -> Result<(*const cai_descr, *mut cai_owner
         Arena { base: ptr::null_mut(), used: size_of::<Block>(), size: isize::MAX as usize };
     measure.put_descr(from)?;
     let size = measure.used;
-    // SAFETY: the measured size includes a `Block`, so it is not zero.
-    let block = unsafe { alloc(layout(size)) }.cast::<Block>();
-    if block.is_null() {
-        return Err(Failure::no_memory(size));
-    }
-    let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
-    match arena.put_descr(from) {
-        Ok(descr) => {
-            let header = Header::new(destroy_block);
-            let owners = [ptr::null_mut(); MAX_OWNERS];
-            let (owner_count, destroy, context) = (0, None, ptr::null_mut());
-            // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block
-            // is aligned for it.
-            unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
-            Ok((descr, block.cast()))
-        }
-        Err(failure) => {
-            // SAFETY: allocated above with this layout, and published nowhere.
-            unsafe { dealloc(block.cast(), layout(size)) };
-            Err(failure)
-        }
-    }
+    let memory = Memory::new(layout(size))?;
+    let mut arena = Arena { base: memory.start(), used: size_of::<Block>(), size };
+    let descr = arena.put_descr(from)?;
+    let block = memory.into_raw().cast::<Block>();
+    let header = Header::new(destroy_block);
+    let owners = [ptr::null_mut(); MAX_OWNERS];
+    let (owner_count, destroy, context) = (0, None, ptr::null_mut());
+    // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block is
+    // aligned for it.
+    unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
+    Ok((descr, block.cast()))
 }

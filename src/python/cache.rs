@@ -1,6 +1,6 @@
 //! What types offer to compiled code, remembered by the address of the type.
 //!
-//! May use: `abi`, `dlpack::exchange_table`, `python::capi`.
+//! May use: `abi`, `dlpack::exchange_table`, `memory`, `python::capi`.
 //! Unsafe: reads entries that are leaked.
 //!
 //! Most types offer nothing. That is remembered without keeping them alive: an address that another
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
+use crate::memory;
 use crate::python::capi::Object;
 
 /// `cai_exchange_api.from_object`.
@@ -117,7 +118,9 @@ impl Types {
             self.nothing[hash % NOTHINGS].r#type.store(r#type as usize, Ordering::Relaxed);
             return false;
         }
-        let known = Box::into_raw(Box::new(Known { r#type, offer }));
+        // Without memory for it, such a type is asked each time.
+        let Ok(known) = memory::boxed(Known { r#type, offer }) else { return false };
+        let known = Box::into_raw(known);
         for place in 0..OFFERS {
             let slot = &self.offers[(hash + place) % OFFERS];
             let empty = ptr::null_mut();

@@ -1,6 +1,6 @@
 //! CPython, found in the process that loaded this library: the only file that names its functions.
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `library`, `memory`.
 //! Unsafe: looks symbols up, and reads where objects keep their type.
 //!
 //! Nothing is linked. Everything that is required is in the stable ABI, or has been exported by
@@ -11,13 +11,10 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-#[cfg(unix)]
-use libloading::os::unix::{Library, Symbol};
-#[cfg(windows)]
-use libloading::os::windows::{Library, Symbol};
-
 use crate::abi::_object;
 use crate::error::{Result, fail};
+use crate::library::{self, Library};
+use crate::memory;
 
 /// A Python object.
 pub type Object = _object;
@@ -110,13 +107,19 @@ macro_rules! table {
             fn find(library: &Library) -> Result<Self> {
                 $(let $field = required::<unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?>(
                     library,
-                    $name,
+                    library::name(concat!($name, "\0")),
                 )?;)*
                 $(let $opt = optional::<
                     unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?,
-                >(library, $optname);)*
-                $(let $object = required::<*mut Object>(library, $objname)?;)*
-                $(let $exception = required::<*const *mut Object>(library, $excname)?;)*
+                >(library, library::name(concat!($optname, "\0")));)*
+                $(let $object = required::<*mut Object>(
+                    library,
+                    library::name(concat!($objname, "\0")),
+                )?;)*
+                $(let $exception = required::<*const *mut Object>(
+                    library,
+                    library::name(concat!($excname, "\0")),
+                )?;)*
                 Ok(Capi {
                     $($field,)* $($opt,)* $($object,)* $($exception,)*
                     facts: Facts::default(),
@@ -180,6 +183,9 @@ table! {
         capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
+        import = "PyImport_ImportModule" (*const c_char) -> *mut Object;
+        function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object)
+            -> *mut Object;
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
     optional {
@@ -253,20 +259,19 @@ pub struct Facts {
     pub version: u32,
 }
 
-fn optional<T: Copy>(library: &Library, name: &str) -> Option<T> {
+fn optional<T: Copy>(library: &Library, name: &CStr) -> Option<T> {
     // SAFETY: the table above pairs each name with its type in CPython's documentation.
-    let symbol: Symbol<T> = unsafe { library.get(name.as_bytes()) }.ok()?;
-    Some(*symbol)
+    unsafe { library.get(name) }
 }
 
-fn required<T: Copy>(library: &Library, name: &str) -> Result<T> {
+fn required<T: Copy>(library: &Library, name: &CStr) -> Result<T> {
     match optional(library, name) {
         Some(found) => Ok(found),
         None => {
             fail!(
                 CAI_ERR_PYTHON_VERSION,
                 "python",
-                found = "a CPython without {name}",
+                found = ("a CPython without {}", name.to_bytes().escape_ascii()),
                 expected = "3.9 or later"
             )
         }
@@ -304,7 +309,7 @@ fn find() -> Result<&'static Capi> {
     };
     let Some(library) = library() else { return nowhere() };
     let Some(is_initialized) =
-        optional::<unsafe extern "C-unwind" fn() -> c_int>(&library, "Py_IsInitialized")
+        optional::<unsafe extern "C-unwind" fn() -> c_int>(&library, c"Py_IsInitialized")
     else {
         return nowhere();
     };
@@ -347,9 +352,7 @@ fn find() -> Result<&'static Capi> {
         capi.look_at_objects();
         (capi.error_restore)(*kind, *value, *trace);
     }
-    // The functions are used for the rest of the process.
-    std::mem::forget(library);
-    let capi = Box::into_raw(Box::new(capi));
+    let capi = Box::into_raw(memory::boxed(capi)?);
     match CAPI.compare_exchange(ptr::null_mut(), capi, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: leaked above.
         Ok(_) => Ok(unsafe { &*capi }),
@@ -366,27 +369,25 @@ fn find() -> Result<&'static Capi> {
 /// Returns a library that contains CPython: the global symbols, or a libpython that was loaded with
 /// local symbols.
 fn library() -> Option<Library> {
-    #[cfg(unix)]
-    let global = Some(Library::this());
-    #[cfg(windows)]
-    let global = Library::this().ok();
-    global
-        .filter(|library| optional::<*const c_void>(library, "Py_IsInitialized").is_some())
-        .or_else(loaded_libpython)
+    let global = Library::program();
+    if optional::<*const c_void>(&global, c"Py_IsInitialized").is_some() {
+        return Some(global);
+    }
+    loaded_libpython()
 }
 
 #[cfg(target_os = "linux")]
 fn loaded_libpython() -> Option<Library> {
-    use std::ffi::CString;
+    const SIZE: usize = libc::PATH_MAX as usize;
 
     unsafe extern "C" fn look(
         info: *mut libc::dl_phdr_info,
         _: usize,
         found: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader passes its own structure and text; `found` is the option that was
+        // SAFETY: the loader passes its own structure and text; `found` is the array that was
         // passed to `dl_iterate_phdr`.
-        let (name, found) = unsafe { ((*info).dlpi_name, &mut *found.cast::<Option<CString>>()) };
+        let (name, found) = unsafe { ((*info).dlpi_name, &mut *found.cast::<[u8; SIZE]>()) };
         if name.is_null() {
             return 0;
         }
@@ -395,23 +396,18 @@ fn loaded_libpython() -> Option<Library> {
         let file = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         // libpython3.so only forwards to the versioned library.
         if file.starts_with(b"libpython3.") && !file.starts_with(b"libpython3.so") {
-            *found = Some(name.to_owned());
+            // Copied: the loader's own lock is held here, so nothing can be opened.
+            for (to, from) in found[..SIZE - 1].iter_mut().zip(name.to_bytes()) {
+                *to = *from;
+            }
             return 1;
         }
         0
     }
-    let mut name: Option<CString> = None;
-    // SAFETY: the function receives the option that it expects.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut name).cast()) };
-    let name = name?;
-    // SAFETY: the library is loaded already, so no code runs.
-    unsafe {
-        Library::open(
-            Some(std::ffi::OsStr::new(name.to_str().ok()?)),
-            libc::RTLD_NOLOAD | libc::RTLD_NOW,
-        )
-    }
-    .ok()
+    let mut found = [0; SIZE];
+    // SAFETY: the function receives the array that it expects.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    Library::loaded(CStr::from_bytes_until_nul(&found).ok().filter(|name| !name.is_empty())?)
 }
 
 /// On Windows each minor version has a library of its own name; `t` marks free-threaded builds.
@@ -424,6 +420,25 @@ fn loaded_libpython() -> Option<Library> {
 
 #[cfg(not(any(target_os = "linux", windows)))]
 fn loaded_libpython() -> Option<Library> {
+    None
+}
+
+/// Copies a word that another thread may free meanwhile. The kernel does it: what this program may
+/// not read, it can still ask for, and unmapped memory is an error. Where that is not possible, as
+/// on other systems, sub-interpreters of CPython 3.9 to 3.11 are reported as not attached.
+#[cfg(target_os = "linux")]
+fn copy_word(address: *mut c_void) -> Option<c_ulong> {
+    let mut word: c_ulong = 0;
+    let length = size_of::<c_ulong>();
+    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: length };
+    let from = libc::iovec { iov_base: address, iov_len: length };
+    // SAFETY: only the local word is written.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    usize::try_from(copied).is_ok_and(|copied| copied == length).then_some(word)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy_word(_: *mut c_void) -> Option<c_ulong> {
     None
 }
 
@@ -459,27 +474,22 @@ impl Capi {
     }
 
     /// Up to 3.11, a thread keeps the state that it had first, also while it is in a
-    /// sub-interpreter with another one.
-    ///
-    /// # Safety
-    /// `state` is that of the thread that held the lock a moment ago.
+    /// sub-interpreter with another one. `state` is that of the thread that held the GIL a moment
+    /// ago.
     #[cold]
     #[inline(never)]
-    unsafe fn is_in_another_interpreter(&self, state: *mut c_void) -> bool {
+    fn is_in_another_interpreter(&self, state: *mut c_void) -> bool {
         let (Some(gil_check), Some(thread_ident)) = (self.gil_check, self.thread_ident) else {
             return false;
         };
-        // SAFETY: these may be called from any thread at any time. Where there are no
-        // sub-interpreters, the check says no, and a thread without a state of its own is in none:
-        // nothing is read. Else, `state` is this thread's, or another's that may end meanwhile: a
-        // word of memory that was freed just now, which is compared and not used.
-        unsafe {
-            !(self.this_thread_state)().is_null()
-                && gil_check() != 0
-                && self.facts.thread_offset != 0
-                && state.byte_add(self.facts.thread_offset).cast::<c_ulong>().read_volatile()
-                    == thread_ident()
-        }
+        // Where there are no sub-interpreters, the check fails; a thread without a state of its own
+        // is in none.
+        // SAFETY: these may be called from any thread at any time.
+        let (may_be, ident) =
+            unsafe { (!(self.this_thread_state)().is_null() && gil_check() != 0, thread_ident()) };
+        may_be
+            && self.facts.thread_offset != 0
+            && copy_word(state.wrapping_byte_add(self.facts.thread_offset)) == Some(ident)
     }
 
     /// Finds out where a thread's state keeps the number of the thread. Any thread may ask.

@@ -1,6 +1,6 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `python::cache`, `python::capi`, `unwind`.
+//! May use: `error`, `memory`, `python::cache`, `python::capi`, `python::names`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -11,71 +11,13 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Failure, Result, fail};
+use crate::memory;
 use crate::python::cache::Types;
-use crate::python::capi::{self, Capi, Object};
+use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
+use crate::python::names::Names;
 use crate::unwind;
-
-macro_rules! names {
-    ($($field:ident = $text:literal;)*) => {
-        /// Names as interned Python strings, so that most comparisons are of pointers.
-        #[allow(missing_docs)]
-        pub struct Names { $(pub $field: *mut Object,)* }
-
-        impl Names {
-            /// Interns the names.
-            ///
-            /// # Safety
-            /// The GIL is held.
-            unsafe fn new(capi: &Capi) -> Option<Self> {
-                // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
-                // no memory.
-                unsafe {
-                    Some(Names {
-                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
-                    })
-                }
-            }
-        }
-    };
-}
-
-names! {
-    shape = c"shape";
-    typestr = c"typestr";
-    data = c"data";
-    version = c"version";
-    strides = c"strides";
-    descr = c"descr";
-    mask = c"mask";
-    stream = c"stream";
-    offset = c"offset";
-    syclobj = c"syclobj";
-    cuda_array_interface = c"__cuda_array_interface__";
-    sycl_usm_array_interface = c"__sycl_usm_array_interface__";
-    array_interface = c"__array_interface__";
-    array_struct = c"__array_struct__";
-    dlpack = c"__dlpack__";
-    dlpack_device = c"__dlpack_device__";
-    dlpack_exchange = c"__dlpack_c_exchange_api__";
-    exchange = c"__cai_exchange_api__";
-    max_version = c"max_version";
-    module = c"__module__";
-    name = c"__name__";
-    buffer = c"buffer";
-    base_data = c"base_data";
-    ptr = c"_ptr";
-    int_ptr = c"int_ptr";
-    dtype = c"dtype";
-    str = c"str";
-    context = c"context";
-    queue = c"queue";
-    get_capsule = c"_get_capsule";
-    is_conj = c"is_conj";
-    is_neg = c"is_neg";
-}
 
 /// One interpreter, from its first use on.
 pub struct Interpreter {
@@ -96,9 +38,10 @@ pub struct Interpreter {
     pub spare: Spare,
     /// Objects released by threads without the GIL.
     pub waiting: AtomicPtr<Waiting>,
-    /// Number of releases that run inside each other or in several threads:
-    /// [`Interpreter::deeper`].
-    pub depth: AtomicU32,
+    /// A thread releases the objects that wait.
+    pub is_releasing: AtomicBool,
+    /// `Py_DecRef`; once the interpreter is about to end, [`release_if_attached`].
+    pub decref: AtomicPtr<c_void>,
     /// A pending call was requested for them.
     pub is_called: AtomicBool,
     pub next: AtomicPtr<Interpreter>,
@@ -188,12 +131,7 @@ pub struct Texts(pub UnsafeCell<[(u64, *mut Object); 64]>);
 // and the rest are atomics.
 unsafe impl Sync for Interpreter {}
 
-/// Releases nested deeper than this wait in a list.
-const DEEPEST: u32 = 32;
-
 static INTERPRETERS: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
-
-static MAKING: Mutex<()> = Mutex::new(());
 
 /// The proof that the calling thread holds an interpreter's GIL (in a free-threaded build: is
 /// attached to it).
@@ -260,12 +198,12 @@ impl Py {
     #[cold]
     #[inline(never)]
     fn release_waiting(self) {
-        // Objects that are released here add what they hold to the list, and the loop takes the
-        // list again.
-        if self.deeper(DEEPEST) >= DEEPEST {
-            self.shallower(DEEPEST);
+        // Finalizers that run here may use this library, in this thread or in others. What they add
+        // to the list is released by this loop.
+        if self.is_releasing.swap(true, Ordering::Relaxed) {
             return;
         }
+        let _releasing = Releasing(self.interpreter);
         loop {
             // Acquire: pairs with the Release in `push`.
             let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
@@ -281,7 +219,6 @@ impl Py {
                 waiting = next;
             }
         }
-        self.shallower(DEEPEST);
     }
 
     /// Releases what an owner held.
@@ -300,10 +237,93 @@ impl Py {
     #[inline]
     pub fn release(self, object: *mut Object) {
         if !object.is_null() {
-            // SAFETY: the GIL is held; the caller held the reference.
-            unsafe { (self.capi().decref)(object) };
+            let decref = self.decref.load(Ordering::Relaxed);
+            // SAFETY: only functions of this type are stored there.
+            let decref = unsafe { std::mem::transmute::<*mut c_void, Decref>(decref) };
+            // SAFETY: the GIL is held, except in a thread that CPython ends because the interpreter
+            // does: then `decref` has been replaced. The caller held the reference.
+            unsafe { decref(object) };
         }
     }
+}
+
+type Decref = unsafe extern "C-unwind" fn(*mut Object);
+
+/// The objects that wait are being released while this exists.
+struct Releasing(&'static Interpreter);
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        self.0.is_releasing.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Releases a reference with the GIL held, and leaks it without.
+///
+/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends.
+/// Destructors run then in this library's part of the thread's stack, and must not touch an object.
+unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
+    if let Some(capi) = capi::found().filter(|capi| capi.is_attached()) {
+        // SAFETY: the GIL is held; the caller held the reference.
+        unsafe { (capi.decref)(object) };
+    }
+}
+
+/// Asks the interpreter to call [`at_interpreter_exit`] before it ends.
+///
+/// # Safety
+/// The calling thread is attached, and no exception is set.
+unsafe fn observe_exit(capi: &Capi) {
+    static METHOD: AtExit = AtExit(MethodDef {
+        name: c"libcai_at_exit".as_ptr(),
+        function: at_interpreter_exit as *const c_void,
+        flags: METH_NOARGS,
+        doc: ptr::null(),
+    });
+    // SAFETY: the thread is attached (this function's contract). What is created is released, and
+    // a failure of any step leaves NULL, which is passed to none of the others.
+    unsafe {
+        let module = (capi.import)(c"atexit".as_ptr());
+        let name = (capi.str_from)(c"register".as_ptr(), 8);
+        let function = (capi.function_new)(&raw const METHOD.0, ptr::null_mut(), ptr::null_mut());
+        let arguments = (capi.tuple_new)(1);
+        let made = [module, name, function, arguments];
+        if made.iter().all(|object| !object.is_null()) {
+            (capi.incref)(function);
+            (capi.tuple_set)(arguments, 0, function);
+            let register = (capi.get_attr)(module, name);
+            if !register.is_null() {
+                let registered = (capi.call)(register, arguments, ptr::null_mut());
+                if !registered.is_null() {
+                    (capi.decref)(registered);
+                }
+                (capi.decref)(register);
+            }
+        }
+        for object in made {
+            if !object.is_null() {
+                (capi.decref)(object);
+            }
+        }
+        (capi.error_clear)();
+    }
+}
+
+struct AtExit(MethodDef);
+
+// SAFETY: a constant, which CPython does not change.
+unsafe impl Sync for AtExit {}
+
+/// The interpreter is about to end.
+unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) -> *mut Object {
+    let Some(capi) = capi::found() else { return ptr::null_mut() };
+    // SAFETY: CPython calls this with the GIL held.
+    if let Some(interpreter) = unsafe { current(capi) } {
+        interpreter.decref.store(release_if_attached as *mut c_void, Ordering::Relaxed);
+    }
+    // SAFETY: as above; `None` always exists.
+    unsafe { (capi.incref)(capi.none) };
+    capi.none
 }
 
 /// Returns the interpreter that the calling thread is in, if it was used before.
@@ -352,42 +372,64 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
         unsafe { (capi.error_clear)() };
         return Err(Failure::no_memory(size_of::<Interpreter>()));
     };
-    let _one_at_a_time = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another thread of a free-threaded build may have been faster; its names are the same strings.
-    let interpreter = known(id).unwrap_or_else(|| {
+    let mut made = memory::boxed(Interpreter {
+        capi,
+        id,
+        state,
+        names,
+        types: Types::new(),
+        exports: AtomicPtr::new(ptr::null_mut()),
+        texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
+        spare: Spare::new(),
+        waiting: AtomicPtr::new(ptr::null_mut()),
+        is_releasing: AtomicBool::new(false),
+        decref: AtomicPtr::new(capi.decref as *mut c_void),
+        is_called: AtomicBool::new(false),
+        next: AtomicPtr::new(ptr::null_mut()),
+    })?;
+    let (interpreter, is_first) = loop {
+        // Another thread of a free-threaded build may be faster.
         let first = INTERPRETERS.load(Ordering::Acquire);
         // SAFETY: NULL or leaked.
-        let behind = unsafe { first.as_ref() };
-        let made = Box::leak(Box::new(Interpreter {
-            capi,
-            id,
-            state,
-            names,
-            types: Types::new(),
-            exports: AtomicPtr::new(ptr::null_mut()),
-            texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
-            spare: Spare::new(),
-            waiting: AtomicPtr::new(ptr::null_mut()),
-            depth: AtomicU32::new(0),
-            is_called: AtomicBool::new(false),
-            next: AtomicPtr::new(
-                behind.map_or(ptr::null_mut(), |first| first.next.load(Ordering::Acquire)),
-            ),
-        }));
-        if let Some(first) = behind {
+        let (place, next) = match unsafe { first.as_ref() } {
             // The first place is the fast one; nearly always it belongs to the main interpreter.
-            first.next.store(made, Ordering::Release);
-        } else {
+            Some(first) => (&first.next, first.next.load(Ordering::Acquire)),
+            None => (&INTERPRETERS, ptr::null_mut()),
+        };
+        // Nothing is added after this look, or the exchange below fails: all places but the first
+        // are added where `place` is.
+        if let Some(known) = known(id) {
+            return Ok(Py { interpreter: known, thread: PhantomData });
+        }
+        made.next = AtomicPtr::new(next);
+        let new = Box::into_raw(made);
+        match place.compare_exchange(next, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: leaked from here on.
+            Ok(_) => break (unsafe { &*new }, ptr::eq(place, &INTERPRETERS)),
+            // SAFETY: published nowhere.
+            Err(_) => made = unsafe { Box::from_raw(new) },
+        }
+    };
+    // SAFETY: the thread is attached (this function's contract). An exception that is set already
+    // is the caller's.
+    unsafe {
+        if is_first {
             // If CPython cannot store one more function, an interpreter that is started again in
             // this process is taken for the old one.
-            // SAFETY: the thread is attached (this function's contract).
-            unsafe { (capi.at_exit)(forget_all) };
-            INTERPRETERS.store(made, Ordering::Release);
+            (capi.at_exit)(forget_all);
         }
-        &*made
-    });
+        if capi.facts.version < THREADS_NEVER_END {
+            let [mut kind, mut value, mut trace] = [ptr::null_mut(); 3];
+            (capi.error_fetch)(&raw mut kind, &raw mut value, &raw mut trace);
+            observe_exit(capi);
+            (capi.error_restore)(kind, value, trace);
+        }
+    }
     Ok(Py { interpreter, thread: PhantomData })
 }
+
+/// From this version on, CPython suspends a thread that it would have ended before.
+const THREADS_NEVER_END: u32 = 0x030e;
 
 /// Forgets every interpreter: the runtime has ended.
 unsafe extern "C-unwind" fn forget_all() {
@@ -395,29 +437,6 @@ unsafe extern "C-unwind" fn forget_all() {
 }
 
 impl Interpreter {
-    /// Adds to the depth and returns its previous value. Finalizers may release the GIL, so several
-    /// threads may be in here, but with a GIL not between a load and its store.
-    #[inline]
-    fn deeper(&self, by: u32) -> u32 {
-        if self.capi.facts.free_threaded {
-            return self.depth.fetch_add(by, Ordering::Relaxed);
-        }
-        let depth = self.depth.load(Ordering::Relaxed);
-        self.depth.store(depth.wrapping_add(by), Ordering::Relaxed);
-        depth
-    }
-
-    /// Subtracts from the depth and returns the result.
-    #[inline]
-    fn shallower(&self, by: u32) -> u32 {
-        if self.capi.facts.free_threaded {
-            return self.depth.fetch_sub(by, Ordering::Relaxed).wrapping_sub(by);
-        }
-        let depth = self.depth.load(Ordering::Relaxed).wrapping_sub(by);
-        self.depth.store(depth, Ordering::Relaxed);
-        depth
-    }
-
     /// Adds to the list.
     ///
     /// # Safety
@@ -455,20 +474,9 @@ pub unsafe fn release_from_anywhere(interpreter: &'static Interpreter, waiting: 
         // SAFETY: nothing else uses it (this function's contract).
         let Waiting { held, free, .. } = unsafe { waiting.read() };
         let py = Py { interpreter, thread: PhantomData };
-        // An object that is released here may hold the next one: a long chain is released in a
-        // loop, not on the stack.
-        if interpreter.deeper(1) < DEEPEST {
-            // SAFETY: `waiting` was read, and nothing else uses its memory (this function's
-            // contract).
-            unsafe { free(py, waiting) };
-            py.release_held(held);
-        } else {
-            // SAFETY: nothing else uses it (this function's contract).
-            unsafe { interpreter.push(waiting) };
-        }
-        if interpreter.shallower(1) == 0 && !interpreter.waiting.load(Ordering::Relaxed).is_null() {
-            py.release_waiting();
-        }
+        // SAFETY: `waiting` was read, and nothing else uses its memory (this function's contract).
+        unsafe { free(py, waiting) };
+        py.release_held(held);
         return;
     }
     // SAFETY: the contract is that of this function.

@@ -1,6 +1,7 @@
 //! Deferred release: releases owners once a stream gets there.
 //!
-//! May use: `abi`, `driver`, `error`, `owner`, `sync`, `sync::detached_thread`, `unwind`.
+//! May use: `abi`, `driver`, `error`, `library`, `owner`, `sync`, `sync::detached_thread`,
+//! `unwind`.
 //! Unsafe: releases owners, and shares user objects with the driver.
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
@@ -18,7 +19,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ use crate::driver::{
     INVALID_CONTEXT, INVALID_HANDLE, Stream,
 };
 use crate::error::{Failure, Result, fail};
+use crate::library::Library;
 use crate::owner;
 use crate::sync::detached_thread::{self, Program};
 use crate::sync::names_a_stream;
@@ -333,9 +335,23 @@ fn ended() {
         let done = unsafe { (*WORK.lanes.get()).is_null() && (*WORK.kept.get()).is_null() };
         done && inbox.waiting.is_null() && inbox.kept.is_null()
     };
-    if !is_idle && !*lock(&IN_DRIVER) {
+    if !is_idle && !*lock(&IN_DRIVER) && !python_is_ending() {
         let _ = start();
     }
+}
+
+/// Returns true if the process contains a CPython that ends or has ended. Then the remaining owners
+/// are left alone, as at the exit of the process: a function that needs the interpreter ends the
+/// thread while the interpreter ends, and crashes afterwards.
+fn python_is_ending() -> bool {
+    type Query = unsafe extern "C" fn() -> c_int;
+    let program = Library::program();
+    // SAFETY: the functions have this type in every version of CPython.
+    let find = |name: &CStr| unsafe { program.get::<Query>(name) };
+    let Some(is_initialized) = find(c"Py_IsInitialized") else { return false };
+    let is_finalizing = find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing"));
+    // SAFETY: both may be called by any thread at any time.
+    unsafe { is_initialized() == 0 || is_finalizing.is_some_and(|query| query() != 0) }
 }
 
 /// Waits until the thread has left the driver, and keeps it out: the driver is about to shut down.

@@ -1,6 +1,6 @@
 //! The type `libcai.Array`: its attributes, its methods and its exchange tables.
 //!
-//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::capi`, `python::capsules`,
+//! May use: `abi`, `dlpack::exchange_table`, `error`, `memory`, `python::capi`, `python::capsules`,
 //! `python::export::array_interface`, `python::export::cai_dict`, `python::export::dlpack`,
 //! `python::export::exchange_table`, `python::export::object`, `python::export::sycl`,
 //! `python::interpreter`.
@@ -15,6 +15,7 @@ use crate::abi::{
 };
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR};
 use crate::error::{Result, fail};
+use crate::memory;
 use crate::python::capi::{
     GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MemberDef, MethodDef, Object, READONLY,
     T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
@@ -37,6 +38,13 @@ const DOC: &CStr = c"A GPU array that another library exported.";
 pub fn export_type(py: Py) -> Result<*mut Object> {
     let known = py.exports.load(Ordering::Acquire);
     if known.is_null() { make_type(py) } else { Ok(known) }
+}
+
+/// The attributes and methods of the type.
+struct Members {
+    getters: [GetSetDef; 4],
+    methods: [MethodDef; 3],
+    members: [MemberDef; 2],
 }
 
 #[cold]
@@ -78,45 +86,47 @@ fn make_type(py: Py) -> Result<*mut Object> {
         MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };
     // The type refers to these as long as it lives, which is not known here: they are leaked, once
     // for each interpreter.
-    let getters = Box::leak(Box::new([
-        getter(c"__cuda_array_interface__", get_cuda, c"The CUDA Array Interface."),
-        getter(c"__sycl_usm_array_interface__", get_sycl, c"The SYCL USM array interface."),
-        getter(c"__array_interface__", get_host, c"NumPy's array interface, for host memory."),
-        null_getter,
-    ]));
-    let methods = Box::leak(Box::new([
-        method(
-            c"__dlpack__",
-            dlpack_method as *const c_void,
-            METH_VARARGS_KEYWORDS,
-            c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, \
+    let mut members = memory::boxed(Members {
+        getters: [
+            getter(c"__cuda_array_interface__", get_cuda, c"The CUDA Array Interface."),
+            getter(c"__sycl_usm_array_interface__", get_sycl, c"The SYCL USM array interface."),
+            getter(c"__array_interface__", get_host, c"NumPy's array interface, for host memory."),
+            null_getter,
+        ],
+        methods: [
+            method(
+                c"__dlpack__",
+                dlpack_method as *const c_void,
+                METH_VARARGS_KEYWORDS,
+                c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, \
              copy=None)\n--\n\nA DLPack capsule, ordered before `stream`.",
-        ),
-        method(
-            c"__dlpack_device__",
-            dlpack_device_method as *const c_void,
-            METH_NOARGS,
-            c"__dlpack_device__($self, /)\n--\n\nDevice type and number of DLPack.",
-        ),
-        null_method,
-    ]));
-    let members = Box::leak(Box::new([
-        MemberDef {
-            name: c"__weaklistoffset__".as_ptr(),
-            r#type: T_PYSSIZET,
-            offset: (head + std::mem::offset_of!(Body, weak_references)) as isize,
-            flags: READONLY,
-            doc: ptr::null(),
-        },
-        null_member,
-    ]));
+            ),
+            method(
+                c"__dlpack_device__",
+                dlpack_device_method as *const c_void,
+                METH_NOARGS,
+                c"__dlpack_device__($self, /)\n--\n\nDevice type and number of DLPack.",
+            ),
+            null_method,
+        ],
+        members: [
+            MemberDef {
+                name: c"__weaklistoffset__".as_ptr(),
+                r#type: T_PYSSIZET,
+                offset: (head + std::mem::offset_of!(Body, weak_references)) as isize,
+                flags: READONLY,
+                doc: ptr::null(),
+            },
+            null_member,
+        ],
+    })?;
     let mut slots = [
         TypeSlot { slot: TP_DEALLOC, function: dealloc as *mut c_void },
         TypeSlot { slot: TP_REPR, function: repr as *mut c_void },
         TypeSlot { slot: TP_DOC, function: DOC.as_ptr().cast_mut().cast() },
-        TypeSlot { slot: TP_GETSET, function: getters.as_mut_ptr().cast() },
-        TypeSlot { slot: TP_METHODS, function: methods.as_mut_ptr().cast() },
-        TypeSlot { slot: TP_MEMBERS, function: members.as_mut_ptr().cast() },
+        TypeSlot { slot: TP_GETSET, function: members.getters.as_mut_ptr().cast() },
+        TypeSlot { slot: TP_METHODS, function: members.methods.as_mut_ptr().cast() },
+        TypeSlot { slot: TP_MEMBERS, function: members.members.as_mut_ptr().cast() },
         TypeSlot { slot: 0, function: ptr::null_mut() },
     ];
     // 3.9 lacks the flag and allows empty objects, which raise ValueError when they are used.
@@ -130,6 +140,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
     };
     // SAFETY: the GIL is held. CPython copies the slots, and what they refer to is leaked.
     let made = Owned::new(py, unsafe { (capi.type_from_spec)(&raw mut spec) })?;
+    Box::leak(members);
     // SAFETY: the GIL is held; both tables live as long as the process.
     unsafe {
         let tables: [(*mut Object, *mut c_void, &CStr); 2] = [

@@ -1,0 +1,93 @@
+"""Threads that end inside the library: CPython up to 3.13 ends every thread that asks for its lock once the interpreter
+ends, and drivers and destroy functions may end the thread that calls them. Only that thread ends. ended_threads.c in
+capi-tests has the cases that need neither Python nor a driver."""
+
+import pytest
+
+from test_driver import driver, ending, python  # noqa: F401
+from test_sync import built  # noqa: F401
+
+
+def test_exit_with_python_functions_pending(driver):  # noqa: F811
+    """The release thread calls functions of ctypes while the interpreter ends."""
+    for _ in range(3):
+        python(
+            """
+            destroy = cai_ctypes.DESTROY(lambda context: None)
+            d = Driver()
+            stream = d.stream()
+            for _ in range(200):
+                owner = c.c_void_p()
+                assert cai.cai_owner_create(None, destroy, c.byref(owner), None) == 0
+                assert cai.cai_owner_release_after(owner, stream, c.byref(error)) == 0
+            """,
+            LD_LIBRARY_PATH=driver,
+        )
+
+
+def test_exit_while_threads_import(driver):  # noqa: F811
+    """Threads that are in the middle of an import, in the producer's Python code."""
+    for _ in range(3):
+        python(
+            """
+            import threading
+            py = c.PyDLL(cai._name)
+            py.cai_array_from_python.argtypes = [c.py_object, c.c_void_p, c.c_void_p, c.c_void_p]
+            cai.cai_array_release.argtypes = [c.c_void_p]
+            class Key(str):
+                pass
+            class Producer:
+                @property
+                def __cuda_array_interface__(self):
+                    sum(range(100))  # gives other threads a chance
+                    return {Key("shape"): (1,), "typestr": "<i4", "data": (c.addressof(data), False), "version": 3}
+            producer, going = Producer(), threading.Semaphore(0)
+            def work():
+                import_one = py.cai_array_from_python
+                going.release()
+                while True:
+                    a = cai_ctypes.Array()
+                    a.struct_size = c.sizeof(a)
+                    assert import_one(producer, None, c.byref(a), None) == 0
+                    cai.cai_array_release(c.byref(a))
+            sys.setswitchinterval(1e-5)
+            for _ in range(4):
+                threading.Thread(target=work, daemon=True).start()
+            for _ in range(4):
+                going.acquire()
+            """
+        )
+
+
+@pytest.mark.parametrize("how", ["exit", "cancel"])
+@pytest.mark.parametrize(
+    "function",
+    ["cuStreamSynchronize", "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuStreamIsCapturing",
+     "cuStreamGetCtx_v2", "cuPointerGetAttributes"],
+)  # fmt: skip
+def test_a_driver_that_ends_the_thread(ending, tmp_path, function, how):  # noqa: F811
+    """In the middle of every kind of exchange. The library works on in other threads."""
+    python(
+        f"""
+        owner, a = c.c_void_p(), array(0x1000)
+        assert cai.cai_owner_create(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
+        address = c.addressof(a)
+        calls = [
+            (cai.cai_array_consume_begin, address, 0x2000, READ, 0),
+            (cai.cai_array_consume_end, address, 0x2000, READ, 0),
+            (cai.cai_array_synchronize, address, READ, 0, 0),
+            (cai.cai_owner_release_after, owner.value, 0x2000, 0, 0),
+            (cai.cai_array_validate, address, 4, 0, 0),
+        ]
+        # A thread without Python in it, which could end with the thread.
+        run = c.CDLL({str(ending)!r}).ending_driver_run
+        run.argtypes = [c.c_void_p] + [c.c_size_t] * 4
+        results = [(call.__name__, run(c.cast(call, c.c_void_p), *arguments)) for call, *arguments in calls]
+        assert any(ended for _, ended in results), results
+        del os.environ["ENDING_DRIVER"]
+        assert begin(0x1000, 0x2000) == (0, "")
+        assert cai.cai_array_synchronize(c.byref(a), READ, None) == 0
+        """,
+        CAI_CUDA_DRIVER=str(ending),
+        ENDING_DRIVER=f"{function}:{how}",
+    )
