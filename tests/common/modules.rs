@@ -70,13 +70,13 @@ fn code(text: &str) -> String {
             }
             at += 1;
             out.push_str("\"\"");
-        } else if let Some(after) = rest.strip_prefix('\'') {
+        } else if let Some(character) = rest.strip_prefix('\'') {
             // A character; else it is a lifetime.
-            let length = after.chars().next().map_or(0, char::len_utf8);
-            if after.starts_with('\\') {
-                at += 3 + after[2..].find('\'').unwrap();
+            let length = character.chars().next().map_or(0, char::len_utf8);
+            if character.starts_with('\\') {
+                at += 3 + rest[3..].find('\'').unwrap();
                 out.push_str("' '");
-            } else if after[length..].starts_with('\'') {
+            } else if character[length..].starts_with('\'') {
                 at += 2 + length;
                 out.push_str("' '");
             } else {
