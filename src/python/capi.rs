@@ -184,7 +184,8 @@ table! {
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
         import = "PyImport_ImportModule" (*const c_char) -> *mut Object;
-        function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object) -> *mut Object;
+        function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object)
+            -> *mut Object;
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
     optional {
@@ -420,6 +421,17 @@ fn loaded_libpython() -> Option<Library> {
 #[cfg(not(any(target_os = "linux", windows)))]
 fn loaded_libpython() -> Option<Library> {
     None
+}
+
+/// Releases a reference with the GIL held, and leaks it without.
+///
+/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends. Then the
+/// destructors of this library's stack frames run, and must not touch an object.
+pub unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
+    if let Some(capi) = found().filter(|capi| capi.is_attached()) {
+        // SAFETY: the GIL is held; the caller held the reference.
+        unsafe { (capi.decref)(object) };
+    }
 }
 
 /// Copies a word that another thread may free meanwhile. The kernel does it: what this program may
