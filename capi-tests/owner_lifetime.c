@@ -23,7 +23,7 @@ static const cai_owner_ops object_ops = {sizeof(cai_owner_ops), 0, object_retain
 static void library_owner(void) {
     int destroyed = 0, i;
     cai_owner *owner = counting_owner(&destroyed), *forever = NULL;
-    ASSERT(owner->ops != NULL && owner->ops->struct_size == sizeof(cai_owner_ops));
+    ASSERT(owner->ops != NULL && owner->ops->struct_size >= 24);
     for (i = 0; i < 10; i++) {
         ASSERT_STATUS(CAI_OK, cai_owner_retain(owner, NULL));
     }

@@ -49,9 +49,8 @@ def grow_rust(text, used):
 
 def grow_header(text, used):
     for name, (_, _, member, before, after) in GROWN.items():
-        text, count = re.subn(rf"\n}} {name};", f"\n    {member}\n}} {name};", text)
+        text, count = re.subn(rf"(struct {name} \{{\n.*?)\n\}}", rf"\1\n    {member}\n}}", text, flags=re.DOTALL)
         used[name, "header"] += count
-        text = text.replace(f"sizeof(struct {name}) == {before}", f"sizeof(struct {name}) == {after}")
         text = text.replace(f"sizeof({name}) == {before}", f"sizeof({name}) == {after}")
     return text
 

@@ -15,7 +15,10 @@ FOLDERS = {
     "--libdir": (libcai.libdir, "folder of the libraries"),
     "--library": (libcai.library, "file of the shared library"),
     "--cflags": (lambda: "-I" + shlex.quote(libcai.includedir()), "options for the compiler"),
-    "--libs": (lambda: _libs(libcai.libdir()), "options for the linker; the program finds the library where it is now"),
+    "--libs": (
+        lambda: _libs(libcai.libdir()),
+        "options for the linker; the program finds the library where it is now",
+    ),
     "--version": (lambda: libcai.__version__, "version of the package"),
 }
 
@@ -31,7 +34,9 @@ def _libs(folder):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m libcai", description=libcai.__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m libcai", description=libcai.__doc__.partition("\n")[0]
+    )
     for option, (_, text) in FOLDERS.items():
         # In the order in which they are asked for: --cflags --libs goes into a compiler's command line.
         parser.add_argument(option, action="append_const", dest="asked", const=option, help=text)
@@ -43,7 +48,9 @@ def main(arguments=None):
     )  # fmt: skip
     inspect.add_argument("object", metavar="MODULE:EXPRESSION", help="for example 'numpy:zeros(3)'")
     inspect.add_argument("--json", action="store_true", help="as JSON")
-    inspect.add_argument("--no-library", action="store_true", help="without asking the library itself")
+    inspect.add_argument(
+        "--no-library", action="store_true", help="without asking the library itself"
+    )
     options = parser.parse_args(arguments)
     if options.command:
         return _inspect(inspect, options)

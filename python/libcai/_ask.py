@@ -56,7 +56,11 @@ def attribute(obj, name, add):
         known, _ = ask(inspect.getattr_static, obj, name, None)
         # Without a property of that name, the words are Python's own, or those of __getattr__: no reason.
         return (None, "absent", None) if known is None else (None, "declined", describe(error))
-    add("error", "attribute-raises", f"reading it raises {describe(error)}; without AttributeError, hasattr() raises too")
+    add(
+        "error",
+        "attribute-raises",
+        f"reading it raises {describe(error)}; without AttributeError, hasattr() raises too",
+    )
     return None, "failed", describe(error)
 
 
@@ -67,10 +71,16 @@ def whole(value, what, add, low=None, high=None):
         return None
     number, error = ask(operator.index, value)
     if error is not None:
-        add("error", "not-a-number", f"{what} is {show(value)}, {article(value)}, instead of an int")
+        add(
+            "error", "not-a-number", f"{what} is {show(value)}, {article(value)}, instead of an int"
+        )
         return None
     if not isinstance(value, int):
-        add("warning", "not-an-int", f"{what} is {article(value)}: the specification asks for an int")
+        add(
+            "warning",
+            "not-an-int",
+            f"{what} is {article(value)}: the specification asks for an int",
+        )
     if (low is not None and number < low) or (high is not None and number > high):
         add(
             "error",
@@ -91,7 +101,11 @@ def items(value, what, add):
     if isinstance(value, (str, bytes, Mapping)) or not (
         hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")
     ):
-        add("error", "not-a-tuple", f"{what} is {show(value)}, {article(value)}: the specification asks for a tuple")
+        add(
+            "error",
+            "not-a-tuple",
+            f"{what} is {show(value)}, {article(value)}: the specification asks for a tuple",
+        )
         raise Refused
     if isinstance(value, list):
         add(
@@ -107,7 +121,11 @@ def items(value, what, add):
         )
     length, error = ask(len, value)
     if error is None and length > MAX_NDIM:
-        add("error", "ndim", f"{what} has {length} elements: more than {MAX_NDIM} dimensions are too many")
+        add(
+            "error",
+            "ndim",
+            f"{what} has {length} elements: more than {MAX_NDIM} dimensions are too many",
+        )
         raise Refused
     got = []
     for index in range(length or 0):

@@ -10,14 +10,22 @@ def layout(array, add):
     if shape is None or strides is None or not itemsize:
         return
     if array.elements * itemsize >= ADDRESSES // 2:
-        add("error", "size", f"{array.elements} elements of {itemsize} bytes are more than there are addresses")
+        add(
+            "error",
+            "size",
+            f"{array.elements} elements of {itemsize} bytes are more than there are addresses",
+        )
         return
     if not array.elements:
         return
     used = [(extent, stride) for extent, stride in zip(shape, strides) if extent > 1]
     low = sum((extent - 1) * stride for extent, stride in used if stride < 0)
     high = sum((extent - 1) * stride for extent, stride in used if stride > 0) + itemsize
-    if array.pointer and not array.handle and (array.pointer + low < 0 or array.pointer + high > ADDRESSES):
+    if (
+        array.pointer
+        and not array.handle
+        and (array.pointer + low < 0 or array.pointer + high > ADDRESSES)
+    ):
         add(
             "error",
             "address-range",
@@ -32,13 +40,18 @@ def layout(array, add):
     if any(stride < 0 for _, stride in used):
         add("note", "strides-negative", f"strides {strides}: some consumers refuse negative ones")
     if any(stride == 0 for _, stride in used):
-        add("note", "strides-zero", f"strides {strides}: several indices share an element; writing is not safe")
+        add(
+            "note",
+            "strides-zero",
+            f"strides {strides}: several indices share an element; writing is not safe",
+        )
 
 
 def same_strides(array, other):
     """Whether the strides that are used are equal."""
     return not array.elements or all(
-        extent == 1 or mine == theirs for extent, mine, theirs in zip(array.shape, array.strides, other.strides)
+        extent == 1 or mine == theirs
+        for extent, mine, theirs in zip(array.shape, array.strides, other.strides)
     )
 
 
@@ -51,7 +64,11 @@ def opaque_type(obj, array, add):
     found = _types.OPAQUE.match(safely(str, dtype)) if dtype is not None else None
     if found:
         array.type_name = found[1]
-        add("warning", "type-lost", f"{found[1]} travels as {array.typestr}: the type is lost, consumers need to know it")
+        add(
+            "warning",
+            "type-lost",
+            f"{found[1]} travels as {array.typestr}: the type is lost, consumers need to know it",
+        )
     elif parsed.kind == "V":
         add(
             "warning",

@@ -9,7 +9,9 @@ _ON_HOST = ("cpu",)
 
 def compare(protocols, findings):
     # The most complete one: the dictionary, or the first in the library's order.
-    readable = [protocol for protocol in protocols if protocol.array and protocol.array.shape is not None]
+    readable = [
+        protocol for protocol in protocols if protocol.array and protocol.array.shape is not None
+    ]
     readable.sort(key=lambda protocol: protocol.name != "__cuda_array_interface__")
     for other in readable[1:]:
         known = any(finding.rule == "type-lost" for finding in findings)
@@ -25,7 +27,12 @@ def _pair(one, other, add, known):
 
     if a.shape != b.shape:
         differ("error", "shape-differs", "shape", a.shape, b.shape)
-    elif a.strides is not None and b.strides is not None and not (a.copied or b.copied) and not same_strides(a, b):
+    elif (
+        a.strides is not None
+        and b.strides is not None
+        and not (a.copied or b.copied)
+        and not same_strides(a, b)
+    ):
         differ("error", "strides-differ", "strides", _strides(a), _strides(b))
     _types_of(a, b, add, differ, known)
     # The same memory may have two addresses; two addresses on the same side of the bus are two pieces of memory.
@@ -36,11 +43,17 @@ def _pair(one, other, add, known):
         differ(severity, "pointer-differs", "pointer", f"{a.pointer:#x}", f"{b.pointer:#x}")
     if None not in (a.readonly, b.readonly) and a.readonly != b.readonly:
         say = {True: "read-only", False: "writable"}
-        differ("warning", "readonly-differs", "the read-only flag", say[a.readonly], say[b.readonly])
+        differ(
+            "warning", "readonly-differs", "the read-only flag", say[a.readonly], say[b.readonly]
+        )
 
 
 def _strides(array):
-    return str(array.strides) if array.strides_stated else f"None, which is C-contiguous: {array.strides},"
+    return (
+        str(array.strides)
+        if array.strides_stated
+        else f"None, which is C-contiguous: {array.strides},"
+    )
 
 
 def _types_of(a, b, add, differ, known):
@@ -59,7 +72,13 @@ def _types_of(a, b, add, differ, known):
                 or parsed.kind not in "Vuf"
                 or (parsed.kind == "f" and name == "bfloat16")
             ):
-                differ("error", "type-differs", "type", a.type_name or a.typestr, b.type_name or b.typestr)
+                differ(
+                    "error",
+                    "type-differs",
+                    "type",
+                    a.type_name or a.typestr,
+                    b.type_name or b.typestr,
+                )
             elif not known:
                 add(
                     "warning",
@@ -84,10 +103,18 @@ def _devices(protocols, findings):
                 "device-host",
                 "the tensor is in host memory; __cuda_array_interface__ is for memory that devices reach",
             )
-        if tensor.device.partition(":")[0] in ("cuda", "rocm") and any(host in found for host in _HOST):
-            add("warning", "device-host", f"the tensor is on {tensor.device}; NumPy's protocols are for host memory")
+        if tensor.device.partition(":")[0] in ("cuda", "rocm") and any(
+            host in found for host in _HOST
+        ):
+            add(
+                "warning",
+                "device-host",
+                f"the tensor is on {tensor.device}; NumPy's protocols are for host memory",
+            )
     both = [found[name] for name in ("__dlpack__", "__dlpack_c_exchange_api__") if name in found]
     if len(both) == 2 and both[0].device != both[1].device:
         findings.about("__dlpack__")(
-            "error", "device-differs", f"device: {both[0].device} here, {both[1].device} in the exchange table"
+            "error",
+            "device-differs",
+            f"device: {both[0].device} here, {both[1].device} in the exchange table",
         )

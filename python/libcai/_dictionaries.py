@@ -6,7 +6,18 @@ Each returns a state, a message and an `Array` or None.
 import operator
 
 from . import _dlpack, _types
-from ._ask import ADDRESSES, MAX_MASKS, Refused, article, ask, attribute, describe, items, show, whole
+from ._ask import (
+    ADDRESSES,
+    MAX_MASKS,
+    Refused,
+    article,
+    ask,
+    attribute,
+    describe,
+    items,
+    show,
+    whole,
+)
 from ._checks import layout, opaque_type, same_strides
 from ._report import Array
 
@@ -22,8 +33,15 @@ class Flavour:
         self.device = device
 
 
-CUDA = Flavour(range(4), ("shape", "typestr", "data", "version"), ("strides", "descr", "mask", "stream"))
-NUMPY = Flavour((3,), ("shape", "typestr", "version"), ("data", "strides", "descr", "mask", "offset"), device="cpu")
+CUDA = Flavour(
+    range(4), ("shape", "typestr", "data", "version"), ("strides", "descr", "mask", "stream")
+)
+NUMPY = Flavour(
+    (3,),
+    ("shape", "typestr", "version"),
+    ("data", "strides", "descr", "mask", "offset"),
+    device="cpu",
+)
 SYCL = Flavour(
     (1,),
     ("shape", "typestr", "data", "syclobj", "version"),
@@ -44,7 +62,11 @@ def cuda_array_interface(obj, add):
     if error is not None:
         add("warning", "dict-changes", f"a later reading raises {describe(error)}")
     elif first is second:
-        add("note", "dict-shared", "every reading returns the same dictionary: a change by one reader is visible to all")
+        add(
+            "note",
+            "dict-shared",
+            "every reading returns the same dictionary: a change by one reader is visible to all",
+        )
     else:
         again, _ = ask(read_dictionary, second, CUDA, lambda *_: None)
         # The mask is another array; the name of the type comes from elsewhere.
@@ -58,13 +80,24 @@ def cuda_array_interface(obj, add):
 def _own_strides(obj, array, add):
     """strides None, of an object whose own attribute differs: zero strides are easily mistaken for contiguous."""
     own, error = ask(getattr, obj, "strides", None)
-    if array.strides_stated or array.strides is None or error is not None or not isinstance(own, tuple):
+    if (
+        array.strides_stated
+        or array.strides is None
+        or error is not None
+        or not isinstance(own, tuple)
+    ):
         return
     if len(own) != len(array.shape) or not all(type(stride) is int for stride in own):
         return
     # Some libraries count elements.
-    if not any(same_strides(array, _with_strides(array, own, unit)) for unit in (1, array.itemsize)):
-        add("error", "strides-none", f"strides is None, which means C-contiguous; the object's own strides are {own}")
+    if not any(
+        same_strides(array, _with_strides(array, own, unit)) for unit in (1, array.itemsize)
+    ):
+        add(
+            "error",
+            "strides-none",
+            f"strides is None, which means C-contiguous; the object's own strides are {own}",
+        )
 
 
 def _with_strides(array, strides, unit):
@@ -119,7 +152,11 @@ def _snapshot(value, flavour, add):
     known = (*flavour.required, *flavour.optional)
     if not isinstance(value, dict):
         if isinstance(value, (str, bytes)) or not hasattr(type(value), "__getitem__"):
-            add("error", "not-a-dict", f"it is {show(value)}, {article(value)}: the specification asks for a dict")
+            add(
+                "error",
+                "not-a-dict",
+                f"it is {show(value)}, {article(value)}: the specification asks for a dict",
+            )
             raise Refused
         add(
             "warning",
@@ -137,7 +174,11 @@ def _snapshot(value, flavour, add):
     others, error = ask(lambda: [key for key in value if key not in known])
     if error is None and others:
         names = ", ".join(show(key) for key in others[:8])
-        add("note", "key-unknown", f"{names}: the specification does not know this; a few consumers refuse it")
+        add(
+            "note",
+            "key-unknown",
+            f"{names}: the specification does not know this; a few consumers refuse it",
+        )
     return entries
 
 
@@ -149,7 +190,11 @@ def _version(entries, flavour, array, add):
         return
     if array.version not in flavour.versions:
         severity = "warning" if flavour is CUDA else "error"
-        add(severity, "version", f"version is {array.version}: the newest that is specified is {max(flavour.versions)}")
+        add(
+            severity,
+            "version",
+            f"version is {array.version}: the newest that is specified is {max(flavour.versions)}",
+        )
     elif flavour is CUDA and array.version < 2:
         add(
             "note",
@@ -164,7 +209,9 @@ def _shape(entries, array, add):
     if "shape" not in entries:
         return
     extents = items(entries["shape"], "shape", add)
-    shape = tuple(whole(extent, f"shape[{i}]", add, 0, ADDRESSES // 2 - 1) for i, extent in enumerate(extents))
+    shape = tuple(
+        whole(extent, f"shape[{i}]", add, 0, ADDRESSES // 2 - 1) for i, extent in enumerate(extents)
+    )
     array.shape = None if None in shape else shape
 
 
@@ -185,7 +232,11 @@ def _typestr(entries, flavour, array, add):
         add("error", "typestr", f"typestr is {typestr!r}: {problem}")
         return
     if problem:
-        add("warning", "typestr", f"typestr is {typestr!r}: {problem}; consumers read it through NumPy, or refuse it")
+        add(
+            "warning",
+            "typestr",
+            f"typestr is {typestr!r}: {problem}; consumers read it through NumPy, or refuse it",
+        )
     array.itemsize = parsed.itemsize
     if parsed.order not in ("|", _types.NATIVE):
         add(
@@ -230,9 +281,17 @@ def _descr(entries, array, add):
     array.has_fields = bool(named)
     size, error = ask(_types.descr_size, descr)
     if error is not None or not isinstance(descr, list):
-        add("error", "descr", f"descr is {show(descr)}, expected a list of (name, type) or (name, type, shape)")
+        add(
+            "error",
+            "descr",
+            f"descr is {show(descr)}, expected a list of (name, type) or (name, type, shape)",
+        )
     elif size is not None and array.itemsize is not None and size != array.itemsize:
-        add("error", "descr-size", f"descr has {show(size)} bytes, typestr {array.typestr!r} has {array.itemsize}")
+        add(
+            "error",
+            "descr-size",
+            f"descr has {show(size)} bytes, typestr {array.typestr!r} has {array.itemsize}",
+        )
 
 
 def _strides(entries, flavour, array, add):
@@ -248,7 +307,11 @@ def _strides(entries, flavour, array, add):
     if None in got:
         return
     if array.shape is not None and len(got) != len(array.shape):
-        add("error", "strides-length", f"strides has {len(got)} elements, shape has {len(array.shape)}")
+        add(
+            "error",
+            "strides-length",
+            f"strides has {len(got)} elements, shape has {len(array.shape)}",
+        )
         return
     if flavour.counts_elements:
         got = tuple(stride * array.itemsize for stride in got) if array.itemsize else None
@@ -269,7 +332,11 @@ def _data(entries, flavour, array, add):
     if isinstance(readonly, bool):
         array.readonly = readonly
     else:
-        add("warning", "readonly-type", f"the read-only flag, data[1], is {show(readonly)}, expected a bool")
+        add(
+            "warning",
+            "readonly-type",
+            f"the read-only flag, data[1], is {show(readonly)}, expected a bool",
+        )
         truth, _ = ask(bool, readonly)
         array.readonly = truth
     if pointer is None:
@@ -308,7 +375,11 @@ def _stream(entries, array, add):
                 " work",
             )
         elif version is not None:
-            add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
+            add(
+                "note",
+                "stream-absent",
+                "version 3 without a stream means that no synchronization is needed",
+            )
         return
     if version is not None and version < 3:
         add(
@@ -346,7 +417,11 @@ def _mask(entries, flavour, array, add, masks):
 
     add("note", "mask", "it has a mask: most consumers refuse masks, and some do not look")
     if isinstance(mask, dict):
-        add("error", "mask-type", "mask is a dict: the specification asks for an object that offers the interface")
+        add(
+            "error",
+            "mask-type",
+            "mask is a dict: the specification asks for an object that offers the interface",
+        )
         return
     value, state, message = attribute(mask, name, add_to_mask)
     if state != "offered":
@@ -366,7 +441,12 @@ def _mask_fits(array, mask, add):
     if mask.shape is None or array.shape is None:
         return
     bits = (array.elements + 7) // 8
-    if mask.typestr in ("|u1", "<u1") and mask.shape != array.shape and len(mask.shape) == 1 and mask.shape[0] >= bits:
+    if (
+        mask.typestr in ("|u1", "<u1")
+        and mask.shape != array.shape
+        and len(mask.shape) == 1
+        and mask.shape[0] >= bits
+    ):
         add(
             "warning",
             "mask-packed",
@@ -374,5 +454,11 @@ def _mask_fits(array, mask, add):
         )
         return
     behind = array.shape[len(array.shape) - len(mask.shape) :]
-    if len(mask.shape) > len(array.shape) or any(m not in (1, a) for m, a in zip(mask.shape, behind)):
-        add("error", "mask-shape", f"mask has the shape {mask.shape}, which does not fit {array.shape}")
+    if len(mask.shape) > len(array.shape) or any(
+        m not in (1, a) for m, a in zip(mask.shape, behind)
+    ):
+        add(
+            "error",
+            "mask-shape",
+            f"mask has the shape {mask.shape}, which does not fit {array.shape}",
+        )

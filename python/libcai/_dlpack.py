@@ -72,7 +72,9 @@ CURRENT_STREAM = c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_
 DELETER = c.PYFUNCTYPE(None, c.POINTER(ManagedVersioned))
 
 _capsule_name = c.PYFUNCTYPE(c.c_char_p, c.py_object)(("PyCapsule_GetName", c.pythonapi))
-_capsule_pointer = c.PYFUNCTYPE(c.c_void_p, c.py_object, c.c_char_p)(("PyCapsule_GetPointer", c.pythonapi))
+_capsule_pointer = c.PYFUNCTYPE(c.c_void_p, c.py_object, c.c_char_p)(
+    ("PyCapsule_GetPointer", c.pythonapi)
+)
 
 
 def is_capsule(obj):
@@ -101,11 +103,21 @@ def read(tensor, add, where):
     array = Array()
     array.device = device_name(tensor.device.type, tensor.device.id)
     array.handle = tensor.device.type in HANDLES
-    array.typestr, array.type_name, array.itemsize = _types.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
+    array.typestr, array.type_name, array.itemsize = _types.of_dlpack(
+        tensor.code, tensor.bits, tensor.lanes
+    )
     if tensor.lanes != 1:
-        add("warning", "dlpack-lanes", f"{where} has {tensor.lanes} lanes: hardly any consumer takes more than 1")
+        add(
+            "warning",
+            "dlpack-lanes",
+            f"{where} has {tensor.lanes} lanes: hardly any consumer takes more than 1",
+        )
     elif tensor.bits % 8:
-        add("note", "dlpack-bits", f"{where} has elements of {tensor.bits} bits: their packing is not described")
+        add(
+            "note",
+            "dlpack-bits",
+            f"{where} has elements of {tensor.bits} bits: their packing is not described",
+        )
     data = tensor.data or 0
     if array.handle:
         array.pointer, array.byte_offset = data, tensor.byte_offset
@@ -113,23 +125,39 @@ def read(tensor, add, where):
         array.pointer = data + tensor.byte_offset
     if tensor.byte_offset:
         add(
-            "note", "dlpack-byte-offset", f"{where} has a byte_offset of {tensor.byte_offset}: some consumers ignore it"
+            "note",
+            "dlpack-byte-offset",
+            f"{where} has a byte_offset of {tensor.byte_offset}: some consumers ignore it",
         )
     if not 0 <= tensor.ndim <= 64 or (tensor.ndim and not tensor.shape):
-        add("error", "dlpack-shape", f"{where} has {tensor.ndim} dimensions, and {'a' if tensor.shape else 'no'} shape")
+        add(
+            "error",
+            "dlpack-shape",
+            f"{where} has {tensor.ndim} dimensions, and {'a' if tensor.shape else 'no'} shape",
+        )
         return array
     array.shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
     if any(extent < 0 for extent in array.shape):
-        add("error", "shape-negative", f"{where} has the shape {array.shape}: extents are at least 0")
+        add(
+            "error",
+            "shape-negative",
+            f"{where} has the shape {array.shape}: extents are at least 0",
+        )
         return array
     array.strides_stated = bool(tensor.strides) or not tensor.ndim
     if array.itemsize:
         if tensor.strides:
-            array.strides = tuple(stride * array.itemsize for stride in tensor.strides[: tensor.ndim])
+            array.strides = tuple(
+                stride * array.itemsize for stride in tensor.strides[: tensor.ndim]
+            )
         else:
             array.strides = c_strides(array.shape, array.itemsize)
     if array.elements == 0 and data:
-        add("note", "dlpack-empty-pointer", f"{where} has no elements, and data {data:#x}: DLPack asks for NULL")
+        add(
+            "note",
+            "dlpack-empty-pointer",
+            f"{where} has no elements, and data {data:#x}: DLPack asks for NULL",
+        )
     elif array.elements and not data:
         add("error", "null-pointer", f"{where} has {array.elements} elements, and data NULL")
     return array

@@ -9,7 +9,9 @@ def inspect(obj, library=None):
     protocols = []
     for name, via, reader in _protocols.READERS:
         protocol = Protocol(name, via)
-        protocol.state, protocol.message, protocol.array = _guarded(reader, obj, findings.about(name))
+        protocol.state, protocol.message, protocol.array = _guarded(
+            reader, obj, findings.about(name)
+        )
         protocols.append(protocol)
     _compare.compare(protocols, findings)
     asked, problem = _library.find(library)
@@ -17,7 +19,11 @@ def inspect(obj, library=None):
         for protocol in protocols:
             protocol.library = asked.result(obj, protocol.via)
             # What only the library can read.
-            if protocol.name == "__cai_exchange_api__" and protocol.array and protocol.library.array:
+            if (
+                protocol.name == "__cai_exchange_api__"
+                and protocol.array
+                and protocol.library.array
+            ):
                 version, protocol.array = protocol.array.version, protocol.library.array
                 protocol.array.version = version
     if all(protocol.state == "absent" for protocol in protocols):
@@ -25,7 +31,9 @@ def inspect(obj, library=None):
     findings.number()
     # A metaclass may say anything, or nothing.
     name, _ = _ask.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
-    return Inspection(name or type.__repr__(type(obj)), protocols, findings, asked.path if asked else problem)
+    return Inspection(
+        name or type.__repr__(type(obj)), protocols, findings, asked.path if asked else problem
+    )
 
 
 def _guarded(reader, obj, add):

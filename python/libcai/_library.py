@@ -29,7 +29,12 @@ class Options(c.Structure):
 
 
 class Error(c.Structure):
-    _fields_ = [("code", c.c_int32), ("driver_code", c.c_int32), ("field", c.c_char * 96), ("message", c.c_char * 408)]
+    _fields_ = [
+        ("code", c.c_int32),
+        ("driver_code", c.c_int32),
+        ("field", c.c_char * 96),
+        ("message", c.c_char * 408),
+    ]
 
 
 class CaiArray(c.Structure):
@@ -67,7 +72,12 @@ class Library:
         if self._library.cai_abi_version() >> 16 != ABI_MAJOR:
             raise OSError(f"{path} has another major version of the binary interface")
         self._import = self._library.cai_array_from_python
-        self._import.argtypes = [c.py_object, c.POINTER(Options), c.POINTER(CaiArray), c.POINTER(Error)]
+        self._import.argtypes = [
+            c.py_object,
+            c.POINTER(Options),
+            c.POINTER(CaiArray),
+            c.POINTER(Error),
+        ]
         self._release = self._library.cai_array_release
         self._release.argtypes = [c.POINTER(CaiArray)]
         self._release.restype = None
@@ -105,7 +115,10 @@ def find(path=None):
         return None, None
     try:
         return Library(path or _paths.library()), None
-    except (OSError, AttributeError) as error:  # no file, not a library, or one without the function
+    except (
+        OSError,
+        AttributeError,
+    ) as error:  # no file, not a library, or one without the function
         return None, str(error)
 
 
@@ -119,7 +132,9 @@ def _read(said):
     array.pointer = said.data or 0
     array.byte_offset = said.byte_offset or None
     array.readonly = bool(said.flags & FLAG_READONLY)
-    array.device = _dlpack.device_name(said.device.type, said.device.id) if said.device.type else None
+    array.device = (
+        _dlpack.device_name(said.device.type, said.device.id) if said.device.type else None
+    )
     array.stream = {STREAM_NONE: "none", STREAM_UNKNOWN: "unknown"}.get(said.stream, said.stream)
     array.version = said.version
     array.mask = _read(said.mask[0]) if said.mask else None

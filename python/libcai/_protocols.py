@@ -5,7 +5,14 @@ import ctypes as c
 from . import _dlpack, _types
 from ._ask import ADDRESSES, MAX_NDIM, Refused, article, ask, attribute, show, whole
 from ._checks import layout, opaque_type, same_strides
-from ._dictionaries import CUDA, _shape, _strides, array_interface, cuda_array_interface, sycl_usm_array_interface
+from ._dictionaries import (
+    CUDA,
+    _shape,
+    _strides,
+    array_interface,
+    cuda_array_interface,
+    sycl_usm_array_interface,
+)
 from ._report import Array
 from ._tensors import dlpack, dlpack_exchange
 
@@ -21,7 +28,9 @@ def cai_exchange(obj, add):
         return state, message, None
     if not _dlpack.is_capsule(capsule) or _dlpack.capsule_name(capsule) != "cai_exchange_api_1":
         add(
-            "error", "exchange-table", f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api_1'"
+            "error",
+            "exchange-table",
+            f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api_1'",
         )
         return "failed", "no table", None
     table = _dlpack.capsule_at(capsule, _CaiTable)
@@ -56,7 +65,11 @@ def array_struct(obj, add):
         return "failed", "no capsule", None
     entries = _dlpack.capsule_at(capsule, _ArrayStruct)
     if entries.two != 2 or not 0 <= entries.nd <= MAX_NDIM or (entries.nd and not entries.shape):
-        add("error", "array-struct", f"'two' is {entries.two} and 'nd' {entries.nd}: this is no PyArrayInterface")
+        add(
+            "error",
+            "array-struct",
+            f"'two' is {entries.two} and 'nd' {entries.nd}: this is no PyArrayInterface",
+        )
         return "failed", "not the structure", None
     array = Array()
     array.device = "cpu"
@@ -64,7 +77,9 @@ def array_struct(obj, add):
     size = entries.itemsize // 4 if kind == "U" else entries.itemsize
     foreign = {"<": ">", ">": "<"}[_types.NATIVE]
     plain = kind in "bSVOt" or entries.itemsize == 1
-    array.typestr = f"{'|' if plain else _types.NATIVE if entries.flags & _NOTSWAPPED else foreign}{kind}{size}"
+    array.typestr = (
+        f"{'|' if plain else _types.NATIVE if entries.flags & _NOTSWAPPED else foreign}{kind}{size}"
+    )
     array.itemsize = None if kind == "t" else entries.itemsize
     array.shape = tuple(entries.shape[: entries.nd]) if entries.nd else ()
     if any(extent < 0 for extent in array.shape):
@@ -81,11 +96,20 @@ def array_struct(obj, add):
     array.has_fields = names is not None or bool(entries.flags & _HAS_DESCR)
     layout(array, add)
     opaque_type(obj, array, add)
-    if entries.flags & _C_CONTIGUOUS and array.elements and array.strides is not None and array.itemsize:
+    if (
+        entries.flags & _C_CONTIGUOUS
+        and array.elements
+        and array.strides is not None
+        and array.itemsize
+    ):
         plain = Array()
         plain.shape, plain.strides = array.shape, _dlpack.c_strides(array.shape, array.itemsize)
         if not same_strides(array, plain):
-            add("error", "array-struct", f"the flags say C-contiguous, the strides are {array.strides}")
+            add(
+                "error",
+                "array-struct",
+                f"the flags say C-contiguous, the strides are {array.strides}",
+            )
     return "offered", None, array
 
 
@@ -144,7 +168,11 @@ def _buffer_pointer(base, add):
         pointer, error = ask(getattr, base, name)
         if error is None:
             if name != "_ptr":
-                add("note", "buffer-name", f"the buffer has {name}, as pyopencl's do; the specification calls it _ptr")
+                add(
+                    "note",
+                    "buffer-name",
+                    f"the buffer has {name}, as pyopencl's do; the specification calls it _ptr",
+                )
                 opencl = True
             return whole(pointer, f"{name} of the buffer", add, 0, ADDRESSES - 1), opencl
     add("error", "buffer-pointer", f"the buffer, {article(base)}, has neither _ptr nor int_ptr")

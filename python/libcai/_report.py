@@ -45,7 +45,7 @@ class Protocol:
     """One protocol, and the object's behaviour when it is read.
 
     `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` has the reason);
-    "failed": it raised what it must not, or answered what nobody can read.
+    "failed": it raised what it must not, or returned what cannot be read.
     `array`: an `Array`, or None. `library`: what `cai_array_from_python` answers, a `Result`, or None.
     """
 
@@ -76,7 +76,11 @@ class Result:
         self.array = array
 
     def as_dict(self):
-        return {"status": self.status, "message": self.message, "array": self.array and self.array.as_dict()}
+        return {
+            "status": self.status,
+            "message": self.message,
+            "array": self.array and self.array.as_dict(),
+        }
 
 
 class Finding:
@@ -153,7 +157,9 @@ class Inspection:
             lines += [*_columns(read[start : start + 3]), ""]
         for protocol in self.protocols:
             if protocol.state in ("declined", "failed"):
-                lines += _wrap(f"{protocol.name} {protocol.state}: ", protocol.message or "nothing can be read")
+                lines += _wrap(
+                    f"{protocol.name} {protocol.state}: ", protocol.message or "nothing can be read"
+                )
         absent = [protocol.name for protocol in self.protocols if protocol.state == "absent"]
         if absent:
             lines += _wrap("not offered: ", ", ".join(absent))
@@ -166,19 +172,30 @@ class Inspection:
     def _results(self):
         """Where the library takes the array there is nothing to add to the table."""
         if not any(protocol.library for protocol in self.protocols):
-            return _wrap("library: not asked: ", self.library) if self.library else ["library: not asked"]
+            return (
+                _wrap("library: not asked: ", self.library)
+                if self.library
+                else ["library: not asked"]
+            )
         if all(protocol.state in ("absent", "declined") for protocol in self.protocols):
             return ["library: has nothing to take"]
         lines = []
         for protocol in self.protocols:
             result = protocol.library
-            # What the object itself declines is listed above, with its reason: nobody refuses anything there.
-            if result and result.status != "CAI_OK" and protocol.state not in ("absent", "declined"):
+            # What the object itself declines is listed above, with its reason: no library refuses anything there.
+            if (
+                result
+                and result.status != "CAI_OK"
+                and protocol.state not in ("absent", "declined")
+            ):
                 lines += _wrap(f"  {protocol.name}: ", f"{result.status}: {result.message}")
         return ["library: refuses", *lines] if lines else ["library: takes all that is offered"]
 
     def _counts(self):
-        counts = [(sum(f.severity == severity for f in self.findings), severity) for severity in SEVERITIES]
+        counts = [
+            (sum(f.severity == severity for f in self.findings), severity)
+            for severity in SEVERITIES
+        ]
         return ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
 
 
@@ -189,8 +206,16 @@ def _columns(protocols):
         if any(cells):
             rows.append((label, cells))
     if any(protocol.library for protocol in protocols):
-        rows.append(("library", [protocol.library.status if protocol.library else "" for protocol in protocols]))
-    return ["".join(f"{text:{width}}" for text, width in _fit(label, cells)).rstrip() for label, cells in rows]
+        rows.append(
+            (
+                "library",
+                [protocol.library.status if protocol.library else "" for protocol in protocols],
+            )
+        )
+    return [
+        "".join(f"{text:{width}}" for text, width in _fit(label, cells)).rstrip()
+        for label, cells in rows
+    ]
 
 
 def _fit(label, cells):
@@ -217,7 +242,11 @@ def _pointer(array):
 def _mask(array):
     if array.mask is None:
         return ""
-    return f"{array.mask.typestr} {array.mask.shape}" if isinstance(array.mask, Array) else str(array.mask)
+    return (
+        f"{array.mask.typestr} {array.mask.shape}"
+        if isinstance(array.mask, Array)
+        else str(array.mask)
+    )
 
 
 _ROWS = (
@@ -236,7 +265,11 @@ _ROWS = (
 def plain(text):
     """In one line, and nothing that a terminal would take for a command."""
     text = " ".join(text.split())
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    )
 
 
 def _cut(text, width):
@@ -246,4 +279,6 @@ def _cut(text, width):
 
 def _wrap(head, text):
     text = _cut(str(text), 600)
-    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * min(len(head), 13)) or [head]
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=head, subsequent_indent=" " * min(len(head), 13)
+    ) or [head]

@@ -53,14 +53,22 @@ def dlpack(obj, add):
     if name == "dltensor":
         array = _dlpack.read(_dlpack.capsule_at(capsule, _dlpack.Managed).tensor, add, "the tensor")
         array.version = "before 1.0"
-        add("note", "dlpack-unversioned", "the tensor is of the older kind, which cannot say that it is read-only")
+        add(
+            "note",
+            "dlpack-unversioned",
+            "the tensor is of the older kind, which cannot say that it is read-only",
+        )
     else:
         managed = _dlpack.capsule_at(capsule, _dlpack.ManagedVersioned)
         array = _dlpack_versioned(managed, add)
         if array is None:
             return "failed", f"DLPack {managed.version.major}.{managed.version.minor}", None
     if device is not None and array.device != device:
-        add("error", "dlpack-device", f"__dlpack_device__ returns {device}, the tensor has {array.device}")
+        add(
+            "error",
+            "dlpack-device",
+            f"__dlpack_device__ returns {device}, the tensor has {array.device}",
+        )
     layout(array, add)
     return "offered", None, array
 
@@ -74,9 +82,14 @@ def _dlpack_device(function, add):
         got = items(pair, "what __dlpack_device__ returns", add)
     except Refused:
         return None
-    numbers = [whole(value, "a number that __dlpack_device__ returns", add, -(1 << 31), 1 << 31) for value in got]
+    numbers = [
+        whole(value, "a number that __dlpack_device__ returns", add, -(1 << 31), 1 << 31)
+        for value in got
+    ]
     if len(numbers) != 2 or None in numbers:
-        add("error", "dlpack-device", f"__dlpack_device__ returns {show(pair)}, expected (type, id)")
+        add(
+            "error", "dlpack-device", f"__dlpack_device__ returns {show(pair)}, expected (type, id)"
+        )
         return None
     return _dlpack.device_name(*numbers)
 
@@ -149,14 +162,22 @@ def dlpack_exchange(obj, add):
         table = _dlpack.ExchangeTable.from_address(table.header.previous)
     version = table.header.version
     if version.major != NEWEST[0] or not table.managed_from_object:
-        add("error", "exchange-table", f"the table is of DLPack {version.major}.{version.minor}, or lacks a function")
+        add(
+            "error",
+            "exchange-table",
+            f"the table is of DLPack {version.major}.{version.minor}, or lacks a function",
+        )
         return "failed", "a table that cannot be used", None
     tensor = c.POINTER(_dlpack.ManagedVersioned)()
     status, error = ask(_dlpack.FROM_OBJECT(table.managed_from_object), obj, c.byref(tensor))
     if error is not None:
         return "declined", describe(error), None
     if status or not tensor:
-        add("error", "exchange-table", f"the table's function returns {status}, sets no exception and gives no tensor")
+        add(
+            "error",
+            "exchange-table",
+            f"the table's function returns {status}, sets no exception and gives no tensor",
+        )
         return "failed", f"status {status}", None
     try:
         array = _dlpack_versioned(tensor[0], add)
@@ -170,7 +191,9 @@ def dlpack_exchange(obj, add):
     layout(array, add)
     if kind in _dlpack.WITH_STREAMS and table.current_work_stream:
         stream = c.c_void_p()
-        status, error = ask(_dlpack.CURRENT_STREAM(table.current_work_stream), kind, number, c.byref(stream))
+        status, error = ask(
+            _dlpack.CURRENT_STREAM(table.current_work_stream), kind, number, c.byref(stream)
+        )
         if error is None and status == 0:
             # NULL is the legacy default stream here; in the dictionary that is 1.
             array.stream = stream.value or 1

@@ -256,6 +256,14 @@ fn bad_unit<T>(text: &[u8]) -> Result<T> {
 /// Formats a typestr, NUL-padded. The result of [`parse`] formats to the same letters, except that
 /// a multiple of one and the size of an object are not written.
 pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
+    if dtype.reserved != [0; 2] {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "dtype.reserved",
+            found = ("{:?}", dtype.reserved),
+            expected = "zeros"
+        );
+    }
     let kind = dtype.kind as u8;
     let size = match kind {
         b't' => dtype.bits,

@@ -1,6 +1,6 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `memory`, `python::at_exit`, `python::cache`, `python::capi`, `unwind`.
+//! May use: `error`, `memory`, `python::cache`, `python::capi`, `python::names`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -17,66 +17,8 @@ use crate::memory;
 use crate::python::at_exit;
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
+use crate::python::names::Names;
 use crate::unwind;
-
-macro_rules! names {
-    ($($field:ident = $text:literal;)*) => {
-        /// Names as interned Python strings, so that most comparisons are of pointers.
-        #[allow(missing_docs)]
-        pub struct Names { $(pub $field: *mut Object,)* }
-
-        impl Names {
-            /// Interns the names.
-            ///
-            /// # Safety
-            /// The GIL is held.
-            unsafe fn new(capi: &Capi) -> Option<Self> {
-                // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
-                // no memory.
-                unsafe {
-                    Some(Names {
-                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
-                    })
-                }
-            }
-        }
-    };
-}
-
-names! {
-    shape = c"shape";
-    typestr = c"typestr";
-    data = c"data";
-    version = c"version";
-    strides = c"strides";
-    descr = c"descr";
-    mask = c"mask";
-    stream = c"stream";
-    offset = c"offset";
-    syclobj = c"syclobj";
-    cuda_array_interface = c"__cuda_array_interface__";
-    sycl_usm_array_interface = c"__sycl_usm_array_interface__";
-    array_interface = c"__array_interface__";
-    array_struct = c"__array_struct__";
-    dlpack = c"__dlpack__";
-    dlpack_device = c"__dlpack_device__";
-    dlpack_exchange = c"__dlpack_c_exchange_api__";
-    exchange = c"__cai_exchange_api__";
-    max_version = c"max_version";
-    module = c"__module__";
-    name = c"__name__";
-    buffer = c"buffer";
-    base_data = c"base_data";
-    ptr = c"_ptr";
-    int_ptr = c"int_ptr";
-    dtype = c"dtype";
-    str = c"str";
-    context = c"context";
-    queue = c"queue";
-    get_capsule = c"_get_capsule";
-    is_conj = c"is_conj";
-    is_neg = c"is_neg";
-}
 
 /// One interpreter, from its first use on.
 pub struct Interpreter {
@@ -317,13 +259,56 @@ impl Drop for Releasing {
     }
 }
 
-/// What CPython calls before it ends the interpreter.
-static AT_EXIT: AtExit = AtExit(MethodDef {
-    name: c"libcai_at_exit".as_ptr(),
-    function: at_interpreter_exit as *const c_void,
-    flags: METH_NOARGS,
-    doc: ptr::null(),
-});
+/// Releases a reference with the GIL held, and leaks it without.
+///
+/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends.
+/// Destructors run then in this library's part of the thread's stack, and must not touch an object.
+unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
+    if let Some(capi) = capi::found().filter(|capi| capi.is_attached()) {
+        // SAFETY: the GIL is held; the caller held the reference.
+        unsafe { (capi.decref)(object) };
+    }
+}
+
+/// Asks the interpreter to call [`at_interpreter_exit`] before it ends.
+///
+/// # Safety
+/// The calling thread is attached, and no exception is set.
+unsafe fn observe_exit(capi: &Capi) {
+    static METHOD: AtExit = AtExit(MethodDef {
+        name: c"libcai_at_exit".as_ptr(),
+        function: at_interpreter_exit as *const c_void,
+        flags: METH_NOARGS,
+        doc: ptr::null(),
+    });
+    // SAFETY: the thread is attached (this function's contract). What is created is released, and
+    // a failure of any step leaves NULL, which is passed to none of the others.
+    unsafe {
+        let module = (capi.import)(c"atexit".as_ptr());
+        let name = (capi.str_from)(c"register".as_ptr(), 8);
+        let function = (capi.function_new)(&raw const METHOD.0, ptr::null_mut(), ptr::null_mut());
+        let arguments = (capi.tuple_new)(1);
+        let made = [module, name, function, arguments];
+        if made.iter().all(|object| !object.is_null()) {
+            (capi.incref)(function);
+            (capi.tuple_set)(arguments, 0, function);
+            let register = (capi.get_attr)(module, name);
+            if !register.is_null() {
+                let registered = (capi.call)(register, arguments, ptr::null_mut());
+                if !registered.is_null() {
+                    (capi.decref)(registered);
+                }
+                (capi.decref)(register);
+            }
+        }
+        for object in made {
+            if !object.is_null() {
+                (capi.decref)(object);
+            }
+        }
+        (capi.error_clear)();
+    }
+}
 
 struct AtExit(MethodDef);
 

@@ -19,6 +19,7 @@ mod error;
 mod export;
 mod import;
 mod interpreter;
+mod names;
 mod offers;
 mod owner;
 

@@ -24,7 +24,8 @@ class Dtype(c.Structure):
         ("byte_order", c.c_char),
         ("code", c.c_uint16),
         ("unit", c.c_int32),
-        ("unit_count", c.c_int64),
+        ("unit_count", c.c_int32),
+        ("reserved", c.c_uint16 * 2),
         ("itemsize", c.c_int64),
         ("bits", c.c_int64),
     ]

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import types
+import warnings
 import weakref
 
 import cai_ctypes as T
@@ -34,7 +36,7 @@ def imports():
                 assert (taken.data, taken.readonly, taken.stream, taken.version) == (0x7000_0000, True, 7, 3)
     # Every way through the dictionary: exact, derived, another mapping.
     derived = type("Derived", (dict,), {})(interface())
-    for found in (interface(), derived, hostile.types.MappingProxyType(interface()), interface(shape=[2, 3], data=[5, False])):
+    for found in (interface(), derived, types.MappingProxyType(interface()), interface(shape=[2, 3], data=[5, False])):
         with P.take(P.Exporter(found)) as taken:
             assert taken.shape == (2, 3)
     masked = P.Exporter(interface(mask=P.Exporter(interface(typestr="|b1"))))
@@ -228,7 +230,7 @@ def main():
         if skipped:
             print(f"{check.__name__}: {skipped}")
     hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
-    hostile.warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")
     hostile.run("every", float(os.environ.get("CAI_FUZZ_SECONDS", "1.5")), None, None)
     hostile.threads("every", 0.7)
     sys.unraisablehook = hook

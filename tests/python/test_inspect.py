@@ -12,7 +12,6 @@ import pytest
 from inspecting import P, Delayed, Fresh, Raises, cai, look, rules, shared
 
 
-
 packed = Fresh(cai((64,), "|u1", (P + 512, False), 3, strides=None))
 PRODUCERS = {
     "numba": (Fresh(cai((2, 3), "<f4", (P, False), 3, strides=None, stream=None)), set()),
@@ -161,7 +160,10 @@ WRONG = [
     ({"strides": (6,)}, {"strides-not-multiple": "note"}),
     ({"strides": (-4,)}, {"strides-negative": "note"}),
     ({"strides": (0,)}, {"strides-zero": "note"}),
-    ({"strides": (-4,), "data": (4, False)}, {"strides-negative": "note", "address-range": "error"}),
+    (
+        {"strides": (-4,), "data": (4, False)},
+        {"strides-negative": "note", "address-range": "error"},
+    ),
     ({"strides": ((1 << 63) - 4,)}, {"address-range": "error"}),
     ({"stream": "1"}, {"not-a-number": "error"}),
     ({"stream": True}, {"not-a-number": "error"}),
@@ -169,10 +171,19 @@ WRONG = [
     ({"stream": 0}, {"stream-zero": "error"}),
     ({"mask": {"shape": (3,)}}, {"mask": "note", "mask-type": "error"}),
     ({"mask": 3}, {"mask": "note", "mask-type": "error"}),
-    ({"mask": Fresh(cai((4,), "|b1", (P, True), 3, stream=None))}, {"mask": "note", "mask-shape": "error"}),
+    (
+        {"mask": Fresh(cai((4,), "|b1", (P, True), 3, stream=None))},
+        {"mask": "note", "mask-shape": "error"},
+    ),
     ({"mask": Fresh(cai((3,), "|b1", (P, True), 3, stream=None))}, {"mask": "note"}),
-    ({"mask": Fresh(cai((1,), "|b1", (P, True), 3, stream=0))}, {"mask": "note", "stream-zero": "error"}),
-    ({"mask": Fresh(cai((3,), "<f4", (P, True), 3, stream=None))}, {"mask": "note", "mask-kind": "warning"}),
+    (
+        {"mask": Fresh(cai((1,), "|b1", (P, True), 3, stream=0))},
+        {"mask": "note", "stream-zero": "error"},
+    ),
+    (
+        {"mask": Fresh(cai((3,), "<f4", (P, True), 3, stream=None))},
+        {"mask": "note", "mask-kind": "warning"},
+    ),
     ({"mask": None, "descr": None, "strides": None}, {}),
     ({"color": "red"}, {"key-unknown": "note"}),
 ]
@@ -234,13 +245,20 @@ def test_numpy():
     assert offered == {"__dlpack__", "__array_interface__", "__array_struct__"}
     for name in offered:
         said = found[name].array
-        assert (said.shape, said.strides, said.typestr, said.device) == ((2, 4), (32, -4), "<i4", "cpu")
+        assert (said.shape, said.strides, said.typestr, said.device) == (
+            (2, 4),
+            (32, -4),
+            "<i4",
+            "cpu",
+        )
     assert rules(found) == {"strides-negative"}
 
     frozen = numpy.arange(3.0)
     frozen.flags.writeable = False
     found = look(frozen)
-    assert found["__array_interface__"].array.readonly is True and "readonly-differs" not in rules(found)
+    assert found["__array_interface__"].array.readonly is True and "readonly-differs" not in rules(
+        found
+    )
     assert rules(look(numpy.zeros(3, ">f8"))) == {"typestr-order"}
     assert rules(look(numpy.array(3.0))) == set()
     assert "typestr-opaque" not in rules(look(numpy.zeros(3, [("a", "i4"), ("b", "f8")])))
@@ -249,7 +267,9 @@ def test_numpy():
     assert rules(look(numpy.float64(3))) <= {"readonly-differs", "pointer-differs", "key-unknown"}
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "float4_e2m1fn"])
+@pytest.mark.parametrize(
+    "name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "float4_e2m1fn"]
+)
 def test_ml_dtypes(name):
     found = look(numpy.zeros(4, getattr(ml_dtypes, name)))
     assert "type-lost" in rules(found)
@@ -274,7 +294,9 @@ def usm(**change):
 def test_sycl():
     found = look(usm())
     said = found["__sycl_usm_array_interface__"].array
-    assert (said.strides, said.pointer, said.device) == ((8,), P, "oneapi") and rules(found) == set()
+    assert (said.strides, said.pointer, said.device) == ((8,), P, "oneapi") and rules(
+        found
+    ) == set()
     # Strides and offset count elements.
     said = look(usm(shape=(2, 5), strides=(1, 2), offset=3))["__sycl_usm_array_interface__"].array
     assert (said.strides, said.pointer) == ((8, 16), P + 24)
@@ -291,7 +313,12 @@ def test_opencl():
 
     found = look(pyopencl())
     said = found["buffer"].array
-    assert (said.pointer, said.byte_offset, said.typestr, said.device) == (0x1234, 16, "<f4", "opencl")
+    assert (said.pointer, said.byte_offset, said.typestr, said.device) == (
+        0x1234,
+        16,
+        "<f4",
+        "opencl",
+    )
     assert rules(found) == {"buffer-name"}
     assert rules(look(pyopencl(base_data=object()))) == {"buffer-name", "buffer-pointer"}
     plain = pyopencl(buffer=type("Buffer", (), {"_ptr": 7})(), base_data=None)

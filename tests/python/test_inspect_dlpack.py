@@ -25,10 +25,14 @@ class Tensor:
             shape=self.shape, strides=self.strides, byte_offset=offset,
         )  # fmt: skip
         if version:
-            self.managed = _dlpack.ManagedVersioned(version=_dlpack.Version(*version), flags=flags, tensor=tensor)
+            self.managed = _dlpack.ManagedVersioned(
+                version=_dlpack.Version(*version), flags=flags, tensor=tensor
+            )
         else:
             self.managed = _dlpack.Managed(tensor=tensor)
-        self.name = ctypes.create_string_buffer(name or (b"dltensor_versioned" if version else b"dltensor"))
+        self.name = ctypes.create_string_buffer(
+            name or (b"dltensor_versioned" if version else b"dltensor")
+        )
         self.destructor = DESTRUCTOR(self.destroy)
 
     def destroy(self, capsule):
@@ -36,7 +40,9 @@ class Tensor:
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         self.calls.append((stream, max_version))
-        return new_capsule(ctypes.addressof(self.managed), self.name, ctypes.cast(self.destructor, ctypes.c_void_p))
+        return new_capsule(
+            ctypes.addressof(self.managed), self.name, ctypes.cast(self.destructor, ctypes.c_void_p)
+        )
 
     def __dlpack_device__(self):
         return self.says
@@ -136,8 +142,12 @@ def test_half_of_dlpack():
             return 3
 
     assert rules(look(NoDevice())) == {"dlpack-half", "dlpack-capsule"}
-    assert rules(look(type("NoTensor", (), {"__dlpack_device__": lambda self: (1, 0)})())) >= {"dlpack-half"}
-    assert rules(look(type("Withdrawn", (), {"__dlpack__": None, "__dlpack_device__": None})())) >= {"dlpack-device"}
+    assert rules(look(type("NoTensor", (), {"__dlpack_device__": lambda self: (1, 0)})())) >= {
+        "dlpack-half"
+    }
+    assert rules(
+        look(type("Withdrawn", (), {"__dlpack__": None, "__dlpack_device__": None})())
+    ) >= {"dlpack-device"}
 
 
 DISAGREEMENTS = [
@@ -194,7 +204,9 @@ def test_the_exchange_table():
         return 0
 
     def table(**functions):
-        functions = {name: ctypes.cast(function, ctypes.c_void_p) for name, function in functions.items()}
+        functions = {
+            name: ctypes.cast(function, ctypes.c_void_p) for name, function in functions.items()
+        }
         header = _dlpack.ExchangeHeader(version=_dlpack.Version(1, 3))
         return _dlpack.ExchangeTable(header=header, **functions)
 
@@ -205,7 +217,12 @@ def test_the_exchange_table():
     good = table(managed_from_object=managed_from_object, current_work_stream=current_work_stream)
     found = look(publish(good))
     said = found["__dlpack_c_exchange_api__"].array
-    assert (said.shape, said.strides, said.device, said.stream) == ((2, 3), (12, 4), "cuda:0", 0x5555)
+    assert (said.shape, said.strides, said.device, said.stream) == (
+        (2, 3),
+        (12, 4),
+        "cuda:0",
+        0x5555,
+    )
     assert rules(found) == set() and deleted == [True]
 
     assert rules(look(publish(table()))) == {"exchange-table"}

@@ -127,7 +127,9 @@ def test_structures_are_those_of_the_header(tmp_path):
     lines = []
     for name, (mirror, _) in mirrors.items():
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
-        lines += [f'printf("{name}.{f[0]} %zu\\n", offsetof({name}, {f[0]}));' for f in mirror._fields_]
+        lines += [
+            f'printf("{name}.{f[0]} %zu\\n", offsetof({name}, {f[0]}));' for f in mirror._fields_
+        ]
     values = {
         "CAI_ABI_MAJOR": _library.ABI_MAJOR, "CAI_IMPORT_ALLOW_MASK": _library.IMPORT_ALLOW_MASK,
         "CAI_IMPORT_ALLOW_HOST": _library.IMPORT_ALLOW_HOST,
@@ -137,10 +139,15 @@ def test_structures_are_those_of_the_header(tmp_path):
     }  # fmt: skip
     lines += [f'printf("{name} %llu\\n", (unsigned long long){name});' for name in values]
     source = tmp_path / "sizes.c"
-    source.write_text("#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    source.write_text(
+        "#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n"
+    )
     subprocess.run(["gcc", "-I", ROOT / "include", source, "-o", tmp_path / "sizes"], check=True)
     said = dict(
-        line.split() for line in subprocess.run([tmp_path / "sizes"], capture_output=True, text=True).stdout.splitlines()
+        line.split()
+        for line in subprocess.run(
+            [tmp_path / "sizes"], capture_output=True, text=True
+        ).stdout.splitlines()
     )
     for name, (mirror, _) in mirrors.items():
         assert int(said.pop(name)) == ctypes.sizeof(mirror)
@@ -182,8 +189,12 @@ def test_what_the_object_declines_is_no_refusal(library_path):
 
     found = look(OnTheHost(AttributeError("not CUDA")), library_path)
     assert found["__cuda_array_interface__"].state == "declined"
-    assert "__cuda_array_interface__ declined: " in str(found) and "library: takes all that is offered" in str(found)
-    assert "library: has nothing to take" in str(look(Raises(AttributeError("not CUDA")), library_path))
+    assert "__cuda_array_interface__ declined: " in str(
+        found
+    ) and "library: takes all that is offered" in str(found)
+    assert "library: has nothing to take" in str(
+        look(Raises(AttributeError("not CUDA")), library_path)
+    )
     # But what is offered, and cannot be taken, is.
     assert "library: refuses" in str(look(Raises(RuntimeError("no")), library_path))
 
@@ -201,7 +212,9 @@ def test_without_a_library(tmp_path):
 
 def shell(*arguments, **more):
     command = [sys.executable, "-m", "libcai", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more)
+    return subprocess.run(
+        command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more
+    )
 
 
 def test_the_command():
@@ -227,7 +240,9 @@ def test_the_page_of_the_book(tmp_path):
     """The program and the output that the page shows belong together."""
     page = (ROOT / "docs/src/python_package.md").read_text()
     program = re.search(r"```python\n# frames.py\n(.*?)```", page, re.S)[1]
-    command, output = re.search(r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S).groups()
+    command, output = re.search(
+        r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S
+    ).groups()
     (tmp_path / "frames.py").write_text(program)
     assert shell(*shlex.split(command), cwd=tmp_path).stdout == output
     # Every rule that the page names, and every protocol.
@@ -243,6 +258,9 @@ def test_the_page_s_program_in_ctypes(library_path, monkeypatch, capsys):
     names = {"tensor": Fresh(cai((2, 3), "<f4", (P, False), 3, stream=None))}
     exec(program, names)
     assert capsys.readouterr().out == f"b'<f4' [2, 3] {P} {_library.STREAM_NONE}\n"
-    assert ctypes.sizeof(names["Array"]) == ctypes.sizeof(_library.CaiArray) and names["array"].owner is None
+    assert (
+        ctypes.sizeof(names["Array"]) == ctypes.sizeof(_library.CaiArray)
+        and names["array"].owner is None
+    )
     with pytest.raises(TypeError):
         exec(program, {"tensor": 3})

@@ -8,11 +8,12 @@ import pytest
 
 import cai_ctypes as T
 import cai_python as P
+import producer_cases
 import producers
 from cai_python import even, give, take
 
-ROWS = [pytest.param(*row[1:], id=row[0]) for row in producers.PRODUCERS]
-REFUSALS = [pytest.param(*row[1:], id=row[0]) for row in producers.REFUSALS]
+ROWS = [pytest.param(*row[1:], id=row[0]) for row in producer_cases.PRODUCERS]
+REFUSALS = [pytest.param(*row[1:], id=row[0]) for row in producer_cases.REFUSALS]
 FIELDS = "shape strides typestr data readonly stream version device dtype_code context byte_offset descr mask event".split()
 
 
@@ -126,7 +127,7 @@ def test_the_stream_of_a_surface_that_is_0():
 def test_strict_takes_what_follows_the_specification():
     """The dictionaries that break it are these, and no others."""
     refused = set()
-    for name, new, _ in producers.PRODUCERS:
+    for name, new, _ in producer_cases.PRODUCERS:
         try:
             take(new(), strict=True, allow_mask=True).release()
         except Exception:

@@ -79,7 +79,12 @@ def test_a_missing_wait_is_reported(reader):
     (folder / "racy.c").write_text(source.replace(call, "CAI_OK"))
     build = next(text for language, text in blocks() if language == "sh" and "exchange.c" in text)
     assert build.count("exchange") == 3
-    done = run(build.replace("exchange.c", "racy.c").replace("-o exchange", "-o racy").replace("./exchange", "./racy"), reader)
+    done = run(
+        build.replace("exchange.c", "racy.c")
+        .replace("-o exchange", "-o racy")
+        .replace("./exchange", "./racy"),
+        reader,
+    )
     assert done.returncode == REPORTED, done.stdout + done.stderr
     assert "R3" in done.stderr and "R5" not in done.stderr, done.stderr
 

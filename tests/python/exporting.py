@@ -1,0 +1,38 @@
+"""What the tests of exports share."""
+
+import ctypes as c
+
+from cai_python import give
+from dlpack_ctypes import Versioned
+
+CAI, HOST, SYCL = "__cuda_array_interface__", "__array_interface__", "__sycl_usm_array_interface__"
+
+
+def seen(array, **options):
+    return give(array, **options).__cuda_array_interface__
+
+
+def exact(value):
+    """Only built-in types, no classes derived from them."""
+    assert type(value) in (dict, tuple, list, str, int, bool, type(None)), type(value)
+    if type(value) is dict:
+        for key, item in value.items():
+            assert type(key) is str
+            if key != "mask":
+                exact(item)
+    elif type(value) in (tuple, list):
+        for item in value:
+            exact(item)
+
+
+PYCAPSULE = c.pythonapi
+PYCAPSULE.PyCapsule_GetPointer.restype = c.c_void_p
+PYCAPSULE.PyCapsule_GetPointer.argtypes = [c.py_object, c.c_char_p]
+PYCAPSULE.PyCapsule_GetName.restype = c.c_char_p
+PYCAPSULE.PyCapsule_GetName.argtypes = [c.py_object]
+
+
+def versioned(capsule):
+    return c.cast(
+        PYCAPSULE.PyCapsule_GetPointer(capsule, b"dltensor_versioned"), c.POINTER(Versioned)
+    ).contents

@@ -1,0 +1,361 @@
+"""Exports: DLPack, the tables on the type, and the object itself."""
+
+import copy
+import ctypes as c
+import gc
+import pickle
+import sys
+import threading
+import weakref
+
+import cai_ctypes as T
+import cai_python as P
+import pytest
+from cai_python import give, make, soon, take
+from dlpack_ctypes import (
+    CAI_FROM_OBJECT,
+    CAI_TO_OBJECT,
+    DLPACK_FROM_OBJECT,
+    DLPACK_TO_OBJECT,
+    DLPACK_VIEW,
+    CaiTable,
+    DlpackTable,
+    Tensor,
+    Versioned,
+)
+from exporting import CAI, PYCAPSULE, versioned
+from producers import ADDRESS, STREAM
+
+# --- DLPack
+
+
+def name_of(capsule):
+    return PYCAPSULE.PyCapsule_GetName(capsule)
+
+
+def test_dlpack():
+    with make((3, 4), "<i2", ADDRESS, (16, 4), readonly=True) as array:
+        obj = give(array)
+        capsule = obj.__dlpack__(max_version=(1, 0))
+        tensor = versioned(capsule)
+        assert tensor.major == 1 and tensor.flags & 1
+        t = tensor.tensor
+        assert (t.data or 0) + t.byte_offset == ADDRESS and (t.device_type, t.device_id) == (2, 0)
+        assert (t.ndim, t.code, t.bits, t.lanes) == (2, 0, 16, 1)
+        assert t.shape[:2] == [3, 4] and t.strides[:2] == [8, 2]
+
+
+def test_dlpack_versions():
+    with make() as array:
+        obj = give(array)
+        assert name_of(obj.__dlpack__()) == b"dltensor"
+        assert name_of(obj.__dlpack__(max_version=None)) == b"dltensor"
+        assert name_of(obj.__dlpack__(max_version=(0, 8))) == b"dltensor"
+        for version in ((1, 0), (1, 3), (2, 0), (9, 9)):
+            assert name_of(obj.__dlpack__(max_version=version)) == b"dltensor_versioned"
+        for version in (1, "1.0", (1,), ("a", "b"), (1, 0, 0)):
+            with pytest.raises((TypeError, ValueError)):
+                obj.__dlpack__(max_version=version)
+
+
+def test_dlpack_keywords():
+    with make() as array:
+        obj = give(array)
+        obj.__dlpack__(stream=None, max_version=(1, 0), dl_device=None, copy=None)
+        obj.__dlpack__(stream=-1, dl_device=(2, 0), copy=False)
+        for stream in (1, 2, STREAM):
+            obj.__dlpack__(stream=stream)  # no work is pending, so nothing has to be ordered
+        for wrong in (dict(copy=True), dict(dl_device=(1, 0)), dict(dl_device=(2, 1))):
+            with pytest.raises(BufferError):
+                obj.__dlpack__(**wrong)
+        for wrong in (
+            dict(stream=0),
+            dict(stream=-2),
+            dict(stream="1"),
+            dict(stream=1.5),
+            dict(dl_device=2),
+            dict(dl_device="ab"),
+        ):
+            with pytest.raises((TypeError, ValueError, BufferError)):
+                obj.__dlpack__(**wrong)
+        with pytest.raises(TypeError):
+            obj.__dlpack__(nonsense=1)
+
+
+def test_dlpack_on_the_arrays_own_stream():
+    """No driver is needed where the receiver works on the same stream, or says that it takes care."""
+    with make(stream=STREAM) as array:
+        obj = give(array)
+        obj.__dlpack__(stream=STREAM)
+        obj.__dlpack__(stream=-1)
+
+
+def test_dlpack_cannot_say_it():
+    refusals = [
+        make((3, 4), ">f4"), make((3, 4), "|V8"), make((3, 4), "<M8[us]"), make((3, 4), "<U2"), make((3, 4), "<V2"),
+        make((3, 4), "<f4", strides=(17, 4)), make((3, 4), mask=make((3, 4), "|b1")),
+    ]  # fmt: skip
+    for array in refusals:
+        obj = give(array)
+        with pytest.raises(BufferError):
+            obj.__dlpack__(max_version=(1, 3))
+        assert obj.__cuda_array_interface__["shape"] == (3, 4)
+        del obj
+        array.release()
+        assert array.counted.gone == 1
+    with make(readonly=True) as array:
+        with pytest.raises(BufferError):
+            give(array).__dlpack__()
+        give(array).__dlpack__(max_version=(1, 0))
+        give(array, hide_readonly=True).__dlpack__()
+
+
+@pytest.mark.parametrize(
+    "typestr, code, expected",
+    [
+        ("<V2", P.BFLOAT16, (4, 16)),
+        ("<V1", P.FLOAT8_E4M3FN, (10, 8)),
+        ("|b1", 0, (6, 8)),
+        ("<c8", 0, (5, 64)),
+        ("|f4", 0, (2, 32)),
+    ],
+)
+def test_dlpack_types(typestr, code, expected):
+    with make(typestr=typestr, dtype_code=code) as array:
+        capsule = give(array).__dlpack__(max_version=(1, 3))
+        t = versioned(capsule).tensor
+        assert (t.code, t.bits) == expected
+
+
+def test_capsules_that_nobody_uses():
+    array = make()
+    obj = give(array)
+    capsules = [obj.__dlpack__(), obj.__dlpack__(max_version=(1, 0))]
+    array.release()
+    del obj
+    gc.collect()
+    assert array.counted.gone == 0
+    capsules.pop()
+    assert array.counted.gone == 0
+    capsules.pop()
+    assert array.counted.gone == 1
+
+
+def test_dlpack_round_trip():
+    array = make((3, 4), "<f2", ADDRESS, (64, 2))
+    obj = give(array)
+    array.release()
+    taken = take(obj, protocols=[P.DLPACK], stream=STREAM)
+    del obj
+    assert (
+        taken.shape == (3, 4)
+        and taken.strides == (64, 2)
+        and taken.data == ADDRESS
+        and taken.stream == STREAM
+    )
+    assert taken.device == (P.CUDA, 0) and array.counted.gone == 0
+    taken.release()
+    assert array.counted.gone == 1
+
+
+def test_dlpack_of_empty_arrays_and_scalars():
+    for shape in ((0, 4), (), (1, 1)):
+        with make(shape, "<i4") as array, take(give(array), protocols=[P.DLPACK]) as again:
+            assert again.shape == shape and again.data == (0 if 0 in shape else array.data)
+
+
+# --- the tables on the type
+
+
+def dlpack_table(obj):
+    pointer = PYCAPSULE.PyCapsule_GetPointer(
+        type(obj).__dlpack_c_exchange_api__, b"dlpack_exchange_api"
+    )
+    return c.cast(pointer, c.POINTER(DlpackTable)).contents
+
+
+def test_dlpacks_table():
+    array = make((3, 4), "<i2", ADDRESS, (16, 4), readonly=True)
+    obj = give(array)
+    table = dlpack_table(obj)
+    assert table.major == 1
+    tensor = c.POINTER(Versioned)()
+    assert DLPACK_FROM_OBJECT(table.from_object)(obj, c.byref(tensor)) == 0
+    t = tensor.contents.tensor
+    assert t.shape[:2] == [3, 4] and t.strides[:2] == [8, 2] and t.data + t.byte_offset == ADDRESS
+    assert tensor.contents.flags & 1
+    if table.view:
+        borrowed = Tensor()
+        assert DLPACK_VIEW(table.view)(obj, c.byref(borrowed)) == 0
+        assert borrowed.data == ADDRESS and borrowed.shape[:2] == [3, 4] and borrowed.bits == 16
+    array.release()
+    del obj
+    assert array.counted.gone == 0
+    # And an object of a tensor, which is taken over.
+    if table.to_object:
+        out = c.c_void_p()
+        assert DLPACK_TO_OBJECT(table.to_object)(tensor, c.byref(out)) == 0
+        again = c.cast(out, c.py_object).value
+        PYCAPSULE.Py_DecRef(c.py_object(again))
+        assert array.counted.gone == 0
+        assert again.__cuda_array_interface__["data"] == (ADDRESS, True)
+        del again
+    else:
+        tensor.contents.delete()
+    del t
+    assert array.counted.gone == 1
+
+
+def test_dlpacks_table_refuses():
+    with make((3, 4), ">f4") as array:
+        obj = give(array)
+        tensor = c.POINTER(Versioned)()
+        with pytest.raises(BufferError):
+            DLPACK_FROM_OBJECT(dlpack_table(obj).from_object)(obj, c.byref(tensor))
+        assert not tensor
+
+
+def our_table(obj):
+    pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__cai_exchange_api__, b"cai_exchange_api_1")
+    return c.cast(pointer, c.POINTER(CaiTable)).contents
+
+
+def test_our_table():
+    array = make(
+        (3, 4),
+        "<V2",
+        ADDRESS,
+        stream=STREAM,
+        dtype_code=P.BFLOAT16,
+        mask=make((3, 4), "|t1"),
+        readonly=True,
+    )
+    obj = give(array)
+    table = our_table(obj)
+    assert table.struct_size >= c.sizeof(CaiTable) and table.data_abi == 1
+    out, error = T.new_array(), T.Error()
+    assert CAI_FROM_OBJECT(table.from_object)(obj, c.byref(out), c.byref(error)) == 0
+    taken = P.Taken(out)
+    for name in ("shape", "typestr", "data", "stream", "dtype_code", "readonly", "device"):
+        assert getattr(taken, name) == getattr(array, name)
+    assert taken.mask.typestr == "|t1"
+    del obj
+    array.release()
+    made = c.c_void_p()
+    assert CAI_TO_OBJECT(table.to_object)(c.byref(out), c.byref(made), c.byref(error)) == 0
+    again = c.cast(made, c.py_object).value
+    PYCAPSULE.Py_DecRef(c.py_object(again))
+    taken.release()
+    assert array.counted.gone == 0
+    assert again.__cuda_array_interface__["stream"] == STREAM
+    del again
+    assert array.counted.gone == 1
+
+
+def test_the_way_through_the_table_gives_the_array_itself():
+    array = make((3, 4), stream=STREAM)
+    obj = give(array)
+    before = sys.getrefcount(obj)
+    with take(obj) as taken:
+        assert taken.array.owner == array.array.owner or sys.getrefcount(obj) == before + 1
+    del obj
+    array.release()
+    assert array.counted.gone == 1
+
+
+# --- the object
+
+
+def test_repr_and_type():
+    with make((3, 4), "<f4") as array:
+        obj = give(array)
+        assert "<f4" in repr(obj) or "array" in repr(obj).lower()
+        kind = type(obj)
+        assert kind.__name__ in repr(kind) and str(obj)
+        assert type(give(array)) is kind
+        for make_one in (
+            lambda: type("Sub", (kind,), {}),
+            lambda: copy.copy(obj),
+            lambda: pickle.dumps(obj),
+        ):
+            with pytest.raises(TypeError):
+                make_one()
+        for make_one in (kind, lambda: object.__new__(kind)):
+            if sys.version_info >= (3, 10):
+                with pytest.raises(TypeError):
+                    make_one()
+                continue
+            # Python 3.9 cannot forbid it. Such an object has nothing and does nothing.
+            nothing = make_one()
+            assert repr(nothing) and not hasattr(nothing, CAI)
+            with pytest.raises((TypeError, ValueError, BufferError)):
+                take(nothing)
+        with pytest.raises((AttributeError, TypeError)):
+            obj.__cuda_array_interface__ = {}
+        with pytest.raises(AttributeError):
+            obj.nonsense
+        assert obj == obj and obj != give(array) and hash(obj) == hash(obj)
+        assert dir(obj)
+
+
+def test_weakref():
+    array = make()
+    obj = give(array)
+    called = []
+    alive = weakref.ref(obj, called.append)
+    assert alive() is obj
+    del obj
+    assert alive() is None and called == [alive]
+    array.release()
+
+
+def test_lifetime():
+    array = make()
+    objects = [give(array) for _ in range(100)]
+    array.release()
+    gc.collect()
+    assert array.counted.gone == 0
+    found = objects[0].__cuda_array_interface__
+    del objects[1:]
+    assert array.counted.gone == 0
+    del objects[:]
+    # The dictionary keeps nothing: that is what the protocol says.
+    assert array.counted.gone == 1 and found["shape"] == (2, 3)
+
+
+def test_lifetime_in_threads():
+    arrays = [make() for _ in range(50)]
+
+    def work(some):
+        for array in some:
+            for _ in range(20):
+                obj = give(array)
+                assert obj.__cuda_array_interface__["shape"] == (2, 3)
+                with take(obj) as taken:
+                    assert taken.shape == (2, 3)
+                del obj
+            array.release(P.free)
+
+    threads = [threading.Thread(target=work, args=(arrays[i::5],)) for i in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert soon(lambda: all(array.counted.gone == 1 for array in arrays))
+
+
+def test_readers_at_once():
+    with make((3, 4), mask=make((3, 4), "|b1")) as array:
+        obj, failed = give(array), []
+
+        def work():
+            for _ in range(300):
+                if obj.__cuda_array_interface__["mask"].__cuda_array_interface__["shape"] != (3, 4):
+                    failed.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed

@@ -1,0 +1,433 @@
+"""Imports: which protocol is read, how often, and what it keeps alive."""
+
+import collections
+import ctypes as c
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+import weakref
+
+import cai_ctypes as T
+import cai_python as P
+import pytest
+from cai_python import ERRORS, Exporter, even, soon, take
+from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
+
+# --- 1: one look, and only AttributeError means no
+
+
+@pytest.mark.parametrize(
+    "obj", [None, 3, "text", b"bytes", (), [], {}, object(), object, len, types, 1.5, {1}]
+)
+def test_objects_that_offer_nothing(obj):
+    refused(obj, TypeError, status="NO_PROTOCOL")
+
+
+class Own(AttributeError):
+    pass
+
+
+@pytest.mark.parametrize("error", [AttributeError("none here"), Own("neither")])
+def test_attribute_error_means_no(error):
+    obj = Property(error)
+    with pytest.raises(TypeError) as info:
+        take(obj)
+    assert take.error.code == ERRORS["NO_PROTOCOL"] and info.value.__cause__ is None
+    assert obj.reads == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("requires grad"), KeyError("float8"), ValueError("bf16"), TypeError("categorical"), MemoryError(), Boom(),
+     NotImplementedError(), KeyboardInterrupt(), SystemExit(3), StopIteration(), BufferError("no")],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+@pytest.mark.parametrize("quiet", [False, True])
+def test_every_other_exception_passes_through(error, quiet):
+    obj = Property(error)
+    with pytest.raises(type(error)) as info:
+        take(obj, quiet=quiet)
+    assert info.value is error and error.__cause__ is None and error.__context__ is None
+    assert take.error.code == ERRORS["PYTHON_EXCEPTION"]
+    assert obj.reads == 1
+
+
+def test_exceptions_of_a_property_end_the_search():
+    class Both(Property):
+        def __dlpack__(self, **_):
+            raise AssertionError("is not asked")
+
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    error = Boom()
+    with pytest.raises(Boom) as info:
+        take(Both(error))
+    assert info.value is error
+
+
+def test_where_the_attribute_is_found():
+    class Slot:
+        __slots__ = [CAI]
+
+    slot = Slot()
+    slot.__cuda_array_interface__ = interface()
+    take(slot).release()
+    refused(Slot(), TypeError, status="NO_PROTOCOL")
+
+    class Dynamic:
+        def __getattr__(self, name):
+            if name == CAI:
+                return interface()
+            raise AttributeError(name)
+
+    take(Dynamic()).release()
+
+    class OnClass:
+        __cuda_array_interface__ = interface()
+
+    take(OnClass()).release()
+    take(types.SimpleNamespace(__cuda_array_interface__=interface())).release()
+
+
+def test_a_class_is_no_array():
+    refused(Property, TypeError, CAI)
+
+
+# --- 2: read once, and never changed
+
+
+def test_the_property_is_read_once():
+    obj = Property(interface())
+    take(obj).release()
+    assert obj.reads == 1
+    obj = Property(interface(shape=[3, 4], strides=[16, 4], typestr="f"))
+    take(obj).release()
+    assert obj.reads == 1
+
+
+def test_fields_are_a_picture():
+    given = interface(shape=[3, 4], strides=[16, 4])
+    with take(Exporter(given)) as taken:
+        given["shape"][0] = 7
+        given.clear()
+        again = P.Taken(taken.array, owned=False)
+        assert again.shape == (3, 4) and again.strides == (16, 4) and again.typestr == "<f4"
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict, collections.UserDict])
+def test_the_dictionary_is_not_changed(kind):
+    given = kind(interface())
+    before, keys = dict(given), list(given)
+    take(Exporter(given)).release()
+    assert dict(given) == before and list(given) == keys
+    del given["shape"]
+    with pytest.raises(KeyError):
+        take(Exporter(given))
+    assert list(given) == keys[1:]
+
+
+def test_a_dictionary_that_makes_up_what_it_lacks_is_not_changed():
+    given = collections.defaultdict(lambda: 0, interface(strides=MISSING, stream=MISSING))
+    with take(Exporter(given)) as taken:
+        assert taken.strides is None and taken.stream is None
+    assert list(given) == ["shape", "typestr", "data", "version"]
+
+
+# --- 3: who is kept alive
+
+
+def test_the_object_is_kept_not_the_dictionary():
+    class Value:
+        pass
+
+    value, obj = Value(), exporter()
+    obj.__cuda_array_interface__["something"] = value
+    alive, value_alive = weakref.ref(obj), weakref.ref(value)
+    taken = take(obj)
+    obj.__cuda_array_interface__ = None
+    del value
+    gc.collect()
+    assert value_alive() is None
+    del obj
+    gc.collect()
+    assert alive() is not None
+    taken.release()
+    assert alive() is None
+
+
+def test_references():
+    obj = exporter()
+    with even(obj):
+        many = [take(obj) for _ in range(100)]
+        shared = [taken.share() for taken in many]
+        for taken in many + shared:
+            taken.release()
+            taken.release()  # the second one does nothing
+
+
+def test_release_by_another_thread_of_python():
+    obj = exporter()
+    alive = weakref.ref(obj)
+    taken = take(obj)
+    del obj
+    thread = threading.Thread(target=taken.release)
+    thread.start()
+    thread.join()
+    assert alive() is None
+
+
+def test_release_without_the_lock():
+    """ctypes.CDLL gives the lock up: the object goes as soon as the interpreter gets to it."""
+    obj = exporter()
+    alive = weakref.ref(obj)
+    taken = take(obj)
+    del obj
+    taken.release(P.free)
+    assert soon(lambda: alive() is None)
+    assert not taken.array.owner
+
+
+def test_release_without_the_lock_by_many_threads():
+    objects = [exporter() for _ in range(64)]
+    alive = [weakref.ref(obj) for obj in objects]
+    taken = [take(obj) for obj in objects]
+    del objects
+    threads = [
+        threading.Thread(target=lambda some=taken[i::8]: [one.release(P.free) for one in some])
+        for i in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert soon(lambda: not any(ref() for ref in alive))
+
+
+def test_what_was_left_goes_at_the_next_import():
+    """At the latest."""
+    gone = []
+    for _ in range(1000):
+        obj = exporter()
+        weakref.finalize(obj, gone.append, 1)
+        taken = take(obj)
+        del obj
+        taken.release(P.free)
+    take(exporter()).release()
+    assert soon(lambda: len(gone) == 1000)
+
+
+def test_a_destructor_that_takes_and_releases():
+    """Letting an object go runs its code, which may call the library again."""
+    seen = []
+
+    class Busy(Exporter):
+        def __del__(self):
+            with take(exporter()) as taken:
+                seen.append(taken.shape)
+
+    for library in (P.held, P.free):
+        obj = Busy(interface())
+        taken = take(obj)
+        del obj
+        taken.release(library)
+        assert soon(lambda: seen == [(3, 4)])
+        seen.clear()
+
+
+def test_many_threads_take_at_once():
+    obj, failed = exporter(), []
+
+    def work():
+        for _ in range(500):
+            try:
+                with take(obj) as taken:
+                    assert taken.shape == (3, 4)
+                with pytest.raises(TypeError):
+                    take(None)
+            except BaseException as error:
+                failed.append(error)
+                raise
+
+    with even(obj):
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        del threads, thread
+    assert not failed
+
+
+# Releases what lies in an array of structures, one after another: while the interpreter ends, and when it is gone.
+LATE = r"""
+#include <cai/cai.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static cai_array *arrays;
+static int count, interval;
+static void *run(void *unused) {
+    for (int i = 0; i < count; ++i) {
+        usleep(interval);
+        cai_inline_release(&arrays[i]);
+    }
+    return unused;
+}
+static pthread_t thread;
+static void join(void) {
+    pthread_join(thread, NULL);
+    puts("joined");
+}
+void start(cai_array *these, int how_many, int microseconds, int wait) {
+    arrays = these, count = how_many, interval = microseconds;
+    if (wait) atexit(join); /* after the interpreter: this runs in exit() */
+    pthread_create(&thread, NULL, run, NULL);
+}
+void at_exit(cai_array *these, int how_many) {
+    arrays = these, count = how_many, interval = 0;
+    atexit((void (*)(void))(void *)run);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("late")
+    (folder / "late.c").write_text(LATE)
+    command = [
+        "gcc",
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-shared",
+        "-fPIC",
+        "-I",
+        P.ROOT / "include",
+        folder / "late.c",
+    ]
+    subprocess.run([*command, "-o", folder / "liblate.so", "-lpthread"], check=True)
+    return folder / "liblate.so"
+
+
+def python(text, *arguments):
+    program = "import sys; sys.path.insert(0, sys.argv[1])\n" + BEGIN + textwrap.dedent(text)
+    folder = str(P.ROOT / "tests/python")
+    done = subprocess.run(
+        [sys.executable, "-c", program, folder, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+BEGIN = """
+import ctypes as c, gc, os, threading, time, weakref
+import cai_ctypes as T
+import cai_python as P
+from producers import ADDRESS
+class Big(P.Exporter):
+    def __init__(self):
+        super().__init__(dict(shape=(3, 4), typestr="<f4", data=(ADDRESS, False), version=3), more=[[] for _ in range(10)])
+def some(count):
+    arrays = (T.Array * count)()
+    for array in arrays:
+        array.struct_size = c.sizeof(T.Array)
+        assert P.held.cai_array_from_python(Big(), None, c.byref(array), None) == 0
+    return arrays
+libc = c.CDLL(None)
+def pinned(arrays):
+    # ctypes' memory goes with its object; this stays.
+    libc.malloc.restype = c.c_void_p
+    place = libc.malloc(c.sizeof(arrays))
+    c.memmove(place, arrays, c.sizeof(arrays))
+    return c.c_void_p(place)
+"""
+
+
+def test_the_interpreter_ends_while_arrays_are_held():
+    assert python("kept = pinned(some(100)); print('end')") == "end\n"
+
+
+def test_release_at_the_end_of_the_process(late):
+    """In exit(), after the interpreter: nothing is done, and nothing breaks."""
+    program = "late = c.CDLL(sys.argv[2]); late.at_exit(pinned(some(100)), 100); print('end')"
+    assert python(program, late) == "end\n"
+
+
+@pytest.mark.parametrize("microseconds", [0, 1, 20, 200])
+@pytest.mark.parametrize("wait", [0, 1])
+def test_release_while_the_interpreter_ends(late, microseconds, wait):
+    """A thread that Python knows nothing of goes on while everything around it is torn down."""
+    program = f"late = c.CDLL(sys.argv[2]); late.start(pinned(some(2000)), 2000, {microseconds}, {wait}); print('end')"
+    assert python(program, late) == "end\n" + "joined\n" * wait
+
+
+def test_release_by_atexit_and_by_daemons():
+    python(
+        """
+        import atexit
+        arrays = some(3)
+        atexit.register(P.free.cai_array_release, c.byref(arrays[0]))
+        atexit.register(P.held.cai_array_release, c.byref(arrays[1]))
+        many = some(5000)
+        def work():
+            for array in many:
+                P.free.cai_array_release(c.byref(array))
+        for _ in range(2):
+            threading.Thread(target=lambda some=many: work(), daemon=True).start()
+        """
+    )
+
+
+def test_release_by_a_thread_that_python_does_not_know(late):
+    """While the main thread runs on, or sleeps."""
+    text = python(
+        """
+        late = c.CDLL(sys.argv[2])
+        obj = Big()
+        alive = weakref.ref(obj)
+        arrays = (T.Array * 1)(T.new_array())
+        assert P.held.cai_array_from_python(obj, None, c.byref(arrays[0]), None) == 0
+        del obj
+        late.start(arrays, 1, 1000, 0)
+        end = time.monotonic() + 5
+        while alive() is not None and time.monotonic() < end:
+            time.sleep(0.01)
+        print(alive())
+        """,
+        late,
+    )
+    assert text == "None\n"
+
+
+def test_release_in_a_child():
+    python(
+        """
+        arrays = some(4)
+        child = os.fork()
+        if child == 0:
+            P.free.cai_array_release(c.byref(arrays[0]))
+            P.held.cai_array_release(c.byref(arrays[1]))
+            assert P.take(Big()).shape == (3, 4)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """
+    )
+
+
+def test_the_lock_must_be_held():
+    array, error = T.new_array(), T.Error()
+    before = bytes(array)
+    assert (
+        P.free.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error))
+        == ERRORS["PYTHON_LOCK"]
+    )
+    assert bytes(array) == before and error.code == ERRORS["PYTHON_LOCK"]

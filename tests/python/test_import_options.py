@@ -1,0 +1,408 @@
+"""Imports: options, the ABI boundary, exchange tables and messages."""
+
+import ctypes as c
+import gc
+
+import cai_ctypes as T
+import cai_python as P
+import pytest
+from cai_python import ERRORS, Refused, even, make, take
+from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
+from importing import CAI, MISSING, exporter, interface, mask_of, refused
+from producers import ADDRESS, STREAM
+
+# --- requirements, and the rest of the ABI boundary
+
+
+@pytest.mark.parametrize(
+    "shape, strides, c_order, f_order",
+    [((3, 4), None, True, False), ((3, 4), (4, 12), False, True), ((3, 4), (32, 8), False, False), ((4,), None, True, True),
+     ((), None, True, True), ((0, 4), (1, 1), True, True), ((1, 4), (4, 4), True, True)],
+)  # fmt: skip
+def test_contiguity(shape, strides, c_order, f_order):
+    given = exporter(shape=shape, strides=strides)
+    for c_wanted, f_wanted in ((True, False), (False, True), (True, True)):
+        fits = (c_wanted and c_order) or (f_wanted and f_order)
+        if fits:
+            take(given, c_contiguous=c_wanted, f_contiguous=f_wanted).release()
+        else:
+            refused(
+                given,
+                BufferError,
+                "",
+                "CONVERT_CONTIGUOUS",
+                c_contiguous=c_wanted,
+                f_contiguous=f_wanted,
+            )
+
+
+def test_demands_do_not_leak():
+    demands = [
+        dict(writable=True),
+        dict(c_contiguous=True),
+        dict(native=True),
+        dict(ndim=3),
+        dict(typestr="<i4"),
+    ]
+    mask = mask_of()
+    obj = exporter(shape=(3, 4), strides=(4, 12), typestr=">f4", data=(ADDRESS, True), mask=mask)
+    with even(obj, mask):
+        for demand in demands:
+            with pytest.raises(BufferError):
+                take(obj, allow_mask=True, **demand)
+        with pytest.raises(BufferError):
+            take(obj)
+
+
+def test_options_of_another_size():
+    options, array, error = P.import_options(), T.new_array(), T.Error()
+    for size in (0, 1, 8, 5000):
+        options.struct_size = size
+        with pytest.raises(Exception):
+            status = P.held.cai_array_from_python(
+                exporter(), c.byref(options), c.byref(array), c.byref(error)
+            )
+            raise Refused(status, "")
+        assert error.code == ERRORS["STRUCT_SIZE"] and not array.owner
+
+
+def test_unknown_flags():
+    options, array, error = P.import_options(), T.new_array(), T.Error()
+    options.flags = (
+        1 << 30 | P.IMPORT["quiet"]
+    )  # what is not understood is not followed, in no part
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->flags"
+    options = P.import_options()
+    options.reserved[1] = 1
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->reserved"
+    with pytest.raises(ValueError):
+        take(exporter(), strict=True, lenient=True)
+    assert take.error.code == ERRORS["ARGUMENT"] and take.error.field == b"options->flags"
+
+
+def test_stream_zero_is_no_stream():
+    """0 could mean either default stream, in the options as everywhere."""
+    with pytest.raises(ValueError, match="CAI_STREAM_UNKNOWN"):
+        take(exporter(), stream=0)
+    assert take.error.code == ERRORS["STREAM_ZERO"] and take.error.field == b"options->stream"
+
+
+def test_null():
+    array, error = T.new_array(), T.Error()
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(c.py_object(), None, c.byref(array), c.byref(error))
+    assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"object"
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(exporter(), None, None, c.byref(error))
+    assert error.code == ERRORS["NULL_ARGUMENT"] and error.field == b"out"
+    with pytest.raises(TypeError):
+        P.held.cai_array_from_python(None, None, c.byref(array), None)  # no words are wanted
+
+
+def test_failure_changes_nothing():
+    array = T.new_array(stream=77, ndim=5, typestr=b"junk")
+    before = bytes(array)
+    options = P.import_options(quiet=True)
+    for obj in (
+        None,
+        exporter(shape=(-1,)),
+        exporter(mask=3),
+        exporter(typestr="x"),
+        exporter(data=(0, False)),
+    ):
+        assert P.held.cai_array_from_python(obj, c.byref(options), c.byref(array), None) != 0
+        assert bytes(array) == before
+
+
+@pytest.mark.parametrize("size", [*range(128, 513, 8)])
+def test_structures_of_every_size(size):
+    """What a later header has behind the library's last member is zero; nothing is written past the size."""
+    memory = c.create_string_buffer(b"\x5a" * 600, 600)
+    array = T.Array.from_buffer(memory)
+    array.struct_size = size
+    assert P.held.cai_array_from_python(exporter(stream=STREAM), None, c.byref(array), None) == 0
+    assert array.stream == STREAM and array.struct_size == size
+    assert memory.raw[128:size] == bytes(size - 128) and memory.raw[size:] == b"\x5a" * (600 - size)
+    with take(P.give(array)) as taken:
+        assert taken.array.struct_size == 128 and taken.stream == STREAM
+    P.held.cai_array_release(c.byref(array))
+    assert memory.raw[4:size] == bytes(size - 4) and memory.raw[size:] == b"\x5a" * (600 - size)
+
+
+@pytest.mark.parametrize("size", [0, 16, 88, 120, 127, 132, 520, 4096])
+def test_structures_of_no_size(size):
+    array, error = T.new_array(), T.Error()
+    array.struct_size = size
+    with pytest.raises(ValueError):
+        P.held.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error))
+    assert error.code == ERRORS["STRUCT_SIZE"] and not array.owner
+
+
+def test_options_of_a_newer_caller():
+    """A tail is refused unless it is zero: it may be a requirement."""
+    memory = c.create_string_buffer(600)
+    options, array, error = P.ImportOptions.from_buffer(memory), T.new_array(), T.Error()
+    options.stream = P.STREAM_UNKNOWN
+    known = c.sizeof(P.ImportOptions)
+    for size in range(known, 513, 8):
+        options.struct_size = size
+        assert P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), None) == 0
+        P.held.cai_array_release(c.byref(array))
+        memory[size] = b"\1"  # behind the structure: not read
+        assert P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), None) == 0
+        P.held.cai_array_release(c.byref(array))
+        memory[size] = b"\0"
+        for position in {known, size - 1} if size > known else ():
+            memory[position] = b"\1"
+            with pytest.raises(ValueError):
+                P.held.cai_array_from_python(
+                    exporter(), c.byref(options), c.byref(array), c.byref(error)
+                )
+            assert (
+                error.code == ERRORS["NEWER_CALLER"]
+                and error.field == b"options"
+                and not array.owner
+            )
+            memory[position] = b"\0"
+
+
+# --- exchange tables
+
+KEPT = []
+
+
+def publish(kind, function, size=None, data_abi=1, to=None):
+    from_object = CAI_FROM_OBJECT(function)
+    table = CaiTable(size or c.sizeof(CaiTable), data_abi, address_of(from_object), to)
+    KEPT.append((table, from_object))
+    error = T.Error()
+    status = P.held.cai_python_publish(kind, c.byref(table), c.byref(error))
+    return status, error
+
+
+def test_exchange_tables():
+    array, seen = make((7,)), []
+
+    class Native:
+        __cuda_array_interface__ = interface()
+
+    class Derived(Native):
+        pass
+
+    with take(Native()) as taken:  # before there is a table: the type is remembered as one without
+        assert taken.shape == (3, 4)
+
+    def describe(obj, out, error):
+        seen.append(type(obj))
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    assert publish(Native, describe)[0] == 0
+    assert "cai_exchange_api" in repr(Native.__cai_exchange_api__)
+    for kind in (Native, Derived):
+        obj = kind()
+        with even(obj), take(obj) as taken:
+            assert taken.shape == (7,) and seen.pop() is kind and not seen
+        with take(obj, protocols=[P.CUDA_ARRAY_INTERFACE]) as taken:
+            assert taken.shape == (3, 4) and not seen
+        refused(obj, BufferError, status="CONVERT_NDIM", ndim=2)
+        seen.clear()
+    array.release()
+
+
+def test_exchange_tables_that_fail():
+    class Native:
+        pass
+
+    def fail(obj, out, error):
+        if error:
+            error.contents.code = 105
+            error.contents.message = b"not this one"
+        return 105
+
+    assert publish(Native, fail)[0] == 0
+    with pytest.raises(Exception, match="not this one"):
+        take(Native())
+    assert take.error.code == 105
+
+
+@pytest.mark.parametrize("size, data_abi", [(8, 1), (0, 1), (None, 0), (None, 2)])
+def test_exchange_tables_of_others(size, data_abi):
+    class Native:
+        pass
+
+    from_object = CAI_FROM_OBJECT(lambda *_: 0)
+    table = CaiTable(
+        c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), None
+    )
+    KEPT.append(table)
+    error = T.Error()
+    with pytest.raises(Exception):
+        P.held.cai_python_publish(Native, c.byref(table), c.byref(error))
+    assert error.code == ERRORS["EXCHANGE_TABLE"] and not hasattr(Native, "__cai_exchange_api__")
+
+
+def test_longer_exchange_tables():
+    array = make((7,))
+
+    class Native:
+        pass
+
+    def describe(obj, out, error):
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    assert publish(Native, describe, size=32)[0] == 0
+    take(Native()).release()
+    array.release()
+
+
+@pytest.mark.parametrize(
+    "status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]]
+)
+def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
+    class Native:
+        __cuda_array_interface__ = interface()
+
+    assert publish(Native, lambda obj, out, error: status)[0] == 0
+    with take(Native()) as taken:
+        assert taken.shape == (3, 4)
+    with pytest.raises(Exception):
+        take(Native(), protocols=[P.EXCHANGE])
+    assert take.error.code == status
+
+
+def capsule_of(table, name):
+    new = c.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+    return new(c.addressof(table), name, None)
+
+
+def test_tables_for_two_data_abis():
+    """A capsule for another data ABI has another name. A type that serves both publishes a tuple."""
+    array = make((7,))
+    seen = []
+
+    def describe(obj, out, error):
+        seen.append(obj)
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    from_object = CAI_FROM_OBJECT(describe)
+    ours, theirs = (
+        CaiTable(c.sizeof(CaiTable), number, address_of(from_object), None) for number in (1, 2)
+    )
+    names = [c.c_char_p(b"cai_exchange_api_1"), c.c_char_p(b"cai_exchange_api_2")]
+    KEPT.extend([ours, theirs, names])
+    first, second = capsule_of(ours, names[0]), capsule_of(theirs, names[1])
+    for value, uses in [
+        (second, 0),
+        ((second,), 0),
+        ((second, first), 1),
+        ((first, second), 1),
+        ((5, first), 1),
+        ((), 0),
+    ]:
+        kind = type(
+            "Native", (), {"__cai_exchange_api__": value, "__cuda_array_interface__": interface()}
+        )
+        seen.clear()
+        with take(kind()) as taken:
+            assert taken.shape == ((7,) if uses else (3, 4))
+        assert len(seen) == uses
+    # A table of another data ABI under the usual name is not used either.
+    kind = type(
+        "Native",
+        (),
+        {
+            "__cai_exchange_api__": capsule_of(theirs, names[0]),
+            "__cuda_array_interface__": interface(),
+        },
+    )
+    with take(kind()) as taken:
+        assert taken.shape == (3, 4)
+    array.release()
+
+
+def test_publish_on_what_takes_no_attributes():
+    with pytest.raises(TypeError):
+        publish(int, lambda *_: 0)
+    assert not hasattr(int, "__cai_exchange_api__")
+
+
+@pytest.mark.parametrize("found", [None, 3, "text"])
+def test_attributes_that_are_no_tables(found):
+    class Native:
+        __cai_exchange_api__ = found
+
+    with pytest.raises(Exception):
+        take(Native())
+    assert take.error.code in (ERRORS["EXCHANGE_TABLE"], ERRORS["NO_PROTOCOL"])
+
+
+def test_types_come_and_go():
+    """Types are remembered by what they offered. Another type at the same address is another type."""
+    for i in range(3000):
+        kind = type("Kind", (), {CAI: interface(shape=(i % 7 + 1, 4))} if i % 3 else {})
+        obj = kind()
+        if i % 3:
+            with take(obj) as taken:
+                assert taken.shape == (i % 7 + 1, 4)
+        else:
+            with pytest.raises(TypeError):
+                take(obj)
+    del obj, kind
+    gc.collect()
+
+
+# --- 20: words
+
+
+def test_words():
+    cases = [
+        (exporter(shape=MISSING), f"{CAI}['shape']: "),
+        (exporter(shape=(3, "x")), f"{CAI}['shape'][1]: found 'x', expected "),
+        (exporter(version=7), f"{CAI}['version']: found 7, expected 0 to 3"),
+        (exporter(stream=0), f"{CAI}['stream']: found 0, expected "),
+        (exporter(mask=mask_of(shape=(3, -2))), f"{CAI}['mask']"),
+    ]
+    for obj, text in cases:
+        with pytest.raises(Exception) as info:
+            take(obj, allow_mask=True)
+        assert str(info.value.args[0]).startswith(text), info.value
+        assert take.error.field.decode() == text.split(": ")[0] or "mask" in text
+
+
+def test_long_things_fit():
+    for changes in (
+        dict(typestr="<" + "x" * 10000),
+        dict(version=10**4000),
+        dict(shape=(10**4000,)),
+        dict(stream=-(10**4000)),
+    ):
+        with pytest.raises(ValueError):
+            take(exporter(**changes))
+        assert 0 < len(take.error.message) < 408
+    words = type("x" * 5000, (), {})
+    with pytest.raises(TypeError):
+        take(words())
+    with pytest.raises(TypeError):
+        take(exporter(shape=words()))
+
+
+def test_raise():
+    """cai_python_raise says a status in Python."""
+    kinds = {"KEY": KeyError, "TYPE": TypeError, "VALUE": ValueError, "CONVERT_NDIM": BufferError, "READONLY": BufferError,
+             "SHAPE_NEGATIVE": ValueError, "NO_PROTOCOL": TypeError}  # fmt: skip
+    for name, kind in kinds.items():
+        error = T.Error(code=ERRORS[name], field=b"x", message=b"x: found 1, expected 2")
+        with pytest.raises(kind) as info:
+            P.held.cai_python_raise(c.byref(error))
+        assert info.value.args[0] == "x: found 1, expected 2"
+    for code, kind in ((601, MemoryError), (305, RuntimeError)):
+        with pytest.raises(kind):
+            P.held.cai_python_raise(c.byref(T.Error(code=code, message=b"words")))
+    P.free.cai_python_raise(
+        c.byref(T.Error(code=506, message=b"words"))
+    )  # without the lock: nothing
