@@ -1,6 +1,7 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `memory`, `python::cache`, `python::capi`, `python::names`, `unwind`.
+//! May use: `error`, `memory`, `python::at_exit`, `python::cache`, `python::capi`, `python::names`,
+//! `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -259,56 +260,13 @@ impl Drop for Releasing {
     }
 }
 
-/// Releases a reference with the GIL held, and leaks it without.
-///
-/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends.
-/// Destructors run then in this library's part of the thread's stack, and must not touch an object.
-unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
-    if let Some(capi) = capi::found().filter(|capi| capi.is_attached()) {
-        // SAFETY: the GIL is held; the caller held the reference.
-        unsafe { (capi.decref)(object) };
-    }
-}
-
-/// Asks the interpreter to call [`at_interpreter_exit`] before it ends.
-///
-/// # Safety
-/// The calling thread is attached, and no exception is set.
-unsafe fn observe_exit(capi: &Capi) {
-    static METHOD: AtExit = AtExit(MethodDef {
-        name: c"libcai_at_exit".as_ptr(),
-        function: at_interpreter_exit as *const c_void,
-        flags: METH_NOARGS,
-        doc: ptr::null(),
-    });
-    // SAFETY: the thread is attached (this function's contract). What is created is released, and
-    // a failure of any step leaves NULL, which is passed to none of the others.
-    unsafe {
-        let module = (capi.import)(c"atexit".as_ptr());
-        let name = (capi.str_from)(c"register".as_ptr(), 8);
-        let function = (capi.function_new)(&raw const METHOD.0, ptr::null_mut(), ptr::null_mut());
-        let arguments = (capi.tuple_new)(1);
-        let made = [module, name, function, arguments];
-        if made.iter().all(|object| !object.is_null()) {
-            (capi.incref)(function);
-            (capi.tuple_set)(arguments, 0, function);
-            let register = (capi.get_attr)(module, name);
-            if !register.is_null() {
-                let registered = (capi.call)(register, arguments, ptr::null_mut());
-                if !registered.is_null() {
-                    (capi.decref)(registered);
-                }
-                (capi.decref)(register);
-            }
-        }
-        for object in made {
-            if !object.is_null() {
-                (capi.decref)(object);
-            }
-        }
-        (capi.error_clear)();
-    }
-}
+/// What CPython calls before it ends the interpreter.
+static AT_EXIT: AtExit = AtExit(MethodDef {
+    name: c"libcai_at_exit".as_ptr(),
+    function: at_interpreter_exit as *const c_void,
+    flags: METH_NOARGS,
+    doc: ptr::null(),
+});
 
 struct AtExit(MethodDef);
 
