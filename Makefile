@@ -46,7 +46,7 @@ else
 	abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
 endif
 
-# The simulated driver, the checker for real ones, its preloaded library, and the stand-ins for the runtime library.
+# The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
 	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
@@ -91,7 +91,7 @@ test-targets:
 	tools/targets/run.sh $(PARTS)
 
 # Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
-# only what somebody waits for, and with a thread for each stream.
+# only what a wait requires, and with a thread for each stream.
 INTEROP := build/interop
 $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
 	rm -rf $(INTEROP)
@@ -202,7 +202,7 @@ bench-python: build/bench/python_ways.so
 bench-docs: BOOK = docs/src
 bench-docs: bench-python
 
-build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai/cai.h $(VENV)/ready lib sim
+build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard include/cai/*.h) $(VENV)/ready lib sim
 	mkdir -p build/bench
 	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
 	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
