@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test $(TEST_PARTS) test-targets interop gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
+.PHONY: all demo test $(TEST_PARTS) test-targets interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
 
 all: lib
 
@@ -50,7 +50,7 @@ endif
 # A symbolic link, if it is missing: tests that run at the same time must not find it gone.
 link = test -L $(2) || ln -s $(1) $(2)
 
-# The simulated driver, the checker for real ones, its preloaded library, and the stand-ins for the runtime library.
+# The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
 	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
@@ -96,7 +96,7 @@ test-targets:
 	tools/targets/run.sh $(PARTS)
 
 # Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
-# only what somebody waits for, and with a thread for each stream.
+# only what a wait requires, and with a thread for each stream.
 INTEROP := build/interop
 $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
 	rm -rf $(INTEROP)
@@ -117,7 +117,19 @@ $(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
 	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check -r interop/host/requirements.txt
 	touch $@
 
-interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim
+# The headers and the .cu files under nvcc, in an environment that has a compiler for kernels (340 MB).
+INTEROP_NVCC := build/interop-nvcc
+$(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
+	rm -rf $(INTEROP_NVCC)
+	$(PYTHON) -m venv $(INTEROP_NVCC) || { rm -rf $(INTEROP_NVCC); \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_NVCC); }
+	$(INTEROP_NVCC)/bin/python -m pip install -q --disable-pip-version-check -r interop/nvcc/requirements.txt
+	touch $@
+
+interop-nvcc: $(INTEROP_NVCC)/ready
+	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
+
+interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-nvcc
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \

@@ -63,7 +63,7 @@ void moves() {
     cai::owner b(std::move(a));
     ASSERT(!a && b && first == 0);
     cai::owner c = cai::make_owner(counted(&second));
-    c = std::move(b); // lets the second go
+    c = std::move(b); // releases the second
     ASSERT(!b && c && first == 0 && second == 1);
     cai::owner &same = c;
     c = std::move(same);
@@ -132,6 +132,26 @@ void chains() {
         ASSERT(!inner && destroyed == 0);
     }
     ASSERT(destroyed == 1);
+    // A chain is destroyed in a loop, on a stack of any size.
+    destroyed = 0;
+    cai::owner last = cai::make_owner(counted(&destroyed));
+    for (int link = 0; link < 1000000; ++link) {
+        last = cai::make_owner(std::move(last));
+    }
+    std::thread([chain = std::move(last)]() mutable { chain = cai::owner(); }).join();
+    ASSERT(destroyed == 1);
+    // Owners of arrays of owners, too.
+    destroyed = 0;
+    cai_array raw = valid_array();
+    raw.owner = cai::make_owner(counted(&destroyed)).release();
+    cai::array array = cai::array::adopt(raw);
+    for (int link = 0; link < 100000; ++link) {
+        cai_array next = valid_array();
+        next.owner = cai::make_owner(std::move(array)).release();
+        array = cai::array::adopt(next);
+    }
+    array = cai::array();
+    ASSERT(destroyed == 1);
 }
 
 void exceptions() {
@@ -139,7 +159,7 @@ void exceptions() {
     try {
         const cai::owner a = cai::make_owner(counted(&destroyed));
         const cai::owner b = a.share();
-        throw std::runtime_error("on the way out");
+        throw std::runtime_error("leaves the scope");
     } catch (const std::runtime_error &) {
     }
     ASSERT(destroyed == 1);
@@ -220,17 +240,20 @@ void errors() {
     cai::check(CAI_OK, why);
     why.driver_code = 700;
     ASSERT(cai::error(why).driver_code() == 700);
+    ASSERT(memcmp(&why, &static_cast<const cai_error &>(cai::error(why).get()), sizeof why) == 0);
     const std::string endless(1000, 'x');
     const cai::error cut(CAI_ERR_UNSUPPORTED, endless.c_str(), endless.c_str());
     ASSERT(strlen(cut.field()) == CAI_ERROR_FIELD_SIZE - 1);
     ASSERT(strlen(cut.what()) == CAI_ERROR_MESSAGE_SIZE - 1);
     ASSERT_TEXT("CAI_ERR_UNKNOWN", cai::error(-1, "", "").name());
+    ASSERT_TEXT("shape: found 2", cai::error(CAI_ERR_NDIM, "shape", "found 2").what());
 }
 
 } // namespace
 
 int main() {
-    static_assert(!std::is_copy_constructible_v<cai::owner> && !std::is_copy_assignable_v<cai::owner>);
+    static_assert(!std::is_copy_constructible_v<cai::owner> &&
+                  !std::is_copy_assignable_v<cai::owner>);
     static_assert(std::is_nothrow_move_constructible_v<cai::owner> &&
                   std::is_nothrow_move_assignable_v<cai::owner>);
     one_reference();

@@ -98,6 +98,11 @@ static void formats(void) {
     ASSERT_STATUS(CAI_OK, cai_dtype_format(&dtype, text, length + 1, NULL, NULL));
     ASSERT_TEXT("<i4", text);
     ASSERT(text[4] == 'x');
+    /* What a newer header describes there, no typestr of this version can express. */
+    dtype.reserved[1] = 1;
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_dtype_format(&dtype, text, sizeof(text), NULL, &error));
+    ASSERT_TEXT("dtype.reserved", error.field);
+    dtype.reserved[1] = 0;
     dtype.kind = 'q';
     ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_dtype_format(&dtype, text, sizeof(text), NULL, NULL));
     dtype.kind = 'i';

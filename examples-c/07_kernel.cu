@@ -1,31 +1,31 @@
-// A kernel of your own on an array of somebody else's: one source for a GPU and for machines
-// without one.
+// A kernel of your own on a foreign array: one source for a GPU and for machines without one.
 //
 //     nvcc -std=c++17 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && ./a.out
-//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && cuda-sim run
-//     ./a.out
+//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda &&
+//         cuda-sim run ./a.out
 //
-// What differs is in `scale` alone: a kernel for nvcc; for other compilers a host function with the
-// bytes that it reads and writes, so that the race checker knows them.
+// Only `scale` differs: a kernel for nvcc; for other compilers a host function with the bytes that
+// it reads and writes, so that the race checker knows them.
 #include <cai/cai.hpp>
 #include <cuda.h>
 
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #ifdef __CUDACC__
 
-__global__ void scale_kernel(float *data, std::int64_t count, std::int64_t stride, float factor) {
+__global__ void scale_kernel(cai::view<float, 1> x, float factor) {
     const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (i < count) {
-        *reinterpret_cast<float *>(reinterpret_cast<char *>(data) + i * stride) *= factor;
+    if (i < x.extent(0)) {
+        x(i) *= factor;
     }
 }
 
 static void scale(cai::view<float, 1> x, float factor, CUstream stream) {
     const auto blocks = static_cast<unsigned>((x.extent(0) + 255) / 256);
-    scale_kernel<<<blocks, 256, 0, stream>>>(x.data(), x.extent(0), x.stride_bytes(0), factor);
+    if (blocks > 0) {
+        scale_kernel<<<blocks, 256, 0, stream>>>(x, factor);
+    }
 }
 
 #else
@@ -59,7 +59,7 @@ static void scale(cai::view<float, 1> x, float factor, CUstream stream) {
 
 #endif
 
-// The library that adopts cai: takes any array, orders, launches, orders back.
+// The consumer: accepts any array of float with one dimension, in order with its producer.
 static void scale_in_place(const cai_array &array, float factor, CUstream stream) {
     cai::consumer work(array, cai::stream_of(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
     scale(cai::view<float, 1>(array), factor, stream);
@@ -82,21 +82,12 @@ int main() try {
     }
     // Every second element of 1000, from the last to the first.
     std::vector<float> host(1000, 1.0f);
-    const std::int64_t shape[1] = {500},
-                       strides[1] = {-2 * static_cast<std::int64_t>(sizeof(float))};
-    cai_array description = CAI_ARRAY_INIT;
-    description.data = reinterpret_cast<float *>(memory) + 999;
-    description.shape = shape;
-    description.strides = strides;
-    description.ndim = 1;
-    std::strcpy(description.typestr, "<f4");
-    description.stream = CAI_STREAM_NONE;
-    description.device.type = CAI_DEVICE_CUDA;
-    cai::array array =
-        cai::array::make(description, cai::make_owner(0)); // this program frees the memory itself
-
+    const std::int64_t step = -2 * static_cast<std::int64_t>(sizeof(float));
     cuMemcpyHtoDAsync(memory, host.data(), host.size() * sizeof(float), producer);
-    array.produce({cai::stream_of(producer)}, cai::stream_of(producer));
+    // This program frees the memory itself, so the owner keeps nothing alive.
+    const cai::array array =
+        cai::array::make(cai::describe(reinterpret_cast<float *>(memory) + 999, {500}, {step}),
+                         cai::stream_of(producer), cai::cuda_device(0), cai::make_owner(0));
     scale_in_place(array.get(), 3.0f, consumer);
     // Back on the producer's stream, which waits for the kernel.
     cuMemcpyDtoHAsync(host.data(), memory, host.size() * sizeof(float), producer);

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-collect_ignore = ["host"]  # needs no simulator, and an environment of its own
+collect_ignore = ["host", "nvcc"]  # need no simulator, and have environments of their own
 
 
 class Api(ctypes.Structure):

@@ -95,7 +95,7 @@ cai_status producer_open(const demo_source *s, cai_error *why) {
     array.strides = s->strides;
     array.ndim = s->ndim;
     array.flags = s->readonly ? CAI_ARRAY_READONLY : 0;
-    array.stream = CAI_STREAM_NONE; /* host memory that nobody works on */
+    array.stream = CAI_STREAM_NONE; /* host memory without pending work */
     array.device.type = CAI_DEVICE_CPU;
     memcpy(array.typestr, s->typestr, strlen(s->typestr));
     if (s->descr != NULL) {
@@ -235,10 +235,14 @@ static char *new_records(int64_t count, size_t itemsize, const int64_t *strides)
 static cai_status records_of(int64_t count, const cai_dtype *dtype, const int64_t *strides,
                              cai_array *out, cai_error *why) {
     cai_array array = CAI_ARRAY_INIT;
-    cai_dtype record = {'V', '|', CAI_DTYPE_NONE, CAI_UNIT_GENERIC, 1, 0, 0};
+    cai_dtype record;
     cai_owner *fields_owner = NULL;
     char *records, text[80];
     cai_status status;
+    memset(&record, 0, sizeof(record));
+    record.kind = 'V';
+    record.byte_order = '|';
+    record.unit_count = 1;
     record.itemsize = HEAD + dtype->itemsize;
     record.bits = 8 * record.itemsize;
     status = cai_dtype_format(&record, array.typestr, sizeof(array.typestr), NULL, why);

@@ -3,7 +3,6 @@
 #include <cai/pybind11.hpp>
 #include <cuda_runtime_api.h>
 
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 
@@ -29,12 +28,8 @@ static cai::array cut(cai::view<float, 2> image, std::int64_t rows, std::int64_t
                             cudaMemcpyDeviceToDevice, stream));
     check(cudaMemset2DAsync(image.data(), pitch, 0, bytes, height, stream)); // or a kernel of yours
 
-    const std::int64_t shape[] = {rows, columns};
-    cai_array made = CAI_ARRAY_INIT;
-    made.data = memory, made.shape = shape, made.ndim = 2, made.stream = stream,
-    made.device.type = CAI_DEVICE_CUDA;
-    std::strcpy(made.typestr, "<f4");
-    return cai::array::make(made, cai::make_owner(owner));
+    return cai::array::make(static_cast<float *>(memory), {rows, columns}, stream,
+                            cai::cuda_device(0), cai::make_owner(owner));
 }
 
 PYBIND11_MODULE(cut_pybind11, m) {

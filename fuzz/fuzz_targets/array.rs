@@ -148,7 +148,7 @@ fn typestr(raw: [u8; 16], plain: u8) -> [c_char; 16] {
     out
 }
 
-/// Room for as many extents as `ndim` says, so that a true array of that many is behind the pointer.
+/// Space for as many extents as `ndim` states, so that the pointer refers to a real array of that size.
 fn extents(given: &Option<Vec<i64>>, ndim: i32) -> Option<Vec<i64>> {
     given.as_ref().map(|values| {
         let mut values = values.clone();
@@ -159,7 +159,7 @@ fn extents(given: &Option<Vec<i64>>, ndim: i32) -> Option<Vec<i64>> {
 
 thread_local!(static DESTROYED: Cell<usize> = const { Cell::new(0) });
 
-unsafe extern "C" fn destroy(_: *mut c_void) {
+unsafe extern "C-unwind" fn destroy(_: *mut c_void) {
     DESTROYED.set(DESTROYED.get() + 1);
 }
 
@@ -171,13 +171,13 @@ struct Foreign {
     table: Placed,
 }
 
-unsafe extern "C" fn retain_foreign(owner: *mut cai_owner) {
+unsafe extern "C-unwind" fn retain_foreign(owner: *mut cai_owner) {
     // SAFETY: only `Foreign::new` installs this function.
     let foreign = unsafe { &*owner.cast::<Foreign>() };
     foreign.references.set(foreign.references.get() + 1);
 }
 
-unsafe extern "C" fn release_foreign(owner: *mut cai_owner) {
+unsafe extern "C-unwind" fn release_foreign(owner: *mut cai_owner) {
     // SAFETY: only `Foreign::new` installs this function.
     let foreign = unsafe { &*owner.cast::<Foreign>() };
     foreign.references.set(foreign.references.get() - 1);

@@ -10,7 +10,7 @@ use cai::abi::*;
 use cai::ffi::dtype::*;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: ([u8; 16], (u8, u8, u16, i32, i64, i64, i64))| {
+fuzz_target!(|input: ([u8; 16], (u8, u8, u16, i32, i32, i64, i64))| {
     let (text, (kind, byte_order, code, unit, unit_count, itemsize, bits)) = input;
     let mut dtype = MaybeUninit::uninit();
     let mut written = [0 as c_char; CAI_TYPESTR_SIZE];
@@ -29,6 +29,7 @@ fuzz_target!(|input: ([u8; 16], (u8, u8, u16, i32, i64, i64, i64))| {
             code,
             unit,
             unit_count,
+            reserved: [0; 2],
             itemsize,
             bits,
         };

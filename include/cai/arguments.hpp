@@ -1,9 +1,11 @@
-// arguments.hpp: what <cai/pybind11.hpp> and <cai/nanobind.hpp> have in common. Include one of those.
+// arguments.hpp: what <cai/pybind11.hpp> and <cai/nanobind.hpp> have in common. Include one of
+// those.
 //
-//   cai::stream  a CUDA stream that a bound function takes as an argument
+//   cai::stream        a CUDA stream that a bound function takes as an argument
+//   cai::masked_array  an array argument that may have a mask
 //
-// Everything here runs with the interpreter's lock held, unless its comment says otherwise. Only Python's
-// limited API is used.
+// Everything here runs with the interpreter's lock held, unless its comment specifies otherwise.
+// Only Python's limited API is used.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_ARGUMENTS_HPP
@@ -11,7 +13,7 @@
 
 #include <Python.h>
 
-#include <cai/cai.hpp>
+#include "cai.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,20 +21,28 @@
 #include <optional>
 #include <type_traits>
 
+#if CAI_HPP_VERSION != 1
+#error "cai/cai.hpp of another version was included before cai/arguments.hpp"
+#endif
+
 // What CUstream and cudaStream_t point to.
 struct CUstream_st;
 
 namespace cai {
+inline namespace CAI_PRIVATE_NAMESPACE {
 
-// A stream that a bound function takes: from Python an integer (`torch.cuda.current_stream().cuda_stream`),
-// an object with `__cuda_stream__`, `cuda_stream` or `ptr` (cuda.core, PyTorch, CuPy), or None for the
-// default stream that the compiler's options choose. Passes for a cudaStream_t and for a cai_stream.
+// A stream that a bound function takes: from Python an integer
+// (`torch.cuda.current_stream().cuda_stream`), an object with `__cuda_stream__`, `cuda_stream` or
+// `ptr` (cuda.core, PyTorch, CuPy), or None for the default stream that the compiler's options
+// choose. Converts to a cudaStream_t and to a cai_stream.
 //
-// The views among the arguments of the same function are ordered on it. In Python, 0 is the legacy default
-// stream, whatever the options: the body gets cudaStreamLegacy, which says so.
+// The views among the arguments of the same function are ordered on it. In Python, 0 is the legacy
+// default stream, whatever the options: the function receives cudaStreamLegacy.
+//
+// It has no default constructor, because that would differ between files that are compiled for
+// different default streams: write `cai::stream(cai::stream_of(nullptr))`.
 class stream {
   public:
-    stream() noexcept : value_(stream_of(nullptr)) {}
     explicit stream(cai_stream value) noexcept : value_(value) {}
     cai_stream get() const noexcept { return value_; }
     operator cai_stream() const noexcept { return value_; }
@@ -44,18 +54,61 @@ class stream {
     cai_stream value_;
 };
 
-namespace detail {
+// An array argument that may have a mask: the function is responsible for reading mask(). As a
+// cai::array, such an object is refused with CAI_ERR_CONVERT_MASK.
+class masked_array : public array {
+  public:
+    masked_array() noexcept = default;
+    masked_array(array &&other) noexcept : array(std::move(other)) {}
+};
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+// --- the default stream
+//
+// The code below is shared by all files of an extension, which the compiler's options may have
+// given different default streams. So every file adds its own to this set when the extension is
+// loaded, and a call that needs the default stream is refused if there are two.
+inline std::uint32_t default_streams = 0;
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+} // namespace CAI_PRIVATE_NAMESPACE
+
+namespace {
+[[maybe_unused]] const std::uint32_t cai_private_default_stream = detail::default_streams |=
+    1u << stream_of(nullptr);
+} // namespace
+
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
+
+// Returns false if the files of the extension disagree.
+inline bool find_default_stream(cai_stream &out) noexcept {
+    out =
+        default_streams == 1u << CAI_STREAM_PER_THREAD ? CAI_STREAM_PER_THREAD : CAI_STREAM_LEGACY;
+    return default_streams == 1u << out;
+}
+inline cai_stream default_stream() {
+    cai_stream found;
+    if (!find_default_stream(found)) {
+        refuse(CAI_ERR_ARGUMENT, "stream",
+               "the default stream, in an extension whose files are compiled for different ones",
+               "CUDA_API_PER_THREAD_DEFAULT_STREAM in all of them or in none");
+    }
+    return found;
+}
 
 // --- which stream a call's views are ordered on
 //
-// Arguments are loaded one after another, and the stream may come last. So views are ordered only when the
-// function is about to be called with them: after everything was loaded, and after every other overload was
-// ruled out. They find the stream through the thread, and must not take that of another call for theirs:
+// Arguments are loaded one after another, and the stream may come last. So views are ordered only
+// when the function is about to be called with them: after everything was loaded, and after every
+// other overload was ruled out. They find the stream through the thread, and must not take that of
+// another call for theirs:
 //
-//   - a call made while an argument is being read (a producer's property may be a bound function): the stream
-//   is
-//     hidden for that time (`pause`);
-//   - a call made by the function's body: its arguments are loaded after the stream was handed over.
+//   - a call made while an argument is being read (a producer's property may be a bound function):
+//     the stream is hidden for that time (`pause`);
+//   - a call made by the function's body: its arguments are loaded after the stream was handed
+//   over.
 
 class call_stream;
 
@@ -70,10 +123,6 @@ struct thread_state {
     unsigned next = 0;
 };
 
-// Hidden: each extension has its own, laid out by the header that it was compiled with.
-#if defined(__GNUC__)
-__attribute__((visibility("hidden")))
-#endif
 inline thread_local thread_state this_thread;
 
 // A call's stream, from when it is loaded until the call is over.
@@ -95,26 +144,28 @@ class call_stream {
             active_ = true;
         }
     }
-    // Handed to the function. What is loaded later belongs to other calls.
+    // Called when the function gets it. What is loaded later belongs to other calls.
     stream &hand_over() noexcept {
         handed_over_ = ++this_thread.clock;
         return value_;
     }
-    // The stream of the call to which an argument belongs that was loaded at `time`.
+    // The stream of the call to which an argument belongs that was loaded at `time`; 0 if that call
+    // has none.
     static cai_stream at(std::uint64_t time) noexcept {
         const call_stream *found = this_thread.innermost;
-        const bool same = found != nullptr && (found->handed_over_ == 0 || time < found->handed_over_);
-        return same ? found->value_.get() : stream_of(nullptr);
+        const bool same =
+            found != nullptr && (found->handed_over_ == 0 || time < found->handed_over_);
+        return same ? found->value_.get() : 0;
     }
 
   private:
-    stream value_;
+    stream value_{0};
     call_stream *outer_ = nullptr;
     std::uint64_t handed_over_ = 0;
     bool active_ = false;
 };
 
-// While an object of somebody else's is asked: what that calls has streams of its own.
+// Exists while a foreign object is read: calls that the object makes have streams of their own.
 class pause {
   public:
     pause() noexcept : innermost_(this_thread.innermost) { this_thread.innermost = nullptr; }
@@ -128,14 +179,15 @@ class pause {
 
 // --- refusals
 //
-// A function without overloads says precisely what is wrong with an argument. Where there are overloads, the
-// next one must get its chance, and at the end the binding library lists them all. Neither library says
-// whether there are any, but both go over overloads twice, at first without conversions: an argument that was
-// refused in the first pass is refused silently in the second.
+// A function without overloads reports precisely what is wrong with an argument. Where there are
+// overloads, the next one must be tried, and at the end the binding library lists them all. Neither
+// library reports whether there are any, but both try overloads in two passes, the first without
+// conversions: an argument that was refused in the first pass is refused silently in the second.
 struct first_pass {
     static void refused(const void *object, const void *kind) noexcept {
         thread_state &state = this_thread;
-        state.refused[state.next++ % (sizeof state.refused / sizeof state.refused[0])] = {object, kind};
+        state.refused[state.next++ % (sizeof state.refused / sizeof state.refused[0])] = {object,
+                                                                                          kind};
     }
     // Whether it was; forgets it.
     static bool take(const void *object, const void *kind) noexcept {
@@ -169,7 +221,7 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
         first_pass::refused(object, kind);
         return outcome::declined;
     }
-    // Of an object that is no array at all the signature says enough.
+    // For an object that is not an array, the signature is enough.
     if (first_pass::take(object, kind) || why.code == CAI_ERR_NO_PROTOCOL) {
         return outcome::declined;
     }
@@ -179,18 +231,11 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 
 // --- arrays and views
 
-// A function that takes a cai::array sees its mask by array::mask.
-inline cai_import_options array_options() noexcept {
-    cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-    options.flags = CAI_IMPORT_ALLOW_MASK;
-    return options;
-}
-
-// Describes an object in `out`. `convert` is the binding library's, `kind` an address that stands for the
-// caster's type.
-inline outcome load_array(PyObject *object, bool convert, cai_import_options options, const void *kind,
-                          array &out) noexcept {
-    // Exceptions are set here, where it is known whether anybody shall see them.
+// Describes an object in `out`. `convert` is the binding library's, `kind` an address that stands
+// for the caster's type.
+inline outcome load_array(PyObject *object, bool convert, cai_import_options options,
+                          const void *kind, array &out) noexcept {
+    // Exceptions are set here, where it is known whether the caller will see them.
     options.flags |= CAI_IMPORT_NO_EXCEPTION;
     options.stream = call_stream::at(++this_thread.clock);
     cai_array raw = CAI_ARRAY_INIT;
@@ -198,6 +243,10 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
     cai_status status;
     {
         const pause paused;
+        // A producer that orders its work needs a stream to order it on.
+        if (options.stream == 0 && !find_default_stream(options.stream)) {
+            options.stream = CAI_STREAM_LEGACY; // begin() refuses the call
+        }
         status = cai_array_from_python(object, &options, &raw, &why);
     }
     if (status == CAI_OK) {
@@ -210,36 +259,24 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
         }
     }
     if (PyErr_Occurred() != nullptr) {
-        return outcome::raised; // by the producer: not this library's to change
+        return outcome::raised; // the producer's exception, which passes unchanged
     }
     return refuse_argument(object, convert, kind, why);
 }
 
-// The typestr that names a type's elements on this machine.
-template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
-    constexpr std::size_t size = sizeof(T);
-    static_assert(size < 1000, "as long as elements of that size have a name");
-    const std::uint16_t probe = 1;
-    unsigned char first;
-    std::memcpy(&first, &probe, 1);
-    const char order = size == 1 ? '|' : first == 1 ? '<' : '>';
-    std::snprintf(out, sizeof out, "%c%c%u", order, element<T>::kind, static_cast<unsigned>(size));
-}
-
-// What a view demands of the object that it is made of.
-template <class T, std::size_t N> cai_import_options view_options() noexcept {
+// What a view requires of the object that it is made of.
+template <class T> cai_import_options element_options() noexcept {
     using value_type = std::remove_cv_t<T>;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-    options.flags = CAI_IMPORT_REQUIRE_NDIM | CAI_IMPORT_REQUIRE_NATIVE;
+    options.flags = CAI_IMPORT_REQUIRE_NATIVE;
     if constexpr (!std::is_const_v<T>) {
         options.flags |= CAI_IMPORT_REQUIRE_WRITABLE;
     }
-    options.ndim = static_cast<std::int32_t>(N);
     if constexpr (element<value_type>::kind != 0) {
         write_typestr<value_type>(options.typestr);
         constexpr std::uint16_t code = code_of<value_type>::value;
         options.dtype_code = code;
-        // Dictionaries have no name for such types: what the opaque bytes mean is the function's to say.
+        // Dictionaries have no name for such types: the function defines what the bytes mean.
         if constexpr (code != CAI_DTYPE_NONE && sizeof(T) == 1) {
             options.opaque_8bit = code;
         } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
@@ -249,9 +286,34 @@ template <class T, std::size_t N> cai_import_options view_options() noexcept {
     return options;
 }
 
-// A view among the arguments of a call: keeps its array, and is ordered from when the function gets it until
-// the call is over.
-template <class T, std::size_t N> class view_argument {
+template <class View> struct view_traits;
+template <class T, std::size_t N> struct view_traits<view<T, N>> {
+    static constexpr int ndim = static_cast<int>(N);
+    static constexpr bool contiguous = false;
+    static cai_import_options options() noexcept {
+        cai_import_options made = element_options<T>();
+        made.flags |= CAI_IMPORT_REQUIRE_NDIM;
+        made.ndim = ndim;
+        return made;
+    }
+};
+template <class T, int N> struct view_traits<contiguous_view<T, N>> {
+    static constexpr int ndim = N;
+    static constexpr bool contiguous = true;
+    static cai_import_options options() noexcept {
+        cai_import_options made = element_options<T>();
+        made.flags |= CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
+        if constexpr (N != any_rank) {
+            made.flags |= CAI_IMPORT_REQUIRE_NDIM;
+            made.ndim = N;
+        }
+        return made;
+    }
+};
+
+// A view among the arguments of a call: keeps its array alive, and is ordered from when the
+// function gets it until the call is over.
+template <class View> class view_argument {
   public:
     view_argument() = default;
     view_argument(const view_argument &) = delete;
@@ -272,7 +334,8 @@ template <class T, std::size_t N> class view_argument {
     }
 
     outcome load(PyObject *object, bool convert) noexcept {
-        const outcome loaded = load_array(object, convert, view_options<T, N>(), &kind, array_);
+        const outcome loaded =
+            load_array(object, convert, view_traits<View>::options(), &kind, array_);
         if (loaded != outcome::taken) {
             return loaded;
         }
@@ -286,21 +349,26 @@ template <class T, std::size_t N> class view_argument {
     }
 
     // Makes the call's stream wait for the producer. Throws error. Needs no lock.
-    view<T, N> &begin() {
+    View &begin() {
         if (!work_) {
             first_pass::over();
             stream_ = call_stream::at(loaded_at_);
+            if (stream_ == 0) {
+                stream_ = default_stream();
+            }
             work_.emplace(array_, stream_, access);
         }
         return *view_;
     }
 
   private:
-    static constexpr std::uint32_t access =
-        std::is_const_v<T> ? CAI_ACCESS_READ : CAI_ACCESS_READ | CAI_ACCESS_WRITE;
+    static constexpr std::uint32_t access = std::is_const_v<typename View::element_type>
+                                                ? CAI_ACCESS_READ
+                                                : CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     static constexpr char kind = 0;
 
-    // The producer could not be held back without blocking, and nobody is left to be told: so the host waits.
+    // The producer could not be made to wait, and no caller is left who could be notified: so the
+    // host waits.
     void wait_on_host() const noexcept {
         cai_array mine = array_.get();
         mine.version = CAI_INTERFACE_VERSION;
@@ -314,8 +382,8 @@ template <class T, std::size_t N> class view_argument {
     }
 
     array array_;
-    std::optional<view<T, N>> view_;
-    std::optional<consumer> work_; // ends before the array goes
+    std::optional<View> view_;
+    std::optional<consumer> work_; // ends before the array is released
     std::uint64_t loaded_at_ = 0;
     cai_stream stream_ = 0;
 };
@@ -332,13 +400,13 @@ inline outcome read_handle(PyObject *number, cai_stream &out) noexcept {
         return outcome::declined;
     }
     if (value >= CAI_STREAM_UNKNOWN) {
-        return outcome::declined; // words of this library's, not streams
+        return outcome::declined; // CAI_STREAM_NONE and UNKNOWN are not streams
     }
     out = value == 0 ? CAI_STREAM_LEGACY : static_cast<cai_stream>(value);
     return outcome::taken;
 }
 
-// An attribute: a new reference, or NULL, with an exception set where it is there but fails.
+// Returns a new reference, or NULL, with an exception set where the attribute exists but fails.
 inline PyObject *attribute(PyObject *object, const char *name) noexcept {
     PyObject *found = PyObject_GetAttrString(object, name);
     if (found == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) != 0) {
@@ -349,8 +417,13 @@ inline PyObject *attribute(PyObject *object, const char *name) noexcept {
 
 inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
     if (object == Py_None) {
-        out = stream_of(nullptr);
-        return outcome::taken;
+        if (find_default_stream(out)) {
+            return outcome::taken;
+        }
+        PyErr_SetString(PyExc_ValueError,
+                        "stream: found None in an extension whose files are compiled for different "
+                        "default streams, expected a stream");
+        return outcome::raised;
     }
     if (PyLong_Check(object)) {
         return read_handle(object, out);
@@ -365,7 +438,8 @@ inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
         }
         // (version, handle)
         outcome read = outcome::declined;
-        if (PyObject *handle = PySequence_Check(pair) != 0 ? PySequence_GetItem(pair, 1) : nullptr) {
+        if (PyObject *handle =
+                PySequence_Check(pair) != 0 ? PySequence_GetItem(pair, 1) : nullptr) {
             read = read_handle(handle, out);
             Py_DECREF(handle);
         }
@@ -387,12 +461,14 @@ inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
 
 // --- names
 
-// What signatures in docstrings call a view: `Array[float32, 2]`, with `, writable` where T is not const.
+// Name of a view in the signatures of docstrings: `Array[float32, 2]` or
+// `Array[float32, 2, contiguous]`, with `, writable` where T is not const.
 template <std::size_t Length> struct name_text {
     char value[Length + 1];
 };
 
-template <class T, std::size_t N> constexpr std::size_t write_name(char *out) {
+template <class View> constexpr std::size_t write_name(char *out) {
+    using T = typename View::element_type;
     using value_type = std::remove_cv_t<T>;
     constexpr char kind = element<value_type>::kind;
     constexpr std::uint16_t code = code_of<value_type>::value;
@@ -429,19 +505,24 @@ template <class T, std::size_t N> constexpr std::size_t write_name(char *out) {
                           : "opaque");
         number(sizeof(T) * 8);
     }
-    put(", ");
-    number(N);
+    if constexpr (view_traits<View>::ndim != any_rank) {
+        put(", ");
+        number(static_cast<std::size_t>(view_traits<View>::ndim));
+    }
+    if constexpr (view_traits<View>::contiguous) {
+        put(", contiguous");
+    }
     put(std::is_const_v<T> ? "]" : ", writable]");
     return length;
 }
 
-template <class T, std::size_t N> constexpr auto make_name() {
-    name_text<write_name<T, N>(nullptr)> text{};
-    write_name<T, N>(text.value);
+template <class View> constexpr auto make_name() {
+    name_text<write_name<View>(nullptr)> text{};
+    write_name<View>(text.value);
     return text;
 }
 
-template <class T, std::size_t N> inline constexpr auto view_name = make_name<T, N>();
+template <class View> inline constexpr auto view_name = make_name<View>();
 
 // For refusing containers of views.
 template <class> inline constexpr bool never = false;
@@ -450,21 +531,24 @@ template <class> inline constexpr bool never = false;
 
 // A new reference, or NULL with an exception set.
 inline PyObject *export_array(const array &result) noexcept {
-    cai_error why;
     PyObject *made = nullptr;
-    const cai_status status = cai_array_to_python(&result.get(), nullptr, &made, &why);
-    return status == CAI_OK ? made : cai_python_raise(&why);
+    cai_error why;
+    if (cai_array_to_python(&result.get(), nullptr, &made, &why) != CAI_OK) {
+        return cai_python_raise(&why); // keeps the exception that is set already
+    }
+    return made;
 }
 
 // --- producers
 
-// The body of a callback that makes an array of an object, for an exchange table: no exception gets out of
-// it.
+// The body of a callback that makes an array of an object, for an exchange table. Nothing is
+// thrown into C.
 template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make) noexcept {
     try {
         array made = make();
         cai_array raw = made.release();
-        const cai_status status = cai_array_share(&raw, out, why); // `out` may be a shorter structure
+        const cai_status status =
+            cai_array_share(&raw, out, why); // `out` may be a shorter structure
         cai_array_release(&raw);
         return status;
     } catch (const error &failed) {
@@ -482,7 +566,8 @@ template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make)
     return cai_error_set(why, CAI_ERR_PYTHON_EXCEPTION, "object", "could not be described");
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
+} // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 
 #endif // CAI_ARGUMENTS_HPP

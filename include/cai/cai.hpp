@@ -1,32 +1,34 @@
 // cai.hpp: cai.h for C++17, header-only. Link the library as for cai.h.
 //
-//   cai::array     owns a reference to an array; moves, and shares when told to
-//   cai::view      an array's elements with a checked type and number of dimensions
-//   cai::owner     owns a reference to an owner; cai::make_owner keeps any C++ object alive
-//   cai::consumer  begins on construction, ends on destruction: the consumer's stream and the producer's in
-//   order cai::error     what a failing function throws: the cai_error, as an exception
+//   cai::array           owns a reference to an array; moves, and is shared by share()
+//   cai::owner           owns a reference to an owner; cai::make_owner keeps any C++ object alive
+//   cai::describe        describes memory of a C++ type: typestr, dtype_code, shape and strides
+//   cai::consumer        orders a consumer's stream and the producer's, for its own lifetime
+//   cai::view            elements of device memory, with a checked type and number of dimensions
+//   cai::host_view       the same of host memory
+//   cai::contiguous_view, cai::host_contiguous_view
+//                        elements in C order without gaps, of any number of dimensions or of one
+//   cai::error           the exception that all functions throw
 //
-// Nothing here allocates but make_owner, array::make and array::keep. No exception crosses into C: callbacks
-// are noexcept. Objects follow the rules of standard containers: several threads may read one, each thread
-// may change its own.
+// The first two and the last are in cai/abi.hpp, which needs no library.
+//
+// Only make_owner, array::make, array::attach and failing calls allocate. Callbacks are noexcept:
+// no exception passes into C. Thread safety: as the containers of the standard library.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_HPP
 #define CAI_HPP
 
-#include <cai/cai.h>
+#include "abi.hpp"
 
-#include <array>
-#include <atomic>
+#if CAI_HPP_VERSION != 1
+#error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
+#endif
+
+#include "cai.h"
+
 #include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <initializer_list>
-#include <type_traits>
-#include <utility>
+#include <cstring>
 
 #if defined(__has_include)
 #if __has_include(<version>)
@@ -37,44 +39,41 @@
 #include <mdspan>
 #endif
 
-// Functions that also run on the device.
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define CAI_HD __host__ __device__
-#else
-#define CAI_HD
-#endif
+// CUDA's types for elements that C++ has no type for.
+struct __half;
+struct __nv_bfloat16;
+struct __nv_fp8_e4m3;
+struct __nv_fp8_e5m2;
 
 namespace cai {
 
-// A failure: what a cai_error says, as an exception. Copies without allocating.
-class error : public std::exception {
-  public:
-    explicit error(const cai_error &what) noexcept : error_(what) {}
+inline error::error(const cai_error &what) noexcept
+    : code_(what.code), driver_code_(what.driver_code) {
+    static_assert(sizeof field_ == sizeof what.field && sizeof message_ == sizeof what.message);
+    std::memcpy(field_, what.field, sizeof field_);
+    std::memcpy(message_, what.message, sizeof message_);
+}
+inline const char *error::name() const noexcept { return cai_status_name(code_); }
+inline cai_error error::get() const noexcept {
+    cai_error made;
+    made.code = code_;
+    made.driver_code = driver_code_;
+    std::memcpy(made.field, field_, sizeof field_);
+    std::memcpy(made.message, message_, sizeof message_);
+    return made;
+}
 
-    // A failure that this header finds itself: the field, and a sentence about it.
-    error(cai_status code, const char *field, const char *message) noexcept {
-        cai_error_set(&error_, code, field, message);
-    }
+inline namespace CAI_PRIVATE_NAMESPACE {
 
-    const char *what() const noexcept override { return error_.message; }
-    cai_status code() const noexcept { return error_.code; }
-    const char *name() const noexcept { return cai_status_name(error_.code); }
-    const char *field() const noexcept { return error_.field; }
-    std::int32_t driver_code() const noexcept { return error_.driver_code; }
-    const cai_error &get() const noexcept { return error_; }
-
-  private:
-    cai_error error_;
-};
-
-// Throws what a function of cai.h reported: `cai::check(cai_array_validate(&array, 0, &why), why)`.
+// Throws what a function of cai.h reported:
+// `cai::check(cai_array_validate(&array, CAI_CHECK_LAYOUT, &why), why)`.
 inline void check(cai_status status, const cai_error &why) {
     if (status != CAI_OK) {
         throw error(why);
     }
 }
 
-namespace detail {
+namespace detail CAI_PRIVATE_HIDDEN {
 
 // Calls a function of cai.h with all its arguments but the last, and throws what it reports.
 template <class... Parameters, class... Arguments>
@@ -84,279 +83,21 @@ void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
     check(status, why);
 }
 
-// An object behind a cai_owner with a count of its own: one allocation, no call into the library.
-template <class T> class owned final : public cai_owner {
-  public:
-    explicit owned(T &&object) : cai_owner{&table}, object_(std::move(object)) {}
+} // namespace detail CAI_PRIVATE_HIDDEN
 
-  private:
-    static void retain(cai_owner *owner) noexcept {
-        // A count that wraps would free an object in use. Half the range is left to threads on their way
-        // here.
-        if (static_cast<owned *>(owner)->count_.fetch_add(1, std::memory_order_relaxed) > SIZE_MAX / 2) {
-            std::abort();
-        }
-    }
-    static void release(cai_owner *owner) noexcept {
-        auto *self = static_cast<owned *>(owner);
-        if (self->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            delete self;
-        }
-    }
-    static constexpr cai_owner_ops table = {sizeof(cai_owner_ops), 0, retain, release};
-
-    std::atomic<std::size_t> count_{1};
-    T object_;
-};
-
-} // namespace detail
-
-// Owns one reference to a cai_owner.
-class owner {
-  public:
-    owner() noexcept = default;
-    owner(owner &&other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
-    owner &operator=(owner &&other) noexcept {
-        owner(std::move(other)).swap(*this);
-        return *this;
-    }
-    ~owner() { cai_owner_release(owner_); }
-
-    // Takes over a reference that the caller holds.
-    [[nodiscard]] static owner adopt(cai_owner *reference) noexcept {
-        owner made;
-        made.owner_ = reference;
-        return made;
-    }
-    // One more reference to the same owner. Throws error for a broken table.
-    [[nodiscard]] owner share() const {
-        if (owner_ != nullptr) {
-            detail::call(cai_owner_retain, owner_);
-        }
-        return adopt(owner_);
-    }
-    // Gives the reference to the caller.
-    [[nodiscard]] cai_owner *release() noexcept { return std::exchange(owner_, nullptr); }
-    cai_owner *get() const noexcept { return owner_; }
-    explicit operator bool() const noexcept { return owner_ != nullptr; }
-    void swap(owner &other) noexcept { std::swap(owner_, other.owner_); }
-
-  private:
-    cai_owner *owner_ = nullptr;
-};
-
-// An owner that keeps an object alive: a std::shared_ptr, a std::vector, a buffer class of yours. It is
-// destroyed with the last reference, on whatever thread that happens; its destructor must not throw.
-template <class T> [[nodiscard]] owner make_owner(T object) {
-    static_assert(std::is_nothrow_destructible_v<T>, "the last release has nobody to throw to");
-    return owner::adopt(new detail::owned<T>(std::move(object)));
-}
-
-// Numbers, one for each dimension: a range without memory of its own.
-class extents {
-  public:
-    extents(const std::int64_t *first, std::size_t count) noexcept : first_(first), count_(count) {}
-    const std::int64_t *begin() const noexcept { return first_; }
-    const std::int64_t *end() const noexcept { return first_ + count_; }
-    std::size_t size() const noexcept { return count_; }
-    bool empty() const noexcept { return count_ == 0; }
-    std::int64_t operator[](std::size_t dimension) const noexcept { return first_[dimension]; }
-
-  private:
-    const std::int64_t *first_;
-    std::size_t count_;
-};
-
-// Steps in bytes, one for each dimension: a range that holds them, also where the array leaves them out.
-class strides {
-  public:
-    explicit strides(const cai_array &array)
-        : count_(array.ndim > 0 ? static_cast<std::size_t>(array.ndim) : 0) {
-        detail::call(cai_array_strides, &array, CAI_MAX_NDIM, steps_.data());
-    }
-    const std::int64_t *begin() const & noexcept { return steps_.data(); }
-    const std::int64_t *end() const & noexcept { return steps_.data() + count_; }
-    // Of a temporary they would dangle.
-    const std::int64_t *begin() const && = delete;
-    const std::int64_t *end() const && = delete;
-    std::size_t size() const noexcept { return count_; }
-    bool empty() const noexcept { return count_ == 0; }
-    std::int64_t operator[](std::size_t dimension) const noexcept { return steps_[dimension]; }
-
-  private:
-    std::array<std::int64_t, CAI_MAX_NDIM> steps_;
-    std::size_t count_;
-};
-
-struct span {
-    std::int64_t lower, upper;
-};
-
-// Owns one reference to an array. Moves; is copied only by share(). A default or moved-from array holds none.
-class array {
-  public:
-    array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
-    array(array &&other) noexcept : raw_(std::exchange(other.raw_, cai_array(CAI_ARRAY_INIT))) {}
-    array &operator=(array &&other) noexcept {
-        array(std::move(other)).swap(*this);
-        return *this;
-    }
-    ~array() { cai_array_release(&raw_); }
-
-    // Takes over the reference that `source` holds, and clears `source`. Any version's structure is welcome.
-    [[nodiscard]] static array adopt(cai_array &source) {
-        array made;
-        if (source.owner != nullptr) {
-            // Two steps, because a plain copy would read past the end of a shorter structure.
-            detail::call(cai_array_share, &source, &made.raw_);
-            cai_array_release(&source);
-        }
-        return made;
-    }
-    // A reference of its own to somebody's array, which is checked first.
-    [[nodiscard]] static array from(const cai_array &source) {
-        detail::call(cai_array_validate, &source, std::uint32_t{CAI_CHECK_LAYOUT});
-        array made;
-        detail::call(cai_array_share, &source, &made.raw_);
-        return made;
-    }
-    // A new array: `description` is checked and copied with all that it points to; `keeper` keeps the data
-    // alive.
-    [[nodiscard]] static array make(cai_array description, owner keeper) {
-        array made;
-        description.owner = keeper.get();
-        detail::call(cai_array_create, &description, nullptr, nullptr, &made.raw_);
-        return made;
-    }
-    // One more reference to the same array.
-    [[nodiscard]] array share() const {
-        array made;
-        detail::call(cai_array_share, &raw_, &made.raw_);
-        return made;
-    }
-    // Gives structure and reference to the caller, who releases it.
-    [[nodiscard]] cai_array release() noexcept { return std::exchange(raw_, cai_array(CAI_ARRAY_INIT)); }
-    void swap(array &other) noexcept { std::swap(raw_, other.raw_); }
-
-    const cai_array &get() const noexcept { return raw_; }
-    const cai_array *operator->() const noexcept { return &raw_; }
-    explicit operator bool() const noexcept { return raw_.owner != nullptr; }
-
-    void *data() const noexcept { return raw_.data; }
-    std::size_t ndim() const noexcept { return static_cast<std::size_t>(raw_.ndim); }
-    extents shape() const noexcept { return {raw_.shape, ndim()}; }
-    cai::strides strides() const { return cai::strides(raw_); }
-    bool readonly() const noexcept { return (raw_.flags & CAI_ARRAY_READONLY) != 0; }
-    cai_stream stream() const noexcept { return raw_.stream; }
-    cai_device device() const noexcept { return raw_.device; }
-    const cai_array *mask() const noexcept { return raw_.mask; }
-
-    void validate(std::uint32_t checks = CAI_CHECK_LAYOUT) const {
-        detail::call(cai_array_validate, &raw_, checks);
-    }
-    cai_dtype dtype() const { return ask<cai_dtype>(cai_array_dtype); }
-    cai_layout layout() const { return ask<cai_layout>(cai_array_layout); }
-    std::int64_t count() const { return layout().count; }
-    std::int64_t nbytes() const { return layout().nbytes; }
-    bool is_c_contiguous() const { return (layout().flags & CAI_LAYOUT_C_CONTIGUOUS) != 0; }
-    bool is_f_contiguous() const { return (layout().flags & CAI_LAYOUT_F_CONTIGUOUS) != 0; }
-    bool is_native() const { return ask<bool>(cai_array_is_native); }
-    cai::span span() const {
-        const cai_layout measured = layout();
-        return {measured.lower, measured.upper};
-    }
-
-    // Before it is handed out: joins the streams that work is pending on into the exported one. With none,
-    // nothing is pending.
-    void produce(std::initializer_list<cai_stream> streams, cai_stream export_stream = CAI_STREAM_NONE,
-                 std::uint32_t flags = 0) {
-        detail::call(cai_array_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
-    }
-    // Keeps something else alive as well, until after the data is let go: the stream it is exported with.
-    template <class T> void keep(T object) {
-        static_assert(std::is_nothrow_destructible_v<T>, "the last release has nobody to throw to");
-        auto *kept = new T(std::move(object));
-        cai_error why;
-        const cai_status status = cai_array_attach(
-            &raw_, kept, [](void *context) noexcept { delete static_cast<T *>(context); }, &why);
-        if (status != CAI_OK) {
-            delete kept;
-            throw error(why);
-        }
-    }
-    // Blocks until the producer's pending work is done.
-    void synchronize(std::uint32_t flags = CAI_ACCESS_READ) const {
-        detail::call(cai_array_synchronize, &raw_, flags);
-    }
-    // Gives up the reference once the work enqueued on `stream` so far is done, without blocking.
-    void release_after(cai_stream stream) { detail::call(cai_array_release_after, &raw_, stream); }
-
-  private:
-    template <class T> T ask(cai_status (*function)(const cai_array *, T *, cai_error *)) const {
-        T answer{};
-        detail::call(function, &raw_, &answer);
-        return answer;
-    }
-
-    cai_array raw_;
-};
-
-// A CUstream or cudaStream_t; 0 is the default stream that the compiler's options choose.
-inline cai_stream stream_of(const void *cuda_stream) noexcept { return cai_inline_stream(cuda_stream); }
-
-// A consumer's work on an array: construct it, enqueue the work on `stream`, call end() or let it go out of
-// scope.
+// The element type that a C++ type stands for. Specialize it for a type of your own, with static
+// constexpr members `kind` (of the typestr) and, for opaque types, `code` (CAI_DTYPE_...):
 //
-//   {
-//       cai::consumer work(array.get(), cai::stream_of(stream));
-//       kernel<<<blocks, threads, 0, stream>>>(...);
-//   }
-//
-// The array must outlive it.
-class consumer {
-  public:
-    explicit consumer(const cai_array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
-        : array_(&array), stream_(stream), flags_(flags) {
-        detail::call(cai_array_consume_begin, array_, stream_, flags_);
-    }
-    explicit consumer(const cai::array &array, cai_stream stream, std::uint32_t flags = CAI_ACCESS_READ)
-        : consumer(array.get(), stream, flags) {}
-    // A temporary would be gone before the end.
-    explicit consumer(const cai::array &&, cai_stream, std::uint32_t = CAI_ACCESS_READ) = delete;
-    consumer(consumer &&other) noexcept
-        : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_), flags_(other.flags_) {}
-    consumer &operator=(consumer &&) = delete;
-    // Cannot throw: where holding back the producer fails here, nobody hears of it. Call end() to hear.
-    ~consumer() {
-        if (array_ != nullptr) {
-            (void)cai_array_consume_end(array_, stream_, flags_, nullptr);
-        }
-    }
-    // Makes the producer's stream wait for the work. Throws error; then synchronize `stream` before going on.
-    void end() {
-        if (const cai_array *array = std::exchange(array_, nullptr)) {
-            detail::call(cai_array_consume_end, array, stream_, flags_);
-        }
-    }
-
-  private:
-    const cai_array *array_;
-    cai_stream stream_;
-    std::uint32_t flags_;
-};
-
-// Which elements a C++ type is: specialize it for your own, with static constexpr members `kind` (a character
-// of the typestr), and optionally `code` (CAI_DTYPE_...):
-//
-//   template <> struct cai::element<__nv_bfloat16> {
+//   template <> struct cai::element<my_float8> {
 //       static constexpr char kind = 'V';
-//       static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
+//       static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E4M3FN;
 //   };
 template <class T, class = void> struct element;
 template <> struct element<bool> {
     static constexpr char kind = 'b';
 };
-template <class T> struct element<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
+template <class T>
+struct element<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
     static constexpr char kind = std::is_signed_v<T> ? 'i' : 'u';
 };
 template <class T> struct element<T, std::enable_if_t<std::is_floating_point_v<T>>> {
@@ -365,64 +106,412 @@ template <class T> struct element<T, std::enable_if_t<std::is_floating_point_v<T
 template <class T> struct element<std::complex<T>> {
     static constexpr char kind = 'c';
 };
-// std::byte takes the bytes of any type whose elements are one byte.
+// std::byte stands for the bytes of any type whose elements are one byte.
 template <> struct element<std::byte> {
     static constexpr char kind = 0;
 };
+template <> struct element<__half> {
+    static constexpr char kind = 'f';
+};
+template <> struct element<__nv_bfloat16> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
+};
+template <> struct element<__nv_fp8_e4m3> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E4M3FN;
+};
+template <> struct element<__nv_fp8_e5m2> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E5M2;
+};
+#if defined(__STDCPP_BFLOAT16_T__)
+template <> struct element<decltype(0.0bf16)> {
+    static constexpr char kind = 'V';
+    static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
+};
+#endif
 
-namespace detail {
+namespace detail CAI_PRIVATE_HIDDEN {
 
-template <class T, class = void> struct code_of : std::integral_constant<std::uint16_t, CAI_DTYPE_NONE> {};
+template <class T, class = void>
+struct code_of : std::integral_constant<std::uint16_t, CAI_DTYPE_NONE> {};
 template <class T>
 struct code_of<T, std::void_t<decltype(element<T>::code)>>
     : std::integral_constant<std::uint16_t, element<T>::code> {};
 
-[[noreturn]] inline void refuse(cai_status code, const char *field, const char *found, const char *expected) {
-    char message[256];
-    std::snprintf(message, sizeof message, "found %s, expected %s", found, expected);
-    throw error(code, field, message);
+// Writes the typestr of a C++ type, in the byte order of this machine.
+template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
+    static_assert(sizeof(T) < 1000000, "a typestr holds six digits");
+    constexpr char kind = element<T>::kind == 0 ? 'V' : element<T>::kind;
+    constexpr bool ordered = sizeof(T) > 1 && (kind != 'V' || code_of<T>::value != CAI_DTYPE_NONE);
+    const std::uint16_t probe = 1;
+    unsigned char first;
+    std::memcpy(&first, &probe, 1);
+    const char order = !ordered ? '|' : first == 1 ? '<' : '>';
+    std::snprintf(out, sizeof out, "%c%c%u", order, kind, static_cast<unsigned>(sizeof(T)));
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
-// Allows a view of an array with a mask: the caller looks at the mask by itself.
-struct allow_mask_t {};
-inline constexpr allow_mask_t allow_mask{};
+// Memory of a C++ type, described: what array::make copies. Holds its shape and strides itself;
+// refers to the data.
+class description {
+  public:
+    // A structure that points into this object, without an owner, a stream or a device.
+    cai_array get() const & noexcept {
+        cai_array made = fields_;
+        made.shape = made.ndim > 0 ? shape_.data() : nullptr;
+        made.strides = strided_ ? strides_.data() : nullptr;
+        return made;
+    }
+    // It would point into a temporary.
+    cai_array get() const && = delete;
 
-// The elements of an array, by type and number of dimensions, through strides in bytes. Owns nothing: the
-// array must outlive it. Constructing it checks everything that reading or writing relies on, and throws
-// error: the layout and alignment, the type and its byte order, the number of dimensions, that no mask is
-// dropped, and that T is const where the array is read-only. Where the data lies on a device, so must the
-// code that reads it.
-template <class T, std::size_t N> class view {
+  private:
+    template <class T> friend description describe(T *, const extents &);
+    template <class T> friend description describe(T *, const extents &, const extents &);
+
+    // `strides` is NULL for C order without gaps.
+    description(const void *data, const char *typestr, std::uint16_t code, bool readonly,
+                const extents &shape, const extents *strides)
+        : fields_(cai_array(CAI_ARRAY_INIT)) {
+        if (shape.size() > CAI_MAX_NDIM) {
+            refuse_count(CAI_ERR_NDIM, "shape", shape.size(), "0 to 64");
+        }
+        if (strides != nullptr && strides->size() != shape.size()) {
+            refuse_count(CAI_ERR_ARGUMENT, "strides", strides->size(), "one for each dimension");
+        }
+        bool empty = false;
+        for (std::size_t d = 0; d < shape.size(); ++d) {
+            shape_[d] = shape[d];
+            strides_[d] = strides != nullptr ? (*strides)[d] : 0;
+            empty = empty || shape[d] == 0;
+        }
+        strided_ = strides != nullptr && !shape.empty();
+        fields_.ndim = static_cast<std::int32_t>(shape.size());
+        fields_.data = empty ? nullptr : const_cast<void *>(data);
+        fields_.flags = readonly ? CAI_ARRAY_READONLY : 0;
+        fields_.dtype_code = code;
+        std::snprintf(fields_.typestr, sizeof fields_.typestr, "%s", typestr);
+    }
+
+    [[noreturn]] static void refuse_count(cai_status code, const char *field, std::size_t count,
+                                          const char *expected) {
+        char found[32];
+        std::snprintf(found, sizeof found, "%zu numbers", count);
+        detail::refuse(code, field, found, expected);
+    }
+
+    cai_array fields_;
+    std::array<std::int64_t, CAI_MAX_NDIM> shape_;
+    std::array<std::int64_t, CAI_MAX_NDIM> strides_;
+    bool strided_ = false;
+};
+
+// Describes elements of type T in C order without gaps; read-only where T is const.
+// Throws CAI_ERR_NDIM for more than CAI_MAX_NDIM extents. Without elements, data becomes NULL.
+template <class T> description describe(T *data, const extents &shape) {
+    using value_type = std::remove_cv_t<T>;
+    char typestr[CAI_TYPESTR_SIZE];
+    detail::write_typestr<value_type>(typestr);
+    constexpr std::uint16_t code = detail::code_of<value_type>::value;
+    return description(data, typestr, code, std::is_const_v<T>, shape, nullptr);
+}
+// The same with strides in bytes, one for each dimension.
+// Throws CAI_ERR_NDIM, or CAI_ERR_ARGUMENT for another number of strides.
+template <class T> description describe(T *data, const extents &shape, const extents &strides) {
+    using value_type = std::remove_cv_t<T>;
+    char typestr[CAI_TYPESTR_SIZE];
+    detail::write_typestr<value_type>(typestr);
+    constexpr std::uint16_t code = detail::code_of<value_type>::value;
+    return description(data, typestr, code, std::is_const_v<T>, shape, &strides);
+}
+
+inline strides::strides(const cai_array &array)
+    : count_(array.ndim > 0 ? static_cast<std::size_t>(array.ndim) : 0) {
+    detail::call(cai_array_strides, &array, CAI_MAX_NDIM, steps_.data());
+}
+
+inline array array::from(const cai_array &source) {
+    detail::call(cai_array_validate, &source, std::uint32_t{CAI_CHECK_LAYOUT});
+    return from_unchecked(source);
+}
+inline array array::make(cai_array description, owner data_owner) {
+    array made;
+    description.owner = data_owner.get(); // the new array holds a reference of its own
+    detail::call(cai_array_create, &description, nullptr, nullptr, &made.raw_);
+    return made;
+}
+inline array array::make(const description &what, cai_stream stream, cai_device device,
+                         owner data_owner) {
+    cai_array raw = what.get();
+    raw.stream = stream;
+    raw.device = device;
+    return make(raw, std::move(data_owner));
+}
+template <class T>
+array array::make(T *data, const extents &shape, cai_stream stream, cai_device device,
+                  owner data_owner) {
+    return make(describe(data, shape), stream, device, std::move(data_owner));
+}
+inline void array::validate(std::uint32_t checks) const {
+    detail::call(cai_array_validate, &raw_, checks);
+}
+inline cai_dtype array::dtype() const {
+    cai_dtype answer{};
+    detail::call(cai_array_dtype, &raw_, &answer);
+    return answer;
+}
+inline bool array::is_native() const {
+    bool answer = false;
+    detail::call(cai_array_is_native, &raw_, &answer);
+    return answer;
+}
+inline cai::strides array::strides() const { return cai::strides(raw_); }
+inline cai_layout array::layout() const {
+    cai_layout answer{};
+    detail::call(cai_array_layout, &raw_, &answer);
+    return answer;
+}
+inline void array::produce(std::initializer_list<cai_stream> streams, cai_stream export_stream,
+                           std::uint32_t flags) {
+    detail::call(cai_array_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
+}
+template <class T> void array::attach(T object) {
+    static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
+    auto *attached = new T(std::move(object));
+    cai_error why;
+    const cai_status status = cai_array_attach(
+        &raw_, attached, [](void *context) noexcept { delete static_cast<T *>(context); }, &why);
+    if (status != CAI_OK) {
+        delete attached;
+        throw error(why);
+    }
+}
+inline void array::synchronize(std::uint32_t access) const {
+    detail::call(cai_array_synchronize, &raw_, access);
+}
+inline void array::release_after(cai_stream stream) {
+    detail::call(cai_array_release_after, &raw_, stream);
+}
+
+// A consumer's work on an array. Construct it, enqueue the work on `stream`, then call end() or
+// leave the scope:
+//
+//   {
+//       cai::consumer work(array, cai::stream_of(stream), CAI_ACCESS_READ);
+//       kernel<<<blocks, threads, 0, stream>>>(...);
+//   }
+//
+// `access` is CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and may have the other bits that
+// cai_array_consume_begin takes. The array must outlive the consumer.
+class consumer {
+  public:
+    // Makes `stream` wait for the producer's work. Throws what cai_array_consume_begin returns.
+    consumer(const cai_array &array, cai_stream stream, std::uint32_t access)
+        : array_(&array), stream_(stream), access_(access) {
+        detail::call(cai_array_consume_begin, array_, stream_, access_);
+    }
+    consumer(const cai::array &array, cai_stream stream, std::uint32_t access)
+        : consumer(array.get(), stream, access) {}
+    // A temporary would be destroyed before the end.
+    consumer(const cai::array &&, cai_stream, std::uint32_t) = delete;
+    consumer(consumer &&other) noexcept
+        : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_),
+          access_(other.access_) {}
+    consumer &operator=(consumer &&) = delete;
+    // Ends the work, and ignores a failure: call end() to notice it.
+    ~consumer() {
+        if (array_ != nullptr) {
+            (void)cai_array_consume_end(array_, stream_, access_, nullptr);
+        }
+    }
+    // Makes the producer's next work wait for this work. Later calls do nothing.
+    // Throws what cai_array_consume_end returns; then synchronize `stream` before going on.
+    void end() {
+        if (const cai_array *array = std::exchange(array_, nullptr)) {
+            detail::call(cai_array_consume_end, array, stream_, access_);
+        }
+    }
+
+  private:
+    const cai_array *array_;
+    cai_stream stream_;
+    std::uint32_t access_;
+};
+
+// What a view accepts beyond the default. Combine with |.
+enum class allow : std::uint32_t {
+    nothing = 0,
+    // An array with a mask. The caller is responsible for reading the mask.
+    mask = 1,
+    // Memory of any kind. The caller is responsible for accessing elements only where they can be
+    // reached.
+    any_device = 2,
+};
+constexpr allow operator|(allow a, allow b) noexcept {
+    return static_cast<allow>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+constexpr bool has(allow all, allow one) noexcept {
+    return (static_cast<std::uint32_t>(all) & static_cast<std::uint32_t>(one)) != 0;
+}
+
+// What a view requires of its array.
+struct requirements {
+    bool host;
+    allow allowed;
+    bool writable;
+    std::int32_t ndim; // -1: any
+    bool contiguous;
+    char kind; // of the typestr; 0: any
+    std::uint16_t code;
+    std::size_t size, alignment;
+    char typestr[CAI_TYPESTR_SIZE];
+
+    template <class T>
+    static requirements of(allow allowed, std::int32_t ndim, bool contiguous, bool host) noexcept {
+        using value_type = std::remove_cv_t<T>;
+        requirements made = {};
+        made.host = host;
+        made.allowed = allowed;
+        made.writable = !std::is_const_v<T>;
+        made.ndim = ndim;
+        made.contiguous = contiguous;
+        made.kind = element<value_type>::kind;
+        made.code = code_of<value_type>::value;
+        made.size = sizeof(T);
+        made.alignment = alignof(T);
+        write_typestr<value_type>(made.typestr);
+        return made;
+    }
+};
+
+inline void describe_type(char (&out)[64], const char *typestr, std::uint16_t code) noexcept {
+    std::snprintf(out, sizeof out, code == CAI_DTYPE_NONE ? "%.16s" : "%.16s with dtype_code %u",
+                  typestr, static_cast<unsigned>(code));
+}
+
+inline void require_device(const cai_array &array, const requirements &wanted) {
+    char found[64];
+    std::snprintf(found, sizeof found, "%d", static_cast<int>(array.device.type));
+    switch (array.device.type) {
+    case CAI_DEVICE_OPENCL:
+    case CAI_DEVICE_VULKAN:
+    case CAI_DEVICE_METAL:
+    case CAI_DEVICE_WEBGPU:
+        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
+               "memory with an address, not a handle");
+    default: break;
+    }
+    if (has(wanted.allowed, allow::any_device)) {
+        return;
+    }
+    const bool on_host = array.device.type == CAI_DEVICE_CPU;
+    if (!wanted.host && on_host) {
+        refuse(CAI_ERR_HOST_MEMORY, "device.type", "host memory",
+               "device memory, a cai::host_view, or cai::allow::any_device");
+    }
+    const bool reachable = on_host || array.device.type == CAI_DEVICE_CUDA_HOST ||
+                           array.device.type == CAI_DEVICE_CUDA_MANAGED ||
+                           array.device.type == CAI_DEVICE_ROCM_HOST;
+    if (wanted.host && !reachable && array.data != nullptr) {
+        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
+               "host memory, a cai::view, or cai::allow::any_device");
+    }
+}
+
+// Throws where an array does not meet the requirements: the status is the one that
+// cai_array_from_python has for the same requirement, and the order of the checks is the same.
+inline void require(const cai_array &array, const requirements &wanted) {
+    call(cai_array_validate, &array, std::uint32_t{CAI_CHECK_LAYOUT});
+    require_device(array, wanted);
+    if (wanted.writable && (array.flags & CAI_ARRAY_READONLY) != 0) {
+        refuse(CAI_ERR_READONLY, "flags", "a read-only array",
+               "a writable one, or a view of const elements");
+    }
+    if (array.mask != nullptr && !has(wanted.allowed, allow::mask)) {
+        refuse(CAI_ERR_CONVERT_MASK, "mask", "a mask", "none, or cai::allow::mask");
+    }
+    if (wanted.ndim >= 0 && array.ndim != wanted.ndim) {
+        char found[16], expected[32];
+        std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
+        std::snprintf(expected, sizeof expected, "%d dimensions", static_cast<int>(wanted.ndim));
+        refuse(CAI_ERR_CONVERT_NDIM, "ndim", found, expected);
+    }
+    char found[64], expected[64];
+    describe_type(found, array.typestr, array.dtype_code);
+    cai_dtype dtype;
+    call(cai_array_dtype, &array, &dtype);
+    bool native = false;
+    call(cai_array_is_native, &array, &native);
+    if (!native) {
+        refuse(CAI_ERR_CONVERT_BYTE_ORDER, array.descr != nullptr ? "descr" : "typestr", found,
+               "the byte order of this machine");
+    }
+    // A code names the elements, whatever kind carries them.
+    const bool same_kind =
+        wanted.kind == 0 ||
+        (dtype.code == wanted.code && (wanted.code != CAI_DTYPE_NONE || dtype.kind == wanted.kind));
+    if (!same_kind || dtype.itemsize != static_cast<std::int64_t>(wanted.size)) {
+        if (wanted.kind == 0) {
+            std::snprintf(expected, sizeof expected, "elements of 1 byte");
+        } else {
+            describe_type(expected, wanted.typestr, wanted.code);
+        }
+        refuse(CAI_ERR_CONVERT_TYPE, "typestr", found, expected);
+    }
+    if (wanted.contiguous) {
+        cai_layout layout;
+        call(cai_array_layout, &array, &layout);
+        if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0) {
+            refuse(CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides", "a C-contiguous array");
+        }
+    }
+    // The library knows the alignment of numbers; the compiler knows that of every type.
+    const auto alignment = static_cast<std::int64_t>(wanted.alignment);
+    std::snprintf(expected, sizeof expected, "a multiple of %zu", wanted.alignment);
+    if (reinterpret_cast<std::uintptr_t>(array.data) % wanted.alignment != 0) {
+        std::snprintf(found, sizeof found, "%p", array.data);
+        refuse(CAI_ERR_ALIGNMENT, "data", found, expected);
+    }
+    for (std::int32_t d = 0; array.data != nullptr && d < array.ndim; ++d) {
+        if (array.strides != nullptr && array.shape[d] > 1 && array.strides[d] % alignment != 0) {
+            char field[32];
+            std::snprintf(field, sizeof field, "strides[%d]", static_cast<int>(d));
+            std::snprintf(found, sizeof found, "%lld", static_cast<long long>(array.strides[d]));
+            refuse(CAI_ERR_ALIGNMENT, field, found, expected);
+        }
+    }
+}
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Bases of the views. Not hidden, so that a class of the caller's may have a view as a member.
+namespace parts {
+
+// What both views of N dimensions have in common.
+template <class T, std::size_t N> class strided {
   public:
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
     static constexpr std::size_t rank() noexcept { return N; }
 
-    explicit view(const cai_array &array) : view(array, false) {}
-    explicit view(const cai::array &array) : view(array.get(), false) {}
-    view(const cai_array &array, allow_mask_t) : view(array, true) {}
-    view(const cai::array &array, allow_mask_t) : view(array.get(), true) {}
-    // It would outlive its array.
-    explicit view(const cai::array &&) = delete;
-    view(const cai::array &&, allow_mask_t) = delete;
-
-    // Elements that may be written may also be read.
-    template <class U, class = std::enable_if_t<!std::is_same_v<U, T> && std::is_same_v<const U, T>>>
-    view(const view<U, N> &other) noexcept : data_(other.data_) {
-        for (std::size_t d = 0; d < N; ++d) {
-            shape_[d] = other.shape_[d];
-            strides_[d] = other.strides_[d];
-        }
+    // The element whose indices are all zero; NULL where there are no elements.
+    CAI_PRIVATE_HOST_DEVICE T *data() const noexcept { return data_; }
+    CAI_PRIVATE_HOST_DEVICE std::int64_t extent(std::size_t dimension) const noexcept {
+        return shape_[dimension];
     }
-
-    CAI_HD T *data() const noexcept { return data_; }
-    CAI_HD std::int64_t extent(std::size_t dimension) const noexcept { return shape_[dimension]; }
-    CAI_HD std::int64_t stride_bytes(std::size_t dimension) const noexcept { return strides_[dimension]; }
-    CAI_HD std::int64_t size() const noexcept {
-        if (empty()) {
-            return 0; // the other extents need not have a product
+    CAI_PRIVATE_HOST_DEVICE std::int64_t stride_bytes(std::size_t dimension) const noexcept {
+        return strides_[dimension];
+    }
+    // Number of elements.
+    CAI_PRIVATE_HOST_DEVICE std::int64_t size() const noexcept {
+        if (data_ == nullptr) {
+            return 0; // the extents need not have a product
         }
         std::int64_t product = 1;
         for (std::size_t d = 0; d < N; ++d) {
@@ -430,22 +519,11 @@ template <class T, std::size_t N> class view {
         }
         return product;
     }
-    CAI_HD bool empty() const noexcept {
-        for (std::size_t d = 0; d < N; ++d) {
-            if (shape_[d] == 0) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-    // Whether the elements lie one after another, in C order. A view of no elements does.
-    CAI_HD bool is_contiguous() const noexcept {
-        if (empty()) {
-            return true;
-        }
+    CAI_PRIVATE_HOST_DEVICE bool empty() const noexcept { return data_ == nullptr; }
+    // Whether the elements lie in C order without gaps. A view without elements does.
+    CAI_PRIVATE_HOST_DEVICE bool is_contiguous() const noexcept {
         std::int64_t step = sizeof(T);
-        for (std::size_t d = N; d-- > 0;) {
+        for (std::size_t d = N; data_ != nullptr && d-- > 0;) {
             if (shape_[d] != 1 && strides_[d] != step) {
                 return false;
             }
@@ -454,169 +532,231 @@ template <class T, std::size_t N> class view {
         return true;
     }
 
-    // The element at these indices, which are not checked.
-    template <class... Index> CAI_HD T &operator()(Index... index) const noexcept {
-        static_assert(sizeof...(Index) == N, "one index for each dimension");
-        const std::int64_t at[N + 1] = {static_cast<std::int64_t>(index)..., 0};
-        return *address(at);
-    }
-    // The same, checked. Throws error.
-    template <class... Index> T &at(Index... index) const {
-        static_assert(sizeof...(Index) == N, "one index for each dimension");
-        const std::int64_t at[N + 1] = {static_cast<std::int64_t>(index)..., 0};
-        for (std::size_t d = 0; d < N; ++d) {
-            if (at[d] < 0 || at[d] >= shape_[d]) {
-                char field[32], found[32], expected[48];
-                std::snprintf(field, sizeof field, "index[%zu]", d);
-                std::snprintf(found, sizeof found, "%lld", static_cast<long long>(at[d]));
-                std::snprintf(expected, sizeof expected, "0 to below %lld",
-                              static_cast<long long>(shape_[d]));
-                detail::refuse(CAI_ERR_ARGUMENT, field, found, expected);
-            }
-        }
-        return *address(at);
-    }
-
-#if defined(__cpp_lib_mdspan)
-    // As std::mdspan. Throws error for what that cannot say: strides that are negative, zero over more than
-    // one element, or no multiple of the element.
-    using mdspan_type = std::mdspan<T, std::dextents<std::int64_t, N>, std::layout_stride>;
-    mdspan_type mdspan() const {
-        std::array<std::int64_t, N> shape{}, steps{};
-        for (std::size_t d = 0; d < N; ++d) {
-            constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-            shape[d] = shape_[d];
-            // The step of an extent of at most one is never taken; any positive one will do.
-            const bool used = shape_[d] > 1 && this->size() > 0;
-            if (used && (strides_[d] <= 0 || strides_[d] % size != 0)) {
-                char field[32], found[32];
-                std::snprintf(field, sizeof field, "strides[%zu]", d);
-                std::snprintf(found, sizeof found, "%lld", static_cast<long long>(strides_[d]));
-                detail::refuse(CAI_ERR_UNSUPPORTED, field, found,
-                               "a positive multiple of the element's size");
-            }
-            steps[d] = used ? strides_[d] / size : 1;
-        }
-        using mapping = typename std::layout_stride::template mapping<std::dextents<std::int64_t, N>>;
-        return mdspan_type(data_, mapping(std::dextents<std::int64_t, N>(shape), steps));
-    }
-#endif
-
-  private:
-    template <class, std::size_t> friend class view;
-
-    view(const cai_array &array, bool masked) {
-        detail::call(cai_array_validate, &array, std::uint32_t{CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT});
-        cai_dtype dtype;
-        detail::call(cai_array_dtype, &array, &dtype);
-        constexpr char kind = element<value_type>::kind;
-        constexpr std::uint16_t code = detail::code_of<value_type>::value;
-        // A code says what the elements are, whatever kind carries them.
-        const bool fits =
-            dtype.itemsize == static_cast<std::int64_t>(sizeof(T)) &&
-            (kind == 0 || (dtype.code == code && (code != CAI_DTYPE_NONE || dtype.kind == kind)));
-        if (!fits) {
-            char expected[64];
-            if constexpr (kind == 0) {
-                std::snprintf(expected, sizeof expected, "elements of %zu byte", sizeof(T));
-            } else if constexpr (code == CAI_DTYPE_NONE) {
-                std::snprintf(expected, sizeof expected, "kind %c of %zu bytes", kind, sizeof(T));
-            } else {
-                std::snprintf(expected, sizeof expected, "kind %c of %zu bytes, dtype_code %u", kind,
-                              sizeof(T), static_cast<unsigned>(code));
-            }
-            char found[sizeof array.typestr + 32];
-            std::snprintf(found, sizeof found,
-                          array.dtype_code == CAI_DTYPE_NONE ? "%s" : "%s, dtype_code %u", array.typestr,
-                          static_cast<unsigned>(array.dtype_code));
-            detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", found, expected);
-        }
-        if (!cai_dtype_is_native(&dtype)) {
-            detail::refuse(CAI_ERR_UNSUPPORTED, "typestr", array.typestr, "the machine's byte order");
-        }
-        bool native = false;
-        detail::call(cai_array_is_native, &array, &native);
-        if (!native) {
-            detail::refuse(CAI_ERR_UNSUPPORTED, "descr", "fields in the other byte order",
-                           "the machine's byte order");
-        }
-        refuse_handles(array);
-        if (array.ndim != static_cast<std::int32_t>(N)) {
-            char found[16], expected[32];
-            std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
-            std::snprintf(expected, sizeof expected, "%zu dimensions", N);
-            detail::refuse(CAI_ERR_UNSUPPORTED, "ndim", found, expected);
-        }
-        if (!std::is_const_v<T> && (array.flags & CAI_ARRAY_READONLY) != 0) {
-            detail::refuse(CAI_ERR_UNSUPPORTED, "flags", "a read-only array",
-                           "a writable one, or a view of const elements");
-        }
-        if (!masked && array.mask != nullptr) {
-            detail::refuse(CAI_ERR_UNSUPPORTED, "mask", "a mask", "none, unless cai::allow_mask is given");
-        }
+  protected:
+    strided(const cai_array &array, allow allowed, bool host) {
+        constexpr auto ndim = static_cast<std::int32_t>(N);
+        detail::require(array, detail::requirements::of<T>(allowed, ndim, false, host));
         detail::call(cai_array_strides, &array, static_cast<std::int32_t>(N), strides_);
         for (std::size_t d = 0; d < N; ++d) {
             shape_[d] = array.shape[d];
         }
         data_ = static_cast<T *>(array.data);
-        refuse_misalignment();
     }
-
-    // Elsewhere `data` is a handle, which nobody may index.
-    static void refuse_handles(const cai_array &array) {
-        // A structure of an older header ends before its device.
-        if (array.struct_size < offsetof(cai_array, device) + sizeof(cai_device)) {
-            return;
-        }
-        switch (array.device.type) {
-        case CAI_DEVICE_OPENCL:
-        case 7:  // DLPack's Vulkan,
-        case 8:  // Metal
-        case 15: // and WebGPU
-            char found[48];
-            std::snprintf(found, sizeof found, "%d, where data is a handle",
-                          static_cast<int>(array.device.type));
-            detail::refuse(CAI_ERR_UNSUPPORTED, "device.type", found, "an address");
-        default: break;
-        }
-    }
-
-    // The library knows the alignment of numbers; that of T only its compiler.
-    void refuse_misalignment() const {
-        constexpr std::size_t alignment = alignof(T);
-        if (empty()) {
-            return;
-        }
-        char field[32] = "data", found[32], expected[48];
-        std::snprintf(expected, sizeof expected, "a multiple of %zu", alignment);
-        if (reinterpret_cast<std::uintptr_t>(data_) % alignment != 0) {
-            std::snprintf(found, sizeof found, "%p", const_cast<void *>(static_cast<const void *>(data_)));
-            detail::refuse(CAI_ERR_ALIGNMENT, field, found, expected);
-        }
+    // Elements that may be written may also be read.
+    explicit strided(const strided<value_type, N> &other, int) noexcept : data_(other.data()) {
         for (std::size_t d = 0; d < N; ++d) {
-            if (shape_[d] > 1 && strides_[d] % static_cast<std::int64_t>(alignment) != 0) {
-                std::snprintf(field, sizeof field, "strides[%zu]", d);
-                std::snprintf(found, sizeof found, "%lld", static_cast<long long>(strides_[d]));
-                detail::refuse(CAI_ERR_ALIGNMENT, field, found, expected);
-            }
+            shape_[d] = other.extent(d);
+            strides_[d] = other.stride_bytes(d);
         }
     }
 
-    CAI_HD T *address(const std::int64_t *index) const noexcept {
+    template <class... Index> CAI_PRIVATE_HOST_DEVICE T &element_at(Index... index) const noexcept {
+        static_assert(sizeof...(Index) == N, "one index for each dimension");
         using bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
+        const std::int64_t at[N + 1] = {static_cast<std::int64_t>(index)..., 0};
         std::int64_t offset = 0;
         for (std::size_t d = 0; d < N; ++d) {
-            offset += index[d] * strides_[d];
+            offset += at[d] * strides_[d];
         }
-        return reinterpret_cast<T *>(reinterpret_cast<bytes *>(data_) + offset);
+        return *reinterpret_cast<T *>(reinterpret_cast<bytes *>(data_) + offset);
     }
 
+  private:
     T *data_ = nullptr;
     // One more than needed, so that a view of no dimensions has an array too.
     std::int64_t shape_[N + 1] = {};
     std::int64_t strides_[N + 1] = {};
 };
 
+// What both contiguous views have in common.
+template <class T> class dense {
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+
+    CAI_PRIVATE_HOST_DEVICE T *data() const noexcept { return data_; }
+    // Number of elements.
+    CAI_PRIVATE_HOST_DEVICE std::int64_t size() const noexcept { return size_; }
+    CAI_PRIVATE_HOST_DEVICE bool empty() const noexcept { return size_ == 0; }
+    CAI_PRIVATE_HOST_DEVICE std::size_t ndim() const noexcept { return ndim_; }
+    // The array's own extents, in host memory.
+    extents shape() const noexcept { return {shape_, ndim_}; }
+
+  protected:
+    dense(const cai_array &array, allow allowed, int ndim, bool host) {
+        detail::require(array, detail::requirements::of<T>(allowed, ndim, true, host));
+        cai_layout layout;
+        detail::call(cai_array_layout, &array, &layout);
+        data_ = static_cast<T *>(array.data);
+        size_ = layout.count;
+        ndim_ = static_cast<std::size_t>(array.ndim);
+        shape_ = array.shape;
+    }
+    explicit dense(const dense<value_type> &other, int) noexcept
+        : data_(other.data()), size_(other.size()), ndim_(other.ndim()),
+          shape_(other.shape().data()) {}
+
+  private:
+    T *data_;
+    std::int64_t size_;
+    std::size_t ndim_;
+    const std::int64_t *shape_;
+};
+
+} // namespace parts
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+template <class T, class U>
+using if_const_of = std::enable_if_t<!std::is_same_v<T, U> && std::is_same_v<T, const U>>;
+
+// Steps to the next dimension.
+inline void check_index(std::size_t &dimension, std::int64_t index, std::int64_t extent) {
+    if (index < 0 || index >= extent) {
+        char field[32], found[32], expected[48];
+        std::snprintf(field, sizeof field, "index[%zu]", dimension);
+        std::snprintf(found, sizeof found, "%lld", static_cast<long long>(index));
+        std::snprintf(expected, sizeof expected, "0 to below %lld", static_cast<long long>(extent));
+        refuse(CAI_ERR_ARGUMENT, field, found, expected);
+    }
+    ++dimension;
+}
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Elements of device memory with a checked type and number of dimensions, through strides in bytes.
+// Pass it to kernels by value. Owns nothing: the array must outlive it, and orders nothing: that is
+// done by cai::consumer.
+//
+// Construction checks all that access to elements relies on. It throws what cai_array_validate
+// returns, or for an array that does not fit: CAI_ERR_HOST_MEMORY, CAI_ERR_CONVERT_DEVICE (data is
+// a handle), CAI_ERR_READONLY (unless T is const), CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_NDIM,
+// CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_TYPE, CAI_ERR_ALIGNMENT.
+//
+// Elements are accessible in device code only. On the host, use cai::host_view.
+template <class T, std::size_t N> class view : public parts::strided<T, N> {
+    using base = parts::strided<T, N>;
+
+  public:
+    explicit view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, false) {}
+    explicit view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, false) {}
+    // It would outlive its array.
+    explicit view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    view(const view<U, N> &other) noexcept : base(other, 0) {}
+
+    // The element at these indices, which are not checked.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+    template <class... Index> __device__ T &operator()(Index... index) const noexcept {
+        return base::element_at(index...);
+    }
+#else
+    template <class... Index> T &operator()(Index... index) const = delete;
+#endif
+};
+
+// Elements of memory that the host can reach: of the host, page-locked or managed. Otherwise as
+// cai::view. Memory of another device, or of one that is not known, is refused with
+// CAI_ERR_CONVERT_DEVICE. Call array::synchronize before the first access.
+template <class T, std::size_t N> class host_view : public parts::strided<T, N> {
+    using base = parts::strided<T, N>;
+
+  public:
+    explicit host_view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, true) {}
+    explicit host_view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, true) {}
+    explicit host_view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    host_view(const host_view<U, N> &other) noexcept : base(other, 0) {}
+
+    // The element at these indices, which are not checked.
+    template <class... Index> T &operator()(Index... index) const noexcept {
+        return base::element_at(index...);
+    }
+    // The element at these indices. Throws CAI_ERR_ARGUMENT where one is out of range.
+    template <class... Index> T &at(Index... index) const {
+        static_assert(sizeof...(Index) == N, "one index for each dimension");
+        [[maybe_unused]] std::size_t d = 0;
+        (detail::check_index(d, static_cast<std::int64_t>(index), base::extent(d)), ...);
+        return base::element_at(index...);
+    }
+
+#if defined(__cpp_lib_mdspan)
+    // The same elements as a std::mdspan. Throws CAI_ERR_CONVERT_STRIDES for strides that it cannot
+    // express: negative, zero over more than one element, or no multiple of the element.
+    using mdspan_type = std::mdspan<T, std::dextents<std::int64_t, N>, std::layout_stride>;
+    mdspan_type mdspan() const {
+        std::array<std::int64_t, N> shape{}, steps{};
+        for (std::size_t d = 0; d < N; ++d) {
+            constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+            const std::int64_t step = base::stride_bytes(d);
+            shape[d] = base::extent(d);
+            // Over at most one element the stride is not used: any positive one will do.
+            const bool used = shape[d] > 1 && !base::empty();
+            if (used && (step <= 0 || step % size != 0)) {
+                char field[32], found[32];
+                std::snprintf(field, sizeof field, "strides[%zu]", d);
+                std::snprintf(found, sizeof found, "%lld", static_cast<long long>(step));
+                detail::refuse(CAI_ERR_CONVERT_STRIDES, field, found,
+                               "a positive multiple of the element's size");
+            }
+            steps[d] = used ? step / size : 1;
+        }
+        using extents_type = std::dextents<std::int64_t, N>;
+        using mapping = typename std::layout_stride::template mapping<extents_type>;
+        return mdspan_type(base::data(), mapping(extents_type(shape), steps));
+    }
+#endif
+};
+
+// The rank of a contiguous view that accepts any number of dimensions.
+inline constexpr int any_rank = -1;
+
+// Elements of device memory in C order without gaps: a pointer, a count and a shape, with a checked
+// number of dimensions N or with any (as `nb::ndarray<float, nb::c_contig>`). Otherwise as
+// cai::view; an array with other strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
+template <class T, int N = any_rank> class contiguous_view : public parts::dense<T> {
+    using base = parts::dense<T>;
+
+  public:
+    explicit contiguous_view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, N, false) {}
+    explicit contiguous_view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, N, false) {}
+    explicit contiguous_view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    contiguous_view(const contiguous_view<U, N> &other) noexcept : base(other, 0) {}
+
+    // The element at this place in C order, which is not checked.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+    __device__ T &operator[](std::int64_t place) const noexcept { return base::data()[place]; }
+#else
+    T &operator[](std::int64_t) const = delete;
+#endif
+};
+
+// The same of memory that the host can reach, as cai::host_view. A range.
+template <class T, int N = any_rank> class host_contiguous_view : public parts::dense<T> {
+    using base = parts::dense<T>;
+
+  public:
+    explicit host_contiguous_view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, N, true) {}
+    explicit host_contiguous_view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, N, true) {}
+    explicit host_contiguous_view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    host_contiguous_view(const host_contiguous_view<U, N> &other) noexcept : base(other, 0) {}
+
+    T &operator[](std::int64_t place) const noexcept { return base::data()[place]; }
+    T *begin() const noexcept { return base::data(); }
+    T *end() const noexcept { return base::data() + base::size(); }
+};
+
+} // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 
 #endif // CAI_HPP

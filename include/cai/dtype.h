@@ -86,9 +86,10 @@ CAI_API cai_status cai_dtype_parse(const char *typestr, cai_dtype *out, cai_erro
  * `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
  * success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if the
- * text exceeds a typestr, or the status of the invalid part: `CAI_ERR_TYPESTR_ORDER`,
- * `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_NEWER_CALLER` if
+ * `reserved` is not zero, `CAI_ERR_TYPESTR_LENGTH` if the text exceeds a typestr, or the status of
+ * the invalid part: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
+ * `CAI_ERR_TYPESTR_UNIT`.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API cai_status cai_dtype_format(

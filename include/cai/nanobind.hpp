@@ -1,17 +1,18 @@
-// nanobind.hpp: GPU arrays as arguments and results of functions bound with nanobind. One include does it:
+// nanobind.hpp: GPU arrays as arguments and results of functions bound with nanobind.
 //
 //   #include <cai/nanobind.hpp>
 //
-//   void scale(cai::view<float, 2> data, float factor, cai::stream stream) { ... }   // enqueues on `stream`
+//   // enqueues work on `stream`
+//   void scale(cai::view<float, 2> data, float factor, cai::stream stream) { ... }
 //
 //   NB_MODULE(mine, m) { m.def("scale", &scale); }
 //
-// What arguments and results may be, which errors they raise and in which order streams are: as the beginning
-// of <cai/pybind11.hpp> says.
+// Which arguments and results there are, which exceptions they raise and how streams are ordered is
+// described at the beginning of <cai/pybind11.hpp>.
 //
-// nanobind's casters cannot throw. An argument that must raise passes for loaded, and raises when the
-// function is about to be called with it; so where a second argument is wrong too, nanobind speaks of that
-// one.
+// nanobind's casters cannot throw. An argument that must raise counts as loaded, and raises when
+// the function is about to be called with it; so where a second argument is wrong too, nanobind
+// reports that one.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_NANOBIND_HPP
@@ -19,7 +20,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include <cai/arguments.hpp>
+#include "arguments.hpp"
 
 #include <exception>
 #include <functional>
@@ -28,17 +29,19 @@
 #include <vector>
 
 namespace cai {
-namespace detail {
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
 
-// Errors that leave a function's body become the exceptions that they mean. Set up when the first argument or
-// result is looked at: no function can throw one earlier.
+// Errors that leave a function's body become Python exceptions. Set up when the first argument or
+// result is converted: no function can throw one earlier.
 inline void nanobind_translate() noexcept {
     static const bool once = [] {
         nanobind::register_exception_translator([](const std::exception_ptr &thrown, void *) {
             try {
                 std::rethrow_exception(thrown);
             } catch (const error &failed) {
-                cai_python_raise(&failed.get());
+                const cai_error why = failed.get();
+                cai_python_raise(&why);
             }
         });
         return true;
@@ -46,7 +49,7 @@ inline void nanobind_translate() noexcept {
     (void)once;
 }
 
-// An exception that waits for the moment when it may be thrown.
+// An exception that is thrown later, when that is allowed.
 class nanobind_raise {
   public:
     bool after(outcome loaded) noexcept {
@@ -74,24 +77,27 @@ inline nanobind::handle nanobind_export(const array &result) noexcept {
     return export_array(result);
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
+} // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 
 namespace NB_NAMESPACE {
 namespace detail {
 
-template <> struct type_caster<cai::array> {
-    using Value = cai::array;
+template <class Array, std::uint32_t Flags> struct cai_array_caster {
+    using Value = Array;
     static constexpr auto Name = const_name("Array");
     template <class T> using Cast = movable_cast_t<T>;
-    // Asked by containers, which cannot wait for the exception.
-    template <class T> bool can_cast() const noexcept { return !raise_.waits(); }
+    // Called by containers, which cannot wait for the exception.
+    template <class> bool can_cast() const noexcept { return !raise_.waits(); }
 
     bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept {
         static constexpr char kind = 0;
+        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+        options.flags = Flags;
         cai::detail::nanobind_translate();
-        return raise_.after(cai::detail::load_array(source.ptr(), (flags & cast_flags::convert) != 0,
-                                                    cai::detail::array_options(), &kind, value_));
+        return raise_.after(cai::detail::load_array(
+            source.ptr(), (flags & cast_flags::convert) != 0, options, &kind, value_));
     }
     static handle from_cpp(const cai::array &result, rv_policy, cleanup_list *) noexcept {
         return cai::detail::nanobind_export(result);
@@ -100,18 +106,22 @@ template <> struct type_caster<cai::array> {
         return result == nullptr ? none().release() : cai::detail::nanobind_export(*result);
     }
 
-    explicit operator cai::array *() { return raise_.go(), &value_; }
-    explicit operator cai::array &() { return raise_.go(), value_; }
-    explicit operator cai::array &&() { return raise_.go(), std::move(value_); }
+    explicit operator Array *() { return raise_.go(), &value_; }
+    explicit operator Array &() { return raise_.go(), value_; }
+    explicit operator Array &&() { return raise_.go(), std::move(value_); }
 
   private:
-    cai::array value_;
+    Array value_;
     cai::detail::nanobind_raise raise_;
 };
+template <> struct type_caster<cai::array> : cai_array_caster<cai::array, 0> {};
+template <>
+struct type_caster<cai::masked_array> : cai_array_caster<cai::masked_array, CAI_IMPORT_ALLOW_MASK> {
+};
 
-template <class T, std::size_t N> struct type_caster<cai::view<T, N>> {
-    using Value = cai::view<T, N>;
-    static constexpr auto Name = const_name(cai::detail::view_name<T, N>.value);
+template <class View> struct cai_view_caster {
+    using Value = View;
+    static constexpr auto Name = const_name(cai::detail::view_name<View>.value);
     template <class> using Cast = Value &;
     template <class> bool can_cast() const noexcept { return !raise_.waits(); }
 
@@ -125,14 +135,18 @@ template <class T, std::size_t N> struct type_caster<cai::view<T, N>> {
     explicit operator Value &() { return raise_.go(), argument_.begin(); }
 
   private:
-    cai::detail::view_argument<T, N> argument_;
+    cai::detail::view_argument<View> argument_;
     cai::detail::nanobind_raise raise_;
 };
+template <class T, std::size_t N>
+struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
+template <class T, int N>
+struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
-// Not that of <nanobind/stl/optional.h>, which would let the view's array go before the call.
-template <class T, std::size_t N> struct type_caster<std::optional<cai::view<T, N>>> {
-    using Value = std::optional<cai::view<T, N>>;
-    static constexpr auto Name = optional_name(type_caster<cai::view<T, N>>::Name);
+// That of <nanobind/stl/optional.h> would release the view's array before the call.
+template <class View> struct cai_optional_view_caster {
+    using Value = std::optional<View>;
+    static constexpr auto Name = optional_name(type_caster<View>::Name);
     template <class> using Cast = Value &;
     template <class> bool can_cast() const noexcept { return argument_.template can_cast<Value>(); }
 
@@ -142,22 +156,36 @@ template <class T, std::size_t N> struct type_caster<std::optional<cai::view<T, 
     }
     explicit operator Value &() {
         if (!none_) {
-            value_.emplace(argument_.operator cai::view<T, N> &());
+            value_.emplace(argument_.operator View &());
         }
         return value_;
     }
 
   private:
-    type_caster<cai::view<T, N>> argument_;
+    type_caster<View> argument_;
     Value value_;
     bool none_ = false;
 };
 template <class T, std::size_t N>
+struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
+template <class T, int N>
+struct type_caster<std::optional<cai::contiguous_view<T, N>>>
+    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
+template <class T, std::size_t N>
 struct remove_opt_mono<std::optional<cai::view<T, N>>> : remove_opt_mono<cai::view<T, N>> {};
+template <class T, int N>
+struct remove_opt_mono<std::optional<cai::contiguous_view<T, N>>>
+    : remove_opt_mono<cai::contiguous_view<T, N>> {};
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
-    static_assert(cai::detail::never<T>, "views would outlive their arrays: take std::vector<cai::array>");
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
+};
+template <class T, int N, class Allocator>
+struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
 };
 
 template <> struct type_caster<cai::stream> {
@@ -184,7 +212,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::nanobind_raise raise_;
 };
 
-// Not that of <nanobind/stl/optional.h>: the views would not find the stream any more.
+// With that of <nanobind/stl/optional.h> the views would not find the stream.
 template <> struct type_caster<std::optional<cai::stream>> {
     using Value = std::optional<cai::stream>;
     static constexpr auto Name = optional_name(type_caster<cai::stream>::Name);
@@ -209,18 +237,22 @@ template <> struct type_caster<std::optional<cai::stream>> {
 };
 template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
 
-// What takes None by itself. Older versions of nanobind have to be told, by nb::arg("...").none().
+// Types that accept None. Older versions of nanobind need nb::arg("...").none().
 #if NB_VERSION_MAJOR >= 3
 template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
-template <class T, std::size_t N> struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
+template <class T, std::size_t N>
+struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
+template <class T, int N>
+struct has_arg_defaults<std::optional<cai::contiguous_view<T, N>>> : std::true_type {};
 #endif
 
 } // namespace detail
 } // namespace NB_NAMESPACE
 
 namespace cai {
-namespace detail {
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
 
 template <class T, auto Describe> struct nanobind_producer {
     static array describe(nanobind::handle self) {
@@ -243,22 +275,25 @@ template <class T, auto Describe> struct nanobind_producer {
             }
         });
     }
-    static constexpr cai_exchange_api table = {sizeof(cai_exchange_api), CAI_ABI_MAJOR, from_object, nullptr};
+    static constexpr cai_exchange_api table = {sizeof(cai_exchange_api), CAI_DATA_ABI, from_object,
+                                               nullptr};
 };
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
-// Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array, whose
-// owner keeps the data alive (a std::shared_ptr to it, say: cai::make_owner). Consumers that know libcai take
-// its objects without going through Python, all others through `__cuda_array_interface__` and DLPack.
+// Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array,
+// whose owner keeps the data alive (a std::shared_ptr to it, for example: cai::make_owner).
+// Consumers that use libcai read its objects without calling Python, all others through
+// `__cuda_array_interface__` and DLPack. Throws nanobind::python_error.
 //
 //   cai::publish<&describe>(nanobind::class_<Buffer>(m, "Buffer"));
-template <auto Describe, class T, class... Options> void publish(nanobind::class_<T, Options...> cls) {
+template <auto Describe, class T, class... Options>
+CAI_PRIVATE_HIDDEN void publish(nanobind::class_<T, Options...> cls) {
     using producer = detail::nanobind_producer<T, Describe>;
     detail::nanobind_translate();
     cai_error why;
     if (cai_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
-        cai_python_raise(&why); // has raised already, unless something is very wrong
+        cai_python_raise(&why); // keeps the exception that is set already
         throw nanobind::python_error();
     }
     cls.def_prop_ro("__cuda_array_interface__", [](nanobind::handle_t<T> self) -> nanobind::object {
@@ -273,6 +308,7 @@ template <auto Describe, class T, class... Options> void publish(nanobind::class
     });
 }
 
+} // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 
 #endif // CAI_NANOBIND_HPP

@@ -1,29 +1,33 @@
-// pybind11.hpp: GPU arrays as arguments and results of functions bound with pybind11. One include does it:
+// pybind11.hpp: GPU arrays as arguments and results of functions bound with pybind11.
 //
 //   #include <cai/pybind11.hpp>
 //
-//   void scale(cai::view<float, 2> data, float factor, cai::stream stream) { ... }   // enqueues on `stream`
+//   // enqueues work on `stream`
+//   void scale(cai::view<float, 2> data, float factor, cai::stream stream) { ... }
 //
 //   PYBIND11_MODULE(mine, m) { m.def("scale", &scale); }
 //
-//   cai::view<T, N>  takes any GPU array of that type and number of dimensions: of CuPy, PyTorch, Numba,
-//   JAX...
-//                    While the function runs, its array is kept alive, and the producer's stream and the
-//                    call's are in order: the call's is that of the cai::stream among the arguments, else the
-//                    default stream that the compiler's options choose. T is const where the function only
-//                    reads.
-//   cai::array       takes any GPU array, masks and all, and may be kept. Nothing is ordered: see
-//   cai::consumer.
-//                    As a result, an object that all those libraries take.
-//   cai::stream      a CUDA stream.
-//   cai::publish     makes a bound class of yours a producer.
+//   cai::view<T, N>          accepts any GPU array of that type and number of dimensions: of CuPy,
+//                            PyTorch, Numba, JAX... While the function runs, its array is kept
+//                            alive, and the producer's stream and the call's are in order. The
+//                            call's stream is that of the cai::stream among the arguments, else the
+//                            default stream that the compiler's options choose. T is const where
+//                            the function only reads.
+//   cai::contiguous_view<T>  the same for C-contiguous arrays, with any number of dimensions, or
+//                            with N (cai::contiguous_view<T, N>).
+//   cai::array               accepts any GPU array without a mask, and may be kept. Nothing is
+//                            ordered: see cai::consumer. As a result, an object that all those
+//                            libraries accept.
+//   cai::masked_array        a cai::array that may have a mask.
+//   cai::stream              a CUDA stream.
+//   cai::publish             makes a bound class of yours a producer.
 //
-// std::optional of each takes None, too; a cai::stream takes it as the default stream. An argument that does
-// not fit raises what cai_array_from_python says, with what was found and what was expected; of overloaded
-// functions pybind11 lists the signatures. A cai::error that leaves a bound function becomes the Python
-// exception that belongs to it.
+// std::optional of each accepts None, too; a cai::stream accepts it as the default stream. An
+// argument that does not fit raises what cai_array_from_python raises, with what was found and what
+// was expected; of overloaded functions pybind11 lists the signatures. A cai::error that leaves a
+// bound function becomes the Python exception of its status.
 //
-// Link the library as for cai.h; python-side nothing is needed.
+// Link the library as for cai.h; nothing needs to be installed for Python.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_PYBIND11_HPP
@@ -31,7 +35,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include <cai/arguments.hpp>
+#include "arguments.hpp"
 
 #include <exception>
 #include <functional>
@@ -40,17 +44,19 @@
 #include <vector>
 
 namespace cai {
-namespace detail {
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
 
-// Errors that leave a function's body become the exceptions that they mean. Set up when the first argument or
-// result is looked at: no function can throw one earlier.
+// Errors that leave a function's body become Python exceptions. Set up when the first argument or
+// result is converted: no function can throw one earlier.
 inline void pybind11_translate() {
     static const bool once = [] {
         pybind11::register_local_exception_translator([](std::exception_ptr thrown) {
             try {
                 std::rethrow_exception(thrown);
             } catch (const error &failed) {
-                cai_python_raise(&failed.get());
+                const cai_error why = failed.get();
+                cai_python_raise(&why);
             }
         });
         return true;
@@ -74,21 +80,24 @@ inline pybind11::handle pybind11_export(const array &result) {
     return made;
 }
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
+} // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-template <> struct type_caster<cai::array> {
+template <class Array, std::uint32_t Flags> struct cai_array_caster {
     static constexpr auto name = const_name("Array");
     template <class T> using cast_op_type = movable_cast_op_type<T>;
 
     bool load(handle source, bool convert) {
         static constexpr char kind = 0;
+        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+        options.flags = Flags;
         cai::detail::pybind11_translate();
         return cai::detail::pybind11_loaded(
-            cai::detail::load_array(source.ptr(), convert, cai::detail::array_options(), &kind, value_));
+            cai::detail::load_array(source.ptr(), convert, options, &kind, value_));
     }
     static handle cast(const cai::array &result, return_value_policy, handle) {
         return cai::detail::pybind11_export(result);
@@ -97,32 +106,41 @@ template <> struct type_caster<cai::array> {
         return result == nullptr ? none().release() : cai::detail::pybind11_export(*result);
     }
 
-    explicit operator cai::array *() { return &value_; }
-    explicit operator cai::array &() { return value_; }
-    explicit operator cai::array &&() && { return std::move(value_); }
+    explicit operator Array *() { return &value_; }
+    explicit operator Array &() { return value_; }
+    explicit operator Array &&() && { return std::move(value_); }
 
   private:
-    cai::array value_;
+    Array value_;
+};
+template <> struct type_caster<cai::array> : cai_array_caster<cai::array, 0> {};
+template <>
+struct type_caster<cai::masked_array> : cai_array_caster<cai::masked_array, CAI_IMPORT_ALLOW_MASK> {
 };
 
-template <class T, std::size_t N> struct type_caster<cai::view<T, N>> {
-    static constexpr auto name = const_name(cai::detail::view_name<T, N>.value);
-    template <class U> using cast_op_type = cai::view<T, N> &;
+template <class View> struct cai_view_caster {
+    static constexpr auto name = const_name(cai::detail::view_name<View>.value);
+    template <class> using cast_op_type = View &;
 
     bool load(handle source, bool convert) {
         cai::detail::pybind11_translate();
         return cai::detail::pybind11_loaded(argument_.load(source.ptr(), convert));
     }
-    operator cai::view<T, N> &() { return argument_.begin(); }
+    operator View &() { return argument_.begin(); }
 
   private:
-    cai::detail::view_argument<T, N> argument_;
+    cai::detail::view_argument<View> argument_;
 };
+template <class T, std::size_t N>
+struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
+template <class T, int N>
+struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
-// Not that of <pybind11/stl.h>, which would let the view's array go before the call.
-template <class T, std::size_t N> struct type_caster<std::optional<cai::view<T, N>>> {
-    static constexpr auto name = const_name(cai::detail::view_name<T, N>.value) + const_name(" | None");
-    template <class U> using cast_op_type = std::optional<cai::view<T, N>> &;
+// That of <pybind11/stl.h> would release the view's array before the call.
+template <class View> struct cai_optional_view_caster {
+    static constexpr auto name =
+        const_name(cai::detail::view_name<View>.value) + const_name(" | None");
+    template <class> using cast_op_type = std::optional<View> &;
 
     bool load(handle source, bool convert) {
         none_ = source.is_none();
@@ -132,7 +150,7 @@ template <class T, std::size_t N> struct type_caster<std::optional<cai::view<T, 
         cai::detail::pybind11_translate();
         return cai::detail::pybind11_loaded(argument_.load(source.ptr(), convert));
     }
-    operator std::optional<cai::view<T, N>> &() {
+    operator std::optional<View> &() {
         if (!none_) {
             value_.emplace(argument_.begin());
         }
@@ -140,14 +158,25 @@ template <class T, std::size_t N> struct type_caster<std::optional<cai::view<T, 
     }
 
   private:
-    cai::detail::view_argument<T, N> argument_;
-    std::optional<cai::view<T, N>> value_;
+    cai::detail::view_argument<View> argument_;
+    std::optional<View> value_;
     bool none_ = false;
 };
+template <class T, std::size_t N>
+struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
+template <class T, int N>
+struct type_caster<std::optional<cai::contiguous_view<T, N>>>
+    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
-    static_assert(cai::detail::never<T>, "views would outlive their arrays: take std::vector<cai::array>");
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
+};
+template <class T, int N, class Allocator>
+struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
 };
 
 template <> struct type_caster<cai::stream> {
@@ -171,7 +200,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::call_stream argument_;
 };
 
-// Not that of <pybind11/stl.h>: the views would not find the stream any more.
+// With that of <pybind11/stl.h> the views would not find the stream.
 template <> struct type_caster<std::optional<cai::stream>> {
     static constexpr auto name = const_name("Stream | None");
     template <class T> using cast_op_type = std::optional<cai::stream> &;
@@ -197,10 +226,13 @@ template <> struct type_caster<std::optional<cai::stream>> {
 } // namespace PYBIND11_NAMESPACE
 
 namespace cai {
-namespace detail {
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
 
 template <class T, auto Describe> struct pybind11_producer {
-    static array describe(pybind11::handle self) { return std::invoke(Describe, self.cast<const T &>()); }
+    static array describe(pybind11::handle self) {
+        return std::invoke(Describe, self.cast<const T &>());
+    }
     static pybind11::object export_of(pybind11::handle self) {
         return pybind11::reinterpret_steal<pybind11::object>(pybind11_export(describe(self)));
     }
@@ -214,35 +246,41 @@ template <class T, auto Describe> struct pybind11_producer {
             }
         });
     }
-    static constexpr cai_exchange_api table = {sizeof(cai_exchange_api), CAI_ABI_MAJOR, from_object, nullptr};
+    static constexpr cai_exchange_api table = {sizeof(cai_exchange_api), CAI_DATA_ABI, from_object,
+                                               nullptr};
 };
 
-} // namespace detail
+} // namespace detail CAI_PRIVATE_HIDDEN
 
-// Makes a bound class a producer: `describe` is called with a `const T &` and returns a cai::array, whose
-// owner keeps the data alive (a std::shared_ptr to it, say: cai::make_owner). Consumers that know libcai take
-// its objects without going through Python, all others through `__cuda_array_interface__` and DLPack.
+// Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array,
+// whose owner keeps the data alive (a std::shared_ptr to it, for example: cai::make_owner).
+// Consumers that use libcai read its objects without calling Python, all others through
+// `__cuda_array_interface__` and DLPack. Throws pybind11::error_already_set.
 //
 //   cai::publish<&describe>(pybind11::class_<Buffer>(m, "Buffer"));
-template <auto Describe, class T, class... Options> void publish(pybind11::class_<T, Options...> cls) {
+template <auto Describe, class T, class... Options>
+CAI_PRIVATE_HIDDEN void publish(pybind11::class_<T, Options...> cls) {
     using producer = detail::pybind11_producer<T, Describe>;
     detail::pybind11_translate();
     cai_error why;
     if (cai_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
-        cai_python_raise(&why); // has raised already, unless something is very wrong
+        cai_python_raise(&why); // keeps the exception that is set already
         throw pybind11::error_already_set();
     }
-    cls.def_property_readonly("__cuda_array_interface__", [](pybind11::handle self) -> pybind11::object {
-        return producer::export_of(self).attr("__cuda_array_interface__");
-    });
-    cls.def("__dlpack__", [](pybind11::handle self, const pybind11::kwargs &options) -> pybind11::object {
-        return producer::export_of(self).attr("__dlpack__")(**options);
-    });
+    cls.def_property_readonly("__cuda_array_interface__",
+                              [](pybind11::handle self) -> pybind11::object {
+                                  return producer::export_of(self).attr("__cuda_array_interface__");
+                              });
+    cls.def("__dlpack__",
+            [](pybind11::handle self, const pybind11::kwargs &options) -> pybind11::object {
+                return producer::export_of(self).attr("__dlpack__")(**options);
+            });
     cls.def("__dlpack_device__", [](pybind11::handle self) -> pybind11::object {
         return producer::export_of(self).attr("__dlpack_device__")();
     });
 }
 
+} // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 
 #endif // CAI_PYBIND11_HPP

@@ -186,12 +186,12 @@ fn bad_length<T>(text: &[u8]) -> Result<T> {
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
     if let Some(complete) = parse_lenient(text) {
-        let end = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
+        let complete = complete.split(|byte| *byte == 0).next().unwrap_or_default();
         return fail!(
             CAI_ERR_TYPESTR_ORDER,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = ("a byte order first: did you mean \"{}\"?", complete[..end].escape_ascii())
+            expected = ("a byte order first: did you mean \"{}\"?", complete.escape_ascii())
         );
     }
     fail!(
@@ -256,6 +256,14 @@ fn bad_unit<T>(text: &[u8]) -> Result<T> {
 /// Formats a typestr, NUL-padded. The result of [`parse`] formats to the same letters, except that
 /// a multiple of one and the size of an object are not written.
 pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
+    if dtype.reserved != [0; 2] {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "dtype.reserved",
+            found = ("{:?}", dtype.reserved),
+            expected = "zeros"
+        );
+    }
     let kind = dtype.kind as u8;
     let size = match kind {
         b't' => dtype.bits,

@@ -67,9 +67,10 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
 /// `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
 /// success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_TYPESTR_LENGTH` if
-/// the text exceeds a typestr, or the status of the invalid part: `CAI_ERR_TYPESTR_ORDER`,
-/// `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`, `CAI_ERR_TYPESTR_UNIT`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_NEWER_CALLER` if
+/// `reserved` is not zero, `CAI_ERR_TYPESTR_LENGTH` if the text exceeds a typestr, or the status of
+/// the invalid part: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
+/// `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_dtype_format(
@@ -437,7 +438,8 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
 /// Writes a text of `length` characters and its NUL, or none of it, and its length.
 ///
 /// # Safety
-/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable; `write` writes
+/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable;
+/// `write` writes
 /// `length` characters.
 unsafe fn write_text(
     buffer: *mut c_char,

@@ -43,16 +43,18 @@ void check(cudaError_t code) {
 
 // Work on a stream, standing for kernels.
 template <std::size_t N> void write(const numbers<N> &to, int byte, cudaStream_t stream) {
-    check(cudaMemsetAsync(to.data(), byte, static_cast<std::size_t>(to.size()) * sizeof(float), stream));
+    check(cudaMemsetAsync(to.data(), byte, static_cast<std::size_t>(to.size()) * sizeof(float),
+                          stream));
 }
 void copy(const read_only &from, const numbers<1> &to, cudaStream_t stream) {
-    check(cudaMemcpyAsync(to.data(), from.data(), static_cast<std::size_t>(from.size()) * sizeof(float),
+    check(cudaMemcpyAsync(to.data(), from.data(),
+                          static_cast<std::size_t>(from.size()) * sizeof(float),
                           cudaMemcpyDeviceToDevice, stream));
 }
 
 std::vector<cai::array> kept;
 
-// A buffer class of somebody's.
+// A foreign buffer class.
 struct buffer {
     std::shared_ptr<void> memory;
     std::int64_t shape[1];
@@ -62,14 +64,8 @@ cai::array describe(const buffer &it) {
     if (it.shape[0] == 0) {
         throw cai::error(CAI_ERR_UNSUPPORTED, "buffer", "found no elements, expected some");
     }
-    cai_array made = CAI_ARRAY_INIT;
-    made.data = it.memory.get();
-    made.shape = it.shape;
-    made.ndim = 1;
-    std::strcpy(made.typestr, "<f4");
-    made.stream = CAI_STREAM_NONE;
-    made.device.type = CAI_DEVICE_CUDA;
-    return cai::array::make(made, cai::make_owner(it.memory));
+    return cai::array::make(static_cast<float *>(it.memory.get()), {it.shape[0]}, CAI_STREAM_NONE,
+                            cai::cuda_device(0), cai::make_owner(it.memory));
 }
 
 buffer make_buffer(std::int64_t count) {
@@ -86,25 +82,41 @@ MODULE {
     m.def("drop", [] { kept.clear(); }, py::call_guard<py::gil_scoped_release>());
     m.def("echo", [](const cai::array &given) { return given.share(); });
     m.def("pass", [](cai::array given) { return given; });
-    m.def("has_mask", [](const cai::array &given) { return given.mask() != nullptr; });
+    m.def("has_mask", [](const cai::masked_array &given) { return given.mask() != nullptr; });
     m.def("stream", [](const cai::array &given) { return given.stream(); });
     m.def("count", [](const std::vector<cai::array> &given) { return given.size(); });
     m.def(
-        "maybe_array", [](std::optional<cai::array> given) { return given ? given->count() : -1; },
+        "maybe_array",
+        [](std::optional<cai::array> given) { return given ? given->layout().count : -1; },
         py::arg("given") = py::none());
     m.def("nothing", [] { return cai::array(); });
-    m.def("view_inside", [](const cai::array &given) { return cai::view<const double, 3>(given).size(); });
+    m.def("view_inside",
+          [](const cai::array &given) { return cai::view<const double, 3>(given).size(); });
 
     // Views.
     m.def("size", [](read_only v) { return v.size(); });
     m.def("size2", [](const cai::view<const float, 2> &v) { return v.size(); });
     m.def("size_mutable", [](numbers<1> v) { return v.size(); });
     m.def("size_or", [](read_only v, int) { return v.size(); }, py::arg("v"), py::arg("other") = 1);
+    m.def("flat", [](cai::contiguous_view<const float> v) { return v.size(); });
+    m.def("flat2", [](cai::contiguous_view<const float, 2> v) { return v.size(); });
+    m.def("flat_mutable", [](cai::contiguous_view<float> v) { return v.ndim(); });
+    m.def(
+        "maybe_flat",
+        [](std::optional<cai::contiguous_view<const float>> v) { return v ? v->size() : -1; },
+        py::arg("v") = py::none());
+    m.def("fill_flat", [](cai::contiguous_view<float> to, int byte, cai::stream s) {
+        check(cudaMemsetAsync(to.data(), byte, static_cast<std::size_t>(to.size()) * sizeof(float),
+                              s));
+    });
     m.def("bytes", [](cai::view<const std::byte, 1> v) { return v.size(); });
     m.def("brains", [](cai::view<const bfloat16, 1> v) { return v.size(); });
     m.def("complexes", [](cai::view<std::complex<double>, 0>) {});
-    m.def("maybe", [](std::optional<read_only> v) { return v ? v->size() : -1; }, py::arg("v") = py::none());
-    m.def("released", [](read_only v) { return v.size(); }, py::call_guard<py::gil_scoped_release>());
+    m.def(
+        "maybe", [](std::optional<read_only> v) { return v ? v->size() : -1; },
+        py::arg("v") = py::none());
+    m.def(
+        "released", [](read_only v) { return v.size(); }, py::call_guard<py::gil_scoped_release>());
 
     // Overloads.
     m.def("which", [](read_only, double) { return "float32"; });
@@ -112,7 +124,9 @@ MODULE {
     m.def("which", [](cai::view<const float, 2>, double) { return "float32, 2"; });
     m.def("device_of", [](read_only) { return "gpu"; });
     m.def("device_of", [](py::object) { return "any"; });
-    m.def("scalar_first", [](double, read_only) { return "float32"; }, py::arg(), py::arg().noconvert());
+    m.def(
+        "scalar_first", [](double, read_only) { return "float32"; }, py::arg(),
+        py::arg().noconvert());
     m.def(
         "scalar_first", [](double, cai::view<const double, 1>) { return "float64"; }, py::arg(),
         py::arg().noconvert());
@@ -129,7 +143,7 @@ MODULE {
         "fill_maybe",
         [](std::optional<numbers<1>> to, int byte, std::optional<cai::stream> s) {
             if (to) {
-                write(*to, byte, s ? *s : cai::stream());
+                write(*to, byte, s ? *s : cai::stream(cai::stream_of(nullptr)));
             }
         },
         py::arg("to").none(), py::arg("byte"), py::arg("stream").none());
@@ -142,7 +156,8 @@ MODULE {
         const cai::consumer work(to, s, CAI_ACCESS_READ | CAI_ACCESS_WRITE);
         write(v, byte, s);
     });
-    m.def("unordered", [](const cai::array &to, int byte, cai::stream s) { write(numbers<1>(to), byte, s); });
+    m.def("unordered",
+          [](const cai::array &to, int byte, cai::stream s) { write(numbers<1>(to), byte, s); });
     // The function that it calls must not take this call's stream for its own.
     m.def("call_back", [](numbers<1> to, int byte, cai::stream s, function then) {
         write(to, byte, s);

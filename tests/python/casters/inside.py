@@ -73,7 +73,7 @@ class Driver:
 
 
 class Array:
-    """A GPU array of somebody's."""
+    """A foreign GPU array."""
 
     def __init__(self, shape=(4,), typestr="<f4", **more):
         count = 1
@@ -112,14 +112,14 @@ def no_races():
 # --- arrays ------------------------------------------------------------------------------------------------------
 
 
-def test_an_array_is_kept_and_let_go(m):
+def test_an_array_is_kept_and_released(m):
     given = Array()
     gone = weakref.ref(given)
     m.keep(given)
     del given
     gc.collect()
     assert gone() is not None
-    m.drop()  # without the interpreter's lock: the object goes a little later, on the main thread
+    m.drop()  # without the interpreter's lock: the object is released later, on the main thread
     assert eventually(lambda: gone() is None)
 
 
@@ -145,9 +145,13 @@ def test_read_only_stays_read_only(m):
     assert m.echo(given).__cuda_array_interface__["data"] == (given.address, True)
 
 
-def test_masks_are_shown_to_functions_that_take_arrays(m):
+def test_masks_are_shown_to_functions_that_take_masked_arrays(m):
     assert m.has_mask(Array(mask=Array(typestr="|b1"))) is True
     assert m.has_mask(Array()) is False
+    # A function that does not ask for them cannot ignore them.
+    for function in (m.echo, m.maybe_array, m.size, m.flat):
+        with pytest.raises((BufferError, TypeError), match="mask|incompatible"):
+            function(Array(mask=Array(typestr="|b1")))
 
 
 def test_the_stream_of_an_array(m):
@@ -169,7 +173,7 @@ def test_no_array_cannot_be_returned(m):
 
 
 def test_errors_of_the_body(m):
-    with pytest.raises((BufferError, ValueError, TypeError), match="typestr: found <f4, expected kind f of 8 bytes"):
+    with pytest.raises((BufferError, ValueError, TypeError), match="ndim: found 2, expected 3 dimensions|typestr: found <f4, expected <f8"):
         m.view_inside(Array((1, 2, 3)))
     with pytest.raises((BufferError, ValueError, TypeError), match="buffer: found no elements"):
         m.buffer(0).__cuda_array_interface__
@@ -190,6 +194,20 @@ def test_views(m):
     assert m.released(Array()) == 4
 
 
+def test_contiguous_views(m):
+    assert m.flat(Array((2, 3, 4))) == m.flat(Array((24,))) == 24
+    assert m.flat(Array(())) == 1 and m.flat(Array((0, 3))) == 0
+    assert m.flat(Array((2, 3), strides=(12, 4))) == m.flat2(Array((2, 3))) == 6
+    assert m.flat_mutable(Array((2, 3))) == 2
+    assert m.maybe_flat(None) == m.maybe_flat() == -1 and m.maybe_flat(Array((2, 3))) == 6
+    theirs, mine = driver.stream(), driver.stream()
+    given = Array((1 << 8, 1 << 8), stream=theirs)
+    driver.write(given, 1, theirs)
+    m.fill_flat(given, 2, mine)
+    driver.write(given, 3, theirs)
+    assert driver.read(given) == 3
+
+
 def read_only():
     array = Array()
     array.fields["data"] = (array.address, True)
@@ -202,6 +220,11 @@ WRONG = [
     ("size", lambda: Array((2, 2)), r"found 2.*expected 1"),
     ("size", lambda: Array(mask=Array(typestr="|b1")), r"mask"),
     ("size_mutable", read_only, r"data.*read-only|read-only|data.*\[1\]"),
+    ("flat", lambda: Array((2, 3), strides=(4, 8)), r"strides.*expected a C-contiguous array"),
+    ("flat", lambda: Array((2, 3), "<f8"), r"typestr.*found '?<f8'?, expected '?<f4"),
+    ("flat2", lambda: Array((6,)), r"found 1.*expected 2"),
+    ("flat_mutable", read_only, r"read-only"),
+    ("maybe_flat", lambda: Array((2, 3), strides=(4, 8)), r"strides"),
     ("bytes", lambda: Array(), r"typestr: found <f4, expected elements of 1 byte"),
     ("brains", lambda: Array(typestr="<f2"), r"typestr.*<f2"),
     ("complexes", lambda: Array((1,), "<c16"), r"found 1.*expected 0"),
@@ -212,7 +235,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("name, make, text", WRONG, ids=range(len(WRONG)))
-def test_an_array_that_does_not_fit_says_why(m, name, make, text):
+def test_an_array_that_does_not_fit_raises_the_reason(m, name, make, text):
     for _ in range(3):
         with pytest.raises((BufferError, TypeError, ValueError), match=text) as caught:
             getattr(m, name)(make())
@@ -228,7 +251,7 @@ def test_a_key_that_is_missing(m):
 
 
 def test_what_is_no_array(m):
-    """The signature says what would be one."""
+    """The exception names the signature."""
     for function, text in (
         (m.size, r"Array\[float32, 1\]"),
         (m.size_mutable, r"Array\[float32, 1, writable\]"),
@@ -287,6 +310,8 @@ def test_a_second_argument_that_is_wrong(m):
 
 def test_signatures(m):
     assert "Array[float32, 1, writable]" in m.fill.__doc__ and "Stream" in m.fill.__doc__
+    assert "Array[float32, contiguous]" in m.flat.__doc__ and "Array[float32, 2, contiguous]" in m.flat2.__doc__
+    assert "Array[float32, contiguous, writable]" in m.flat_mutable.__doc__
     assert "Array[byte, 1]" in m.bytes.__doc__
     assert "Array[bfloat16, 1]" in m.brains.__doc__
     assert "Array[complex128, 0, writable]" in m.complexes.__doc__
@@ -309,7 +334,7 @@ def test_overloads(m, scalar):
 
 
 def test_overloads_where_another_argument_is_converted_first(m, is_pybind11):
-    """The one case that needs noconvert(), as the book says. pybind11 does not call it a conversion."""
+    """The one case that needs noconvert(), see extensions.md. pybind11 does not call it a conversion."""
     wide = Array(typestr="<f8")
     assert m.scalar_first_plain(1.0, wide) == "float64"
     if is_pybind11:
@@ -388,7 +413,7 @@ def test_reference_counts(m):
             pass
     failing.exception.__traceback__ = None
 
-    # An array without a stream is released after the work on it, by a thread of the library.
+    # An array without a stream is released by a thread of the library, once the work on it is done.
     driver.call("cuCtxSynchronize")
     assert eventually(lambda: counts(good, wrong, mask, failing, holder, busy) == before[:6])
     after = counts(good, wrong, mask, failing, holder, busy, None)

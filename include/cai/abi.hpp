@@ -1,0 +1,403 @@
+// abi.hpp: abi.h for C++17, header-only. It needs no library: copy the two files into your tree.
+//
+//   cai::array  owns a reference to an array; moves, and is shared by share()
+//   cai::owner  owns a reference to an owner; cai::make_owner keeps any C++ object alive
+//   cai::error  the exception that all functions throw: a status, a field and a message
+//
+// Members that are commented "Needs the library" are defined in cai/cai.hpp.
+//
+// Everything here may be compiled into several shared objects of one process, from headers of
+// different versions: names lie in an inline namespace of this header's and abi.h's version.
+// cai::error lies outside of it, so that each of them catches the errors of the others.
+//
+// Thread safety: as the containers of the standard library. Several threads may read one object at
+// once; each may change its own.
+//
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef CAI_ABI_HPP
+#define CAI_ABI_HPP
+
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 201703L : __cplusplus < 201703L
+#error "cai/abi.hpp and cai/cai.hpp require C++17: compile with -std=c++17 or later"
+#endif
+
+#include "abi.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+
+// Version of cai/*.hpp. It grows with every change of a class or of an inline function.
+#define CAI_HPP_VERSION 1
+
+// The inline namespace: v<version of the .hpp files>_<version of abi.h>.
+#define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
+#define CAI_PRIVATE_JOIN(a, b) CAI_PRIVATE_JOIN_NOW(a, b)
+#define CAI_PRIVATE_NAMESPACE CAI_PRIVATE_JOIN(CAI_HPP_VERSION, CAI_ABI_H_VERSION)
+
+// Hidden: each shared object has its own copy, which no other one's replaces.
+#if defined(__GNUC__) && !defined(_WIN32)
+#define CAI_PRIVATE_HIDDEN __attribute__((visibility("hidden")))
+#define CAI_PRIVATE_VISIBLE __attribute__((visibility("default")))
+#else
+#define CAI_PRIVATE_HIDDEN
+#define CAI_PRIVATE_VISIBLE
+#endif
+
+// Functions that also run on the device.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define CAI_PRIVATE_HOST_DEVICE __host__ __device__
+#else
+#define CAI_PRIVATE_HOST_DEVICE
+#endif
+
+// Of cai/status.h and cai/dtype.h.
+struct cai_error;
+struct cai_dtype;
+struct cai_layout;
+
+namespace cai {
+
+// The exception that every function of these headers throws. Copies without allocating.
+//
+// Its members and functions never change, in any version: an extension catches the errors that
+// another one, compiled with other headers, throws.
+class CAI_PRIVATE_VISIBLE error : public std::exception {
+  public:
+    // An error of the caller's own: what() becomes "field: message". What is too long is cut.
+    error(cai_status code, const char *field, const char *message) noexcept : code_(code) {
+        std::snprintf(field_, sizeof field_, "%s", field);
+        std::snprintf(message_, sizeof message_, "%s: %s", field_, message);
+    }
+    // What a function of the library reported. Needs the library.
+    explicit error(const cai_error &what) noexcept;
+
+    // One line: the field, the value found and the value expected.
+    const char *what() const noexcept override { return message_; }
+    cai_status code() const noexcept { return code_; }
+    // The path of the field or the name of the parameter that was wrong.
+    const char *field() const noexcept { return field_; }
+    // The CUDA driver's CUresult where the driver refused, else 0.
+    std::int32_t driver_code() const noexcept { return driver_code_; }
+    // The name of the status, as `CAI_ERR_NDIM`. Needs the library.
+    const char *name() const noexcept;
+    // The same as a structure of C. Needs the library.
+    cai_error get() const noexcept;
+
+  private:
+    cai_status code_;
+    std::int32_t driver_code_ = 0;
+    char field_[96] = {};
+    char message_[408] = {};
+};
+
+inline namespace CAI_PRIVATE_NAMESPACE {
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+[[noreturn]] inline void refuse(cai_status code, const char *field, const char *found,
+                                const char *expected) {
+    char message[256];
+    std::snprintf(message, sizeof message, "found %s, expected %s", found, expected);
+    throw error(code, field, message);
+}
+
+// Throws what the inline functions of abi.h returned.
+inline void check_reference(cai_status status) {
+    switch (status) {
+    case CAI_OK: return;
+    case CAI_ERR_BORROWED:
+        refuse(status, "owner", "NULL, a borrowed array", "an array with an owner");
+    case CAI_ERR_FLAGS: refuse(status, "flags", "an unknown bit", "CAI_ARRAY_READONLY or 0");
+    case CAI_ERR_STRUCT_SIZE:
+        refuse(status, "struct_size", "a size of no version", "an array that was initialized");
+    default: refuse(status, "owner.ops", "an incomplete table", "one with retain and release");
+    }
+}
+
+// An object behind a cai_owner, with a reference count of its own: one allocation, no library.
+//
+// Objects that are released while another one is destroyed on the same thread are destroyed after
+// it, in a loop: a chain of any length takes no more stack than two of its objects.
+struct counted : cai_owner {
+    counted(const cai_owner_ops *operations, void (*destroy)(counted *) noexcept) noexcept
+        : cai_owner{operations}, destroy_(destroy) {}
+    counted(const counted &) = delete;
+    counted &operator=(const counted &) = delete;
+
+    static void retain(cai_owner *owner) noexcept {
+        // A count that wraps would destroy an object in use. The upper half of the range is left to
+        // threads that are on their way here.
+        if (static_cast<counted *>(owner)->count_.fetch_add(1, std::memory_order_relaxed) >
+            SIZE_MAX / 2) {
+            std::abort();
+        }
+    }
+    static void release(cai_owner *owner) noexcept {
+        auto *self = static_cast<counted *>(owner);
+        if (self->count_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+            return;
+        }
+        thread_local counted *pending = nullptr;
+        thread_local bool destroying = false;
+        self->next_ = std::exchange(pending, self);
+        if (destroying) {
+            return; // the loop below, further up on this stack, destroys it
+        }
+        destroying = true;
+        while (counted *first = pending) {
+            pending = first->next_;
+            first->destroy_(first);
+        }
+        destroying = false;
+    }
+
+  private:
+    std::atomic<std::size_t> count_{1};
+    counted *next_ = nullptr;
+    void (*destroy_)(counted *) noexcept;
+};
+
+template <class T> struct owned final : counted {
+    explicit owned(T &&object) : counted(&table, destroy), object_(std::move(object)) {}
+
+  private:
+    static void destroy(counted *self) noexcept { delete static_cast<owned *>(self); }
+    static constexpr cai_owner_ops table = {sizeof(cai_owner_ops), 0, retain, release};
+
+    T object_;
+};
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Owns one reference to a cai_owner.
+class owner {
+  public:
+    owner() noexcept = default;
+    owner(owner &&other) noexcept : owner_(other.release()) {}
+    owner &operator=(owner &&other) noexcept {
+        owner(std::move(other)).swap(*this);
+        return *this;
+    }
+    ~owner() {
+        cai_array array = CAI_ARRAY_INIT;
+        array.owner = owner_;
+        cai_inline_release(&array);
+    }
+
+    // Takes over a reference that the caller holds.
+    [[nodiscard]] static owner adopt(cai_owner *reference) noexcept {
+        owner made;
+        made.owner_ = reference;
+        return made;
+    }
+    // Returns one more reference to the same owner; none of none.
+    // Throws CAI_ERR_OWNER_OPS for an incomplete table of operations.
+    [[nodiscard]] owner share() const {
+        if (owner_ != nullptr) {
+            cai_array array = CAI_ARRAY_INIT;
+            array.owner = owner_;
+            detail::check_reference(cai_inline_retain(&array));
+        }
+        return adopt(owner_);
+    }
+    // Gives the reference to the caller.
+    [[nodiscard]] cai_owner *release() noexcept { return std::exchange(owner_, nullptr); }
+    cai_owner *get() const noexcept { return owner_; }
+    explicit operator bool() const noexcept { return owner_ != nullptr; }
+    void swap(owner &other) noexcept { std::swap(owner_, other.owner_); }
+
+  private:
+    cai_owner *owner_ = nullptr;
+};
+
+// Returns an owner that keeps `object` alive: a std::shared_ptr, a std::vector, a buffer class of
+// the caller's. The object is destroyed with the last reference, on the thread that releases it;
+// where that happens while another such object is destroyed, directly after that one.
+// Throws what T's move constructor and operator new throw. Allocates one block.
+template <class T> [[nodiscard]] CAI_PRIVATE_HIDDEN owner make_owner(T object) {
+    static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
+    return owner::adopt(new detail::owned<T>(std::move(object)));
+}
+
+// Numbers, one for each dimension: a range that refers to memory of others. A shape may be passed
+// as `{rows, columns}`, as a std::vector or as a std::array of std::int64_t.
+class extents {
+  public:
+    extents() noexcept = default;
+    extents(const std::int64_t *first, std::size_t count) noexcept : first_(first), count_(count) {}
+    // For arguments: the list is gone after the full expression.
+    extents(std::initializer_list<std::int64_t> list) noexcept : count_(list.size()) {
+        first_ = list.begin();
+    }
+    template <class Container,
+              class = std::enable_if_t<std::is_same_v<
+                  const std::int64_t *, decltype(std::declval<const Container &>().data())>>>
+    extents(const Container &numbers) noexcept : first_(numbers.data()), count_(numbers.size()) {}
+
+    const std::int64_t *data() const noexcept { return first_; }
+    const std::int64_t *begin() const noexcept { return first_; }
+    const std::int64_t *end() const noexcept { return first_ + count_; }
+    std::size_t size() const noexcept { return count_; }
+    bool empty() const noexcept { return count_ == 0; }
+    std::int64_t operator[](std::size_t dimension) const noexcept { return first_[dimension]; }
+
+  private:
+    const std::int64_t *first_ = nullptr;
+    std::size_t count_ = 0;
+};
+
+// Strides in bytes, one for each dimension: a range that holds them, for a C-contiguous array
+// without strides too. Needs the library.
+class strides {
+  public:
+    // Throws what cai_array_strides returns.
+    explicit strides(const cai_array &array);
+    const std::int64_t *begin() const & noexcept { return steps_.data(); }
+    const std::int64_t *end() const & noexcept { return steps_.data() + count_; }
+    // Iterators into a temporary would dangle.
+    const std::int64_t *begin() const && = delete;
+    const std::int64_t *end() const && = delete;
+    std::size_t size() const noexcept { return count_; }
+    bool empty() const noexcept { return count_ == 0; }
+    std::int64_t operator[](std::size_t dimension) const noexcept { return steps_[dimension]; }
+
+  private:
+    std::array<std::int64_t, CAI_MAX_NDIM> steps_;
+    std::size_t count_;
+};
+
+class description;
+
+// Owns one reference to an array. Moves; share() makes a second reference. A default or moved-from
+// array holds none.
+class array {
+  public:
+    array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
+    array(array &&other) noexcept : raw_(other.release()) {}
+    array &operator=(array &&other) noexcept {
+        array(std::move(other)).swap(*this);
+        return *this;
+    }
+    ~array() { cai_inline_release(&raw_); }
+
+    // Takes over the reference that `source` holds, and clears `source`, a structure of any
+    // version. Without an owner, nothing is taken over and nothing changes.
+    // Throws what from_unchecked throws; then nothing has changed.
+    [[nodiscard]] static array adopt(cai_array &source) {
+        array made;
+        if (source.owner != nullptr && source.struct_size == sizeof source) {
+            made.raw_ = source;
+            source.owner = nullptr;
+            cai_inline_release(&source); // clears it
+        } else if (source.owner != nullptr) {
+            made = from_unchecked(source);
+            cai_inline_release(&source);
+        }
+        return made;
+    }
+    // Adds a reference to an array of any version, without a check of its contents.
+    // Throws CAI_ERR_STRUCT_SIZE, CAI_ERR_FLAGS, CAI_ERR_BORROWED or CAI_ERR_OWNER_OPS.
+    [[nodiscard]] static array from_unchecked(const cai_array &source) {
+        array made;
+        detail::check_reference(cai_inline_share(&source, &made.raw_));
+        return made;
+    }
+    // Validates an array of any version (CAI_CHECK_LAYOUT) and adds a reference to it.
+    // Throws what cai_array_validate and from_unchecked report. Needs the library.
+    [[nodiscard]] static array from(const cai_array &source);
+
+    // Makes an array of memory that `data_owner` keeps alive. The description is checked and
+    // copied.
+    //
+    // `stream`: the stream on which work on the data is pending, or CAI_STREAM_NONE. It must
+    // outlive the array, or be kept alive by attach().
+    // Throws what cai_array_create returns. Allocates one block. Needs the library.
+    template <class T>
+    [[nodiscard]] static array make(T *data, const extents &shape, cai_stream stream,
+                                    cai_device device, owner data_owner);
+    [[nodiscard]] static array make(const description &what, cai_stream stream, cai_device device,
+                                    owner data_owner);
+    // The same of a description in C, whose own owner is not looked at.
+    [[nodiscard]] static array make(cai_array description, owner data_owner);
+
+    // Returns one more reference to the same array.
+    // Throws CAI_ERR_BORROWED for an array that holds none, or CAI_ERR_OWNER_OPS.
+    [[nodiscard]] array share() const { return from_unchecked(raw_); }
+    // Gives structure and reference to the caller, who is responsible for releasing it.
+    [[nodiscard]] cai_array release() noexcept {
+        const cai_array released = raw_;
+        raw_ = cai_array(CAI_ARRAY_INIT);
+        return released;
+    }
+    // Uses no template of the standard library on cai_array, here and above: files of other ages
+    // have a function of the same name for a structure of another size.
+    void swap(array &other) noexcept {
+        const cai_array mine = raw_;
+        raw_ = other.raw_;
+        other.raw_ = mine;
+    }
+
+    const cai_array &get() const noexcept { return raw_; }
+    const cai_array *operator->() const noexcept { return &raw_; }
+    explicit operator bool() const noexcept { return raw_.owner != nullptr; }
+
+    void *data() const noexcept { return raw_.data; }
+    std::size_t ndim() const noexcept { return static_cast<std::size_t>(raw_.ndim); }
+    // Refers to this array.
+    extents shape() const noexcept { return {raw_.shape, ndim()}; }
+    bool readonly() const noexcept { return (raw_.flags & CAI_ARRAY_READONLY) != 0; }
+    cai_stream stream() const noexcept { return raw_.stream; }
+    cai_device device() const noexcept { return raw_.device; }
+    // NULL where the array has none; kept alive by this array.
+    const cai_array *mask() const noexcept { return raw_.mask; }
+
+    // --- Needs the library, from here on. Each throws what the function of C returns.
+
+    // cai_array_validate.
+    void validate(std::uint32_t checks) const;
+    cai_dtype dtype() const;
+    bool is_native() const;
+    cai::strides strides() const;
+    // Number of elements and bytes, the bytes around `data` that are covered, contiguity.
+    cai_layout layout() const;
+    // cai_array_produce: before an export, joins the streams with pending work into the exported
+    // one. Without streams, nothing is pending.
+    void produce(std::initializer_list<cai_stream> streams,
+                 cai_stream export_stream = CAI_STREAM_NONE, std::uint32_t flags = 0);
+    // cai_array_attach: keeps another object alive, until after the data is released: the stream
+    // that the array is exported with.
+    template <class T> CAI_PRIVATE_HIDDEN void attach(T object);
+    // cai_array_synchronize: blocks until the producer's pending work is done. `access` is
+    // CAI_ACCESS_READ, CAI_ACCESS_WRITE or both.
+    void synchronize(std::uint32_t access) const;
+    // cai_array_release_after: gives up the reference once the work enqueued on `stream` so far is
+    // done, without blocking.
+    void release_after(cai_stream stream);
+
+  private:
+    cai_array raw_;
+};
+
+// Memory of a CUDA device.
+constexpr cai_device cuda_device(std::int32_t id) noexcept { return {CAI_DEVICE_CUDA, id}; }
+// Memory of the host.
+constexpr cai_device host_device() noexcept { return {CAI_DEVICE_CPU, 0}; }
+
+// Converts a CUstream or cudaStream_t. NULL is the default stream that the options of this file's
+// compiler choose, so the function has internal linkage: it differs between files of one program.
+static inline cai_stream stream_of(const void *cuda_stream) noexcept {
+    return cai_inline_stream(cuda_stream);
+}
+
+} // namespace CAI_PRIVATE_NAMESPACE
+} // namespace cai
+
+#endif // CAI_ABI_HPP

@@ -1,0 +1,170 @@
+"""C++ headers of two ages, two settings of the default stream and several shared objects in one process; and the
+part of the headers that needs no library."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "capi-tests/abi"
+STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror".split()
+# Without optimization nothing is inlined: every function of the headers is a weak symbol, of which the linker keeps one.
+PLAIN = ["g++", "-std=c++17", "-O0", "-g", *STRICT]
+SANITIZED = [*PLAIN, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+PER_THREAD = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"
+
+
+def run(*command, check=True):
+    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment)
+    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def replaced(text, pattern, by):
+    """Exactly one place changes."""
+    text, count = re.subn(pattern, by, text, flags=re.DOTALL)
+    assert count == 1, pattern
+    return text
+
+
+@pytest.fixture(scope="session")
+def ages(tmp_path_factory):
+    """Folders of today's headers and of later ones: 16 more bytes in an array, and one more operation of owners."""
+    folder = tmp_path_factory.mktemp("ages")
+    for age in ("today", "later"):
+        (folder / age / "cai").mkdir(parents=True)
+        for header in (ROOT / "include/cai").glob("*.h*"):
+            text = header.read_text()
+            if age == "later" and header.name == "abi.h":
+                text = replaced(text, r"(#define CAI_ABI_H_VERSION) 0x(\w+)", r"\1 0x7\2")
+                text = replaced(text, r"(struct cai_array \{.*?)\n\};", r"\1\n    uint64_t later[2];\n};")
+                text = replaced(text, r"(struct cai_owner_ops \{.*?)\n\};", r"\1\n    void (*later)(void);\n};")
+                text = replaced(text, r"(#define CAI_ARRAY_INIT.*?NULL, 0)( *\\\n *\})", r"\1, {0, 0}\2")
+                text = replaced(text, r"sizeof\(cai_array\) == 128", "sizeof(cai_array) == 144")
+                text = replaced(text, r"sizeof\(cai_owner_ops\) == 24", "sizeof(cai_owner_ops) == 32")
+            elif age == "later" and header.suffix == ".hpp":
+                text = text.replace("{sizeof(cai_owner_ops), 0, retain, release}",
+                                    "{sizeof(cai_owner_ops), 0, retain, release, nullptr}")  # fmt: skip
+            (folder / age / "cai" / header.name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("library")
+    soname = re.search(r"SONAME.*\[(.*)\]", run("readelf", "-d", ROOT / "target/release/libcai.so").stdout).group(1)
+    (folder / soname).symlink_to(ROOT / "target/release/libcai.so")
+    return [ROOT / "target/release/libcai.so", f"-Wl,-rpath,{folder}"]
+
+
+def compiled(compiler, ages, folder, name, age, *options):
+    output = folder / f"{name}.o"
+    run(*compiler, "-fPIC", "-I", ages / age, f"-DAGE={name}", *options, "-c", SOURCES / "cpp_age.cpp", "-o", output)
+    return output
+
+
+@pytest.mark.parametrize("first, second", [("today", "later"), ("later", "today")])
+@pytest.mark.parametrize("compiler", [PLAIN, SANITIZED], ids=["plain", "sanitized"])
+def test_two_ages_in_one_program(tmp_path, ages, library, compiler, first, second):
+    """The linker keeps functions of the first file; the second one has another default stream."""
+    objects = [
+        compiled(compiler, ages, tmp_path, first, first),
+        compiled(compiler, ages, tmp_path, second, second, PER_THREAD),
+    ]
+    program = tmp_path / "ages"
+    run(*compiler, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *library)
+    run(program)
+
+
+def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages, library):
+    """The test above can fail: with one namespace for both ages, the linker merges their functions."""
+    merged = tmp_path / "merged"
+    for age in ("today", "later"):
+        (merged / age / "cai").mkdir(parents=True)
+        for header in (ages / age / "cai").glob("*"):
+            text = re.sub(r"(#define CAI_PRIVATE_NAMESPACE) .*", r"\1 merged", header.read_text())
+            (merged / age / "cai" / header.name).write_text(text)
+    objects = [compiled(SANITIZED, merged, tmp_path, name, name) for name in ("later", "today")]
+    program = tmp_path / "ages"
+    run(*SANITIZED, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *library)
+    assert run(program, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("visibility", ["default", "hidden"])
+def test_shared_objects_in_one_process(tmp_path, ages, library, visibility):
+    """Two of one age, one of another, built with exported symbols or without."""
+    plugins = []
+    for name, age, options in (("a", "today", []), ("b", "today", [PER_THREAD]), ("c", "later", [])):
+        source = tmp_path / f"{name}.cpp"
+        source.write_text(
+            f'#include "{SOURCES}/cpp_ages.h"\nextern const age AGE;\n'
+            'extern "C" __attribute__((visibility("default"))) const age plugin;\n'
+            "#define AGE plugin\n"
+            f'#include "{SOURCES}/cpp_age.cpp"\n'
+        )
+        plugins.append(tmp_path / f"{name}.so")
+        run(*PLAIN, f"-fvisibility={visibility}", "-shared", "-fPIC", "-I", ages / age, *options, source,
+            "-o", plugins[-1], *library)  # fmt: skip
+        names = run("readelf", "--dyn-syms", "-W", plugins[-1]).stdout
+        assert "UNIQUE" not in [word for line in names.splitlines() if "cai" in line for word in line.split()]
+    program = tmp_path / "plugins"
+    run(*PLAIN, "-rdynamic", "-I", ages / "today", SOURCES / "cpp_plugins.cpp", "-o", program, "-ldl")
+    for order in (plugins, plugins[::-1]):
+        run(program, *order)
+
+
+def test_without_the_library(tmp_path, ages):
+    """abi.h and abi.hpp alone in a folder, and nothing linked."""
+    folders = {}
+    for age in ("today", "later"):
+        folders[age] = tmp_path / age
+        (folders[age] / "cai").mkdir(parents=True)
+        for name in ("abi.h", "abi.hpp"):
+            (folders[age] / "cai" / name).write_text((ages / age / "cai" / name).read_text())
+    objects = [compiled(SANITIZED, tmp_path, tmp_path, name, name, "-DWITHOUT_LIBRARY") for name in folders]
+    program = tmp_path / "alone"
+    run(*SANITIZED, "-I", folders["today"], SOURCES / "cpp_ages.cpp", *objects, "-o", program)
+    run(program)
+    plain = compiled(PLAIN, tmp_path, tmp_path, "plain", "today", "-DWITHOUT_LIBRARY")
+    assert " cai_" not in run("nm", "-u", plain).stdout
+
+
+CLANG = [sys.executable, "-m", "ziglang", "c++"]
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20", "c++23"])
+@pytest.mark.parametrize("compiler", [["g++"], CLANG], ids=["gcc", "clang"])
+@pytest.mark.parametrize("header", ["abi.hpp", "cai.hpp"])
+def test_a_header_alone_and_twice(tmp_path, ages, compiler, standard, header):
+    source = tmp_path / "alone.cpp"
+    source.write_text(f"#include <cai/{header}>\n#include <cai/{header}>\ncai::array f() {{ return {{}}; }}\n")
+    run(*compiler, f"-std={standard}", *STRICT, "-I", ages / "today", "-c", source, "-o", tmp_path / "alone.o")
+
+
+@pytest.mark.parametrize("compiler", [["g++"], CLANG], ids=["gcc", "clang"])
+@pytest.mark.parametrize("header", ["abi.hpp", "cai.hpp"])
+def test_before_cpp17(tmp_path, ages, compiler, header):
+    """The first error is the one that names the option."""
+    source = tmp_path / "old.cpp"
+    source.write_text(f"#include <cai/{header}>\n")
+    done = run(*compiler, "-std=c++14", "-I", ages / "today", "-fsyntax-only", source, check=False)
+    first = next(line for line in done.stderr.splitlines() if "error" in line)
+    assert done.returncode != 0 and "require C++17: compile with -std=c++17" in first
+
+
+def test_two_versions_in_one_file_are_refused(tmp_path, ages):
+    """A vendored abi.hpp of another version, included before cai.hpp."""
+    vendored = tmp_path / "vendored/cai"
+    vendored.mkdir(parents=True)
+    (vendored / "abi.h").write_text((ages / "today/cai/abi.h").read_text())
+    text = (ages / "today/cai/abi.hpp").read_text()
+    (vendored / "abi.hpp").write_text(replaced(text, r"(#define CAI_HPP_VERSION) \d+", r"\1 0"))
+    source = tmp_path / "two.cpp"
+    source.write_text(f'#include "{vendored}/abi.hpp"\n#include <cai/cai.hpp>\n')
+    done = run("g++", "-std=c++17", "-I", ages / "today", "-fsyntax-only", source, check=False)
+    assert done.returncode != 0 and "include cai/cai.hpp first" in done.stderr
