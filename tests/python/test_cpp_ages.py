@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import cpp_ages
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -25,32 +26,11 @@ def run(*command, check=True):
     return done
 
 
-def replaced(text, pattern, by):
-    """Exactly one place changes."""
-    text, count = re.subn(pattern, by, text, flags=re.DOTALL)
-    assert count == 1, pattern
-    return text
-
-
 @pytest.fixture(scope="session")
 def ages(tmp_path_factory):
-    """Folders of today's headers and of later ones: 16 more bytes in an array, and one more operation of owners."""
+    """Folders of today's headers and of later ones."""
     folder = tmp_path_factory.mktemp("ages")
-    for age in ("today", "later"):
-        (folder / age / "cai").mkdir(parents=True)
-        for header in (ROOT / "include/cai").glob("*.h*"):
-            text = header.read_text()
-            if age == "later" and header.name == "abi.h":
-                text = replaced(text, r"(#define CAI_ABI_H_VERSION) 0x(\w+)", r"\1 0x7\2")
-                text = replaced(text, r"(struct cai_array \{.*?)\n\};", r"\1\n    uint64_t later[2];\n};")
-                text = replaced(text, r"(struct cai_owner_ops \{.*?)\n\};", r"\1\n    void (*later)(void);\n};")
-                text = replaced(text, r"(#define CAI_ARRAY_INIT.*?NULL, 0)( *\\\n *\})", r"\1, {0, 0}\2")
-                text = replaced(text, r"sizeof\(cai_array\) == 128", "sizeof(cai_array) == 144")
-                text = replaced(text, r"sizeof\(cai_owner_ops\) == 24", "sizeof(cai_owner_ops) == 32")
-            elif age == "later" and header.suffix == ".hpp":
-                text = text.replace("{sizeof(cai_owner_ops), 0, retain, release}",
-                                    "{sizeof(cai_owner_ops), 0, retain, release, nullptr}")  # fmt: skip
-            (folder / age / "cai" / header.name).write_text(text)
+    cpp_ages.write(folder)
     return folder
 
 
@@ -163,7 +143,7 @@ def test_two_versions_in_one_file_are_refused(tmp_path, ages):
     vendored.mkdir(parents=True)
     (vendored / "abi.h").write_text((ages / "today/cai/abi.h").read_text())
     text = (ages / "today/cai/abi.hpp").read_text()
-    (vendored / "abi.hpp").write_text(replaced(text, r"(#define CAI_HPP_VERSION) \d+", r"\1 0"))
+    (vendored / "abi.hpp").write_text(cpp_ages.replaced(text, r"(#define CAI_HPP_VERSION) \d+", r"\1 0"))
     source = tmp_path / "two.cpp"
     source.write_text(f'#include "{vendored}/abi.hpp"\n#include <cai/cai.hpp>\n')
     done = run("g++", "-std=c++17", "-I", ages / "today", "-fsyntax-only", source, check=False)
