@@ -46,7 +46,7 @@ else
 	abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
 endif
 
-# The simulated driver, the checker for real ones, its preloaded library, and the stand-ins for the runtime library.
+# The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
 	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
@@ -91,7 +91,7 @@ test-targets:
 	tools/targets/run.sh $(PARTS)
 
 # Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
-# only what somebody waits for, and with a thread for each stream.
+# only what a wait requires, and with a thread for each stream.
 INTEROP := build/interop
 $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
 	rm -rf $(INTEROP)

@@ -1,6 +1,6 @@
 /*
  * What one exchange of a 4-dimensional array costs, side by side in one run: the producer fills a
- * description, the consumer checks it, keeps it, lets it go.
+ * description, the consumer checks it, retains it, releases it.
  *
  * Every variant runs in every round, in turn, on one core; the figure is the median of the rounds.
  * Only the ratios carry over to another machine. Allocations are counted by standing in for malloc.

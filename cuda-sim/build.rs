@@ -1,5 +1,5 @@
-//! Two jobs: the link arguments of `libcuda.so.1`, and a stub for every function of the driver that
-//! `src/api/` does not define, so that programs link and load, and are told what is missing.
+//! Sets the link arguments of `libcuda.so.1`, and generates a stub for every function of the driver
+//! that `src/api/` does not define. The stub lets programs link and counts the call.
 
 #[path = "build/table.rs"]
 mod table;
@@ -21,7 +21,7 @@ fn main() {
     for (_, _, symbol) in &rows {
         if !defined.contains(symbol) && seen.insert(symbol) {
             stubs += &format!(
-                "#[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() -> i32 {{ crate::border::missing(\"{symbol}\") }}\n"
+                "#[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() -> i32 {{ crate::ffi::missing(\"{symbol}\") }}\n"
             );
         }
     }

@@ -1,6 +1,6 @@
 /*
  * A consumer that links nothing: it reads, retains and releases with the header alone. What it
- * gives up are the checks; it should be given arrays by somebody who made them.
+ * gives up are the checks; its arrays must come from code that is trusted.
  *
  *     cc -Iinclude 04_header_only.c && ./a.out
  */

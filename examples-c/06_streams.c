@@ -1,5 +1,5 @@
 /*
- * A producer and a consumer with streams of their own, in order without blocking anybody.
+ * A producer and a consumer with streams of their own, in order without blocking the host.
  *
  *     cc 06_streams.c $(pkg-config --cflags --libs cai) -lcuda && ./a.out
  *     cuda-sim run ./a.out            on a machine without a GPU

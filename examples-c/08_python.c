@@ -29,7 +29,7 @@ static PyObject *driver_failed(CUresult result) {
 
 static void free_buffer(void *buffer) { (void)cuMemFree((CUdeviceptr)(uintptr_t)buffer); }
 
-/* A new array that is being filled on `stream`: nobody waits for that here. */
+/* A new array that is being filled on `stream`: no code waits for it here. */
 static PyObject *full(PyObject *self, PyObject *arguments) {
     int64_t shape[2];
     long long rows, columns;

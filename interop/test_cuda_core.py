@@ -9,7 +9,7 @@ from cuda.core.utils import StridedMemoryView
 
 
 class Exporter:
-    """An array of somebody else, on a stream of his."""
+    """An array of another library, on its own stream."""
 
     def __init__(self, buffer, shape, typestr, stream, strides=None, readonly=False):
         self.buffer = buffer

@@ -198,8 +198,8 @@ pub unsafe fn view(
     // SAFETY: `struct_size` is readable (this function's contract).
     let size = unsafe { array_size(array) }?;
     let array = if size >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and does
-        // not change (this function's contract).
+        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and
+        // does not change (this function's contract).
         unsafe { &*array }
     } else {
         // SAFETY: `size` bytes are readable (this function's contract).

@@ -387,11 +387,13 @@ static void count_up(void *data) { ++**(int **)data; }
 CASE(readers_at_once_then_a_writer) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream(), writer = new_stream();
     CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
-    /* Readers get a read-only array; the event lets them read at once. The producer lets one writer write. */
-    cai_array writable = array_of(buffer, as_value(producer)), array = writable;
-    cai_stream streams[1];
+    /* Only a read-only array lets its readers read at once: nobody but the producer writes it. */
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream streams[2];
+    CUevent readers_ended = new_event();
     int runs = 0, *counter = &runs;
     streams[0] = as_value(producer);
+    streams[1] = as_value(writer);
     array.flags = CAI_ARRAY_READONLY;
     array.event = new_event();
     fill(buffer, 1, producer);
@@ -409,9 +411,11 @@ CASE(readers_at_once_then_a_writer) {
     const char *schedule = getenv("CUDASIM_SCHEDULE");
     ASSERT(schedule == NULL || strcmp(schedule, "lazy") != 0 || runs == 0);
 
-    /* The writer waits for both. The producer records the event again, for which later readers wait. */
-    write_from(&writable, 2, writer);
-    OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
+    /* The producer's writer waits for both. The event is recorded again, for which later readers wait. */
+    CU(cuEventRecord(readers_ended, producer));
+    CU(cuStreamWaitEvent(writer, readers_ended, 0));
+    fill(buffer, 2, writer);
+    OK(cai_array_produce(&array, streams, 2, streams[0], 0, error));
     read_into(second, &array, two);
     ASSERT(holds(first, 1, one));
     ASSERT(holds(second, 2, two));

@@ -1,10 +1,10 @@
-//! The table of the driver's functions, as build scripts read it.
+//! The table of the driver's functions, for the build scripts.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Name, version since which it has this form, symbol.
+/// A function: name, version since which it has this form, symbol.
 pub type Row = (String, u32, String);
 
 pub fn rows(path: &str) -> Vec<Row> {
@@ -17,8 +17,9 @@ pub fn rows(path: &str) -> Vec<Row> {
     fs::read_to_string(path).unwrap().lines().map(row).collect()
 }
 
-/// The functions of the driver that the sources in a folder define. A definition is `fn cuName(` or, with its
-/// twin of another default stream, `fn cuName / cuName_ptsz(`; tables have `cuName / cuName_ptsz,`.
+/// Returns the functions of the driver that the sources in a folder define. A definition is `fn
+/// cuName(` or, with its twin of another default stream, `fn cuName / cuName_ptsz(`; tables have
+/// `cuName / cuName_ptsz,`.
 pub fn defined(folder: &str) -> BTreeSet<String> {
     println!("cargo:rerun-if-changed={folder}");
     let mut defined = BTreeSet::new();
@@ -28,7 +29,7 @@ pub fn defined(folder: &str) -> BTreeSet<String> {
             let line = line.trim_start_matches("pub extern \"C\" ");
             let names = match line.strip_prefix("fn ") {
                 Some(rest) => rest.split('(').next().unwrap(),
-                // A row of a table of functions that are made alike.
+                // A row of a table of similar functions.
                 None => line.split(',').next().unwrap(),
             };
             if names.starts_with("cu") {
@@ -39,7 +40,7 @@ pub fn defined(folder: &str) -> BTreeSet<String> {
     defined
 }
 
-/// `entries.rs`: the rows, and whether each function is there.
+/// Writes `entries.rs`: the rows, and whether each function is present.
 pub fn write_entries(rows: &[Row], present: impl Fn(&str) -> bool, out: &Path) {
     let mut entries = String::from("&[\n");
     for (name, version, symbol) in rows {

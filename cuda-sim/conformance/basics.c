@@ -1,14 +1,15 @@
 // Initialization, devices, contexts, errors, and finding functions.
 #include "conformance.h"
 
-RULE(init, nothing_before, "Every call before cuInit answers that the driver is not initialized", "cuInit") {
+RULE(init, nothing_before, "Every call before cuInit returns CUDA_ERROR_NOT_INITIALIZED",
+     "cuInit") {
     int n;
     CUcontext current;
     EXPECT(cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
     EXPECT(cuCtxGetCurrent(&current), CUDA_ERROR_NOT_INITIALIZED);
 }
 
-RULE(init, version_before, "The version may be asked for before cuInit", "cuDriverGetVersion") {
+RULE(init, version_before, "The version is available before cuInit", "cuDriverGetVersion") {
     int version = 0;
     OK(cuDriverGetVersion(&version));
     EXPECT(version >= 11000, 1);
@@ -21,7 +22,8 @@ RULE(init, flags, "The flags of cuInit must be 0", "cuInit") {
     OK(cuInit(0));
 }
 
-RULE(init, after_fork, "A child of a process that initialized the driver cannot use it", "observed") {
+RULE(init, after_fork, "A child of a process that initialized the driver cannot use it",
+     "observed") {
     OK(cuInit(0));
     int fds[2];
     OK(pipe(fds));
@@ -47,7 +49,8 @@ RULE(init, at_exit, "What calls answer at exit, after the driver's own handlers"
     OK(cuDeviceGetCount(&n));
 }
 
-RULE(errors, names, "Results have names; an unknown one gives NULL and an error", "cuGetErrorName") {
+RULE(errors, names, "Results have names; an unknown one gives NULL and an error",
+     "cuGetErrorName") {
     const char *text = NULL;
     OK(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &text));
     EXPECT(strcmp(text, "CUDA_ERROR_INVALID_VALUE"), 0);
@@ -71,7 +74,8 @@ RULE(devices, ordinals, "Ordinals run from 0 to below the count", "cuDeviceGet")
     EXPECT(cuDeviceGet(&found, -1), CUDA_ERROR_INVALID_DEVICE);
 }
 
-RULE(devices, unified_addressing, "64-bit Linux has unified addressing and pools", "cuDeviceGetAttribute") {
+RULE(devices, unified_addressing, "64-bit Linux has unified addressing and pools",
+     "cuDeviceGetAttribute") {
     int value = 0;
     OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 0));
     EXPECT(value, 1);
@@ -79,7 +83,8 @@ RULE(devices, unified_addressing, "64-bit Linux has unified addressing and pools
     EXPECT(value, 1);
     OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
     EXPECT(value, 32);
-    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0));
+    OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+                            0));
     OBSERVE("CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM", value);
 }
 
@@ -145,7 +150,8 @@ RULE(contexts, unique_ids, "Each context has an id of its own", "cuCtxGetId") {
     OK(cuCtxDestroy(other));
 }
 
-RULE(contexts, priorities, "Greater priorities are smaller numbers", "cuCtxGetStreamPriorityRange") {
+RULE(contexts, priorities, "Greater priorities are smaller numbers",
+     "cuCtxGetStreamPriorityRange") {
     int least = 1, greatest = 1;
     OK(cuCtxGetStreamPriorityRange(&least, &greatest));
     EXPECT(least, 0);
@@ -153,18 +159,22 @@ RULE(contexts, priorities, "Greater priorities are smaller numbers", "cuCtxGetSt
     OK(cuCtxGetStreamPriorityRange(NULL, NULL));
 }
 
-typedef CUresult (*get_proc)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+typedef CUresult (*get_proc)(const char *, void **, int, cuuint64_t,
+                             CUdriverProcAddressQueryResult *);
 
 RULE(entry_points, found_by_version, "A function is found in the form that a version had",
      "cuGetProcAddress") {
     void *old = NULL, *new = NULL;
     CUdriverProcAddressQueryResult status;
-    OK(cuGetProcAddress("cuStreamGetCaptureInfo", &old, 10010, CU_GET_PROC_ADDRESS_DEFAULT, &status));
-    OK(cuGetProcAddress("cuStreamGetCaptureInfo", &new, 11030, CU_GET_PROC_ADDRESS_DEFAULT, &status));
+    OK(cuGetProcAddress("cuStreamGetCaptureInfo", &old, 10010, CU_GET_PROC_ADDRESS_DEFAULT,
+                        &status));
+    OK(cuGetProcAddress("cuStreamGetCaptureInfo", &new, 11030, CU_GET_PROC_ADDRESS_DEFAULT,
+                        &status));
     EXPECT(old != NULL && new != NULL && old != new, 1);
 }
 
-RULE(entry_points, missing, "An unknown name is no error: the pointer is NULL and the status says so",
+RULE(entry_points, missing,
+     "An unknown name is no error: the pointer is NULL and the status is not found",
      "cuGetProcAddress") {
     void *found = &found;
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -179,8 +189,8 @@ RULE(entry_points, too_old_a_version, "A version from before the function finds 
      "cuGetProcAddress") {
     void *found = &found;
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-    OBSERVE("answer",
-            cuGetProcAddress("cuMemAllocAsync", &found, 10000, CU_GET_PROC_ADDRESS_DEFAULT, &status));
+    OBSERVE("answer", cuGetProcAddress("cuMemAllocAsync", &found, 10000,
+                                       CU_GET_PROC_ADDRESS_DEFAULT, &status));
     EXPECT(found == NULL, 1);
     EXPECT(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 }
@@ -195,11 +205,13 @@ RULE(entry_points, version_above_the_driver, "A version above the driver's own i
            CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(entry_points, per_thread_twins, "A flag asks for the form whose stream 0 is the thread's own",
+RULE(entry_points, per_thread_twins,
+     "A flag selects the form whose stream 0 is the per-thread default stream",
      "cuGetProcAddress") {
     void *legacy = NULL, *own = NULL, *direct;
     CUdriverProcAddressQueryResult status;
-    OK(cuGetProcAddress("cuStreamQuery", &legacy, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status));
+    OK(cuGetProcAddress("cuStreamQuery", &legacy, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM,
+                        &status));
     OK(cuGetProcAddress("cuStreamQuery", &own, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
                         &status));
     EXPECT(legacy != own, 1);

@@ -76,8 +76,8 @@ RULE(capture, querying_breaks_it, "So is asking whether it is done", "capture") 
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 }
 
-RULE(capture, allocating_breaks_a_global_one, "An unsafe call while a global capture is on is refused",
-     "observed") {
+RULE(capture, allocating_breaks_a_global_one,
+     "An unsafe call while a global capture is on is refused", "observed") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
     CUdeviceptr p;
     EXPECT(cuMemAlloc(&p, 16), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -128,8 +128,8 @@ RULE(capture, a_query_in_another_thread, "An event query of another thread break
     OBSERVE("the capture", status(a));
 }
 
-RULE(capture, a_query_in_another_thread_when_local, "A thread-local capture does not mind other threads",
-     "cuStreamBeginCapture") {
+RULE(capture, a_query_in_another_thread_when_local,
+     "A thread-local capture does not mind other threads", "cuStreamBeginCapture") {
     pthread_t thread;
     shared_event = event();
     OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
@@ -167,7 +167,8 @@ static void *end_elsewhere(void *data) {
     return NULL;
 }
 
-RULE(capture, ended_by_the_wrong_thread, "Only the thread that began may end, unless relaxed", "observed") {
+RULE(capture, ended_by_the_wrong_thread, "Only the thread that began may end, unless relaxed",
+     "observed") {
     pthread_t thread;
     CUgraph graph;
     shared_stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -233,15 +234,16 @@ RULE(capture, isolation, "A capture cannot wait for an event from outside", "cap
     OBSERVE("the capture", status(a));
 }
 
-RULE(capture, never_recorded_inside, "Waiting for an event that was never recorded, while capturing",
-     "undocumented") {
+RULE(capture, never_recorded_inside,
+     "Waiting for an event that was never recorded, while capturing", "undocumented") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     OBSERVE("the wait", cuStreamWaitEvent(a, event(), 0));
     OBSERVE("the capture", status(a));
 }
 
 RULE(capture, merge, "Two captures cannot be merged", "capture") {
-    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED),
+             b = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUevent e = event();
     OK(cuEventRecord(e, a));
     EXPECT(cuStreamWaitEvent(b, e, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
@@ -249,7 +251,8 @@ RULE(capture, merge, "Two captures cannot be merged", "capture") {
     EXPECT(status(b), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 }
 
-RULE(capture, captured_event, "An event of a capture cannot be waited for or asked by the host", "capture") {
+RULE(capture, captured_event, "The host cannot wait for or query an event of a capture",
+     "capture") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUevent e = event();
     OK(cuEventRecord(e, a));
@@ -318,7 +321,8 @@ RULE(capture, external_record_and_wait, "Events become nodes with the external f
     OK(cuStreamSynchronize(a));
 }
 
-RULE(graphs, types_and_edges, "Captured work becomes nodes with dependencies", "cuGraphNodeGetType") {
+RULE(graphs, types_and_edges, "Captured work becomes nodes with dependencies",
+     "cuGraphNodeGetType") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     const CUdeviceptr p = device(N), q = device(N);
     OK(cuMemsetD8Async(p, 1, N, a));
@@ -386,7 +390,8 @@ RULE(user_objects, kept_by_graphs, "A graph keeps its objects; so does what was 
     wait_until_destroyed(1);
 }
 
-RULE(user_objects, kept_by_a_launch, "A launch that is not done keeps them, too", "cuGraphRetainUserObject") {
+RULE(user_objects, kept_by_a_launch, "A launch that is not done keeps them, too",
+     "cuGraphRetainUserObject") {
     CUuserObject object;
     CUgraph graph;
     CUgraphExec exec;

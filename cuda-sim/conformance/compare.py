@@ -1,4 +1,4 @@
-"""Prints what two runs of `conformance --json` found as a table: rule, real driver, simulated driver.
+"""Prints the results of two runs of `conformance --json` as a table.
 
     python3 compare.py real.json simulated.json
 """
@@ -14,13 +14,15 @@ def load(path):
 
 
 def observations(rule):
-    return [line[len("observed ") :] for line in rule["output"].splitlines() if line.startswith("observed ")]
+    lines = rule["output"].splitlines()
+    return [line.removeprefix("observed ") for line in lines if line.startswith("observed ")]
 
 
 def cell(rule):
     if rule is None:
         return "not run"
-    failures = [line for line in rule["output"].splitlines() if line.startswith(("failed ", "skipped "))]
+    lines = rule["output"].splitlines()
+    failures = [line for line in lines if line.startswith(("failed ", "skipped "))]
     return "; ".join([rule["result"], *observations(rule), *failures]).replace("|", "\\|")
 
 

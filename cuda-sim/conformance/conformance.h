@@ -1,14 +1,14 @@
-// Rules of the driver, each a function that states one and looks whether it holds. The same program runs on
-// the simulated driver and on a real one; where they differ, the simulated one is wrong.
+// Rules of the driver, each a function that states one and looks whether it holds. The same program
+// runs on the simulated driver and on a real one; where they differ, the simulated one is wrong.
 //
 //     conformance                  every rule in a process of its own; one line each
 //     conformance --json FILE      and what was found, to be compared by compare.py
 //     conformance list
 //     conformance run THEME/NAME   one rule in this process
 //
-// Sources: names of functions mean their documentation in cuda.h; "synchronization" is the chapter on API
-// synchronization behavior, "capture" that on stream capture; "observed" is what was seen on real drivers,
-// and "undocumented" what nobody says.
+// Sources: names of functions mean their documentation in cuda.h; "synchronization" is the chapter
+// on API synchronization behavior, "capture" that on stream capture; "observed" is what was seen on
+// real drivers, and "undocumented" what no documentation states.
 #ifndef CONFORMANCE_H
 #define CONFORMANCE_H
 
@@ -24,7 +24,8 @@
 #include <unistd.h>
 
 typedef void (*rule_function)(void);
-void add_rule(const char *theme, const char *name, const char *rule, const char *source, rule_function run);
+void add_rule(const char *theme, const char *name, const char *rule, const char *source,
+              rule_function run);
 void failed(const char *file, int line, const char *what, long long found, long long expected);
 void observed(const char *key, long long value);
 _Noreturn void skip(const char *why);
@@ -55,8 +56,8 @@ CUstream stream(unsigned flags);
 CUevent event(void);
 CUdeviceptr device(size_t n);
 
-// A stream that is held up until `open_gate`: a host function waits. Whatever may wait for the stream comes
-// after.
+// A stream that is held up until `open_gate`: a host function waits. Whatever may wait for the
+// stream comes after.
 void close_gate(CUstream stream);
 void open_gate(void);
 

@@ -74,7 +74,8 @@ RULE(green_contexts, resources, "A device and its primary context have the same 
     EXPECT(found.sm.smCount, all.sm.smCount);
     OK(cuDeviceGetAttribute(&count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
     EXPECT(found.sm.smCount, count);
-    EXPECT(cuDeviceGetDevResource(0, &found, CU_DEV_RESOURCE_TYPE_INVALID), CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    EXPECT(cuDeviceGetDevResource(0, &found, CU_DEV_RESOURCE_TYPE_INVALID),
+           CUDA_ERROR_INVALID_RESOURCE_TYPE);
     EXPECT(cuDeviceGetDevResource(99, &found, CU_DEV_RESOURCE_TYPE_SM), CUDA_ERROR_INVALID_DEVICE);
 }
 
@@ -93,20 +94,21 @@ RULE(green_contexts, split, "A split makes equal groups of at least so many, and
     EXPECT(2 * groups[0].sm.smCount + (rest.type == CU_DEV_RESOURCE_TYPE_SM ? rest.sm.smCount : 0),
            all.sm.smCount);
     OBSERVE("the smallest group", groups[0].sm.smCount);
-    // Fewer groups than there is room for.
+    // Fewer groups than fit.
     CUdevResource one[2];
     made = 2;
     OK(cuDevSmResourceSplitByCount(one, &made, &all, NULL, 0, all.sm.smCount / 2 + 1));
     EXPECT(made, 1);
     EXPECT(one[0].sm.smCount > all.sm.smCount / 2, 1);
-    OBSERVE("splitting a part again", cuDevSmResourceSplitByCount(one, &made, &groups[0], NULL, 0, 1));
+    OBSERVE("splitting a part again",
+            cuDevSmResourceSplitByCount(one, &made, &groups[0], NULL, 0, 1));
     made = 1;
-    OK(cuDevSmResourceSplitByCount(one, &made, &all, NULL, CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING,
-                                   1));
+    OK(cuDevSmResourceSplitByCount(one, &made, &all, NULL,
+                                   CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING, 1));
     OBSERVE("the smallest group without co-scheduling", one[0].sm.smCount);
 }
 
-RULE(green_contexts, split_refuses, "A split needs multiprocessors, and as many as asked for",
+RULE(green_contexts, split_refuses, "A split needs multiprocessors, and as many as requested",
      "cuDevSmResourceSplitByCount") {
     CUdevResource all = all_of_device(), group;
     unsigned made = 1;
@@ -114,7 +116,8 @@ RULE(green_contexts, split_refuses, "A split needs multiprocessors, and as many 
            CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuDevSmResourceSplitByCount(&group, NULL, &all, NULL, 0, 1), CUDA_ERROR_INVALID_VALUE);
     all.type = CU_DEV_RESOURCE_TYPE_INVALID;
-    EXPECT(cuDevSmResourceSplitByCount(&group, &made, &all, NULL, 0, 1), CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    EXPECT(cuDevSmResourceSplitByCount(&group, &made, &all, NULL, 0, 1),
+           CUDA_ERROR_INVALID_RESOURCE_TYPE);
 }
 
 RULE(green_contexts, descriptors, "Several resources of a descriptor come from the same split",
@@ -132,7 +135,8 @@ RULE(green_contexts, descriptors, "Several resources of a descriptor come from t
     EXPECT(cuDevResourceGenerateDesc(NULL, first, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(green_contexts, provisioned, "A green context, its context and its streams have what it was given",
+RULE(green_contexts, provisioned,
+     "A green context, its context and its streams have what it was given",
      "cuGreenCtxGetDevResource") {
     CUdevResource all = all_of_device(), groups[2], found;
     unsigned made = 2;
@@ -153,7 +157,8 @@ RULE(green_contexts, provisioned, "A green context, its context and its streams 
 
 // --- contexts ---
 
-RULE(green_contexts, retains, "A green context retains its primary context, and does not become current",
+RULE(green_contexts, retains,
+     "A green context retains its primary context, and does not become current",
      "cuGreenCtxCreate") {
     CUgreenCtx made = green();
     CUcontext current = NULL;
@@ -169,14 +174,16 @@ RULE(green_contexts, retains, "A green context retains its primary context, and 
     EXPECT(active, 0);
 }
 
-RULE(green_contexts, creation_flags, "Flags that are not supported are invalid", "cuGreenCtxCreate") {
+RULE(green_contexts, creation_flags, "Flags that are not supported are invalid",
+     "cuGreenCtxCreate") {
     CUdevResource all = all_of_device();
     CUdevResourceDesc desc;
     CUgreenCtx made;
     OK(cuDevResourceGenerateDesc(&desc, &all, 1));
     EXPECT(cuGreenCtxCreate(&made, desc, 0, 1u << 20), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuGreenCtxCreate(NULL, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_ERROR_INVALID_VALUE);
-    EXPECT(cuGreenCtxCreate(&made, desc, 99, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_ERROR_INVALID_DEVICE);
+    EXPECT(cuGreenCtxCreate(&made, desc, 99, CU_GREEN_CTX_DEFAULT_STREAM),
+           CUDA_ERROR_INVALID_DEVICE);
     OBSERVE("without a default stream", cuGreenCtxCreate(&made, desc, 0, 0));
 }
 
@@ -219,7 +226,8 @@ RULE(green_contexts, synchronize, "Waiting for the primary context waits for its
     OK(cuStreamQuery(a));
 }
 
-RULE(green_contexts, ids, "Green contexts have ids, unique for the life of the program", "cuGreenCtxGetId") {
+RULE(green_contexts, ids, "Green contexts have ids, unique for the life of the program",
+     "cuGreenCtxGetId") {
     CUgreenCtx made = green();
     CUcontext popped;
     unsigned long long first = 0, current = 0, second = 0, of_context = 0;
@@ -283,8 +291,8 @@ RULE(green_contexts, contexts_of_streams, "A stream knows its green context and 
     EXPECT(found_green == made, 1);
 }
 
-RULE(green_contexts, default_streams, "Whether its default stream and the primary context's know each other",
-     "undocumented") {
+RULE(green_contexts, default_streams,
+     "Whether its default stream and the primary context's know each other", "undocumented") {
     CUgreenCtx made = green();
     CUcontext popped;
     CUevent e = event();
@@ -331,7 +339,8 @@ RULE(green_contexts, detached, "Streams outlive their green context and can only
     OBSERVE("destroying it again", cuGreenCtxDestroy(made));
 }
 
-RULE(green_contexts, detached_captures, "Captures of its streams are invalidated", "cuGreenCtxDestroy") {
+RULE(green_contexts, detached_captures, "Captures of its streams are invalidated",
+     "cuGreenCtxDestroy") {
     streams_are_detached();
     CUgreenCtx made = green();
     CUstream a = stream(CU_STREAM_NON_BLOCKING), fork = stream_in(made);
@@ -366,7 +375,8 @@ RULE(green_contexts, events, "Events of the primary context on streams of a gree
     of_green = event();
     OK(cuCtxPopCurrent(&popped));
     OBSERVE("an event of the green context", cuEventRecord(of_green, on_green));
-    OBSERVE("on a stream of the primary one", cuEventRecord(of_green, stream(CU_STREAM_NON_BLOCKING)));
+    OBSERVE("on a stream of the primary one",
+            cuEventRecord(of_green, stream(CU_STREAM_NON_BLOCKING)));
     OK(cuStreamWaitEvent(stream(CU_STREAM_NON_BLOCKING), of_green, 0));
     OK(cuGreenCtxDestroy(made));
     OBSERVE("an event of a destroyed one", cuEventQuery(of_green));
@@ -393,8 +403,8 @@ RULE(green_contexts, record, "An event can be recorded for all streams of a gree
     OK(cuEventSynchronize(of_primary));
 }
 
-RULE(green_contexts, record_is_of_one, "It has nothing to do with streams outside, nor with later work",
-     "cuGreenCtxRecordEvent") {
+RULE(green_contexts, record_is_of_one,
+     "It has nothing to do with streams outside, nor with later work", "cuGreenCtxRecordEvent") {
     CUgreenCtx made = green(), other = green();
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream_in(other), c = stream_in(made);
     CUevent e = event(), of_context = event(), pending = event();
@@ -450,8 +460,8 @@ RULE(green_contexts, wait, "All streams of a green context wait for an event, an
     OK(cuCtxSynchronize());
 }
 
-RULE(green_contexts, wait_of_the_primary, "Where the primary context waits, its green ones wait, too",
-     "cuCtxWaitEvent") {
+RULE(green_contexts, wait_of_the_primary,
+     "Where the primary context waits, its green ones wait, too", "cuCtxWaitEvent") {
     CUgreenCtx made = green(), other = green();
     CUstream a, b = stream_in(made), c = stream_in(other), d = stream(CU_STREAM_NON_BLOCKING);
     CUcontext popped;
@@ -492,8 +502,8 @@ RULE(green_contexts, whole_contexts_while_capturing,
     }
 }
 
-RULE(green_contexts, wait_for_a_captured_event, "A whole context cannot wait for an event of a capture",
-     "cuGreenCtxWaitEvent") {
+RULE(green_contexts, wait_for_a_captured_event,
+     "A whole context cannot wait for an event of a capture", "cuGreenCtxWaitEvent") {
     CUgreenCtx made = green();
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event();

@@ -17,7 +17,8 @@ static int count;
 static int failures;
 CUcontext ctx;
 
-void add_rule(const char *theme, const char *name, const char *rule, const char *source, rule_function run) {
+void add_rule(const char *theme, const char *name, const char *rule, const char *source,
+              rule_function run) {
     if (count == MOST) {
         abort();
     }
@@ -26,8 +27,8 @@ void add_rule(const char *theme, const char *name, const char *rule, const char 
 
 void failed(const char *file, int line, const char *what, long long found, long long expected) {
     const char *slash = strrchr(file, '/');
-    printf("failed %s:%d: %s: found %lld, expected %lld\n", slash ? slash + 1 : file, line, what, found,
-           expected);
+    printf("failed %s:%d: %s: found %lld, expected %lld\n", slash ? slash + 1 : file, line, what,
+           found, expected);
     ++failures;
 }
 
@@ -103,7 +104,8 @@ static int run_here(const struct rule *rule) {
 }
 
 // Runs one rule in a process of its own; its output comes back as text.
-static const char *run_apart(const char *self, const struct rule *rule, char *text, size_t room) {
+static const char *run_apart(const char *self, const struct rule *rule, char *text,
+                             size_t capacity) {
     static char result[32];
     char name[128];
     int fds[2];
@@ -124,7 +126,7 @@ static const char *run_apart(const char *self, const struct rule *rule, char *te
     close(fds[1]);
     size_t length = 0;
     for (;;) {
-        const ssize_t n = read(fds[0], text + length, room - 1 - length);
+        const ssize_t n = read(fds[0], text + length, capacity - 1 - length);
         if (n > 0) {
             length += (size_t)n;
         } else if (n == 0 || errno != EINTR) {
@@ -165,7 +167,8 @@ static void put_json(FILE *file, const char *text) {
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "list") == 0) {
         for (int i = 0; i < count; ++i) {
-            printf("%s/%s: %s [%s]\n", rules[i].theme, rules[i].name, rules[i].rule, rules[i].source);
+            printf("%s/%s: %s [%s]\n", rules[i].theme, rules[i].name, rules[i].rule,
+                   rules[i].source);
         }
         return 0;
     }

@@ -1,4 +1,4 @@
-// Memory, and what pointers say.
+// Memory, and attributes of pointers.
 #include "conformance.h"
 
 #include <sys/wait.h>
@@ -14,7 +14,9 @@ RULE(memory, too_much, "More than there is gives out of memory, and nothing brea
     OK(cuMemAlloc(&p, 16));
 }
 
-RULE(memory, free_null, "Freeing NULL does nothing", "observed") { OBSERVE("cuMemFree(0)", cuMemFree(0)); }
+RULE(memory, free_null, "Freeing NULL does nothing", "observed") {
+    OBSERVE("cuMemFree(0)", cuMemFree(0));
+}
 
 RULE(memory, free_inside, "Only the beginning of an allocation can be freed", "cuMemFree") {
     const CUdeviceptr p = device(N);
@@ -41,7 +43,8 @@ RULE(memory, address_range, "Every address of an allocation gives its beginning 
     OK(cuMemGetAddressRange(&base, NULL, p));
 }
 
-RULE(memory, pitch, "A pitched allocation has rows at least as long as asked for", "cuMemAllocPitch") {
+RULE(memory, pitch, "A pitched allocation has rows at least as long as requested",
+     "cuMemAllocPitch") {
     CUdeviceptr p;
     size_t pitch = 0;
     OK(cuMemAllocPitch(&p, &pitch, 1000, 10, 4));
@@ -63,7 +66,8 @@ static long long attribute(CUdeviceptr p, CUpointer_attribute which) {
     return code == CUDA_SUCCESS ? (long long)value : -(long long)code;
 }
 
-RULE(attributes, device_memory, "cuMemAlloc: device memory of the current context", "cuPointerGetAttribute") {
+RULE(attributes, device_memory, "cuMemAlloc: device memory of the current context",
+     "cuPointerGetAttribute") {
     const CUdeviceptr p = device(1000);
     EXPECT(attribute(p + 5, CU_POINTER_ATTRIBUTE_MEMORY_TYPE), CU_MEMORYTYPE_DEVICE);
     EXPECT(attribute(p + 5, CU_POINTER_ATTRIBUTE_CONTEXT) == (long long)(uintptr_t)ctx, 1);
@@ -126,7 +130,7 @@ RULE(attributes, pool_memory, "Memory of pools belongs to no context", "observed
     OK(cuMemFreeAsync(p, a));
 }
 
-RULE(attributes, unknown_alone, "An unknown pointer is an invalid value, asked for alone",
+RULE(attributes, unknown_alone, "An unknown pointer is an invalid value in a single query",
      "cuPointerGetAttribute") {
     static char memory[16];
     EXPECT(attribute((CUdeviceptr)(uintptr_t)memory, CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
@@ -135,9 +139,10 @@ RULE(attributes, unknown_alone, "An unknown pointer is an invalid value, asked f
 }
 
 static void batch(CUdeviceptr p, long long found[6]) {
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    CUpointer_attribute which[] = {
+        CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     uint64_t words[6] = {0};
     void *data[6];
     for (int i = 0; i < 6; ++i) {
@@ -151,7 +156,8 @@ static void batch(CUdeviceptr p, long long found[6]) {
     }
 }
 
-RULE(attributes, unknown_in_a_batch, "An unknown pointer is no error in a batch: defaults", "observed") {
+RULE(attributes, unknown_in_a_batch, "An unknown pointer is no error in a batch: defaults",
+     "observed") {
     static char memory[16];
     long long found[6];
     const CUdeviceptr p = (CUdeviceptr)(uintptr_t)memory;
@@ -173,7 +179,8 @@ RULE(attributes, freed, "A freed pointer is as unknown as any other", "cuPointer
     EXPECT(found[5], -2);
 }
 
-RULE(attributes, not_in_a_batch, "Some attributes cannot be asked for in a batch", "cuPointerGetAttributes") {
+RULE(attributes, not_in_a_batch, "Some attributes cannot be queried in a batch",
+     "cuPointerGetAttributes") {
     const CUdeviceptr p = device(16);
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
     uint64_t word = 0;
@@ -348,8 +355,8 @@ RULE(pools, released_by_cuMemFree, "cuMemFree takes memory of pools, too", "cuMe
 
 // --- virtual memory ---
 
-RULE(virtual_memory, map_and_use, "Reserved addresses are used once memory is mapped there with access",
-     "cuMemMap") {
+RULE(virtual_memory, map_and_use,
+     "Reserved addresses are used once memory is mapped there with access", "cuMemMap") {
     CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
                                  .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
@@ -360,7 +367,8 @@ RULE(virtual_memory, map_and_use, "Reserved addresses are used once memory is ma
     OK(cuMemCreate(&memory, step, &props, 0));
     OK(cuMemAddressReserve(&p, 2 * step, 0, 0, 0));
     OK(cuMemMap(p, step, 0, memory, 0));
-    CUmemAccessDesc access = {.location = props.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAccessDesc access = {.location = props.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     OK(cuMemSetAccess(p, step, &access, 1));
     char back = 0;
     OK(cuMemsetD8(p + step - 1, 5, 1));
@@ -396,10 +404,12 @@ RULE(ipc, own_memory, "A process cannot open its own memory handle", "cuIpcOpenM
     CUipcMemHandle handle;
     CUdeviceptr p = device(N), q;
     OK(cuIpcGetMemHandle(&handle, p));
-    OBSERVE("opening one's own", cuIpcOpenMemHandle(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    OBSERVE("opening one's own",
+            cuIpcOpenMemHandle(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 }
 
-RULE(ipc, events_need_flags, "Only events for several processes have handles", "cuIpcGetEventHandle") {
+RULE(ipc, events_need_flags, "Only events for several processes have handles",
+     "cuIpcGetEventHandle") {
     CUevent plain, shared, timed = NULL;
     CUipcEventHandle handle;
     OK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
@@ -414,7 +424,8 @@ struct message {
     CUipcEventHandle done;
 };
 
-RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared event", "cuIpcOpenMemHandle") {
+RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared event",
+     "cuIpcOpenMemHandle") {
     // The child is a program of its own: a driver does not survive fork.
     const char *role = getenv("CONFORMANCE_IPC");
     if (role != NULL) {
@@ -468,7 +479,8 @@ struct pool_message {
     CUmemPoolPtrExportData pointer;
 };
 
-RULE(ipc, pools, "Another process uses memory of a pool by its shared handle", "cuMemPoolImportPointer") {
+RULE(ipc, pools, "Another process uses memory of a pool by its shared handle",
+     "cuMemPoolImportPointer") {
     const char *role = getenv("CONFORMANCE_POOL");
     if (role != NULL) {
         int input, file;
@@ -525,7 +537,8 @@ RULE(ipc, pools, "Another process uses memory of a pool by its shared handle", "
     OK(cuMemPoolDestroy(pool));
 }
 
-RULE(ipc, recorded_by_the_other, "Whoever made a shared event waits for what the other process recorded",
+RULE(ipc, recorded_by_the_other,
+     "The creator of a shared event waits for the records of the other process",
      "cuIpcOpenEventHandle") {
     const char *role = getenv("CONFORMANCE_ANSWER");
     char byte = 0;

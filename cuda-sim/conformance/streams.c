@@ -65,7 +65,7 @@ RULE(streams, destroy_does_not_wait, "A stream is destroyed with work pending, w
     EXPECT(back, 6);
 }
 
-RULE(streams, query, "A query says whether everything is done", "cuStreamQuery") {
+RULE(streams, query, "A query returns whether everything is done", "cuStreamQuery") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuStreamQuery(a));
     close_gate(a);
@@ -87,7 +87,7 @@ RULE(streams, querying_progresses, "Asking again and again ends some day", "cuSt
     OK(answer);
 }
 
-RULE(streams, wait_without_a_context, "A stream can be told to wait without a current context",
+RULE(streams, wait_without_a_context, "A wait can be enqueued without a current context",
      "undocumented") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event();
@@ -123,12 +123,12 @@ RULE(default_streams, legacy_waits_for_blocking, "The legacy stream waits for bl
      "synchronization") {
     order(stream(CU_STREAM_DEFAULT), CU_STREAM_LEGACY, 1);
 }
-RULE(default_streams, nonblocking_is_exempt, "A non-blocking stream does not wait for the legacy stream",
-     "synchronization") {
+RULE(default_streams, nonblocking_is_exempt,
+     "A non-blocking stream does not wait for the legacy stream", "synchronization") {
     order(CU_STREAM_LEGACY, stream(CU_STREAM_NON_BLOCKING), 0);
 }
-RULE(default_streams, legacy_ignores_nonblocking, "The legacy stream does not wait for non-blocking streams",
-     "synchronization") {
+RULE(default_streams, legacy_ignores_nonblocking,
+     "The legacy stream does not wait for non-blocking streams", "synchronization") {
     order(stream(CU_STREAM_NON_BLOCKING), CU_STREAM_LEGACY, 0);
 }
 RULE(default_streams, per_thread_is_blocking, "The per-thread stream waits for the legacy stream",
@@ -151,19 +151,20 @@ RULE(default_streams, of_another_context, "The legacy stream of one context is n
     open_gate();
     OK(cuCtxSynchronize());
 }
-RULE(default_streams, waiting_for_legacy, "Waiting for the legacy stream waits for blocking streams",
-     "observed") {
+RULE(default_streams, waiting_for_legacy,
+     "Waiting for the legacy stream waits for blocking streams", "observed") {
     CUstream a = stream(CU_STREAM_DEFAULT);
     close_gate(a);
-    OBSERVE("query of the legacy stream while a blocking stream works", cuStreamQuery(CU_STREAM_LEGACY));
+    OBSERVE("query of the legacy stream while a blocking stream works",
+            cuStreamQuery(CU_STREAM_LEGACY));
     open_gate();
     OK(cuCtxSynchronize());
 }
 
 // --- events ---
 
-RULE(events, never_recorded, "An event that was never recorded is done, and waiting for it is nothing",
-     "cuEventRecord") {
+RULE(events, never_recorded,
+     "An event that was never recorded is done, and waiting for it is nothing", "cuEventRecord") {
     CUevent e = event();
     OK(cuEventQuery(e));
     OK(cuEventSynchronize(e));
@@ -211,7 +212,8 @@ RULE(events, recorded_elsewhere_before_the_wait, "A new record takes the place o
     OK(cuStreamSynchronize(a));
 }
 
-RULE(events, destroyed_while_waited_for, "An event may be destroyed right after the wait", "cuEventDestroy") {
+RULE(events, destroyed_while_waited_for, "An event may be destroyed right after the wait",
+     "cuEventDestroy") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event(), done = event();
     close_gate(a);
@@ -251,7 +253,8 @@ RULE(events, flags, "Unknown flags are invalid", "cuEventCreate") {
     EXPECT(cuStreamWaitEvent(stream(0), e, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(events, across_devices, "A stream of one device waits for an event of another", "cuStreamWaitEvent") {
+RULE(events, across_devices, "A stream of one device waits for an event of another",
+     "cuStreamWaitEvent") {
     if (devices() < 2) {
         skip("one device");
     }
@@ -306,20 +309,21 @@ RULE(host_functions, no_calls_inside, "Inside, the driver may not be called", "c
     OBSERVE("cuDeviceGetCount inside", answer_inside);
 }
 
-static atomic_int told;
-static void CUDA_CB tell(void *data) {
+static atomic_int signalled;
+static void CUDA_CB signal_done(void *data) {
     (void)data;
-    atomic_store(&told, 1);
+    atomic_store(&signalled, 1);
 }
 
-RULE(host_functions, without_a_call, "They run also when nobody calls the driver", "cuLaunchHostFunc") {
+RULE(host_functions, without_a_call, "They also run while no thread calls the driver",
+     "cuLaunchHostFunc") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuMemsetD8Async(device(N), 1, N, a));
-    OK(cuLaunchHostFunc(a, tell, NULL));
-    for (int i = 0; i < 10000 && !atomic_load(&told); ++i) {
+    OK(cuLaunchHostFunc(a, signal_done, NULL));
+    for (int i = 0; i < 10000 && !atomic_load(&signalled); ++i) {
         usleep(1000);
     }
-    EXPECT(atomic_load(&told), 1);
+    EXPECT(atomic_load(&signalled), 1);
 }
 
 RULE(streams, values_in_memory, "A stream waits until a number in memory is large enough",
@@ -353,14 +357,15 @@ RULE(undefined, id_of_a_destroyed_stream, "What the id of a destroyed stream is"
     OBSERVE("cuStreamGetId", cuStreamGetId(a, &id));
 }
 
-RULE(undefined, waiting_for_a_destroyed_stream, "What waiting for a destroyed stream answers",
+RULE(undefined, waiting_for_a_destroyed_stream, "The result of waiting for a destroyed stream",
      "undocumented") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuStreamDestroy(a));
     OBSERVE("cuStreamSynchronize", cuStreamSynchronize(a));
 }
 
-RULE(undefined, recording_a_destroyed_event, "What recording a destroyed event answers", "undocumented") {
+RULE(undefined, recording_a_destroyed_event, "The result of recording a destroyed event",
+     "undocumented") {
     CUevent e = event();
     OK(cuEventDestroy(e));
     OBSERVE("cuEventRecord", cuEventRecord(e, stream(CU_STREAM_NON_BLOCKING)));

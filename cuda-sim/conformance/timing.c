@@ -15,7 +15,8 @@ static int ascending(const void *a, const void *b) {
     return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
 }
 
-// The median over rounds of nanoseconds a call; the streams are empty at the beginning of each round.
+// The median over rounds of nanoseconds a call; the streams are empty at the beginning of each
+// round.
 #define COST(name, call)                                            \
     do {                                                            \
         double costs_[ROUNDS];                                      \
@@ -49,7 +50,8 @@ RULE(timing, calls, "What calls cost the host", "measured") {
     COST("cuStreamSynchronize, idle", cuStreamSynchronize(a));
     COST("cuStreamIsCapturing", cuStreamIsCapturing(a, &status));
 #if CUDA_VERSION >= 13000
-    COST("cuStreamGetCaptureInfo", cuStreamGetCaptureInfo(a, &status, NULL, NULL, NULL, NULL, NULL));
+    COST("cuStreamGetCaptureInfo",
+         cuStreamGetCaptureInfo(a, &status, NULL, NULL, NULL, NULL, NULL));
 #else
     COST("cuStreamGetCaptureInfo", cuStreamGetCaptureInfo(a, &status, NULL, NULL, NULL, NULL));
 #endif
@@ -71,7 +73,8 @@ RULE(timing, calls, "What calls cost the host", "measured") {
     for (int i = 0; i < 10; ++i) {
         data[i] = &words[i];
     }
-    COST("cuPointerGetAttribute", cuPointerGetAttribute(words, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
+    COST("cuPointerGetAttribute",
+         cuPointerGetAttribute(words, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
     COST("cuPointerGetAttributes, 1", cuPointerGetAttributes(1, which, data, p));
     COST("cuPointerGetAttributes, 4", cuPointerGetAttributes(4, which, data, p));
     COST("cuPointerGetAttributes, 10", cuPointerGetAttributes(10, which, data, p));

@@ -1,5 +1,6 @@
-//! The link arguments, and the exported functions that `src/` does not define: those in `followed.txt` lead to
-//! the functions of `../src/api`, which tell the checker; all others jump straight into the real driver.
+//! Sets the link arguments, and generates the exported functions that `src/` does not define: those
+//! in `followed.txt` call the functions of `../src/api`, which notify the checker; all others jump
+//! into the real driver.
 
 #[path = "../build/table.rs"]
 mod table;
@@ -12,7 +13,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=followed.txt");
     println!("cargo:rerun-if-changed=../build/table.rs");
-    println!("cargo:rustc-cfg=watching");
+    println!("cargo:rustc-cfg=passthrough");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
@@ -46,8 +47,8 @@ fn main() {
             continue;
         }
         let body = match followed.get(*symbol) {
-            Some(module) => format!("crate::watch::real::jump!(super::{module}::{symbol})"),
-            None => format!("crate::watch::real::jump!({at})"),
+            Some(module) => format!("crate::passthrough::real::jump!(super::{module}::{symbol})"),
+            None => format!("crate::passthrough::real::jump!({at})"),
         };
         stubs += &format!(
             "#[unsafe(naked)] #[unsafe(no_mangle)] pub extern \"C\" fn {symbol}() {{ {body} }}\n"

@@ -1,11 +1,13 @@
-//! Which bytes an operation touches: blocks repeated along strides, taken apart into contiguous ranges. No
-//! other room is used; no `unsafe`.
+//! Which bytes an operation touches: blocks repeated along strides, split into contiguous ranges.
+//!
+//! May use: nothing. Unsafe: none.
 
 pub const READ: u32 = 1;
 pub const WRITE: u32 = 2;
 pub const MAX_NDIM: usize = 8;
 
-/// As `cudasim_access` in cudasim.h: blocks of `nbytes`, repeated `count[d]` times at `stride[d]` bytes.
+/// As `cudasim_access` in cudasim.h: blocks of `nbytes`, repeated `count[d]` times at `stride[d]`
+/// bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
@@ -31,7 +33,7 @@ impl Access {
         access
     }
 
-    /// From the first byte to behind the last one.
+    /// Returns the range from the first byte to the end of the last one.
     pub fn hull(&self) -> (u64, u64) {
         let (mut from, mut to) = (self.address, self.address.saturating_add(self.nbytes));
         for d in 0..(self.ndim as usize).min(MAX_NDIM) {
@@ -48,7 +50,7 @@ impl Access {
         (from, to)
     }
 
-    /// As blocks, whatever is done with them.
+    /// Returns whether both describe the same blocks, whatever their mode.
     pub fn same_bytes(&self, other: &Access) -> bool {
         let of = |access: &Access| {
             (access.address, access.nbytes, access.ndim, access.count, access.stride)
@@ -71,7 +73,7 @@ impl Access {
         found
     }
 
-    /// The contiguous ranges in order, none touching the next.
+    /// Returns the contiguous ranges in order, merged if they touch.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         self.for_each_range(|from, to| all.push((from, to)));
@@ -112,7 +114,7 @@ impl Access {
         }
         let dimensions = &mut dimensions[..n];
         dimensions.sort_unstable();
-        // A step no longer than the block makes one longer block.
+        // A step no longer than the block extends the block.
         let mut outer = 0;
         while outer < n && dimensions[outer].0 <= nbytes {
             nbytes += dimensions[outer].0.saturating_mul(dimensions[outer].1 - 1);
@@ -143,7 +145,7 @@ impl Access {
     }
 }
 
-/// What two lists of ranges, each in order, have in common.
+/// Returns the intersection of two ordered lists of ranges.
 pub fn common(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (mut i, mut j, mut found) = (0, 0, Vec::new());
     while i < a.len() && j < b.len() {
@@ -156,7 +158,7 @@ pub fn common(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     found
 }
 
-/// What is in the first list of ranges and not in the second.
+/// Returns the ranges of the first list without those of the second.
 pub fn without(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     let mut j = 0;
@@ -190,7 +192,7 @@ mod tests {
         found
     }
 
-    /// One block at a time, as the definition says.
+    /// One block at a time, as in the definition.
     fn slowly(access: &Access) -> BTreeSet<u64> {
         let mut starts = vec![access.address as i64];
         for d in 0..access.ndim as usize {

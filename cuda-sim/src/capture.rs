@@ -1,45 +1,27 @@
-//! What streams are given, also while they capture: operations, records and waits become nodes then. Uses
-//! `graph`, `sim` and what they use; no `unsafe`.
+//! Operations given to streams. While a stream captures, operations, records and waits become nodes
+//! of a graph.
+//!
+//! May use: `access`, `graph`, `queue`, `results`, `sim`, `work`. Unsafe: none.
 
 use crate::access::Access;
-use crate::clock::{Actor, Clock};
-use crate::graph::{Graph, Task, destroy_graph};
+use crate::graph::destroy_graph;
+use crate::queue::{record_now, wait_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked, Recorded, Sim, thread_id};
-use crate::work::{CoreRef, Reached, Work};
+use crate::sim::{Capture, CoreKind, Graph, Lane, Locked, Recorded, Sim, Task, thread_id};
+use crate::work::{CoreRef, Work};
 use std::collections::HashSet;
-use std::sync::Arc;
 
 pub const GLOBAL: i32 = 0;
 pub const RELAXED: i32 = 2;
 
-/// A stream's part in a capture: the nodes that its next one follows.
-#[derive(Clone, Debug)]
-pub struct Lane {
-    pub capture: u64,
-    pub tail: Vec<u64>,
-}
-
-pub struct Capture {
-    pub id: u64,
-    pub graph: u64,
-    pub mode: i32,
-    pub thread: u32,
-    pub origin: CoreRef,
-    pub streams: Vec<CoreRef>,
-    pub invalidated: bool,
-    /// The graph was the program's before: it survives a failure.
-    pub to_graph: bool,
-}
-
-// --- what may be called while somebody captures -------------------------------------------------------------
+// --- calls that a capture forbids ---
 
 impl Sim {
-    /// A call that might break a capture elsewhere: refused according to the thread's mode, and then it does
-    /// break it. [cuThreadExchangeStreamCaptureMode]
+    /// Refuses a call that is unsafe during a capture, according to the thread's mode. A refused
+    /// call invalidates the capture. [cuThreadExchangeStreamCaptureMode]
     pub fn forbid_while_capturing(&mut self) -> Result {
-        // A real driver decides that itself.
-        if self.captures.is_empty() || crate::WATCHING {
+        // A real driver decides this itself.
+        if self.captures.is_empty() || crate::PASSTHROUGH {
             return Ok(());
         }
         let mode = self.thread().capture_mode;
@@ -69,17 +51,17 @@ impl Sim {
         }
     }
 
-    /// A host that waits for, or asks about, what is only being recorded.
+    /// Refuses a wait for, or a query of, work that is only being captured.
     pub fn forbid_on_capturing(&mut self, core: CoreRef) -> Result {
         let lane = self.core_mut(core).lane.as_ref().map(|lane| lane.capture);
-        if let Some(capture) = lane.filter(|_| !crate::WATCHING) {
+        if let Some(capture) = lane.filter(|_| !crate::PASSTHROUGH) {
             self.invalidate(capture);
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
         self.forbid_legacy(core)
     }
 
-    /// What concerns all streams of a context cannot be captured.
+    /// Refuses an operation on all streams of a context while one of them captures.
     pub fn forbid_capturing_context(&mut self, context: u64) -> Result {
         let cores = self.live_cores_of(context);
         let broken: Vec<u64> =
@@ -88,16 +70,18 @@ impl Sim {
         if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
     }
 
-    /// The legacy stream would depend on a capture of a blocking stream of its context.
+    /// Refuses work on a legacy stream that would depend on a capture of a blocking stream of its
+    /// context.
     pub fn forbid_legacy(&mut self, core: CoreRef) -> Result {
         let broken = self.captures_under(core);
         broken.iter().for_each(|id| self.invalidate(*id));
         if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_IMPLICIT) }
     }
 
-    /// Captures in blocking streams of the context whose legacy stream this is; none for other streams.
+    /// Returns the captures in blocking streams of the context of a legacy stream; none for other
+    /// streams.
     pub fn captures_under(&mut self, core: CoreRef) -> Vec<u64> {
-        if self.captures.is_empty() || crate::WATCHING {
+        if self.captures.is_empty() || crate::PASSTHROUGH {
             return Vec::new();
         }
         let (kind, context) = {
@@ -134,8 +118,8 @@ impl Sim {
     }
 }
 
-/// Gives a stream something to do; while it captures, that becomes a node. The position of the operation, or
-/// `None` of a node.
+/// Gives a stream an operation. While it captures, that becomes a node. Returns the position of the
+/// operation, or `None` for a node.
 pub fn submit(
     sim: &mut Locked,
     core: CoreRef,
@@ -155,31 +139,18 @@ pub fn submit(
     Ok(Some(Sim::enqueue(sim, core, work)))
 }
 
-/// A host function takes along what it comes after.
-pub fn with_knowledge(sim: &mut Locked, actor: Option<Actor>, work: Work) -> Work {
-    match work {
-        #[cfg(watching)]
-        Work::Host(call, _) => {
-            crate::watch::host::tell_of_launch(&call, sim.knowledge(actor));
-            Work::Nothing
-        }
-        #[cfg(not(watching))]
-        Work::Host(call, _) => Work::Host(call, sim.knowledge(actor)),
-        work => work,
-    }
-}
+// --- events ---
 
-// --- events -------------------------------------------------------------------------------------------------
-
-/// cuEventRecord. `external`: a node that records at every launch, while capturing.
+/// Performs cuEventRecord. `external`: while capturing, adds a node that records at every launch.
 pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Result {
     let (of, shared) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         (found.context, found.shared.clone())
     };
-    // Event and stream must be of the same context. [cuEventRecord] A green one counts as its primary one.
+    // Event and stream must belong to the same context. [cuEventRecord] A green context counts as
+    // its primary context.
     let context = sim.core_mut(core).context;
-    if of != sim.base(context) && !crate::WATCHING {
+    if of != sim.base(context) && !crate::PASSTHROUGH {
         return Err(Code::INVALID_HANDLE);
     }
     if let Some(lane) = sim.lane_of(core)? {
@@ -201,31 +172,7 @@ pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Re
     Ok(())
 }
 
-pub fn record_now(
-    sim: &mut Locked,
-    event: u64,
-    core: CoreRef,
-    shared: Option<Arc<crate::ipc::SharedEvent>>,
-    clock: Option<Clock>,
-) {
-    let reached = Arc::new(Reached::default());
-    let number = shared.as_ref().map(|shared| shared.record());
-    let is_shared = shared.is_some();
-    let position = sim.core_mut(core).enqueued + 1;
-    let actor = sim.core_mut(core).actor;
-    let clock = clock.or_else(|| Some(sim.checker.as_mut()?.tell(actor?)));
-    if let Some(found) = sim.events.get_mut(event) {
-        found.recorded =
-            Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
-    }
-    Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
-    // Nobody in this process may ever wait for what another process waits for.
-    if is_shared {
-        Sim::wait_in_background(sim, core, position);
-    }
-}
-
-/// cuStreamWaitEvent.
+/// Performs cuStreamWaitEvent.
 pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Result {
     let (recorded, shared, foreign) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
@@ -285,7 +232,7 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
             sim.forbid_legacy(core)?;
             sim.prepare(core);
             let work = wait_now(sim, core, &recorded, shared.filter(|_| foreign));
-            // In the legacy stream also a wait that is over is something that blocking streams come after.
+            // In the legacy stream, blocking streams come after a wait even if it is over.
             let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
             if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
                 Sim::enqueue(sim, core, work);
@@ -295,8 +242,8 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
     }
 }
 
-/// cuCtxWaitEvent: each stream waits, those that are still to be made too. The streams do not wait for each other
-/// by that, so the rules of the default streams stay out of it.
+/// Performs cuCtxWaitEvent: every stream waits, also streams that are created later. The streams do
+/// not wait for each other, so the rules of the default streams do not apply.
 pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     let (recorded, shared, foreign) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
@@ -313,13 +260,13 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     }
     let foreign = shared.filter(|_| foreign);
     if let Some(work) = wait_only(sim, &recorded, foreign.clone()) {
-        sim.streams_to_come_wait(context, work);
+        sim.future_streams_wait(context, work);
     }
     if let Recorded::Live { clock: Some(clock), .. } = &recorded {
-        sim.streams_to_come_learn(context, clock);
+        sim.future_streams_learn(context, clock);
     }
     for core in sim.live_cores_of(context) {
-        // Enqueueing may have waited, and the stream be gone.
+        // Enqueueing may have waited, and the stream may have been destroyed meanwhile.
         if sim.get(core).is_some() {
             if let Some(work) = wait_now(sim, core, &recorded, foreign.clone()) {
                 Sim::enqueue(sim, core, work);
@@ -329,24 +276,7 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     Ok(())
 }
 
-/// The wait that a recorded event asks for, if it is not over; what was known when it was recorded is known
-/// from here on.
-fn wait_now(
-    sim: &mut Locked,
-    core: CoreRef,
-    recorded: &Recorded,
-    foreign: Option<Arc<crate::ipc::SharedEvent>>,
-) -> Option<Work> {
-    let actor = sim.core_mut(core).actor;
-    if let (Some(actor), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
-        (actor, recorded, &mut sim.checker)
-    {
-        checker.learn(actor, clock);
-    }
-    wait_only(sim, recorded, foreign)
-}
-
-// --- capture ------------------------------------------------------------------------------------------------
+// --- capture ---
 
 pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<u64>)>) -> Result {
     if !(0..=2).contains(&mode) {
@@ -382,7 +312,7 @@ pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<
     Ok(())
 }
 
-/// The origin of a capture goes without having ended it.
+/// Ends the capture of a stream that is destroyed before it ended the capture.
 pub fn abandon(sim: &mut Locked, origin: CoreRef) {
     let Some(id) =
         sim.captures.values().find(|capture| capture.origin == origin).map(|capture| capture.id)
@@ -400,7 +330,8 @@ pub fn abandon(sim: &mut Locked, origin: CoreRef) {
     }
 }
 
-/// The graph, or why there is none. The capture is over either way, unless this was not its origin.
+/// Ends a capture. Returns the graph, or the reason why there is none. The capture is over either
+/// way, unless the stream is not its origin.
 pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
     let lane = sim.core_mut(core).lane.clone().ok_or(Code::ILLEGAL_STATE)?;
     let Some(capture) = sim.captures.get(&lane.capture) else { return Err(Code::ILLEGAL_STATE) };
@@ -442,17 +373,4 @@ pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
             Err(code)
         }
     }
-}
-
-pub fn wait_only(
-    sim: &Sim,
-    recorded: &Recorded,
-    foreign: Option<Arc<crate::ipc::SharedEvent>>,
-) -> Option<Work> {
-    if let Some(event) = foreign {
-        let number = event.newest();
-        return (!event.reached(number)).then_some(Work::WaitShared(event, number));
-    }
-    let Recorded::Live { core, position, .. } = recorded else { return None };
-    (!sim.is_done(*core, *position)).then_some(Work::Wait(*core, *position))
 }

@@ -1,20 +1,24 @@
-//! The race checker: who is ordered after whom, and what to say where an order is missing. Uses `config`,
-//! `clock`, `access`, `shadow`, `stack`, `rules`; no `unsafe`.
+//! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! The order of stream work is fixed by the calls that the host makes, not by when the device runs it. So each
-//! access is judged when it is enqueued, and the verdict holds for every schedule of the device.
+//! May use: `access`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`. Unsafe: none.
+//!
+//! The order of stream work is fixed by the calls that the host makes, not by when the device runs
+//! it. So each access is checked when it is enqueued, and the result holds for every schedule of
+//! the device.
 
 use crate::access::{Access, READ, WRITE};
 use crate::clock::{Actor, Clock, Epoch};
 use crate::config::Races;
-use crate::rules::{Forgotten, Rules, sentence};
+use crate::race::{Race, Side};
+use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
+use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Who an actor is, for reports.
+/// The kind of an actor, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     Host {
@@ -29,85 +33,35 @@ pub enum Who {
         stream: u64,
         graph: u64,
     },
-    /// What destroyed streams of a context did.
+    /// Stands for the work of destroyed streams of a context.
     Destroyed,
 }
 
-/// What the legacy default stream is called.
+/// The name of the legacy default stream in reports.
 pub const LEGACY: &str = "legacy default stream";
-
-/// Where an access came from.
-#[derive(Debug)]
-pub struct Site {
-    pub actor: Actor,
-    /// Whose it is to the rules: of a branch of a graph, the stream that the graph was launched on.
-    pub stream: Actor,
-    /// What was seen before has smaller ones.
-    pub time: u64,
-    pub label: Cow<'static, str>,
-    pub stack: StackId,
-    pub thread: u64,
-}
-
-/// What an access belongs to: the operation's moment and origin.
-pub struct Moment {
-    pub clock: Clock,
-    pub mark: Mark<Site>,
-}
-
-/// The bytes of an allocation, for reports.
-#[derive(Clone, Debug)]
-pub struct Place {
-    pub base: u64,
-    pub size: u64,
-    pub device: i32,
-    pub kind: &'static str,
-}
-
-/// A race, or a rule of exchange that was broken.
-struct Race {
-    /// The rule that was broken, where one is known.
-    rule: Option<&'static str>,
-    /// Which call was not made, or not where it should have been.
-    forgotten: Option<Forgotten>,
-    first: Option<Side>,
-    second: Side,
-    /// The bytes, where some are meant.
-    bytes: Option<(Place, u64, u64)>,
-    advice: String,
-    /// A remark that is no fault.
-    remark: bool,
-}
-
-struct Side {
-    mode: u32,
-    who: String,
-    label: String,
-    thread: u64,
-    stack: StackId,
-}
 
 struct ActorState {
     clock: Clock,
     who: Who,
     name: Option<String>,
-    /// What else it knows when it frees memory: drivers do not give away what their own synchronous calls use.
+    /// Knowledge that counts only when it frees memory: drivers do not release memory that their
+    /// own synchronous calls use.
     when_freeing: Vec<Clock>,
-    /// The host thread let others see what it did since its last own access: the next access is a new moment.
-    told: bool,
+    /// Whether its clock was read since its last own access. Then the next access is a new moment.
+    published: bool,
 }
 
 pub struct Checker {
     pub mode: Races,
     actors: Vec<ActorState>,
     retired: Vec<Actor>,
-    /// What was told at an address: the tellers' newest clocks that no other of them includes.
+    /// Clocks published at an address: the newest ones that no other of them includes.
     objects: HashMap<usize, Vec<Clock>>,
     pub stacks: Stacks,
     races: Vec<Race>,
-    /// What libraries say of the arrays that they exchange.
+    /// The array exchanges that libraries report.
     pub rules: Rules,
-    /// Refused and needlessly slow calls are told too.
+    /// Whether refused and needlessly slow calls are reported too.
     strict: bool,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
@@ -131,12 +85,13 @@ impl Checker {
         }
     }
 
-    // --- actors -----------------------------------------------------------------------------------------
+    // --- actors ---
 
-    /// A new actor, who knows what its creator knows. The number of one that ended is used again only where
-    /// the creator knows all that it did: then whatever the new one does is ordered after that anyway.
+    /// Creates an actor that knows what its creator knows. The number of an ended actor is reused
+    /// only if the creator knows all of its work: then all work of the new actor is ordered after
+    /// it anyway.
     pub fn actor(&mut self, creator: Option<Actor>, who: Who) -> Actor {
-        let known = creator.map(|creator| self.tell(creator));
+        let known = creator.map(|creator| self.snapshot(creator));
         let reusable = known.as_ref().and_then(|known| {
             self.retired.iter().rposition(|&actor| known.of(actor) >= self.actors[actor].clock.own)
         });
@@ -154,7 +109,7 @@ impl Checker {
                     who,
                     name: None,
                     when_freeing: Vec::new(),
-                    told: false,
+                    published: false,
                 });
                 actor
             }
@@ -175,10 +130,10 @@ impl Checker {
         self.actors[actor].name = Some(name.to_owned());
     }
 
-    /// What an actor knows, given to somebody: what the actor does next is not part of it.
-    pub fn tell(&mut self, actor: Actor) -> Clock {
+    /// Returns what an actor knows now. Its later work is not part of the result.
+    pub fn snapshot(&mut self, actor: Actor) -> Clock {
         let state = &mut self.actors[actor];
-        state.told = true;
+        state.published = true;
         state.clock.clone()
     }
 
@@ -186,28 +141,29 @@ impl Checker {
         self.actors[actor].clock.join(known);
     }
 
-    /// `later` comes after everything that `earlier` did so far.
+    /// Orders everything that `earlier` did so far before the next work of `later`.
     pub fn order(&mut self, earlier: Actor, later: Actor) {
         if earlier == later
             || self.actors[later].clock.of(earlier) >= self.actors[earlier].clock.own
         {
-            self.actors[earlier].told = true;
+            self.actors[earlier].published = true;
             return;
         }
-        let known = self.tell(earlier);
+        let known = self.snapshot(earlier);
         self.learn(later, &known);
     }
 
-    /// `earlier` used memory in a synchronous call of the host thread `later`, which may have come back before
-    /// that was done. It may free the memory all the same.
+    /// Records that `earlier` used memory in a synchronous call of the host thread `later`. The
+    /// call may have returned before the work was done; the thread may free the memory
+    /// nevertheless.
     pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
-        let known = self.tell(earlier);
+        let known = self.snapshot(earlier);
         let list = &mut self.actors[later].when_freeing;
         list.retain(|clock| known.of(clock.actor) < clock.own);
         list.push(known);
     }
 
-    /// As `host`, for an end of memory.
+    /// Like `host`, for the end of an allocation.
     pub fn host_frees(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
         let mut moment = self.host(actor, label, thread);
         let own = moment.clock.own;
@@ -219,10 +175,10 @@ impl Checker {
     }
 
     pub fn hb_before(&mut self, actor: Actor, object: usize) {
-        let known = self.tell(actor);
-        let told = self.objects.entry(object).or_default();
-        told.retain(|clock| known.of(clock.actor) < clock.own);
-        told.push(known);
+        let known = self.snapshot(actor);
+        let published = self.objects.entry(object).or_default();
+        published.retain(|clock| known.of(clock.actor) < clock.own);
+        published.push(known);
     }
 
     pub fn hb_after(&mut self, actor: Actor, object: usize) {
@@ -231,14 +187,14 @@ impl Checker {
         }
     }
 
-    // --- accesses ---------------------------------------------------------------------------------------
+    // --- accesses ---
 
-    /// The next thing that a stream does.
+    /// Returns the moment of the next operation of a stream.
     pub fn step(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
         self.step_of(actor, actor, label, thread)
     }
 
-    /// The same for a branch of a graph, launched on a stream.
+    /// Does the same for a branch of a graph, launched on a stream.
     pub fn step_of(
         &mut self,
         branch: Actor,
@@ -250,11 +206,11 @@ impl Checker {
         self.moment(branch, stream, label, thread)
     }
 
-    /// Something that a host thread does by itself.
+    /// Returns the moment of an access by a host thread itself.
     pub fn host(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
         let state = &mut self.actors[actor];
-        if state.told || state.clock.own == 0 {
-            state.told = false;
+        if state.published || state.clock.own == 0 {
+            state.published = false;
             state.clock.step();
         }
         self.moment(actor, actor, label, thread)
@@ -275,7 +231,7 @@ impl Checker {
         Moment { clock, mark: Mark { epoch, site } }
     }
 
-    /// Enters one access, cut to what lies in the allocation.
+    /// Enters one access, clipped to the allocation.
     pub fn access(
         &mut self,
         shadow: &mut Shadow<Site>,
@@ -292,7 +248,7 @@ impl Checker {
                 &moment.clock,
                 &moment.mark,
                 &mut |mark, mode, from, to| {
-                    // A program that races in a loop does so in the same way each time.
+                    // Races in a loop are alike: a few of them are enough.
                     if found.len() < 16 {
                         found.push((mark.clone(), mode, from.max(range.0), to.min(range.1)));
                     }
@@ -305,7 +261,8 @@ impl Checker {
         let of = &self.actors[moment.mark.site.stream].who;
         let shared = matches!(of, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
-            let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; a read-only array has to be copied.";
+            let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; \
+                a read-only array has to be copied.";
             let bytes = Some((place.clone(), range));
             self.broken(
                 "R7",
@@ -318,7 +275,7 @@ impl Checker {
         }
     }
 
-    /// What is pending on some bytes and not known to somebody.
+    /// Returns an access to some bytes that a clock does not know of, if there is one.
     pub fn pending(
         &self,
         shadow: &Shadow<Site>,
@@ -339,7 +296,7 @@ impl Checker {
         found
     }
 
-    /// A rule of exchange was broken.
+    /// Reports a broken rule of exchange.
     pub fn broken(
         &mut self,
         rule: &'static str,
@@ -360,7 +317,7 @@ impl Checker {
         }
         let race = Race {
             rule: Some(rule),
-            forgotten: None,
+            missing_call: None,
             first: first.map(|(site, mode)| self.side(site, mode)),
             second: self.side(second, mode),
             bytes: bytes.map(|(place, (from, to))| {
@@ -384,7 +341,7 @@ impl Checker {
         }
     }
 
-    /// Here, by whoever calls: for rules that no access breaks.
+    /// Returns the place of the current call, for rules that no access breaks.
     pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
         self.time += 1;
         Arc::new(Site {
@@ -401,7 +358,7 @@ impl Checker {
         self.strict
     }
 
-    /// An access to what was freed before, in whatever order the device comes to it.
+    /// Reports an access to memory that was freed before, whatever the order on the device.
     pub fn use_after_free(
         &mut self,
         freed: Arc<Site>,
@@ -430,25 +387,25 @@ impl Checker {
         if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
             return;
         }
-        // Memory that ends is not something that a consumer begins to use.
+        // The end of an allocation is not a use by a consumer, so no begin is missing.
         let ends = |site: &Site| {
             ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word))
         };
-        let forgotten = self.rules.forgotten(&first.site, &second.site, from, to);
-        let forgotten = forgotten.filter(|what| match what {
-            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => {
+        let missing_call = self.rules.missing_call(&first.site, &second.site, from, to);
+        let missing_call = missing_call.filter(|what| match what {
+            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => {
                 !ends(&first.site) && !ends(&second.site)
             }
-            Forgotten::End | Forgotten::LaterEnd => true,
+            MissingCall::End | MissingCall::LaterEnd => true,
         });
-        let rule = forgotten.map(Forgotten::rule);
+        let rule = missing_call.map(MissingCall::rule);
         let advice = self.advice(&first.site, &second.site);
-        let advice = forgotten.map_or(advice.clone(), |what| {
+        let advice = missing_call.map_or(advice.clone(), |what| {
             self.call_of_library(what, &first.site, &second.site) + &advice
         });
         let race = Race {
             rule,
-            forgotten,
+            missing_call,
             first: Some(self.side(&first.site, mode)),
             second: self.side(&second.site, other),
             bytes: Some((place.clone(), from, to)),
@@ -458,32 +415,32 @@ impl Checker {
         self.races.push(race);
     }
 
-    /// The call of the library that was forgotten.
-    fn call_of_library(&self, forgotten: Forgotten, first: &Site, second: &Site) -> String {
+    /// Returns the missing call of the library, as a report names it.
+    fn call_of_library(&self, missing_call: MissingCall, first: &Site, second: &Site) -> String {
         let (of_first, of_second) = (self.describe(first.stream), self.describe(second.stream));
         let is_host = |site: &Site| matches!(self.actors[site.stream].who, Who::Host { .. });
-        match forgotten {
-            Forgotten::BeginOfSecond if is_host(second) => {
+        match missing_call {
+            MissingCall::BeginOfSecond if is_host(second) => {
                 "cai_array_synchronize(array) before the second; by hand: ".to_owned()
             }
-            Forgotten::BeginOfSecond => {
+            MissingCall::BeginOfSecond => {
                 format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
             }
-            Forgotten::BeginOfFirst => format!(
-                "cai_array_consume_begin(array, {of_first}) before the first and cai_array_consume_end \
-                 after it; by hand: "
+            MissingCall::BeginOfFirst => format!(
+                "cai_array_consume_begin(array, {of_first}) before the first and \
+                 cai_array_consume_end after it; by hand: "
             ),
-            Forgotten::End => {
+            MissingCall::End => {
                 format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
             }
-            Forgotten::LaterEnd => format!(
+            MissingCall::LaterEnd => format!(
                 "cai_array_consume_end(array, {of_first}) came before the first, its place is \
                  after it; by hand: "
             ),
         }
     }
 
-    /// The one call that would have ordered the two.
+    /// Returns the one call that would have ordered the two accesses.
     fn advice(&self, first: &Site, second: &Site) -> String {
         let (a, b) = (self.describe(first.actor), self.describe(second.actor));
         if first.label.contains("cuMemFree") {
@@ -491,27 +448,31 @@ impl Checker {
         }
         match (&self.actors[first.actor].who, &self.actors[second.actor].who) {
             (Who::Host { .. }, Who::Host { .. }) => {
-                "Order the two threads: a lock, a join, or cudasim_hb_before and cudasim_hb_after around what \
-                 orders them already."
+                "Order the two threads: a lock, a join, or cudasim_hb_before and \
+                 cudasim_hb_after around what orders them already."
                     .to_owned()
             }
             (Who::Host { .. }, _) => format!(
-                "Enqueue the second on {b} after the first, from a thread that knows of it: order the two host \
-                 threads."
+                "Enqueue the second on {b} after the first, from a thread that knows of it: \
+                 order the two host threads."
             ),
             (_, Who::Host { .. }) if second.label.contains("cuMemFree") => format!(
-                "cuStreamSynchronize({a}) before freeing; or free with cuMemFreeAsync on a stream that waits \
-                 for {a}."
+                "cuStreamSynchronize({a}) before freeing; or free with cuMemFreeAsync on a stream \
+                 that waits for {a}."
             ),
-            (_, Who::Host { .. }) => {
-                format!("cuStreamSynchronize({a}), or cuEventSynchronize on an event recorded there after the first.")
-            }
+            (_, Who::Host { .. }) => format!(
+                "cuStreamSynchronize({a}), or cuEventSynchronize on an event recorded there after \
+                 the first."
+            ),
             (Who::Branch { .. }, Who::Branch { .. }) => {
-                "A dependency between the two nodes; in a capture, cuEventRecord after the first and \
-                 cuStreamWaitEvent before the second."
+                "A dependency between the two nodes; in a capture, cuEventRecord after the first \
+                 and cuStreamWaitEvent before the second."
                     .to_owned()
             }
-            _ => format!("cuEventRecord(event, {a}) after the first and cuStreamWaitEvent({b}, event) before the second."),
+            _ => format!(
+                "cuEventRecord(event, {a}) after the first and cuStreamWaitEvent({b}, event) \
+                 before the second."
+            ),
         }
     }
 
@@ -528,121 +489,35 @@ impl Checker {
         }
     }
 
-    // --- reports ----------------------------------------------------------------------------------------
+    // --- reports ---
 
-    /// Races and broken rules found and not taken.
+    /// Returns the number of races and broken rules that were found and not taken.
     pub fn found(&self) -> usize {
         self.races.iter().filter(|race| !race.remark).count()
     }
 
-    fn text(&self, race: &Race) -> String {
-        let is_race = race.first.is_some() && matches!(race.rule, None | Some("R3" | "R4"));
-        let what = match race.rule {
-            _ if is_race => "race".to_owned(),
-            Some(rule) if race.remark => format!("remark, {rule}: {}", sentence(rule)),
-            rule => {
-                format!(
-                    "rule {} broken: {}",
-                    rule.unwrap_or_default(),
-                    sentence(rule.unwrap_or_default())
-                )
-            }
-        };
-        let bytes = race.bytes.as_ref().map_or_else(String::new, |(place, from, to)| {
-            format!(
-                "{} {} bytes at {from:#x}, {} bytes into {} of {} bytes{}",
-                if is_race { " on" } else { ";" },
-                to - from,
-                from - place.base,
-                place.kind,
-                place.size,
-                if place.device < 0 {
-                    String::new()
-                } else {
-                    format!(" on device {}", place.device)
-                },
-            )
-        });
-        let mut text = format!("cuda-sim: {what}{bytes}\n");
-        if let (true, Some(rule)) = (is_race, race.rule) {
-            let what = race.forgotten.map_or("", Forgotten::text);
-            text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
-        }
-        let titles = match race.rule {
-            _ if is_race => ["first", "second, not ordered after it"],
-            Some("R6") => ["exported", "destroyed"],
-            Some("R7") => ["begun", "written"],
-            _ => ["pending", "here"],
-        };
-        for (title, side) in titles.iter().zip([race.first.as_ref(), Some(&race.second)]) {
-            let Some(side) = side else { continue };
-            let verb = if is_race || side.mode != 0 {
-                format!("{} by ", verb(side.mode))
-            } else {
-                String::new()
-            };
-            text += &if is_race || !side.who.starts_with("host thread") {
-                let Side { label, who, thread, .. } = side;
-                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
-            } else {
-                format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
-            };
-            for line in self.stacks.describe(side.stack) {
-                text += &format!("      {line}\n");
-            }
-        }
-        text += &format!("  missing: {}\n", race.advice);
-        text
-    }
-
-    /// The text of what was found and not printed yet.
+    /// Returns the texts of races that were not printed yet.
     pub fn print(&mut self) -> Vec<String> {
         let fresh = self.printed..self.races.len();
         self.printed = self.races.len();
-        self.races[fresh].iter().map(|race| self.text(race)).collect()
+        self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
     }
 
     pub fn json(&self) -> Vec<serde_json::Value> {
-        let side = |side: &Side| {
-            serde_json::json!({
-                "mode": verb(side.mode), "actor": side.who, "label": side.label,
-                "host_thread": side.thread, "stack": self.stacks.describe(side.stack),
-            })
-        };
-        let json = self.races.iter().map(|race| {
-            let mut value = serde_json::json!({
-                "rule": race.rule, "remark": race.remark, "second": side(&race.second), "missing": race.advice,
-            });
-            if let Some(rule) = race.rule {
-                value["sentence"] = sentence(rule).into();
-            }
-            if let Some(first) = &race.first {
-                value["first"] = side(first);
-            }
-            if let Some((place, from, to)) = &race.bytes {
-                value["address"] = (*from).into();
-                value["nbytes"] = (to - from).into();
-                value["offset"] = (from - place.base).into();
-                value["allocation"] = serde_json::json!({
-                    "address": place.base, "nbytes": place.size, "device": place.device, "kind": place.kind,
-                });
-            }
-            value
-        });
-        json.collect()
+        self.races.iter().map(|race| race.json(&self.stacks)).collect()
     }
 
-    /// What was exchanged, and which rules were broken how often.
+    /// Returns the number of exchanges, and how often each rule was broken.
     pub fn summary(&self) -> Option<String> {
         let [_, exports, begins, ends, waits, after, destroyed] = self.rules.notes;
         if !self.strict {
             return None;
         }
         let mut text = format!(
-            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, {after} releases \
-             after a stream, {destroyed} owners destroyed\n"
+            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, \
+             {after} releases after a stream, {destroyed} owners destroyed\n"
         );
-        for (rule, sentence) in crate::rules::RULES {
+        for (rule, sentence) in RULES {
             let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
             if count > 0 {
                 text += &format!("cai-race: {rule} {count} times: {sentence}\n");
@@ -651,20 +526,12 @@ impl Checker {
         Some(text)
     }
 
-    /// What was found so far, which from here on counts no more.
+    /// Returns the races found so far and clears them.
     pub fn take(&mut self) -> (usize, String) {
-        let text = self.races.iter().map(|race| self.text(race)).collect();
+        let text = self.races.iter().map(|race| race.text(&self.stacks)).collect();
         let count = self.found();
         self.races.clear();
         self.printed = 0;
         (count, text)
-    }
-}
-
-fn verb(mode: u32) -> &'static str {
-    match mode & (READ | WRITE) {
-        READ => "read",
-        WRITE => "write",
-        _ => "read and write",
     }
 }

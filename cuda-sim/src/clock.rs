@@ -1,26 +1,28 @@
-//! Vector clocks. No other room is used; no `unsafe`.
+//! Vector clocks.
 //!
-//! An actor is whatever does things one after another: a stream, a host thread, a branch of a graph. `own`
-//! counts what it did and what it learnt; it grows with every join, so that (actor, own) names one state of
-//! knowledge, and "already known" is one comparison.
+//! May use: nothing. Unsafe: none.
+//!
+//! An actor performs operations one after another: a stream, a host thread, or a branch of a graph.
+//! `own` counts its operations and its joins; it grows with every join, so that (actor, own)
+//! identifies one state of knowledge, and "already known" is one comparison.
 
 use std::sync::Arc;
 
 pub type Actor = usize;
 
-/// What one actor did at one moment.
+/// One operation of one actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
     pub actor: Actor,
     pub n: u64,
 }
 
-/// What an actor knows at one moment: everything that happened before.
+/// The knowledge of an actor at one moment: everything that happened before.
 #[derive(Clone, Debug)]
 pub struct Clock {
     pub actor: Actor,
     pub own: u64,
-    /// By actor. The actor's own entry is not used.
+    /// Known counts, by actor. The actor's own entry is not used.
     seen: Arc<Vec<u64>>,
 }
 
@@ -37,7 +39,7 @@ impl Clock {
         self.of(epoch.actor) >= epoch.n
     }
 
-    /// Learns what `other` knows.
+    /// Adds the knowledge of `other`.
     pub fn join(&mut self, other: &Clock) {
         if self.of(other.actor) >= other.own {
             return;
@@ -54,7 +56,7 @@ impl Clock {
         self.own += 1;
     }
 
-    /// Does the next thing.
+    /// Starts the next operation.
     pub fn step(&mut self) -> Epoch {
         self.own += 1;
         Epoch { actor: self.actor, n: self.own }
@@ -70,23 +72,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_what_was_told() {
+    fn order_is_what_was_joined() {
         let (mut a, mut b, mut c) = (Clock::new(0, 0), Clock::new(1, 0), Clock::new(2, 0));
         let first = a.step();
-        let told = a.clone();
+        let known = a.clone();
         let second = a.step();
-        b.join(&told);
+        b.join(&known);
         assert!(b.knows(first) && !b.knows(second) && !c.knows(first));
-        // Through a third.
+        // Transitively, through a third actor.
         c.join(&b);
         assert!(c.knows(first) && !c.knows(second));
-        // Learning again what is known changes nothing; what comes after is new.
+        // Joining known knowledge again changes nothing; later knowledge is new.
         let own = c.own;
-        c.join(&told);
+        c.join(&known);
         assert_eq!(c.own, own);
         c.join(&a);
         assert!(c.knows(second));
-        // Old knowledge is not changed by new.
-        assert!(!told.knows(second));
+        // A copied clock does not change.
+        assert!(!known.knows(second));
     }
 }

@@ -1,27 +1,29 @@
-//! What the environment says, read once at cuInit. No other room is used but `results`; no `unsafe`.
+//! The options in the environment, read once at cuInit.
+//!
+//! May use: `results`. Unsafe: none.
 //!
 //! | variable | values | default |
 //! |---|---|---|
 //! | `CUDASIM_SCHEDULE` | `eager`, `lazy`, `random`, `random:SEED`, `threads` | `eager` |
 //! | `CUDASIM_RACES` | `off`, `warn`, `error` | `warn` |
 //! | `CUDASIM_DEVICES` | number of devices, 0 to 16 | 1 |
-//! | `CUDASIM_MEMORY` | bytes of memory a device | 8 GiB |
-//! | `CUDASIM_FAIL` | `call:n=code,...`; `*` is any call, `lost` as the code a lost device | none |
-//! | `CUDASIM_DRIVER_VERSION` | what cuDriverGetVersion says | 13050 |
+//! | `CUDASIM_MEMORY` | bytes of memory of each device | 8 GiB |
+//! | `CUDASIM_FAIL` | `call:n=code,...`; `*` is any call, the code `lost` a lost device | none |
+//! | `CUDASIM_DRIVER_VERSION` | the result of cuDriverGetVersion | 13050 |
 //! | `CUDASIM_WITHOUT` | names that cuGetProcAddress does not find | none |
-//! | `CUDASIM_STUB` | 1: every call answers that this is a stub library | 0 |
+//! | `CUDASIM_STUB` | 1: every call returns `CUDA_ERROR_STUB_LIBRARY` | 0 |
 //! | `CUDASIM_GUARD` | 1: the host faults when it touches device memory | 0 |
-//! | `CUDASIM_REGISTER` | `shifted`: registered memory has another address on the device | `same` |
+//! | `CUDASIM_REGISTER` | `shifted`: registered memory has another device address | `same` |
 //! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
-//! | `CUDASIM_HOST_THREADS` | `seen`: order comes from locks and annotations; `ordered`: from the order of calls | `ordered`, unless started by `cuda-sim run` |
+//! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
-//! | `CUDASIM_RULES` | `strict`: refused, illegal and needlessly slow calls are told too, and a summary | off |
+//! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
-//! | `CUDASIM_REAL` | the real driver that is watched, see `shadow/` | usual places |
+//! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` | usual places |
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
 //!
-//! Beside a real driver, `CUDASIM_SHADOW_RACES`, `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES` and `_PRINT` take
-//! their place.
+//! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
+//! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES` and `_PRINT` take their place.
 
 use crate::results::{self, Code};
 use std::io::Write;
@@ -41,7 +43,8 @@ pub enum Races {
     Error,
 }
 
-/// The `nth` call of functions named `call` answers with a code; `lost` makes it sticky for the context.
+/// An injected fault: the `nth` call of functions named `call` returns a code, which remains for
+/// the context if it is sticky.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub call: String,
@@ -71,7 +74,7 @@ pub struct Config {
 
 pub const DRIVER_VERSION: i32 = 13050;
 
-/// Where distributions and containers put the real driver.
+/// The paths at which distributions and containers install the real driver.
 pub const REAL_DRIVERS: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
     "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
@@ -83,12 +86,13 @@ pub const REAL_DRIVERS: &[&str] = &[
 ];
 
 impl Config {
-    /// Reads the environment. What cannot be understood is said on stderr and left at its default: a typing
-    /// error must not look like a passing test.
+    /// Reads the environment. Invalid values are reported on stderr and replaced by the default: a
+    /// typing error must not look like a passing test.
     pub fn from_environment() -> Config {
-        // Beside a real driver, which may be another simulated one, with variables of its own.
+        // A real driver may be another simulated one, so the checker beside it has variables of its
+        // own.
         let variable = |name: &str| match name.strip_prefix("CUDASIM_") {
-            Some(rest) if crate::WATCHING => format!("CUDASIM_SHADOW_{rest}"),
+            Some(rest) if crate::PASSTHROUGH => format!("CUDASIM_SHADOW_{rest}"),
             _ => name.to_owned(),
         };
         let get = |name: &str| std::env::var(variable(name)).ok().filter(|value| !value.is_empty());
@@ -150,12 +154,12 @@ impl Config {
     }
 }
 
-/// stderr may be closed: that is no reason to fail.
+/// Reports an invalid value. Ignores errors: stderr may be closed.
 fn not_understood(name: &str, value: &str) {
     let _ = writeln!(std::io::stderr(), "cuda-sim: {name}={value} is not understood and ignored");
 }
 
-/// `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call), `*:100=lost`.
+/// Parses `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call) or `*:100=lost`.
 pub fn parse_fault(text: &str) -> Option<Fault> {
     let (which, code) = text.split_once('=')?;
     let (call, nth) = match which.split_once(':') {

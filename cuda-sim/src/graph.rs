@@ -1,98 +1,21 @@
-//! Graphs. Uses `capture`, `sim` and what they use; no `unsafe`.
+//! Graphs: nodes, instantiation and launch.
 //!
-//! A graph is expanded when it is launched: its nodes become operations of the stream, in an order that keeps
-//! every dependency. For the checker, nodes that no dependency orders are not ordered: each chain of nodes is
-//! an actor of its own.
+//! May use: `checker`, `clock`, `queue`, `results`, `sim`, `work`. Unsafe: none.
+//!
+//! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
+//! that respects every dependency. For the checker, nodes without a dependency between them are
+//! unordered: each chain of nodes is an actor of its own.
 
-use crate::access::Access;
-use crate::capture::{record_now, wait_only, with_knowledge};
 use crate::checker::Who;
 use crate::clock::{Actor, Clock};
+use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
-use crate::sim::{Locked, Recorded, Sim, thread_id};
+use crate::sim::{
+    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, release_objects, retain_objects,
+    thread_id,
+};
 use crate::work::{CoreRef, Work};
 use std::collections::HashSet;
-use std::sync::Arc;
-
-/// What a node does. The numbers of `CUgraphNodeType` are in `node_type`.
-#[derive(Clone)]
-pub enum Task {
-    Empty,
-    Work {
-        work: Work,
-        accesses: Vec<Access>,
-        label: &'static str,
-    },
-    RecordEvent(u64),
-    WaitEvent(u64),
-    /// A graph of its own that ends with this node.
-    Child(u64),
-}
-
-#[derive(Clone)]
-pub struct Node {
-    pub graph: u64,
-    pub task: Task,
-    pub dependencies: Vec<u64>,
-}
-
-impl Node {
-    pub fn node_type(&self) -> i32 {
-        match &self.task {
-            Task::Work { work: Work::Kernel(_), .. } => 0,
-            Task::Work { work: Work::Copy(_), .. } => 1,
-            Task::Work { work: Work::Fill(_), .. } => 2,
-            Task::Work { work: Work::Host(..), .. } => 3,
-            Task::Child(_) => 4,
-            Task::Empty => 5,
-            Task::WaitEvent(_) => 6,
-            Task::RecordEvent(_) => 7,
-            Task::Work { work: Work::Store { .. } | Work::WaitValue { .. }, .. } => 12,
-            Task::Work { work: Work::Release(_), .. } => 11,
-            Task::Work { .. } => 5,
-        }
-    }
-}
-
-#[derive(Default)]
-pub struct Graph {
-    pub id: u64,
-    pub nodes: Vec<u64>,
-    /// Objects with the number of references that the graph holds.
-    pub objects: Vec<(u64, u32)>,
-    pub child: bool,
-}
-
-/// What a graph, or the program, keeps alive.
-pub struct UserObject {
-    pub destroy: usize,
-    pub data: usize,
-    pub refs: u64,
-}
-
-struct Step {
-    task: Task,
-    dependencies: Vec<usize>,
-    chain: usize,
-}
-
-pub struct Exec {
-    pub id: u64,
-    steps: Arc<[Step]>,
-    chains: usize,
-    actors: Vec<Actor>,
-    objects: Vec<(u64, u32)>,
-    /// Where its last launch ends: the next one waits for it, wherever it goes.
-    last: Option<(CoreRef, u64)>,
-    clock: Option<Clock>,
-}
-
-impl Exec {
-    /// Whether functions of the program are among its nodes.
-    pub fn calls_the_host(&self) -> bool {
-        self.steps.iter().any(|step| matches!(&step.task, Task::Work { work: Work::Host(..), .. }))
-    }
-}
 
 impl Sim {
     pub fn add_node(&mut self, graph: u64, task: Task, dependencies: Vec<u64>) -> Result<u64> {
@@ -127,7 +50,7 @@ pub fn destroy_node(sim: &mut Locked, node: u64) {
     }
 }
 
-/// A copy with nodes of its own.
+/// Returns a copy of a graph, with nodes of its own.
 pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     let id = sim.id();
     let original = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
@@ -156,31 +79,8 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     Ok(copy)
 }
 
-pub fn retain_objects(sim: &mut Locked, objects: &[(u64, u32)]) {
-    for (object, count) in objects {
-        if let Some(object) = sim.user_objects.get_mut(*object) {
-            object.refs += u64::from(*count);
-        }
-    }
-}
-
-/// Gives references back; what nobody holds any more is destroyed, on a thread of the driver.
-pub fn release_objects(sim: &mut Sim, objects: &[(u64, u32)]) {
-    for (handle, count) in objects {
-        let Some(object) = sim.user_objects.get_mut(*handle) else { continue };
-        object.refs = object.refs.saturating_sub(u64::from(*count));
-        if object.refs == 0 {
-            let (destroy, data) = (object.destroy, object.data);
-            sim.user_objects.remove(*handle);
-            let call = crate::work::HostCall { function: destroy, data, callback_stream: None };
-            let _ = std::thread::Builder::new()
-                .name("cuda-sim user objects".to_owned())
-                .spawn(move || call.run(0));
-        }
-    }
-}
-
-/// Nodes so that each comes after what it depends on. An error where they go in circles.
+/// Returns the nodes of a graph in an order in which each comes after its dependencies. Fails if
+/// the dependencies form a circle.
 fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
     let graph = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
     let mut done = HashSet::new();
@@ -206,8 +106,8 @@ fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
     Ok(order)
 }
 
-/// The steps of a graph, with its children's in their place. `after`: what its first ones follow. Returns what
-/// its last ones are.
+/// Appends the steps of a graph, with those of child graphs in their place. `after`: the steps that
+/// its first ones follow. Returns its last steps.
 fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result<Vec<usize>> {
     let mut ends: std::collections::HashMap<u64, Vec<usize>> = std::collections::HashMap::new();
     let mut last: HashSet<usize> = HashSet::new();
@@ -236,7 +136,7 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
     }
     let mut last: Vec<usize> = last.into_iter().collect();
     last.sort_unstable();
-    // A graph of nothing ends where it began.
+    // An empty graph ends where it began.
     Ok(if last.is_empty() { after.to_vec() } else { last })
 }
 
@@ -276,7 +176,7 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
     if let Some(checker) = &mut sim.checker {
         exec.actors.iter().for_each(|actor| checker.retire(*actor));
     }
-    // What still runs keeps what it uses.
+    // Work that still runs keeps the objects that it uses.
     match exec.last.filter(|(core, position)| !sim.is_done(*core, *position)) {
         Some((core, _)) if !exec.objects.is_empty() => {
             Sim::enqueue(sim, core, Work::Forget(exec.objects.into()));
@@ -289,8 +189,8 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
 pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
     sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
     if let Some(lane) = sim.lane_of(core)? {
-        if crate::WATCHING {
-            // Real drivers make it a node, of which no more is known.
+        if crate::PASSTHROUGH {
+            // Real drivers add a node, of which nothing else is known.
             return sim.capture_task(core, lane, Task::Empty);
         }
         sim.invalidate(lane.capture);
@@ -316,7 +216,7 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             Sim::enqueue(sim, core, Work::Wait(other, position));
         }
     }
-    let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.tell(actor)));
+    let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.snapshot(actor)));
     let mut clocks: Vec<Option<Clock>> = Vec::with_capacity(steps.len());
     for step in steps.iter() {
         let branch = actors.get(step.chain).copied();
@@ -327,14 +227,14 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             }
         }
         run_step(sim, core, branch, &step.task);
-        clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.tell(branch))));
+        clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch))));
     }
     let mut known = None;
     if let (Some(actor), Some(checker)) = (actor, &mut sim.checker) {
         clocks.iter().flatten().for_each(|clock| checker.learn(actor, clock));
-        known = Some(checker.tell(actor));
+        known = Some(checker.snapshot(actor));
     }
-    // An end of its own, also for a graph of nothing.
+    // A launch has an end of its own, also if the graph is empty.
     let end = Sim::enqueue(sim, core, Work::Nothing);
     if let Some(exec) = sim.execs.get_mut(handle) {
         exec.last = Some((core, end));
@@ -361,7 +261,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             Sim::enqueue(sim, core, work);
         }
         Task::RecordEvent(event) => {
-            let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.tell(branch)));
+            let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch)));
             let shared = sim.events.get(*event).and_then(|event| event.shared.clone());
             record_now(sim, *event, core, shared, clock);
         }
@@ -374,7 +274,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             {
                 checker.learn(branch, clock);
             }
-            // The stream's own knowledge comes from the branches at the end.
+            // The stream learns it from the branches at the end of the launch.
             if let Some(work) = wait_only(sim, &recorded, shared) {
                 Sim::enqueue(sim, core, work);
             }

@@ -1,23 +1,24 @@
-//! Handles: numbers that look like pointers to a program, and must not be dereferenced. No other room is used;
-//! no `unsafe`.
+//! Handles: numbers that look like pointers to a program and must not be dereferenced.
 //!
-//! Each kind has a range of its own, so a handle of the wrong kind is never taken for a right one. A freed
-//! number is handed out again at once, newest first, as drivers tend to do: what keeps a handle too long finds
-//! somebody else's object, not an error.
+//! May use: nothing. Unsafe: none.
 //!
-//! Beside a real driver, its own handles name what was made here to follow its objects.
+//! Each kind has a range of its own, so a handle of the wrong kind is never mistaken for a valid
+//! one. A freed number is reused at once, newest first, as drivers tend to do: code that keeps a
+//! handle too long finds another object, not an error.
+//!
+//! Beside a real driver, its handles name the objects that were created here to follow its own.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
 thread_local! {
-    /// The handle, or the address, of what a real driver just made; 0: nothing.
+    /// The handle or address of the object that a real driver just created; 0 for none.
     pub static GIVEN: Cell<u64> = const { Cell::new(0) };
-    /// Beside a real driver: the calling thread's context and its device.
+    /// Beside a real driver: the current context of the calling thread, and its device.
     pub static CURRENT: Cell<(u64, i32)> = const { Cell::new((0, -1)) };
 }
 
-/// Kinds of handles, each a range of a terabyte far above what programs map.
+/// Kinds of handles, each with a range of a terabyte far above the addresses that programs map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Kind {
@@ -39,14 +40,14 @@ pub enum Kind {
 
 const STEP: u64 = 64;
 const RANGE: u64 = 1 << 40;
-/// Beside a driver that may be a simulated one, none of its numbers.
-const FIRST: u64 = if crate::WATCHING { 0x6000_0000_0000_0000 } else { 0x7000_0000_0000_0000 };
+/// Disjoint from the numbers of a simulated driver, beside which the checker may run.
+const FIRST: u64 = if crate::PASSTHROUGH { 0x6000_0000_0000_0000 } else { 0x7000_0000_0000_0000 };
 
 pub struct Table<T> {
     kind: Kind,
     slots: Vec<Option<(u64, T)>>,
     free: Vec<usize>,
-    /// Handles that a real driver gave.
+    /// Handles of a real driver.
     given: HashMap<u64, usize>,
 }
 
@@ -87,7 +88,8 @@ impl<T> Table<T> {
         handle
     }
 
-    /// Gives an object another handle; without one, a number of its own. The handle that it has from there on.
+    /// Gives an object another handle, or a number of this table if `to` is `None`. Returns the new
+    /// handle.
     pub fn rename(&mut self, handle: u64, to: Option<u64>) -> Option<u64> {
         let slot = self.slot(handle)?;
         let new = to.unwrap_or(self.base() + STEP * (slot as u64 + 1));
@@ -108,7 +110,7 @@ impl<T> Table<T> {
         self.slots.get_mut(slot)?.as_mut().map(|(_, value)| value)
     }
 
-    /// Whether there was ever an object of this handle.
+    /// Returns whether there was ever an object with this handle.
     pub fn was_made(&self, handle: u64) -> bool {
         self.slot(handle).is_some_and(|slot| slot < self.slots.len())
     }
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!((streams.insert('a'), streams.get(0x5555)), (0x5555, Some(&'a')));
         let own = streams.insert('b');
         assert_eq!((GIVEN.get(), streams.get(own)), (0, Some(&'b')));
-        // Set aside, and back again.
+        // Set aside, and restored.
         let aside = streams.rename(0x5555, None).unwrap();
         assert_eq!((streams.get(0x5555), streams.get(aside)), (None, Some(&'a')));
         streams.rename(aside, Some(0x5555));

@@ -1,7 +1,9 @@
-//! What processes share: events, and the names of memory. Uses `memory`, `results`. `unsafe`: maps shared pages.
+//! Events and memory that processes share, and their handles.
 //!
-//! A handle says which process has which open file; another process opens it through /proc, as long as the
-//! first one lives. Nothing is left behind.
+//! May use: `memory`, `results`. Unsafe: maps shared pages and accesses them as atomics.
+//!
+//! A handle contains a process and one of its open files; another process opens it through /proc
+//! while the first one lives. Nothing is left behind.
 
 use crate::memory::{map_file, map_shared};
 use crate::results::{Code, Result};
@@ -9,7 +11,8 @@ use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An event that several processes see: how often it was recorded, and how often the record was reached.
+/// An event that several processes share: the number of its records, and the number of records that
+/// were reached.
 pub struct SharedEvent {
     page: u64,
     fd: RawFd,
@@ -22,11 +25,12 @@ impl SharedEvent {
     }
 
     fn counters(&self) -> &[AtomicU64; 2] {
-        // SAFETY: the page is mapped for as long as this object, aligned, and only ever used as atomics.
+        // SAFETY: `new` and `open` map a whole page, which is aligned and stays mapped until this
+        // object is dropped. All processes access it as atomics only.
         unsafe { &*(self.page as *const [AtomicU64; 2]) }
     }
 
-    /// Announces a record; its number.
+    /// Announces a record and returns its number.
     pub fn record(&self) -> u64 {
         self.counters()[0].fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -63,7 +67,8 @@ impl SharedEvent {
 
 impl Drop for SharedEvent {
     fn drop(&mut self) {
-        // SAFETY: both are this object's own.
+        // SAFETY: the page and the file belong to this object, which created them in `new` or
+        // `open` and is not used afterwards.
         unsafe {
             libc::munmap(self.page as *mut _, 4096);
             libc::close(self.fd);
@@ -74,7 +79,7 @@ impl Drop for SharedEvent {
 const EVENT: u64 = 0x6e65_7665_6d69_7363;
 pub const MEMORY: u64 = 0x796d_656d_6d69_7363;
 
-/// What the 64 bytes of an IPC handle say.
+/// The content of the 64 bytes of an IPC handle.
 #[derive(Clone, Copy)]
 pub struct Handle {
     pub magic: u64,
@@ -82,7 +87,7 @@ pub struct Handle {
     pub pid: u32,
     pub offset: u64,
     pub size: u64,
-    /// Of the whole file.
+    /// Bytes of the whole file.
     pub total: u64,
 }
 
@@ -112,12 +117,12 @@ impl Handle {
     }
 }
 
-/// The file that a handle names, opened in this process.
+/// Opens the file that a handle names.
 pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
     let handle = Handle::parse(bytes, magic)?;
     let path = CString::new(format!("/proc/{}/fd/{}", handle.pid, handle.fd))
         .map_err(|_| Code::INVALID_VALUE)?;
-    // SAFETY: a plain system call.
+    // SAFETY: `path` is NUL-terminated and outlives the call.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     if fd < 0 { Err(Code::MAP_FAILED) } else { Ok((fd, handle)) }
 }

@@ -1,45 +1,47 @@
-//! A simulated CUDA driver: `libcuda.so.1` for machines without a GPU. It moves real bytes, runs streams
-//! asynchronously, and finds accesses that nothing orders.
+//! A simulated CUDA driver: `libcuda.so.1` for machines without a GPU.
 //!
-//! The rooms, each using only those before it (`sim`, `capture`, `graph` and `vmm` are one state and know each other):
-
+//! It moves real bytes, runs streams asynchronously, and finds accesses that nothing orders. The
+//! modules below are declared in the order in which they may use each other.
 //!
-//! Built with `--cfg watching` (by `shadow/`) the same rooms follow a real driver instead of being one: objects
-//! have that one's handles, addresses are its addresses, and nothing is done but to keep the order.
+//! Built with `--cfg passthrough` (by `shadow/`), the same modules follow a real driver instead of
+//! being one: objects have its handles, addresses are its addresses, and the simulator performs no
+//! work but keeps track of the order.
 
 #![recursion_limit = "1024"]
-#![cfg_attr(watching, allow(dead_code))]
+#![cfg_attr(passthrough, allow(dead_code))]
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::type_complexity)]
 
 pub mod access;
 mod clock;
-pub mod config;
-mod handles;
-mod memory;
-mod resources;
 pub mod results;
-mod shadow;
+pub mod config;
+mod console;
+mod handles;
+mod missing;
+mod resources;
 mod stack;
-
+mod shadow;
+mod site;
 mod rules;
-
+mod race;
 mod checker;
+mod memory;
 mod ipc;
-mod work;
-
-mod capture;
-mod graph;
-pub mod sim;
 mod vmm;
-
-mod border;
-#[cfg(watching)]
+mod work;
+mod cudasim;
+pub mod sim;
+#[cfg(passthrough)]
 #[path = "../shadow/src/mod.rs"]
-mod watch;
+mod passthrough;
+mod queue;
+mod graph;
+mod capture;
+mod ffi;
 #[allow(non_snake_case)]
 mod api;
 
 /// Whether this build follows a real driver.
-pub const WATCHING: bool = cfg!(watching);
+pub const PASSTHROUGH: bool = cfg!(passthrough);
 
 pub use api::init::{ENTRIES, find_entry};

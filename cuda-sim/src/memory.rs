@@ -1,19 +1,21 @@
-//! Memory: where allocations lie, what is known of each, and their bytes. Uses `access`, `checker`, `config`,
-//! `results`, `shadow`. `unsafe`: maps memory, writes poison into what is freed.
+//! Memory: where allocations are, their attributes, and their bytes.
 //!
-//! A device address is the address of real bytes in this process, so that copies and kernels are plain code.
-//! Freed addresses are poisoned and handed out again at once; their pages stay mapped, so that work which comes
-//! too late finds wrong bytes and not a crash of the simulator.
+//! May use: `access`, `handles`, `results`, `shadow`, `site`. Unsafe: maps memory and overwrites
+//! what is freed.
+//!
+//! A device address is the address of real bytes in this process, so that copies and kernels are
+//! plain code. Freed addresses are poisoned and reused at once; their pages stay mapped, so that
+//! work that runs too late finds wrong bytes and does not crash the simulator.
 
 use crate::access::Access;
-use crate::checker::{Place, Site};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
+use crate::site::{Place, Site};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// What the bytes of freed memory become.
+/// The value of the bytes of freed memory.
 pub const POISON: u8 = 0xdb;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,17 +59,17 @@ pub struct Allocation {
     /// The address that the device uses.
     pub base: u64,
     pub size: u64,
-    /// Where the bytes are: `base` but for shifted registered memory.
+    /// The address of the bytes: `base`, except for shifted registered memory.
     pub host: u64,
     pub device: i32,
-    /// The context that it was made in; 0 for pools and mappings, which have none.
+    /// The context that it belongs to; 0 for pools and mappings, which have none.
     pub context: u64,
     pub buffer_id: u64,
     pub pool: u64,
     pub flags: u32,
     pub sync_memops: bool,
     pub shadow: Shadow<Site>,
-    /// The part of an arena that it lies in, given back when it is freed.
+    /// The arena and the size of its block there, returned when it is freed.
     pub block: Option<(usize, u64)>,
 }
 
@@ -81,25 +83,25 @@ impl Allocation {
     }
 }
 
-/// One mapped piece of memory with its free parts.
+/// One mapping with its free parts.
 struct Segment {
     base: u64,
     size: u64,
     fd: RawFd,
-    /// Address to length, never two side by side.
+    /// Address to length; adjacent parts are merged.
     free: BTreeMap<u64, u64>,
 }
 
-/// Where one kind of memory of one device comes from.
+/// The memory of one kind of one device.
 #[derive(Default)]
 pub struct Arena {
     segments: Vec<Segment>,
-    /// What was freed last, by size: the first choice for the next allocation of that size.
+    /// The last freed blocks, by size: the first choice for the next allocation of that size.
     recent: HashMap<u64, Vec<u64>>,
     pub used: u64,
 }
 
-/// Of addresses and sizes in virtual memory management.
+/// The granularity of addresses and sizes in virtual memory management.
 pub const ALLOCATION_GRANULARITY: u64 = 2 << 20;
 
 const ALIGNMENT: u64 = 512;
@@ -111,7 +113,7 @@ pub fn round_up(n: u64, to: u64) -> Option<u64> {
 
 impl Arena {
     pub fn allocate(&mut self, size: u64) -> Result<u64> {
-        if crate::WATCHING {
+        if crate::PASSTHROUGH {
             return Ok(crate::handles::GIVEN.take());
         }
         let length = round_up(size.max(1), ALIGNMENT).ok_or(Code::OUT_OF_MEMORY)?;
@@ -146,7 +148,7 @@ impl Arena {
             segment.release(address, length);
             self.used -= length;
             let recent = self.recent.entry(length).or_default();
-            // Old entries are found out when they are tried; there need not be many.
+            // Stale entries are skipped when they are tried; a few entries are enough.
             if recent.len() >= 64 {
                 recent.remove(0);
             }
@@ -154,17 +156,18 @@ impl Arena {
         }
     }
 
-    /// The file and the offset in it of an address, for other processes.
+    /// Returns the file of an address, the offset in it and its size, for other processes.
     pub fn file_of(&self, address: u64) -> Option<(RawFd, u64, u64)> {
         let segment = self.segments.iter().find(|segment| segment.contains(address))?;
         Some((segment.fd, address - segment.base, segment.size))
     }
 
-    /// Opens or closes all of it to this process.
+    /// Opens or closes all of it to the host code of this process.
     pub fn protect(&self, open: bool) {
         let protection = if open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
         for segment in &self.segments {
-            // SAFETY: the segment is a mapping of ours.
+            // SAFETY: `Segment::map` created the mapping with this address and size, and it is
+            // never unmapped.
             unsafe { libc::mprotect(segment.base as *mut _, segment.size as usize, protection) };
         }
     }
@@ -181,7 +184,7 @@ impl Segment {
         (self.base..self.base + self.size).contains(&address)
     }
 
-    /// Takes exactly these bytes, if they are free.
+    /// Takes exactly these bytes if they are free.
     fn carve(&mut self, address: u64, length: u64) -> bool {
         let Some((&start, &free)) = self.free.range(..=address).next_back() else { return false };
         let (end, wanted) = (start + free, address + length);
@@ -217,9 +220,9 @@ impl Segment {
     }
 }
 
-/// Memory that another process can map too, and the file that it is.
+/// Maps new memory that other processes can map too. Returns its address and its file.
 pub fn map_shared(size: u64) -> Result<(u64, RawFd)> {
-    // SAFETY: plain system calls; the mapping is ours for the life of the process.
+    // SAFETY: system calls on a file that was created here; no memory is accessed.
     unsafe {
         let fd = libc::memfd_create(c"cuda-sim".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 || libc::ftruncate(fd, size as libc::off_t) != 0 {
@@ -230,7 +233,7 @@ pub fn map_shared(size: u64) -> Result<(u64, RawFd)> {
 }
 
 pub fn map_file(fd: RawFd, offset: u64, size: u64) -> Result<u64> {
-    // SAFETY: lets the kernel choose the address.
+    // SAFETY: with a NULL hint and without MAP_FIXED, the kernel chooses unused addresses.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -244,13 +247,14 @@ pub fn map_file(fd: RawFd, offset: u64, size: u64) -> Result<u64> {
     if base == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(base as u64) }
 }
 
-/// Overwrites what was freed. Of very large memory, the middle is given back to the system instead.
+/// Overwrites freed memory. The middle of a very large block is returned to the system instead.
 pub fn poison(address: u64, size: u64) {
-    if crate::WATCHING {
+    if crate::PASSTHROUGH {
         return;
     }
     const WHOLE: u64 = 64 << 20;
-    // SAFETY: the range is memory of an arena, which is never unmapped.
+    // SAFETY: callers pass a block that they just returned to an arena, whose segments are never
+    // unmapped.
     unsafe {
         if size <= WHOLE {
             std::ptr::write_bytes(address as *mut u8, POISON, size as usize);
@@ -273,13 +277,13 @@ pub fn poison(address: u64, size: u64) {
 /// All memory that the device can touch.
 #[derive(Default)]
 pub struct Memory {
-    /// By the device's address.
+    /// Allocations by device address.
     pub allocations: BTreeMap<u64, Allocation>,
-    /// Of shifted memory: the host's address to the device's.
+    /// Host address to device address, for shifted memory.
     shifted: BTreeMap<u64, u64>,
-    /// One a device, then one for pinned memory, then one for managed memory.
+    /// One arena for each device, then one for pinned and one for managed memory.
     pub arenas: Vec<Arena>,
-    /// What was freed and not handed out again: base to size and where it was freed.
+    /// Freed and not reused memory: base to size and the place of the free.
     freed: BTreeMap<u64, (u64, Arc<Site>)>,
     next_buffer: u64,
 }
@@ -293,8 +297,8 @@ impl Memory {
     pub fn insert(&mut self, allocation: Allocation) {
         let (base, end) = (allocation.base, allocation.end());
         self.begins_again(base, end);
-        if crate::WATCHING {
-            // What lay there before ended without a word that was heard.
+        if crate::PASSTHROUGH {
+            // An earlier allocation there ended in a call that is not followed.
             self.set_aside(base, end);
         }
         if allocation.host != allocation.base {
@@ -303,7 +307,7 @@ impl Memory {
         self.allocations.insert(base, allocation);
     }
 
-    /// What was freed in a range is somebody's again.
+    /// Removes a range from the freed memory: it is allocated again.
     pub fn begins_again(&mut self, base: u64, end: u64) {
         while let Some((&start, (size, _))) = self.freed.range(..end).next_back() {
             if start + size <= base {
@@ -313,7 +317,7 @@ impl Memory {
         }
     }
 
-    /// The beginnings of the allocations that lie in a range.
+    /// Returns the base addresses of the allocations in a range.
     pub fn inside(&self, base: u64, end: u64) -> Vec<u64> {
         let mut found: Vec<u64> = self.find(base).map(|first| first.base).into_iter().collect();
         found.extend(self.allocations.range(base..end).map(|(base, _)| *base));
@@ -321,7 +325,7 @@ impl Memory {
         found
     }
 
-    /// Takes out what lies in a range, as long as somebody else decides whether it ends.
+    /// Removes the allocations in a range, until the real driver has decided whether they end.
     pub fn set_aside(&mut self, base: u64, end: u64) -> Vec<Allocation> {
         let mut taken = Vec::new();
         while let Some((&start, found)) = self.allocations.range(..end).next_back() {
@@ -336,14 +340,15 @@ impl Memory {
     pub fn remove(&mut self, base: u64, site: Option<Arc<Site>>) -> Option<Allocation> {
         let allocation = self.allocations.remove(&base)?;
         self.shifted.remove(&allocation.host);
-        // Memory of an arena stays the device's; what was registered or mapped is again whatever it was.
+        // Memory of an arena remains device memory after a free. Registered or mapped memory does
+        // not.
         if let (Some(site), Some(_)) = (site, allocation.block) {
             self.freed.insert(base, (allocation.size, site));
         }
         Some(allocation)
     }
 
-    /// The allocation that an address of the device or the host lies in.
+    /// Returns the allocation that contains a device or host address.
     pub fn find(&self, address: u64) -> Option<&Allocation> {
         if let Some((_, allocation)) = self.allocations.range(..=address).next_back() {
             if address < allocation.end() {
@@ -360,14 +365,14 @@ impl Memory {
         self.allocations.get_mut(&base)
     }
 
-    /// What lay at an address until it was freed there, if nothing has come since: its beginning, its size, and
-    /// who freed it.
+    /// Returns the freed allocation at an address, if it was not reused since: its base, its size,
+    /// and the place of the free.
     pub fn was_freed(&self, address: u64) -> Option<(u64, u64, &Arc<Site>)> {
         let (start, (size, site)) = self.freed.range(..=address).next_back()?;
         (address - start < *size).then_some((*start, *size, site))
     }
 
-    /// Where the bytes of an address are.
+    /// Returns the host address of the bytes of a device address.
     pub fn host_address(&self, address: u64) -> u64 {
         match self.find(address) {
             Some(allocation)
@@ -381,7 +386,7 @@ impl Memory {
         }
     }
 
-    /// Shadows are kept by the device's address; what the host names by its own is translated.
+    /// Translates the host addresses of an access into device addresses, which shadows use.
     pub fn on_device(&self, access: &Access) -> Access {
         let mut access = *access;
         if let Some(allocation) = self.find(access.address) {

@@ -1,30 +1,32 @@
-//! What green contexts divide: the streaming multiprocessors of a device. Uses `results`; no `unsafe`.
+//! The resource that green contexts divide: the streaming multiprocessors of a device.
 //!
-//! They are divided by the rules for compute capability 9.0. Nothing runs on them, so nothing becomes slower by
-//! having fewer.
+//! May use: `results`. Unsafe: none.
+//!
+//! They are divided by the rules for compute capability 9.0. No code runs on them, so fewer of them
+//! do not make anything slower.
 
 use crate::results::{Code, Result};
 
 /// `CU_DEV_RESOURCE_TYPE_SM`; workqueues are not simulated.
 pub const SM: u32 = 1;
 pub const SM_COUNT: u32 = 132;
-/// Multiprocessors that can run one cluster come in eights; without clusters, in pairs.
+/// Multiprocessors that can run one cluster come in groups of eight; without clusters, in pairs.
 const CLUSTER: u32 = 8;
 const PAIR: u32 = 2;
 const IGNORE_COSCHEDULING: u32 = 1;
 const FLAGS: u32 = 3;
 
-/// A bit for each multiprocessor.
+/// A set of multiprocessors, one bit for each.
 pub type Sms = [u64; 3];
 
-/// `CUdevResource`. The driver has a part of it for itself, in which it notes what this is.
+/// `CUdevResource`. The driver stores the origin of the resource in its private part.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DevResource {
     kind: u32,
     device: i32,
     seal: u64,
-    /// The split that this is a part of; 0: it came from a device, a context or a stream.
+    /// The split that created it; 0 if it came from a device, a context or a stream.
     split: u64,
     sms: Sms,
     unused: [u64; 6],
@@ -47,7 +49,7 @@ fn count(sms: &Sms) -> u32 {
     sms.iter().map(|word| word.count_ones()).sum()
 }
 
-/// The first so many, which are then no longer there.
+/// Removes and returns the first multiprocessors of a set.
 fn take(from: &mut Sms, how_many: u32) -> Sms {
     let mut taken = Sms::default();
     for _ in 0..how_many {
@@ -77,7 +79,7 @@ fn resource(device: i32, sms: Sms, split: u64, alignment: u32) -> DevResource {
     }
 }
 
-/// What a device or a context has. `sms`: what it was given; `None`: all.
+/// Returns the resource of a device or a context. `sms`: its multiprocessors; `None` for all.
 pub fn available(device: i32, sms: Option<Sms>, kind: u32) -> Result<DevResource> {
     if kind != SM {
         return Err(Code::INVALID_RESOURCE_TYPE);
@@ -93,8 +95,9 @@ fn check(resource: &DevResource) -> Result {
     }
 }
 
-/// Groups of at least `least` multiprocessors, and what is left. `at_most`: so many groups; `None`: all that there
-/// are. `split`: the number of this split, unlike all others. [cuDevSmResourceSplitByCount]
+/// Returns groups of at least `least` multiprocessors, and the rest. `at_most`: the maximum number
+/// of groups; `None` for no maximum. `split`: a unique number of this split.
+/// [cuDevSmResourceSplitByCount]
 pub fn split(
     input: &DevResource,
     at_most: Option<u32>,
@@ -120,7 +123,7 @@ pub fn split(
     Ok(((0..groups).map(|_| of(take(&mut left, each))).collect(), of(left)))
 }
 
-/// What a descriptor of several resources stands for. [cuDevResourceGenerateDesc]
+/// Returns the device and the multiprocessors of several resources. [cuDevResourceGenerateDesc]
 pub fn combine(resources: &[DevResource]) -> Result<(i32, Sms)> {
     let first = resources.first().ok_or(Code::INVALID_VALUE)?;
     let mut sms = Sms::default();

@@ -1,4 +1,6 @@
-//! The result codes of the driver: their numbers and names, as in cuda.h. No other room is used; no `unsafe`.
+//! The result codes of the driver: their numbers and names, as in cuda.h.
+//!
+//! May use: nothing. Unsafe: none.
 
 /// A result that is not success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -12,9 +14,15 @@ macro_rules! codes {
             $(#[allow(dead_code)] pub const $name: Code = Code($number);)*
         }
 
-        /// Number, name and text of every result, with the NUL that C wants.
-        pub const TABLE: &[(i32, &str, &str)] =
-            &[(0, "CUDA_SUCCESS\0", "no error\0"), $(($number, concat!("CUDA_ERROR_", stringify!($name), "\0"), concat!($text, "\0")),)*];
+        /// Number, name and text of every result, with the terminating NUL of C.
+        pub const TABLE: &[(i32, &str, &str)] = &[
+            (0, "CUDA_SUCCESS\0", "no error\0"),
+            $((
+                $number,
+                concat!("CUDA_ERROR_", stringify!($name), "\0"),
+                concat!($text, "\0"),
+            ),)*
+        ];
     };
 }
 
@@ -126,12 +134,12 @@ codes! {
     UNKNOWN = 999 "unknown",
 }
 
-/// The row of a number.
+/// Returns the row of a number.
 pub fn find(number: i32) -> Option<&'static (i32, &'static str, &'static str)> {
     TABLE.iter().find(|row| row.0 == number)
 }
 
-/// A code by its number or its name, with or without the common part of all names.
+/// Parses a code: its number, or its name with or without the common prefix.
 pub fn parse(text: &str) -> Option<Code> {
     if let Ok(number) = text.parse() {
         return find(number).map(|row| Code(row.0));

@@ -1,30 +1,32 @@
-//! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker: what libraries say of
-//! their exports and uses, held against what is known about accesses. Uses `access`, `clock`, `checker`; no
-//! `unsafe`.
+//! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker.
 //!
-//! An export is an array that a producer handed out, by its owner and its bytes. A part is one stream, or host
-//! thread, that began to use it. R1, R2, R5, R6 and R7 are found with what is kept here; R3 and R4 are names for
-//! races in which somebody forgot to begin or to end; R8, R9 and R10 are told by whoever refused, waited or was
-//! refused.
+//! May use: `access`, `clock`, `site`. Unsafe: none.
 //!
-//! The same bytes may be exported more than once, by owners that do not know of each other: views of one tensor.
-//! So what a stream did is looked for in all of them before it counts as forgotten.
+//! Libraries report their exports and uses, which are checked against the known accesses. An export
+//! is an array that a producer published, identified by its owner and its bytes. A part is one
+//! stream, or host thread, that began to use it. R1, R2, R5, R6 and R7 are found with the data kept
+//! here; R3 and R4 are names for races with a missing begin or end; R8, R9 and R10 are reported by
+//! the call that refused, waited or was refused.
+//!
+//! The same bytes may be exported more than once, by owners that do not know of each other: views
+//! of one tensor. So a use is looked up in all of them before it counts as missing.
 
 use crate::access::{Access, READ, WRITE, common, without};
-use crate::checker::Site;
 use crate::clock::Actor;
+use crate::site::Site;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Each rule in a sentence, for reports and for the summary.
+/// The rules, each in a sentence, for reports and for the summary.
 pub const RULES: [(&str, &str); 10] = [
     ("R1", "an array is exported without a stream only when nothing is pending on it"),
     (
         "R2",
-        "waiting for the exported stream is enough to wait for all work that is pending on the array",
+        "waiting for the exported stream is enough to wait for all work that is pending on the \
+         array",
     ),
     ("R3", "a consumer waits for the producer before it touches the array"),
-    ("R4", "the producer's stream waits for the consumer before the producer goes on"),
+    ("R4", "the producer's stream waits for the consumer before the producer continues"),
     ("R5", "the owner lives until the consumer's last operation on the array is done"),
     ("R6", "the exported stream lives as long as the exported array"),
     ("R7", "a read-only array, or one that was only to be read, is not written"),
@@ -33,19 +35,19 @@ pub const RULES: [(&str, &str); 10] = [
     ("R10", "nothing illegal is called while a stream is being captured"),
 ];
 
-/// The sentence of a rule.
+/// Returns the sentence of a rule.
 pub fn sentence(rule: &str) -> &'static str {
     RULES.iter().find(|(name, _)| *name == rule).map_or("", |(_, text)| text)
 }
 
-/// What an access was to an export.
+/// The relation of an access to an export.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// Not a consumer's: on the exported stream, or before the export.
+    /// The producer's: on the exported stream, or before the export.
     Own,
-    /// Nobody said that it would come.
+    /// Without a begin.
     NotBegun,
-    /// After the begin, and there was no end yet.
+    /// After the begin, with no end yet.
     Open,
     /// Between begin and end.
     Proper,
@@ -53,20 +55,20 @@ enum Use {
     TooLate,
 }
 
-/// One stream's, or host thread's, use of an export.
+/// The use of an export by one stream or host thread.
 struct Part {
     actor: Actor,
     mode: u32,
     began: u64,
-    /// `None`: not yet.
+    /// `None` if it has not ended.
     ended: Option<u64>,
-    /// What the host waited for it may use without an end.
+    /// The host waited for the data and may use it without an end.
     waited: bool,
-    /// It ended before the newest export: whoever comes again has to begin again.
+    /// It ended before the newest export: a new use needs a new begin.
     stale: bool,
-    /// From here on the actor's number means somebody else.
+    /// The time from which the actor's number belongs to another actor.
     gone: u64,
-    /// The reference was left to the stream: what that does from here on has nothing to do with it.
+    /// The time when the reference was left to the stream: later work of the stream is not a use.
     left: u64,
     begin: Arc<Site>,
 }
@@ -90,14 +92,14 @@ impl Part {
 
 const NEVER: u64 = u64::MAX;
 
-/// An array that was handed out.
+/// A published array.
 pub struct Export {
     owner: u64,
     pub bytes: Access,
     readonly: bool,
-    /// NONE and UNKNOWN have none.
+    /// `None` for CAI_STREAM_NONE and CAI_STREAM_UNKNOWN.
     pub stream: Option<Actor>,
-    /// When, and by whom; or who was the first to use it.
+    /// The time and the place of the export, or of its first known use.
     since: u64,
     site: Arc<Site>,
     parts: Vec<Part>,
@@ -108,7 +110,7 @@ impl Export {
         self.parts.iter().find(|part| part.actor == actor && time < part.gone)
     }
 
-    /// What an access by this actor at this time is to the export.
+    /// Returns the relation of an access by this actor at this time to the export.
     fn use_of(&self, actor: Actor, time: u64) -> Use {
         if self.stream == Some(actor) {
             return Use::Own;
@@ -122,52 +124,53 @@ impl Export {
     }
 }
 
-/// What was forgotten, where two accesses race.
+/// The missing call, if two accesses race.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Forgotten {
+pub enum MissingCall {
     BeginOfFirst,
     BeginOfSecond,
     End,
-    /// It came before the last use.
+    /// The end came before the last use.
     LaterEnd,
 }
 
-impl Forgotten {
+impl MissingCall {
     pub fn rule(self) -> &'static str {
         match self {
-            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => "R3",
-            Forgotten::End | Forgotten::LaterEnd => "R4",
+            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => "R3",
+            MissingCall::End | MissingCall::LaterEnd => "R4",
         }
     }
 
     pub fn text(self) -> &'static str {
         match self {
-            Forgotten::BeginOfFirst | Forgotten::BeginOfSecond => {
+            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => {
                 "cai_array_consume_begin is missing"
             }
-            Forgotten::End => "cai_array_consume_end is missing",
-            Forgotten::LaterEnd => "cai_array_consume_end is missing after the last use",
+            MissingCall::End => "cai_array_consume_end is missing",
+            MissingCall::LaterEnd => "cai_array_consume_end is missing after the last use",
         }
     }
 }
 
-/// Borrowed arrays that are kept in mind. They have no owner whose end would say when to forget them.
+/// Maximum number of borrowed arrays that are tracked. They have no owner whose end would remove
+/// them.
 const BORROWED: usize = 1024;
 
 #[derive(Default)]
 pub struct Rules {
     exports: HashMap<u64, Export>,
     next: u64,
-    /// By owner; 0 has the borrowed ones.
+    /// Exports by owner; owner 0 has the borrowed arrays.
     owned: HashMap<u64, Vec<u64>>,
-    /// The exports of which an actor has an open part.
+    /// The exports in which an actor has an open part.
     open: HashMap<Actor, Vec<u64>>,
-    /// How often each kind of note came.
+    /// The number of events of each kind.
     pub notes: [u64; 7],
 }
 
 impl Rules {
-    /// An array is handed out. What those do who use it already goes on.
+    /// Records an export. Uses that are open continue.
     pub fn export(
         &mut self,
         owner: u64,
@@ -185,7 +188,8 @@ impl Rules {
         }
     }
 
-    /// The export of these bytes by this owner. Of one that nobody told of, this is the beginning.
+    /// Returns the export of these bytes by this owner, and creates it if it was not reported
+    /// before.
     fn known(
         &mut self,
         owner: u64,
@@ -263,7 +267,7 @@ impl Rules {
         }
     }
 
-    /// A consumer's reference goes once its stream gets there.
+    /// Records that a consumer's reference is released once its stream has reached this point.
     pub fn leave(&mut self, owner: u64, actor: Actor, time: u64) {
         for id in self.owned.get(&owner).into_iter().flatten() {
             let Some(export) = self.exports.get_mut(id) else { continue };
@@ -275,7 +279,7 @@ impl Rules {
         }
     }
 
-    /// The host waited, and does with the bytes what it likes from here on.
+    /// Records that the host waited: from here on it may use the bytes.
     pub fn waited(
         &mut self,
         owner: u64,
@@ -301,7 +305,7 @@ impl Rules {
         }
     }
 
-    /// The exports of an owner that is no more.
+    /// Removes and returns the exports of a destroyed owner.
     pub fn destroy(&mut self, owner: u64) -> Vec<Export> {
         let ids = if owner == 0 { None } else { self.owned.remove(&owner) };
         let gone = ids.into_iter().flatten().filter_map(|id| {
@@ -324,14 +328,15 @@ impl Rules {
         }
     }
 
-    /// Memory that ended, and with it what was exported of it by nobody who could say so.
+    /// Removes the exports without an owner in memory that ended.
     pub fn forget(&mut self, from: u64, to: u64) {
         if self.owned.get(&0).is_some_and(|borrowed| !borrowed.is_empty()) {
             self.drop_if(|export| export.owner == 0 && export.bytes.touches(from, to));
         }
     }
 
-    /// A stream is no more: another one may get its number. What was exported with it is not watched any longer.
+    /// Records the end of a stream, whose number may be reused. Its exports are not tracked any
+    /// longer.
     pub fn retire(&mut self, actor: Actor, now: u64) {
         if self.exports.is_empty() {
             return;
@@ -347,7 +352,7 @@ impl Rules {
         self.open.remove(&actor);
     }
 
-    /// Where an array, not destroyed yet, was exported with this stream.
+    /// Returns where a live array was exported with this stream.
     pub fn exported_with(&self, actor: Actor) -> Option<Arc<Site>> {
         let exported = |export: &&Export| export.owner != 0 && export.stream == Some(actor);
         self.exports
@@ -357,9 +362,9 @@ impl Rules {
             .map(|export| export.site.clone())
     }
 
-    /// Is this an access of a consumer, who will order it before whatever the producer does? Its own, and what it
-    /// gave to other streams since it began. After the end that is so for reads only: of an array without a
-    /// stream, nobody waits for them.
+    /// Returns whether this is an access of a consumer that will order it before the producer's
+    /// next work: its own work, and work that it gave to other streams since it began. After the
+    /// end that holds for reads only: nothing waits for the readers of an array without a stream.
     pub fn is_consumers(&self, site: &Site, mode: u32, from: u64, to: u64) -> bool {
         let exports = self.exports.values().filter(|export| export.bytes.touches(from, to));
         exports.into_iter().any(|export| {
@@ -374,11 +379,11 @@ impl Rules {
         })
     }
 
-    /// Is this an access of a consumer of an export that just went?
+    /// Returns whether this was an access of a consumer of an export that was just removed.
     pub fn was_use_of(&self, gone: &Export, site: &Site, from: u64, to: u64) -> bool {
         match gone.use_of(site.stream, site.time) {
             Use::Open | Use::Proper => true,
-            // Unless it was through another export of these bytes.
+            // Unless the access was through another export of these bytes.
             Use::TooLate => !self.exports.values().any(|export| {
                 matches!(export.use_of(site.stream, site.time), Use::Open | Use::Proper)
                     && export.bytes.touches(from, to)
@@ -387,8 +392,9 @@ impl Rules {
         }
     }
 
-    /// Of a write: the first bytes that the actor may only read, and where it said so. Many threads work in a
-    /// `shared` stream: there, only the one that began is meant.
+    /// Returns the first bytes that a write touches although the actor may only read them, and
+    /// where it began to read. Many threads use a `shared` stream: there, only the thread that
+    /// began counts.
     pub fn forbidden(
         &self,
         site: &Site,
@@ -421,8 +427,14 @@ impl Rules {
         None
     }
 
-    /// What was forgotten, where two accesses race; the second happens now.
-    pub fn forgotten(&self, first: &Site, second: &Site, from: u64, to: u64) -> Option<Forgotten> {
+    /// Returns the missing call if two accesses race; the second happens now.
+    pub fn missing_call(
+        &self,
+        first: &Site,
+        second: &Site,
+        from: u64,
+        to: u64,
+    ) -> Option<MissingCall> {
         let (mut earlier, mut later) = (Vec::new(), Vec::new());
         for export in self.exports.values().filter(|export| export.bytes.touches(from, to)) {
             earlier.push(export.use_of(first.stream, first.time));
@@ -433,13 +445,13 @@ impl Rules {
                 && !uses.iter().any(|of| matches!(of, Use::Open | Use::Proper | Use::Own))
         };
         if earlier.contains(&Use::Open) {
-            Some(Forgotten::End)
+            Some(MissingCall::End)
         } else if missing(&later, &[Use::NotBegun, Use::TooLate]) {
-            Some(Forgotten::BeginOfSecond)
+            Some(MissingCall::BeginOfSecond)
         } else if missing(&earlier, &[Use::TooLate]) {
-            Some(Forgotten::LaterEnd)
+            Some(MissingCall::LaterEnd)
         } else {
-            missing(&earlier, &[Use::NotBegun]).then_some(Forgotten::BeginOfFirst)
+            missing(&earlier, &[Use::NotBegun]).then_some(MissingCall::BeginOfFirst)
         }
     }
 }

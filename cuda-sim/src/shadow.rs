@@ -1,14 +1,17 @@
-//! Who touched which bytes of one allocation last. Uses `clock` and `access`; no `unsafe`.
+//! The last accesses to each byte of one allocation.
 //!
-//! The bytes are cut into segments that have the same history: the last write, and the reads since then that
-//! no later read covers. An operation conflicts with what it does not know of.
+//! May use: `access`, `clock`. Unsafe: none.
+//!
+//! The bytes are split into segments with the same history: the last write, and the reads since
+//! then that no later read covers. An operation conflicts with the accesses that it does not know
+//! of.
 
 use crate::access::{READ, WRITE};
 use crate::clock::{Clock, Epoch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One access in a history. `S` says where it came from.
+/// One access in a history. `S` describes its origin.
 pub struct Mark<S> {
     pub epoch: Epoch,
     pub site: Arc<S>,
@@ -43,7 +46,7 @@ impl<S> Default for Shadow<S> {
 }
 
 impl<S> Shadow<S> {
-    /// All bytes from `start` to `end` begin with this write: their allocation.
+    /// Creates the history of new bytes, which begins with this write: their allocation.
     pub fn begin(start: u64, end: u64, mark: Mark<S>) -> Shadow<S> {
         let mut shadow = Shadow::default();
         if start < end {
@@ -52,7 +55,7 @@ impl<S> Shadow<S> {
         shadow
     }
 
-    /// Forgets what happened to these bytes; they begin again with this write.
+    /// Clears the history of these bytes, which begins again with this write.
     pub fn restart(&mut self, start: u64, end: u64, mark: Mark<S>) {
         if start >= end {
             return;
@@ -70,7 +73,7 @@ impl<S> Shadow<S> {
         self.segments.len()
     }
 
-    /// Makes a segment begin at `at`, where one goes across it.
+    /// Splits the segment that contains `at`, if it does not begin there.
     fn split(&mut self, at: u64) {
         if let Some((_, segment)) = self.segments.range_mut(..at).next_back() {
             if segment.end > at {
@@ -81,8 +84,8 @@ impl<S> Shadow<S> {
         }
     }
 
-    /// Enters an access by somebody who knows `clock`. `conflict` is called for each earlier access that it is
-    /// not ordered after, with the bytes and whether that one was a write.
+    /// Enters an access by an actor with the knowledge `clock`. Calls `conflict` for each earlier
+    /// access that it is not ordered after, with the bytes and the mode of that access.
     pub fn access(
         &mut self,
         (start, end): (u64, u64),
@@ -94,7 +97,7 @@ impl<S> Shadow<S> {
         if start >= end {
             return;
         }
-        // What is touched again and again in the same way has a segment of its own.
+        // Fast path: a range that is accessed repeatedly has a segment of its own.
         if let Some(segment) = self.segments.get_mut(&start) {
             if segment.end == end {
                 Self::enter(segment, start, mode, clock, mark, conflict);
@@ -113,7 +116,7 @@ impl<S> Shadow<S> {
             Self::enter(segment, from, mode, clock, mark, conflict);
         }
         if mode & WRITE != 0 {
-            // One history from here on.
+            // The write covers all segments: one history is left.
             while let Some((&from, _)) = self.segments.range(start..end).next() {
                 self.segments.remove(&from);
             }
@@ -129,7 +132,8 @@ impl<S> Shadow<S> {
         }
     }
 
-    /// What somebody who knows `clock` would be in conflict with. Nothing is entered.
+    /// Calls `conflict` for each access that an actor with the knowledge `clock` would conflict
+    /// with. Enters nothing.
     pub fn pending(
         &self,
         (start, end): (u64, u64),
@@ -249,7 +253,7 @@ mod tests {
         assert_eq!(shadow.len(), 1);
     }
 
-    /// Against a byte by byte memory of everything.
+    /// Compares with a model that keeps every access of every byte.
     #[test]
     fn random_histories() {
         let mut seed = 1u64;
@@ -276,8 +280,8 @@ mod tests {
                         *at == byte && (earlier | mode) & WRITE != 0 && !clocks[actor].knows(*epoch)
                     })
                 };
-                // The history keeps the last writer only: after a race was found, an older access that the
-                // racing one did not know of may be forgotten. Until the first race both say the same.
+                // The history keeps the last writer only: after a race was found, an older access
+                // that the racing one did not know of may be lost. Until the first race both agree.
                 let expected: Vec<u64> = (start..end).filter(|byte| racing(*byte)).collect();
                 let mut bytes: Vec<u64> = found.iter().flat_map(|(from, to)| *from..*to).collect();
                 bytes.sort_unstable();

@@ -1,16 +1,19 @@
-//! The stack of whoever called the driver: taken at every operation while the checker is on, so it has to be
-//! cheap. Uses no other room. `unsafe`: reads its own stack, and asks the dynamic linker for this library.
+//! The call stack of the driver's caller.
 //!
-//! Unwinding takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
-//! where on the stack its return addresses lie; when the same stack pointer comes back and all of them are
-//! still there, it is the same stack.
+//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker for
+//! this library.
+//!
+//! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
+//! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
+//! where on the stack its return addresses are; if the same stack pointer comes back and all of
+//! them are unchanged, it is the same stack.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
-/// Names a stack in a `Stacks`.
+/// The number of a stack in a `Stacks`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct StackId(u32);
 
@@ -25,7 +28,7 @@ pub struct Stacks {
 struct Remembered {
     pointer: usize,
     id: StackId,
-    /// Where a return address lies, and which.
+    /// The places of return addresses on the stack, and the addresses.
     slots: Vec<(usize, usize)>,
 }
 
@@ -35,13 +38,13 @@ thread_local! {
     static CACHE: RefCell<Vec<Option<Remembered>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes what a thread remembers.
+/// Initializes the cache of a thread.
 pub fn touch() {
     let _ = CACHE.try_with(|_| ());
 }
 
 impl Stacks {
-    /// The stack of the calling thread.
+    /// Returns the stack of the calling thread.
     #[inline(never)]
     pub fn here(&mut self) -> StackId {
         let marker = 0usize;
@@ -54,9 +57,12 @@ impl Stacks {
                 }
                 let entry = &mut cache[(pointer >> 4) % REMEMBERED];
                 if let Some(known) = entry {
-                    // SAFETY: `pointer` is the same as when the slots were noted, so all of them lie further
-                    // up on this thread's stack, which is mapped; they are read as plain numbers.
-                    let same = |&(slot, value): &(usize, usize)| unsafe { (slot as *const usize).read_volatile() } == value;
+                    let same = |&(slot, value): &(usize, usize)| {
+                        // SAFETY: `pointer`, compared below first, is the same as when `walk`
+                        // recorded the slots, so all of them lie further up on this thread's
+                        // stack, which is mapped. They are read as plain numbers.
+                        unsafe { (slot as *const usize).read_volatile() == value }
+                    };
                     if known.pointer == pointer && known.slots.iter().all(same) {
                         return known.id;
                     }
@@ -79,7 +85,7 @@ impl Stacks {
         id
     }
 
-    /// A line a frame, innermost first: function, file and line where they are known.
+    /// Returns one line for each frame, innermost first: function, file and line if they are known.
     pub fn describe(&self, id: StackId) -> Vec<String> {
         let mut lines = Vec::new();
         for &frame in &self.frames[id.0 as usize] {
@@ -99,7 +105,7 @@ impl Stacks {
                 lines.push(format!("{frame:#x} ({})", module_of(frame)));
             }
         }
-        // How the program or the thread was started is the same for all.
+        // The frames that start the program or the thread are the same for all.
         let started = ["__libc_start", "_start ", "start_thread", "clone3", "__clone"];
         while lines.last().is_some_and(|line| started.iter().any(|name| line.starts_with(name))) {
             lines.pop();
@@ -108,24 +114,26 @@ impl Stacks {
     }
 }
 
-/// The frames outside this library, and where their return addresses lie, if that is known of all.
+/// Returns the frames outside this library, and the places of their return addresses if all are
+/// known.
 fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
     let own = own_range();
     let mut frames = Vec::with_capacity(DEPTH);
     let mut slots = Vec::with_capacity(DEPTH + 8);
     let mut known = true;
     let mut before = pointer;
-    // SAFETY: unwinds this thread only; the lock that the function asks for guards symbolization, which is
-    // not done here.
+    // SAFETY: the lock that `trace_unsynchronized` requires guards symbolization, which is not done
+    // here. A slot is read only if it is within 1 MiB above `pointer`, which is in the current
+    // frame: that part of the stack is mapped, because the frames above are on it.
     unsafe {
         backtrace::trace_unsynchronized(|frame| {
             let ip = frame.ip() as usize;
             let sp = frame.sp() as usize;
-            // Where the program began nothing called.
+            // The outermost frame has no caller.
             if ip == 0 {
                 return false;
             }
-            // A return address lies just below the frame that it returns to.
+            // A return address is just below the frame that it returns to.
             let slot = [sp.wrapping_sub(8), before.wrapping_sub(8)].into_iter().find(|slot| {
                 *slot >= pointer
                     && *slot < pointer + (1 << 20)
@@ -147,12 +155,13 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
     (frames, known.then_some(slots))
 }
 
-/// Where this library's code lies: its frames say nothing to a user.
+/// Returns the address range of this library's code, whose frames do not help users.
 fn own_range() -> std::ops::Range<usize> {
     static RANGE: OnceLock<std::ops::Range<usize>> = OnceLock::new();
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> i32 {
         let own = own_range as fn() -> std::ops::Range<usize> as usize;
-        // SAFETY: the dynamic linker passes a valid description, and `data` is ours.
+        // SAFETY: the dynamic linker passes a valid description with `dlpi_phnum` headers, and
+        // `data` is the range that `own_range` passes below.
         unsafe {
             let info = &*info;
             for i in 0..info.dlpi_phnum as usize {
@@ -170,7 +179,8 @@ fn own_range() -> std::ops::Range<usize> {
     RANGE
         .get_or_init(|| {
             let mut range = 0..0;
-            // SAFETY: `visit` keeps to the contract, and `range` outlives the call.
+            // SAFETY: `visit` has the type of the callback and only writes a range through its
+            // data, which is `range` and outlives the call.
             unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut range).cast()) };
             range
         })
@@ -179,8 +189,8 @@ fn own_range() -> std::ops::Range<usize> {
 
 fn module_of(address: usize) -> String {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any number may be asked for; the answer is only read on success, and names live as long as the
-    // module does.
+    // SAFETY: `dladdr` accepts any address; `info` is read only after success, and the name in it
+    // lives as long as the module, which is not unloaded during the call.
     unsafe {
         if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
             return "?".to_owned();

@@ -1,12 +1,14 @@
-//! Virtual memory management: reserved addresses, physical memory, and mappings of one on the other. Uses
-//! `memory`, `results`. `unsafe`: maps and unmaps the addresses that it reserved.
+//! Virtual memory management: reserved addresses, physical memory, and mappings of one on the
+//! other.
+//!
+//! May use: `memory`, `results`. Unsafe: maps and unmaps the addresses that it reserved.
 
 use crate::memory::{ALLOCATION_GRANULARITY, map_shared};
 use crate::results::{Code, Result};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 
-/// Memory without an address: a file that can be mapped, shared and passed on.
+/// Memory without an address: a file that can be mapped and shared.
 pub struct Physical {
     pub fd: RawFd,
     pub size: u64,
@@ -22,7 +24,7 @@ pub struct Physical {
 pub struct Mapping {
     pub size: u64,
     pub physical: u64,
-    /// 0 none, 1 read, 3 read and write; by device.
+    /// Access by device: 0 none, 1 read, 3 read and write.
     pub access: BTreeMap<i32, i32>,
 }
 
@@ -41,7 +43,8 @@ impl Physical {
         id: u64,
     ) -> Result<Physical> {
         let (base, fd) = map_shared(size)?;
-        // SAFETY: just mapped; only the file is wanted.
+        // SAFETY: `map_shared` just created this mapping with this size, and nothing refers to it.
+        // Only the file is needed.
         unsafe { libc::munmap(base as *mut _, size as usize) };
         Ok(Physical { fd, size, device, location, handle_types, id, refs: 0, released: false })
     }
@@ -56,13 +59,13 @@ impl Mappings {
             return Err(Code::INVALID_VALUE);
         }
         let alignment = alignment.max(ALLOCATION_GRANULARITY);
-        // Room to find an aligned address in; what is too much is given back.
-        let room = size.checked_add(alignment).ok_or(Code::OUT_OF_MEMORY)?;
-        // SAFETY: lets the kernel choose; the address is a hint.
+        // The range is larger, so that it contains an aligned one; the rest is unmapped.
+        let length = size.checked_add(alignment).ok_or(Code::OUT_OF_MEMORY)?;
+        // SAFETY: without MAP_FIXED, the kernel chooses unused addresses; `wanted` is a hint.
         let base = unsafe {
             libc::mmap(
                 wanted as *mut _,
-                room as usize,
+                length as usize,
                 libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -74,14 +77,15 @@ impl Mappings {
         }
         let base = base as u64;
         let aligned = base.next_multiple_of(alignment);
-        // SAFETY: the parts before and behind belong to the mapping that was just made.
+        // SAFETY: the parts before and after the aligned range belong to the mapping that was just
+        // created, and nothing refers to them.
         unsafe {
             if aligned > base {
                 libc::munmap(base as *mut _, (aligned - base) as usize);
             }
             let end = aligned + size;
-            if base + room > end {
-                libc::munmap(end as *mut _, (base + room - end) as usize);
+            if base + length > end {
+                libc::munmap(end as *mut _, (base + length - end) as usize);
             }
         }
         self.reserved.insert(aligned, size);
@@ -95,19 +99,20 @@ impl Mappings {
             return Err(Code::INVALID_VALUE);
         }
         self.reserved.remove(&address);
-        // SAFETY: reserved by us and nothing is mapped there.
+        // SAFETY: `reserved` contained exactly this range, which `reserve` mapped, and `mapped` has
+        // no mapping in it.
         unsafe { libc::munmap(address as *mut _, size as usize) };
         Ok(())
     }
 
-    /// Gives up the reservation that an address lies in.
+    /// Releases the reservation that contains an address.
     pub fn forget(&mut self, address: u64) {
         if let Some((base, size)) = self.reservation(address, 1) {
             let _ = self.free(base, size);
         }
     }
 
-    /// The reservation that holds all of a range.
+    /// Returns the reservation that contains a range.
     pub fn reservation(&self, address: u64, size: u64) -> Option<(u64, u64)> {
         let (&base, &length) = self.reserved.range(..=address).next_back()?;
         (address.checked_add(size)? <= base + length).then_some((base, length))
@@ -136,7 +141,7 @@ impl Mappings {
         Some(mapping)
     }
 
-    /// Sets what may be done with all mappings in a range, which they must fill.
+    /// Sets the access to all mappings in a range. The mappings must fill the range.
     pub fn set_access(&mut self, address: u64, size: u64, device: i32, access: i32) -> Result {
         let end = address.checked_add(size).ok_or(Code::INVALID_VALUE)?;
         let mut at = address;
@@ -155,20 +160,22 @@ impl Mappings {
                 1 => libc::PROT_READ,
                 _ => libc::PROT_READ | libc::PROT_WRITE,
             };
-            // SAFETY: a mapping of ours.
+            // SAFETY: `mapped` contains this range, which `map` mapped at addresses that `reserve`
+            // reserved.
             unsafe { libc::mprotect(*base as *mut _, mapping.size as usize, protection) };
         }
         Ok(())
     }
 }
 
-/// Puts a file, or nothing, at reserved addresses.
+/// Maps a file, or nothing, at reserved addresses.
 fn protect(address: u64, size: u64, fd: Option<RawFd>, protection: i32) -> Result {
     let flags = match fd {
         Some(_) => libc::MAP_SHARED | libc::MAP_FIXED,
         None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
     };
-    // SAFETY: the addresses are reserved by us.
+    // SAFETY: callers checked that the range is in a reservation, so MAP_FIXED replaces only
+    // mappings of this module.
     let base = unsafe {
         libc::mmap(address as *mut _, size as usize, protection, flags, fd.unwrap_or(-1), 0)
     };

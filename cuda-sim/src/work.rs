@@ -1,5 +1,7 @@
-//! What a stream can be asked to do, and doing it. Uses `results`. `unsafe`: copies and fills memory and calls
-//! functions that programs registered.
+//! The operations of a stream, and how they are performed.
+//!
+//! May use: `clock`, `ipc`, `results`. Unsafe: copies and fills memory and calls functions that
+//! programs registered.
 
 use crate::results::Code;
 use std::cell::Cell;
@@ -7,7 +9,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A stream's identity: its place in the table, and the number that no other stream of this process had.
+/// A stream's identity: its slot in the table, and a number that no other stream of this process
+/// had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct CoreRef {
     pub slot: usize,
@@ -22,7 +25,7 @@ pub struct Extent {
     pub layers: u64,
 }
 
-/// Where a box begins, and the steps in bytes from row to row and from layer to layer.
+/// The start of a box, and the strides in bytes between rows and between layers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin {
     pub address: u64,
@@ -35,7 +38,7 @@ pub struct Copy {
     pub to: Origin,
     pub from: Origin,
     pub extent: Extent,
-    /// Pageable memory as it was when the copy was enqueued; `from.address` then counts from its beginning.
+    /// A copy of pageable memory from the time of the call; `from.address` is then an offset in it.
     pub staged: Option<Arc<[u8]>>,
 }
 
@@ -44,11 +47,11 @@ pub struct Fill {
     pub to: Origin,
     pub extent: Extent,
     pub value: u32,
-    /// 1, 2 or 4 bytes.
+    /// Bytes of one element: 1, 2 or 4.
     pub element: u64,
 }
 
-/// As `cudasim_grid`.
+/// `cudasim_grid` of cudasim.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Grid {
@@ -71,11 +74,11 @@ pub struct Launch {
     pub grid: Grid,
     /// The arguments one after another, each aligned to 16 bytes.
     pub arguments: Vec<u128>,
-    /// Where each begins, in units of 16 bytes.
+    /// The offset of each argument, in units of 16 bytes.
     pub offsets: Vec<usize>,
 }
 
-/// When a record was reached.
+/// Whether and when a record was reached.
 #[derive(Default)]
 pub struct Reached {
     pub done: AtomicBool,
@@ -86,22 +89,22 @@ pub struct Reached {
 pub struct HostCall {
     pub function: usize,
     pub data: usize,
-    /// Of cuStreamAddCallback: the stream that the callback is told.
+    /// For cuStreamAddCallback: the stream that is passed to the callback.
     pub callback_stream: Option<u64>,
 }
 
 #[derive(Clone)]
 pub enum Work {
     Nothing,
-    /// Until another stream has done so many operations.
+    /// Waits until another stream has done a number of operations.
     Wait(CoreRef, u64),
-    /// Until another process has recorded its event so often.
+    /// Waits until another process has recorded its event a number of times.
     WaitShared(Arc<crate::ipc::SharedEvent>, u64),
     Record(Arc<Reached>, Option<(Arc<crate::ipc::SharedEvent>, u64)>),
     Copy(Copy),
     Fill(Fill),
     Kernel(Arc<Launch>),
-    /// With what its stream knows when it is enqueued.
+    /// A host function, with the knowledge of its stream when it was enqueued.
     Host(HostCall, Option<crate::clock::Clock>),
     /// Stores a number of 4 or 8 bytes.
     Store {
@@ -109,28 +112,30 @@ pub enum Work {
         value: u64,
         wide: bool,
     },
-    /// Until a number in memory compares as wanted.
+    /// Waits until a number in memory satisfies a comparison.
     WaitValue {
         address: u64,
         value: u64,
         wide: bool,
         flags: u32,
     },
-    /// Stream-ordered free: what the block is, see `Sim::pool_released`.
+    /// Stream-ordered free of a block, by its number in `Sim::freed`.
     Release(u64),
-    /// References of a graph that is gone.
+    /// Releases the user objects of a graph that was destroyed.
     Forget(Arc<[(u64, u32)]>),
 }
 
 thread_local! {
-    /// What the kernel that runs on this thread fails with.
+    /// The error that the kernel on this thread reports; 0 for none.
     pub static FAILED: Cell<i32> = const { Cell::new(0) };
-    /// Whether a host function or a kernel runs on this thread: calls of the driver are not permitted.
+    /// Whether a host function or a kernel runs on this thread: calls of the driver are not
+    /// permitted.
     pub static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
-    // SAFETY: the address was found to lie in an allocation when the wait was enqueued.
+    // SAFETY: `value_address` in `api::streams` checked, when the wait was enqueued, that the
+    // aligned number is in an allocation. Pages of allocations stay mapped.
     let found = unsafe {
         if wide {
             (*(address as *const AtomicU64)).load(Ordering::Acquire)
@@ -152,14 +157,16 @@ pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
 }
 
 impl Work {
-    /// Does it, on this thread, with no lock held. Waits and records are the engine's business.
+    /// Performs the operation on this thread. The caller holds no lock. The engine handles waits
+    /// and records.
     pub fn run(&self) -> Result<(), Code> {
         match self {
             Work::Copy(copy) => copy.run(),
             Work::Fill(fill) => fill.run(),
             Work::Kernel(launch) => return launch.run(),
             Work::Store { address, value, wide } => {
-                // SAFETY: the address was found to lie in an allocation when this was enqueued.
+                // SAFETY: `value_address` in `api::streams` checked, when this was enqueued, that
+                // the aligned number is in an allocation. Pages of allocations stay mapped.
                 unsafe {
                     if *wide {
                         (*(*address as *const AtomicU64)).store(*value, Ordering::Release);
@@ -174,12 +181,12 @@ impl Work {
         Ok(())
     }
 
-    /// Whether a real driver does it, where there is one.
+    /// Returns whether the real driver performs it, beside one.
     pub fn is_done_elsewhere(&self) -> bool {
         self.touches_memory() || matches!(self, Work::Host(..) | Work::WaitShared(..))
     }
 
-    /// Whether it reads or writes the device's memory by itself.
+    /// Returns whether it reads or writes device memory.
     pub fn touches_memory(&self) -> bool {
         matches!(
             self,
@@ -198,8 +205,9 @@ impl Copy {
         for_each_row(&self.extent, |layer, row| {
             let from = base + self.from.address + layer * self.from.layer + row * self.from.row;
             let to = self.to.address + layer * self.to.layer + row * self.to.row;
-            // SAFETY: both ends were checked against their allocations, whose pages stay mapped, or are the
-            // program's own memory for as long as the call that it made.
+            // SAFETY: `locate` in `api::copies` checked both ends against their allocations, whose
+            // pages stay mapped. Pageable memory is accessed only during the program's call, or is
+            // the staged copy. `copy` allows overlap.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, self.extent.width as usize) };
         });
     }
@@ -210,7 +218,8 @@ impl Fill {
         for_each_row(&self.extent, |layer, row| {
             let to = self.to.address + layer * self.to.layer + row * self.to.row;
             let count = (self.extent.width / self.element) as usize;
-            // SAFETY: as for copies; the address is a multiple of the element's size.
+            // SAFETY: `fill_of` in `api::fills` checked that the range is in an allocation, whose
+            // pages stay mapped, and that the address is a multiple of the element size.
             unsafe {
                 match self.element {
                     1 => std::ptr::write_bytes(to as *mut u8, self.value as u8, count),
@@ -239,7 +248,9 @@ impl Launch {
         let mut arguments = self.arguments.clone();
         FAILED.set(0);
         INSIDE.set(true);
-        // SAFETY: the program promised that the function takes these arguments; each pointer is to its copy.
+        // SAFETY: the program registered or passed the function for arguments of these sizes. The
+        // arguments were copied in this layout at the launch, and each pointer is to a copy that
+        // lives until the call returns.
         unsafe {
             match self.function {
                 Function::Direct(function) => function(arguments.as_mut_ptr().cast()),
@@ -260,10 +271,12 @@ impl Launch {
 }
 
 impl HostCall {
-    /// On the driver's own thread. `status` is what a callback is told.
+    /// Calls the function on a thread of the driver. `status`: the state that is passed to a
+    /// callback.
     pub fn run(&self, status: i32) {
         INSIDE.set(true);
-        // SAFETY: the program passed a function of this type with its data.
+        // SAFETY: the program passed `function` as a CUhostFn or, with a callback stream, as a
+        // CUstreamCallback, together with `data`. It was checked for NULL when it was enqueued.
         unsafe {
             match self.callback_stream {
                 None => {

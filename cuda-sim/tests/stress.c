@@ -1,5 +1,5 @@
-// Several host threads, each with its streams, enqueue very many operations. Nothing may be lost, nothing may
-// deadlock, and memory may not grow with the number of operations.
+// Several host threads, each with its streams, enqueue very many operations. Nothing may be lost,
+// nothing may deadlock, and memory may not grow with the number of operations.
 //
 //     stress [threads streams operations]
 #include <cuda.h>
@@ -61,7 +61,8 @@ static void *work(void *seed) {
             }
             break;
         default: {
-            const cudasim_access access = {.address = memory[i], .nbytes = 8, .mode = CUDASIM_WRITE};
+            const cudasim_access access = {
+                .address = memory[i], .nbytes = 8, .mode = CUDASIM_WRITE};
             OK(cudasim_launch(mine[i], "count", count, &memory[i], sizeof memory[i], &access, 1));
             ++launched[i];
         }

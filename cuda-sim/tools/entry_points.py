@@ -1,8 +1,9 @@
-"""Writes entry_points.txt: which functions a driver has, since which version, under which symbols.
+"""Writes entry_points.txt: the functions of the driver, their versions and their symbols.
 
     python3 tools/entry_points.py CUDA_INCLUDE [CUDA_INCLUDE ...] > entry_points.txt
 
-Each CUDA_INCLUDE is a folder with NVIDIA's cuda.h and cudaTypedefs.h; functions of several releases add up.
+Each CUDA_INCLUDE is a folder with NVIDIA's cuda.h and cudaTypedefs.h; functions of several releases
+add up.
 """
 
 import pathlib
@@ -16,7 +17,8 @@ def main():
     declared = set()
     for folder in map(pathlib.Path, sys.argv[1:]):
         typedefs = (folder / "cudaTypedefs.h").read_text()
-        for name, version, suffix in re.findall(r"\*PFN_(cu\w+?)_v(\d+)(?:_(pt[ds][sz]))?\)\(", typedefs):
+        pointer = r"\*PFN_(cu\w+?)_v(\d+)(?:_(pt[ds][sz]))?\)\("
+        for name, version, suffix in re.findall(pointer, typedefs):
             if suffix:
                 twins.setdefault(name, (suffix, set()))[1].add(int(version))
             else:

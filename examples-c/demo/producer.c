@@ -95,7 +95,7 @@ cai_status producer_open(const demo_source *s, cai_error *why) {
     array.strides = s->strides;
     array.ndim = s->ndim;
     array.flags = s->readonly ? CAI_ARRAY_READONLY : 0;
-    array.stream = CAI_STREAM_NONE; /* host memory that nobody works on */
+    array.stream = CAI_STREAM_NONE; /* host memory without pending work */
     array.device.type = CAI_DEVICE_CPU;
     memcpy(array.typestr, s->typestr, strlen(s->typestr));
     if (s->descr != NULL) {

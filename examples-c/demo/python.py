@@ -11,7 +11,7 @@ import plain  # noqa: E402
 
 
 class Half:
-    """What any GPU library writes: half of somebody's array, without a copy."""
+    """What any GPU library writes: half of another library's array, without a copy."""
 
     def __init__(self, whole):
         self.whole = whole

@@ -43,7 +43,7 @@ def main():
     if correct != 0 or broken != 66:
         print(f"\nThis was not expected: exit codes {correct} and {broken}, instead of 0 and 66.")
         return 1
-    print("\nThe first is in order without anybody having waited; the second is caught, exit code 66.")
+    print("\nThe first is in order without a wait of the host; the second is caught, exit code 66.")
     return 0
 
 

@@ -148,7 +148,7 @@ fn typestr(raw: [u8; 16], plain: u8) -> [c_char; 16] {
     out
 }
 
-/// Room for as many extents as `ndim` says, so that a true array of that many is behind the pointer.
+/// Space for as many extents as `ndim` states, so that the pointer refers to a real array of that size.
 fn extents(given: &Option<Vec<i64>>, ndim: i32) -> Option<Vec<i64>> {
     given.as_ref().map(|values| {
         let mut values = values.clone();

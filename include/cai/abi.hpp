@@ -314,18 +314,19 @@ class array {
     // Throws what cai_array_validate and from_unchecked report. Needs the library.
     [[nodiscard]] static array from(const cai_array &source);
 
-    // Makes an array of memory that `keeper` keeps alive. The description is checked and copied.
+    // Makes an array of memory that `data_owner` keeps alive. The description is checked and
+    // copied.
     //
     // `stream`: the stream on which work on the data is pending, or CAI_STREAM_NONE. It must
     // outlive the array, or be kept alive by attach().
     // Throws what cai_array_create returns. Allocates one block. Needs the library.
     template <class T>
     [[nodiscard]] static array make(T *data, const extents &shape, cai_stream stream,
-                                    cai_device device, owner keeper);
+                                    cai_device device, owner data_owner);
     [[nodiscard]] static array make(const description &what, cai_stream stream, cai_device device,
-                                    owner keeper);
+                                    owner data_owner);
     // The same of a description in C, whose own owner is not looked at.
-    [[nodiscard]] static array make(cai_array description, owner keeper);
+    [[nodiscard]] static array make(cai_array description, owner data_owner);
 
     // Returns one more reference to the same array.
     // Throws CAI_ERR_BORROWED for an array that holds none, or CAI_ERR_OWNER_OPS.

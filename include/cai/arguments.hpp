@@ -235,7 +235,7 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 // for the caster's type.
 inline outcome load_array(PyObject *object, bool convert, cai_import_options options,
                           const void *kind, array &out) noexcept {
-    // Exceptions are set here, where it is known whether anybody will see them.
+    // Exceptions are set here, where it is known whether the caller will see them.
     options.flags |= CAI_IMPORT_NO_EXCEPTION;
     options.stream = call_stream::at(++this_thread.clock);
     cai_array raw = CAI_ARRAY_INIT;

@@ -237,23 +237,23 @@ inline array array::from(const cai_array &source) {
     detail::call(cai_array_validate, &source, std::uint32_t{CAI_CHECK_LAYOUT});
     return from_unchecked(source);
 }
-inline array array::make(cai_array description, owner keeper) {
+inline array array::make(cai_array description, owner data_owner) {
     array made;
-    description.owner = keeper.get(); // the new array holds a reference of its own
+    description.owner = data_owner.get(); // the new array holds a reference of its own
     detail::call(cai_array_create, &description, nullptr, nullptr, &made.raw_);
     return made;
 }
 inline array array::make(const description &what, cai_stream stream, cai_device device,
-                         owner keeper) {
+                         owner data_owner) {
     cai_array raw = what.get();
     raw.stream = stream;
     raw.device = device;
-    return make(raw, std::move(keeper));
+    return make(raw, std::move(data_owner));
 }
 template <class T>
 array array::make(T *data, const extents &shape, cai_stream stream, cai_device device,
-                  owner keeper) {
-    return make(describe(data, shape), stream, device, std::move(keeper));
+                  owner data_owner) {
+    return make(describe(data, shape), stream, device, std::move(data_owner));
 }
 inline void array::validate(std::uint32_t checks) const {
     detail::call(cai_array_validate, &raw_, checks);

@@ -17,7 +17,7 @@ MEMORY = [dpctl.memory.MemoryUSMShared, dpctl.memory.MemoryUSMDevice, dpctl.memo
 
 
 class Offers:
-    """Somebody else's object with a dictionary."""
+    """An object of another library with a dictionary."""
 
     def __init__(self, **interface):
         self.__sycl_usm_array_interface__ = interface

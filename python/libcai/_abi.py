@@ -579,9 +579,9 @@ def init(cls, **members):
     return value
 
 
-def declare(library):
-    """Sets the types of all functions of a library that `ctypes` has loaded, and returns it."""
-    for name, (result, parameters) in FUNCTIONS.items():
+def declare(library, names=tuple(FUNCTIONS)):
+    """Sets the types of functions of a library that `ctypes` has loaded, and returns the library."""
+    for name in names:
         function = getattr(library, name)
-        function.restype, function.argtypes = result, parameters
+        function.restype, function.argtypes = FUNCTIONS[name]
     return library

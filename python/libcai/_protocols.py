@@ -2,7 +2,7 @@
 
 import ctypes as c
 
-from . import _dlpack, _types
+from . import _abi, _dlpack, _types
 from ._ask import ADDRESSES, MAX_NDIM, Refused, article, ask, attribute, show, whole
 from ._checks import layout, opaque_type, same_strides
 from ._dictionaries import (
@@ -17,10 +17,6 @@ from ._report import Array
 from ._tensors import dlpack, dlpack_exchange
 
 
-class _CaiTable(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("data_abi", c.c_uint32)]
-
-
 def cai_exchange(obj, add):
     """Checks only that the table is one; the library reads its arrays."""
     capsule, state, message = attribute(type(obj), "__cai_exchange_api__", add)
@@ -33,7 +29,7 @@ def cai_exchange(obj, add):
             f"it is {show(capsule)}, expected a capsule with the name 'cai_exchange_api_1'",
         )
         return "failed", "no table", None
-    table = _dlpack.capsule_at(capsule, _CaiTable)
+    table = _dlpack.capsule_at(capsule, _abi.cai_exchange_api)
     array = Array()
     array.version = f"table of {table.struct_size} bytes, data ABI {table.data_abi}"
     return "offered", None, array

@@ -45,7 +45,7 @@ class Protocol:
     """One protocol, and the object's behaviour when it is read.
 
     `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` has the reason);
-    "failed": it raised what it must not, or answered what nobody can read.
+    "failed": it raised what it must not, or returned what cannot be read.
     `array`: an `Array`, or None. `library`: what `cai_array_from_python` answers, a `Result`, or None.
     """
 
@@ -182,7 +182,7 @@ class Inspection:
         lines = []
         for protocol in self.protocols:
             result = protocol.library
-            # What the object itself declines is listed above, with its reason: nobody refuses anything there.
+            # What the object itself declines is listed above, with its reason: no library refuses anything there.
             if (
                 result
                 and result.status != "CAI_OK"

@@ -9,10 +9,6 @@
 //! simulated driver is just another `libcuda.so.1`.
 
 use std::alloc::{Layout, alloc, dealloc};
-#[cfg(target_os = "linux")]
-use std::ffi::c_int;
-#[cfg(unix)]
-use std::ffi::c_void;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;

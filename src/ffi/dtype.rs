@@ -438,7 +438,8 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
 /// Writes a text of `length` characters and its NUL, or none of it, and its length.
 ///
 /// # Safety
-/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable; `write` writes
+/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable;
+/// `write` writes
 /// `length` characters.
 unsafe fn write_text(
     buffer: *mut c_char,

@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
 }
 
 /// Adds a reference to an owner of any library. The owner must stay alive during the call: the
-/// caller, or somebody on its behalf, holds a reference.
+/// caller, or other code on its behalf, holds a reference.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.

@@ -184,7 +184,8 @@ table! {
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
         import = "PyImport_ImportModule" (*const c_char) -> *mut Object;
-        function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object) -> *mut Object;
+        function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object)
+            -> *mut Object;
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
     optional {

@@ -1,6 +1,6 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `memory`, `python::cache`, `python::capi`, `unwind`.
+//! May use: `error`, `memory`, `python::cache`, `python::capi`, `python::names`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -16,66 +16,8 @@ use crate::error::{Failure, Result, fail};
 use crate::memory;
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
+use crate::python::names::Names;
 use crate::unwind;
-
-macro_rules! names {
-    ($($field:ident = $text:literal;)*) => {
-        /// Names as interned Python strings, so that most comparisons are of pointers.
-        #[allow(missing_docs)]
-        pub struct Names { $(pub $field: *mut Object,)* }
-
-        impl Names {
-            /// Interns the names.
-            ///
-            /// # Safety
-            /// The GIL is held.
-            unsafe fn new(capi: &Capi) -> Option<Self> {
-                // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
-                // no memory.
-                unsafe {
-                    Some(Names {
-                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
-                    })
-                }
-            }
-        }
-    };
-}
-
-names! {
-    shape = c"shape";
-    typestr = c"typestr";
-    data = c"data";
-    version = c"version";
-    strides = c"strides";
-    descr = c"descr";
-    mask = c"mask";
-    stream = c"stream";
-    offset = c"offset";
-    syclobj = c"syclobj";
-    cuda_array_interface = c"__cuda_array_interface__";
-    sycl_usm_array_interface = c"__sycl_usm_array_interface__";
-    array_interface = c"__array_interface__";
-    array_struct = c"__array_struct__";
-    dlpack = c"__dlpack__";
-    dlpack_device = c"__dlpack_device__";
-    dlpack_exchange = c"__dlpack_c_exchange_api__";
-    exchange = c"__cai_exchange_api__";
-    max_version = c"max_version";
-    module = c"__module__";
-    name = c"__name__";
-    buffer = c"buffer";
-    base_data = c"base_data";
-    ptr = c"_ptr";
-    int_ptr = c"int_ptr";
-    dtype = c"dtype";
-    str = c"str";
-    context = c"context";
-    queue = c"queue";
-    get_capsule = c"_get_capsule";
-    is_conj = c"is_conj";
-    is_neg = c"is_neg";
-}
 
 /// One interpreter, from its first use on.
 pub struct Interpreter {
@@ -318,8 +260,8 @@ impl Drop for Releasing {
 
 /// Releases a reference with the GIL held, and leaks it without.
 ///
-/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends. Destructors
-/// run then in this library's part of the thread's stack, and must not touch an object.
+/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends.
+/// Destructors run then in this library's part of the thread's stack, and must not touch an object.
 unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
     if let Some(capi) = capi::found().filter(|capi| capi.is_attached()) {
         // SAFETY: the GIL is held; the caller held the reference.

@@ -18,6 +18,7 @@ mod error;
 mod export;
 mod import;
 mod interpreter;
+mod names;
 mod offers;
 mod owner;
 

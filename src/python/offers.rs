@@ -48,9 +48,9 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     Ok(offer)
 }
 
-/// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may also
-/// hold a tuple of capsules: a type that serves two data ABIs has one for each. Other values are
-/// ignored.
+/// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may
+/// also hold a tuple of capsules: a type that serves two data ABIs has one for each. Other values
+/// are ignored.
 fn capsule(
     py: Py,
     r#type: *mut Object,

@@ -328,7 +328,7 @@ fn end(driver: &Driver, producer: &Stream, consumer: &Stream, flags: u32) -> Res
 }
 
 /// Returns true if waiting for the array's event is enough, so that readers do not wait for each
-/// other. Only a read-only array is written by nobody but its producer, who records the event: a
+/// other. A read-only array is written by its producer alone, which records the event. A
 /// consumer that writes and knows the stream alone leaves the event as it was.
 fn event_suffices(array: &cai_array, flags: u32) -> bool {
     !array.event.is_null()

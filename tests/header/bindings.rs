@@ -226,11 +226,11 @@ pub fn ctypes(items: &Items) -> String {
         if cls is cai_import_options:\n        value.stream = CAI_STREAM_UNKNOWN\n    \
         for name, member in members.items():\n        setattr(value, name, member)\n    \
         return value\n\n\n\
-        def declare(library):\n    \
-        \"\"\"Sets the types of all functions of a library that `ctypes` has loaded, and returns it.\"\"\"\n    \
-        for name, (result, parameters) in FUNCTIONS.items():\n        \
+        def declare(library, names=tuple(FUNCTIONS)):\n    \
+        \"\"\"Sets the types of functions of a library that `ctypes` has loaded, and returns the library.\"\"\"\n    \
+        for name in names:\n        \
         function = getattr(library, name)\n        \
-        function.restype, function.argtypes = result, parameters\n    \
+        function.restype, function.argtypes = FUNCTIONS[name]\n    \
         return library\n";
     text
 }

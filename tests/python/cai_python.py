@@ -34,36 +34,9 @@ IMPORT = {
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
 
-ERRORS = {
-    "NULL_ARGUMENT": 101, "ARGUMENT": 102, "NEWER_CALLER": 104, "STRUCT_SIZE": 201, "FLAGS": 202, "VERSION": 203, "NDIM": 204, "SHAPE_NEGATIVE": 206,
-    "SIZE_OVERFLOW": 207, "SPAN_OVERFLOW": 208, "ADDRESS_RANGE": 209, "DATA_NULL": 210, "BIT_STRIDES": 212,
-    "ITEMSIZE": 213, "BORROWED": 215, "STREAM_ZERO": 220, "READONLY": 227, "MASK_VERSION": 230, "MASK_TYPE": 231,
-    "MASK_SHAPE": 232, "MASK_CYCLE": 233, "MASK_DEPTH": 234, "DTYPE_CODE": 245, "DESCR_SIZE": 254, "DESCR_DEPTH": 255,
-    "NO_PYTHON": 501, "PYTHON_LOCK": 503, "PYTHON_EXCEPTION": 504, "NO_PROTOCOL": 505, "KEY": 506, "TYPE": 507,
-    "VALUE": 508, "EXCHANGE_TABLE": 509, "HOST_MEMORY": 701, "CONVERT_MASK": 702, "CONVERT_TYPE": 703,
-    "CONVERT_BYTE_ORDER": 704, "CONVERT_STRIDES": 705, "CONVERT_CONTIGUOUS": 706, "CONVERT_NDIM": 707,
-    "CONVERT_READONLY": 708, "CONVERT_DEVICE": 709,
-}  # fmt: skip
+ERRORS = {name[len("CAI_ERR_") :]: number for name, number in vars(T.abi).items() if name.startswith("CAI_ERR_")}
 
-
-class ImportOptions(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("flags", c.c_uint32),
-        ("protocols", c.c_uint8 * 8),
-        ("stream", c.c_uint64),
-        ("ndim", c.c_int32),
-        ("dtype_code", c.c_uint16),
-        ("opaque_8bit", c.c_uint16),
-        ("opaque_16bit", c.c_uint16),
-        ("reserved", c.c_uint16 * 3),
-        ("typestr", c.c_char * 16),
-    ]
-
-
-class ExportOptions(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("flags", c.c_uint32)]
-
+ImportOptions, ExportOptions = T.abi.cai_import_options, T.abi.cai_export_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Another build of it, for machines where nothing is built.
@@ -71,16 +44,13 @@ LIBRARY = pathlib.Path(os.environ.get("CAI_LIBRARY", ROOT / "target/release/libc
 
 
 def declare(library):
-    P = c.POINTER
     T.declare(library)
-    library.cai_array_from_python.restype = c.c_int32
-    library.cai_array_from_python.argtypes = [c.py_object, P(ImportOptions), P(T.Array), P(T.Error)]
-    library.cai_array_to_python.restype = c.c_int32
-    library.cai_array_to_python.argtypes = [P(T.Array), P(ExportOptions), P(c.c_void_p), P(T.Error)]
-    library.cai_python_publish.restype = c.c_int32
-    library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, P(T.Error)]
+    # NULL is passed for objects, and what comes out is looked at before it becomes an object.
+    library.cai_array_to_python.argtypes = [
+        c.POINTER(T.Array), c.POINTER(ExportOptions), c.POINTER(c.c_void_p), c.POINTER(T.Error),
+    ]  # fmt: skip
+    library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, c.POINTER(T.Error)]
     library.cai_python_raise.restype = c.c_void_p
-    library.cai_python_raise.argtypes = [P(T.Error)]
     return library
 
 

@@ -1,6 +1,7 @@
 """The simulated driver from outside: programs in C against NVIDIA's own headers, under `cuda-sim run`."""
 
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 
 import pytest
 
@@ -18,6 +20,7 @@ SIM = ROOT / "cuda-sim"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 HEADERS = {"12": SITE / "nvidia/cuda_runtime/include", "13": SITE / "nvidia/cu13/include"}
+WORKERS = os.cpu_count() or 1
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 
 
@@ -40,12 +43,36 @@ def driver(tmp_path_factory):
     return run(BUILT / "cuda-sim", "libdir").stdout.strip()
 
 
+FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+
+
 def compile_program(driver, target, sources, major="13", flags=()):
-    run(
-        "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-rdynamic", *flags,
-        "-isystem", HEADERS[major], "-I", SIM / "include", *sources, "-o", target,
-        "-L", driver, "-lcuda", "-lpthread", "-ldl",
-    )  # fmt: skip
+    include = ["-isystem", HEADERS[major], "-I", SIM / "include"]
+    run("gcc", *FLAGS, "-rdynamic", *flags, *include, *sources, "-o", target, "-L", driver, "-lcuda", "-lpthread", "-ldl")
+    return target
+
+
+def compile_once(driver, name, sources, major="13"):
+    """A program of many sources: each is compiled once, on all cores, and kept in build/ for all test processes."""
+    include = ["-isystem", HEADERS[major], "-I", SIM / "include"]
+    read = [*sources, *sorted(sources[0].parent.glob("*.h")), SIM / "include/cudasim.h"]
+    digest = hashlib.sha256(repr(FLAGS).encode())
+    for path in read:
+        digest.update(path.read_bytes())
+    target = ROOT / "build/test-programs" / f"{name}-{major}-{digest.hexdigest()[:16]}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            objects = [pathlib.Path(folder) / f"{source.stem}.o" for source in sources]
+            with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+                done = [
+                    pool.submit(run, "gcc", *FLAGS, *include, "-c", source, "-o", made)
+                    for source, made in zip(sources, objects)
+                ]
+                [one.result() for one in done]
+            made = pathlib.Path(folder) / "program"
+            run("gcc", "-rdynamic", *objects, "-o", made, "-L", driver, "-lcuda", "-lpthread", "-ldl")
+            made.rename(target)
     return target
 
 
@@ -61,39 +88,37 @@ def test_help():
 
 
 @pytest.fixture(scope="session", params=["12", "13"])
-def cases(request, driver, tmp_path_factory):
-    sources = sorted((SIM / "tests/cases").glob("*.c"))
-    return compile_program(driver, tmp_path_factory.mktemp("cases") / "cases", sources, request.param)
+def programs(request, driver):
+    return compile_once(driver, "programs", sorted((SIM / "tests/programs").glob("*.c")), request.param)
 
 
-def list_cases(program):
+def list_programs(program):
     return [line.split() for line in sim("--", program, "list").stdout.splitlines()]
 
 
-def test_there_are_enough_cases(cases):
-    kinds = [kind for kind, _ in list_cases(cases)]
+def test_there_are_enough_programs(programs):
+    kinds = [kind for kind, _ in list_programs(programs)]
     assert kinds.count("racy") >= 200 and kinds.count("correct") >= 200
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_verdicts(cases, schedule):
-    def verdict(case):
-        strict = ["--rules=strict"] if case[1].startswith("rules") else []
-        done = sim("--devices=2", f"--schedule={schedule}", *strict, "--", cases, "run", case[1], check=False)
-        return case, done
+def test_expected_results(programs, schedule):
+    def result(one):
+        strict = ["--rules=strict"] if one[1].startswith("rules") else []
+        done = sim("--devices=2", f"--schedule={schedule}", *strict, "--", programs, "run", one[1], check=False)
+        return one, done
 
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for case, done in pool.map(verdict, list_cases(cases)):
-            assert done.returncode == 0, f"{case}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
+        for one, done in pool.map(result, list_programs(programs)):
+            assert done.returncode == 0, f"{one}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
 # --- rules of the driver --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session", params=["12", "13"])
-def conformance(request, driver, tmp_path_factory):
-    sources = sorted((SIM / "conformance").glob("*.c"))
-    return compile_program(driver, tmp_path_factory.mktemp("conformance") / "conformance", sources, request.param)
+def conformance(request, driver):
+    return compile_once(driver, "conformance", sorted((SIM / "conformance").glob("*.c")), request.param)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -120,7 +145,7 @@ def test_generated_page_of_rules(conformance):
     text = "# Rules of the driver\n\nWhat the conformance suite states and checks, on the simulated driver and, with "
     text += "`make gpu-test`, on a real one. Sources:\nnames of functions mean their documentation in cuda.h; "
     text += "\"synchronization\" is the chapter on API synchronization behavior, \"capture\"\nthat on stream capture; "
-    text += "\"observed\" is what was seen on real drivers, \"undocumented\" what nobody\nsays. Some rules only note what they see.\n"
+    text += "\"observed\" is what was seen on real drivers, \"undocumented\" what\nno documentation states. Some rules only record what they observe.\n"
     theme = None
     for line in sorted(sim("--races=off", "--", conformance, "list").stdout.splitlines(), key=lambda l: l.split("/")[0]):
         name, rule, source = re.fullmatch(r"(\S+): (.*) \[(.*)\]", line).groups()
@@ -139,7 +164,7 @@ def test_generated_page_of_entry_points():
     simulated = [row for row in rows if row[3] == "simulated"]
     assert len(simulated) >= 300
     text = "# Entry points\n\nEvery function of the driver that cuda.h of CUDA 12.9 and 13.5 declares, in each of its forms. "
-    text += "All can be linked and found;\nthose without a mark answer \"not supported\", and are counted. "
+    text += "All can be linked and found;\nthose without a mark return `CUDA_ERROR_NOT_SUPPORTED`, and are counted. "
     text += f"{len(simulated)} of {len(rows)} are simulated.\n\n| symbol | since | simulated |\n|---|---|---|\n"
     text += "".join(f"| {symbol} | {since} | {'yes' if state == 'simulated' else ''} |\n" for symbol, _, since, state in rows)
     generated("entry_points.md", text)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from test_cuda_sim import BUILT, HEADERS, KERNELS, NULLS, RUNTIME, SIM, compile_program, driver, list_cases, run, sim  # noqa: F401
+from test_cuda_sim import BUILT, HEADERS, KERNELS, NULLS, RUNTIME, SIM, WORKERS, compile_once, compile_program, driver, list_programs, run, sim  # noqa: F401
 
 SCHEDULES = ["lazy", "threads"]
 
@@ -41,39 +41,37 @@ def program(driver, tmp_path_factory):  # noqa: F811
 
 
 @pytest.fixture(scope="session")
-def cases(driver, tmp_path_factory):  # noqa: F811
-    sources = sorted((SIM / "tests/cases").glob("*.c"))
-    return compile_program(driver, tmp_path_factory.mktemp("cases") / "cases", sources)
+def programs(driver):  # noqa: F811
+    return compile_once(driver, "programs", sorted((SIM / "tests/programs").glob("*.c")))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_verdicts(simulated, cases, schedule):
-    """All programs with a verdict: the same one beside a driver."""
+def test_expected_results(simulated, programs, schedule):
+    """Every test program has the result beside a driver that it has on the simulated one."""
 
-    def verdict(case):
-        strict = ["--rules=strict"] if case[1].startswith("rules") else []
-        return case, shadow(simulated, *strict, "--", cases, "run", case[1], schedule=schedule, check=False)
+    def result(one):
+        strict = ["--rules=strict"] if one[1].startswith("rules") else []
+        return one, shadow(simulated, *strict, "--", programs, "run", one[1], schedule=schedule, check=False)
 
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for case, done in pool.map(verdict, list_cases(cases)):
-            assert done.returncode == 0, f"{case}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-            assert "does not follow" not in done.stderr, case
+    with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
+        for one, done in pool.map(result, list_programs(programs)):
+            assert done.returncode == 0, f"{one}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+            assert "does not follow" not in done.stderr, one
 
 
 def test_conformance(simulated, driver, tmp_path):  # noqa: F811
     """What the program sees is the driver's: every rule has the result that it has without the checker."""
-    sources = sorted((SIM / "conformance").glob("*.c"))
-    conformance = compile_program(driver, tmp_path / "conformance", sources)
-    alone, watched = tmp_path / "alone.json", tmp_path / "watched.json"
+    conformance = compile_once(driver, "conformance", sorted((SIM / "conformance").glob("*.c")))
+    alone, followed = tmp_path / "alone.json", tmp_path / "followed.json"
     options = ["--races=off", "--devices=2", "--print=exit"]
     run(BUILT / "cuda-sim", "run", *options, "--", conformance, "--json", alone, timeout=300)
-    shadow(simulated, "--races=warn", "--", conformance, "--json", watched, timeout=300)
+    shadow(simulated, "--races=warn", "--", conformance, "--json", followed, timeout=300)
 
     def results(path):
         rules = [json.loads(line) for line in path.read_text().splitlines()]
         return {(rule["theme"], rule["name"]): rule["result"] for rule in rules}
 
-    assert results(alone) == results(watched)
+    assert results(alone) == results(followed)
 
 
 def test_many_threads(simulated, driver, tmp_path):  # noqa: F811
@@ -150,7 +148,7 @@ int main(int argc, char **argv) {
 
 
 @pytest.mark.parametrize("how", ["direct", "capture"])
-@pytest.mark.parametrize("where", ["simulated", "watched"])
+@pytest.mark.parametrize("where", ["simulated", "beside"])
 def test_accesses_of_a_launch(simulated, driver, tmp_path, where, how):  # noqa: F811
     """Said before or after it, captured or not, on the simulated driver and beside it."""
     (tmp_path / "declared.c").write_text(DECLARED)

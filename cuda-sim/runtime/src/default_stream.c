@@ -1,8 +1,8 @@
 /*
- * default_stream.c: every function whose meaning depends on what stream 0 is. It is compiled twice: once with
- * PER_THREAD_DEFAULT_STREAM 0, for the plain names, where 0 is the legacy stream; and once with 1, for the
- * names ending in _ptsz and _ptds that programs built with CUDA_API_PER_THREAD_DEFAULT_STREAM call, where 0
- * is the thread's own stream.
+ * default_stream.c: every function whose meaning depends on what stream 0 is. It is compiled twice:
+ * once with PER_THREAD_DEFAULT_STREAM 0, for the plain names, where 0 is the legacy stream; and
+ * once with 1, for the names ending in _ptsz and _ptds that programs built with
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM call, where 0 is the thread's own stream.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -56,7 +56,8 @@ API cudaError_t SYNC(cudaMemcpy)(void *dst, const void *src, size_t size, int ki
     return record(copy(dst, src, size, kind));
 }
 
-API cudaError_t ASYNC(cudaMemcpyAsync)(void *dst, const void *src, size_t size, int kind, CUstream stream) {
+API cudaError_t ASYNC(cudaMemcpyAsync)(void *dst, const void *src, size_t size, int kind,
+                                       CUstream stream) {
     NEED(context);
     return record(copy_async(dst, src, size, kind, stream));
 }
@@ -65,16 +66,19 @@ API cudaError_t SYNC(cudaMemcpy2D)(void *dst, size_t dst_pitch, const void *src,
                                    size_t width, size_t height, int kind) {
     struct driver_memcpy2d copy2d;
     NEED(context);
-    cudaError_t error = describe_copy2d(&copy2d, dst, dst_pitch, src, src_pitch, width, height, kind);
+    cudaError_t error =
+        describe_copy2d(&copy2d, dst, dst_pitch, src, src_pitch, width, height, kind);
     if (error != cudaSuccess || width == 0 || height == 0) return record(error);
     return record(CALL(DRIVER_SYNC(cuMemcpy2D_v2), &copy2d));
 }
 
-API cudaError_t ASYNC(cudaMemcpy2DAsync)(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
-                                         size_t width, size_t height, int kind, CUstream stream) {
+API cudaError_t ASYNC(cudaMemcpy2DAsync)(void *dst, size_t dst_pitch, const void *src,
+                                         size_t src_pitch, size_t width, size_t height, int kind,
+                                         CUstream stream) {
     struct driver_memcpy2d copy2d;
     NEED(context);
-    cudaError_t error = describe_copy2d(&copy2d, dst, dst_pitch, src, src_pitch, width, height, kind);
+    cudaError_t error =
+        describe_copy2d(&copy2d, dst, dst_pitch, src, src_pitch, width, height, kind);
     if (error != cudaSuccess || width == 0 || height == 0) return record(error);
     return record(CALL(cuMemcpy2DAsync_v2, &copy2d, STREAM(stream)));
 }
@@ -104,11 +108,14 @@ API cudaError_t ASYNC(cudaMemcpy3DPeerAsync)(const struct memcpy3d_peer *params,
     struct driver_memcpy3d copy3d;
     NEED(context);
     cudaError_t error = describe_copy3d_peer(&copy3d, params);
-    return record(error != cudaSuccess ? error : CALL(cuMemcpy3DPeerAsync, &copy3d, STREAM(stream)));
+    return record(error != cudaSuccess ? error
+                                       : CALL(cuMemcpy3DPeerAsync, &copy3d, STREAM(stream)));
 }
 
-#if !PER_THREAD_DEFAULT_STREAM /* these two have no twin: they use the legacy stream, or take any */
-API cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t size) {
+#if !PER_THREAD_DEFAULT_STREAM /* these two have no twin: they use the legacy stream, or take any \
+                                */
+API cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device,
+                               size_t size) {
     CUcontext dst_context, src_context;
     NEED(context);
     cudaError_t error = primary_context(dst_device, &dst_context);
@@ -117,14 +124,15 @@ API cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int s
     return record(CALL(cuMemcpyPeer, dst, dst_context, src, src_context, size));
 }
 
-API cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t size,
-                                    CUstream stream) {
+API cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
+                                    size_t size, CUstream stream) {
     CUcontext dst_context, src_context;
     NEED(context);
     cudaError_t error = primary_context(dst_device, &dst_context);
     if (error == cudaSuccess) error = primary_context(src_device, &src_context);
     if (error != cudaSuccess || size == 0) return record(error);
-    return record(CALL(cuMemcpyPeerAsync, dst, dst_context, src, src_context, size, STREAM(stream)));
+    return record(
+        CALL(cuMemcpyPeerAsync, dst, dst_context, src, src_context, size, STREAM(stream)));
 }
 #endif
 
@@ -140,14 +148,15 @@ API cudaError_t ASYNC(cudaMemcpyBatchAsync)(void **dsts, void **srcs, size_t *si
     return record(CALL(cuMemcpyBatchAsync, dsts, srcs, sizes, count, attributes, attribute_indices,
                        attribute_count, failed_index, STREAM(stream)));
 #else
-    return record(CALL(cuMemcpyBatchAsync_v2, dsts, srcs, sizes, count, attributes, attribute_indices,
-                       attribute_count, STREAM(stream)));
+    return record(CALL(cuMemcpyBatchAsync_v2, dsts, srcs, sizes, count, attributes,
+                       attribute_indices, attribute_count, STREAM(stream)));
 #endif
 }
 
 /* Copies to and from variables of kernels. */
 
-static cudaError_t address_in_symbol(const void *symbol, size_t offset, size_t size, char **address) {
+static cudaError_t address_in_symbol(const void *symbol, size_t offset, size_t size,
+                                     char **address) {
     void *base;
     size_t all;
     cudaError_t error = find_variable(symbol, &base, &all);
@@ -157,16 +166,16 @@ static cudaError_t address_in_symbol(const void *symbol, size_t offset, size_t s
     return cudaSuccess;
 }
 
-API cudaError_t SYNC(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t size, size_t offset,
-                                         int kind) {
+API cudaError_t SYNC(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t size,
+                                         size_t offset, int kind) {
     char *dst;
     NEED(context);
     cudaError_t error = address_in_symbol(symbol, offset, size, &dst);
     return record(error != cudaSuccess ? error : copy(dst, src, size, kind));
 }
 
-API cudaError_t SYNC(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t size, size_t offset,
-                                           int kind) {
+API cudaError_t SYNC(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t size,
+                                           size_t offset, int kind) {
     char *src;
     NEED(context);
     cudaError_t error = address_in_symbol(symbol, offset, size, &src);
@@ -181,8 +190,8 @@ API cudaError_t ASYNC(cudaMemcpyToSymbolAsync)(const void *symbol, const void *s
     return record(error != cudaSuccess ? error : copy_async(dst, src, size, kind, stream));
 }
 
-API cudaError_t ASYNC(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t size, size_t offset,
-                                                 int kind, CUstream stream) {
+API cudaError_t ASYNC(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t size,
+                                                 size_t offset, int kind, CUstream stream) {
     char *src;
     NEED(context);
     cudaError_t error = address_in_symbol(symbol, offset, size, &src);
@@ -211,21 +220,24 @@ static cudaError_t fill2d(void *address, size_t pitch, int value, size_t width, 
 static cudaError_t fill2d_async(void *address, size_t pitch, int value, size_t width, size_t height,
                                 CUstream stream) {
     if (width == 0 || height == 0) return cudaSuccess;
-    return CALL(cuMemsetD2D8Async, address, pitch, (unsigned char)value, width, height, STREAM(stream));
+    return CALL(cuMemsetD2D8Async, address, pitch, (unsigned char)value, width, height,
+                STREAM(stream));
 }
 
-API cudaError_t SYNC(cudaMemset2D)(void *address, size_t pitch, int value, size_t width, size_t height) {
+API cudaError_t SYNC(cudaMemset2D)(void *address, size_t pitch, int value, size_t width,
+                                   size_t height) {
     NEED(context);
     return record(fill2d(address, pitch, value, width, height));
 }
 
-API cudaError_t ASYNC(cudaMemset2DAsync)(void *address, size_t pitch, int value, size_t width, size_t height,
-                                         CUstream stream) {
+API cudaError_t ASYNC(cudaMemset2DAsync)(void *address, size_t pitch, int value, size_t width,
+                                         size_t height, CUstream stream) {
     NEED(context);
     return record(fill2d_async(address, pitch, value, width, height, stream));
 }
 
-/* The driver has no fill in three dimensions: one fill where the slices are adjacent, else one for each. */
+/* The driver has no fill in three dimensions: one fill where the slices are adjacent, else one for
+ * each. */
 static size_t adjacent_slices(struct pitched_pointer memory, struct extent *extent) {
     if (memory.ysize != extent->height) return extent->depth;
     extent->height *= extent->depth;
@@ -243,8 +255,8 @@ API cudaError_t SYNC(cudaMemset3D)(struct pitched_pointer memory, int value, str
     return record(error);
 }
 
-API cudaError_t ASYNC(cudaMemset3DAsync)(struct pitched_pointer memory, int value, struct extent extent,
-                                         CUstream stream) {
+API cudaError_t ASYNC(cudaMemset3DAsync)(struct pitched_pointer memory, int value,
+                                         struct extent extent, CUstream stream) {
     NEED(context);
     cudaError_t error = cudaSuccess;
     size_t slices = adjacent_slices(memory, &extent);
@@ -269,7 +281,8 @@ API cudaError_t ASYNC(cudaFreeAsync)(void *address, CUstream stream) {
 }
 
 #if CUDART_MAJOR == 12
-CONTEXT_CALL(ASYNC(cudaMemPrefetchAsync), (const void *address, size_t size, int device, CUstream stream),
+CONTEXT_CALL(ASYNC(cudaMemPrefetchAsync),
+             (const void *address, size_t size, int device, CUstream stream),
              (cuMemPrefetchAsync, address, size, device, STREAM(stream)))
 #endif
 CONTEXT_CALL(ASYNC(NEWER(cudaMemPrefetchAsync, _v2)),
@@ -279,17 +292,20 @@ CONTEXT_CALL(ASYNC(NEWER(cudaMemPrefetchAsync, _v2)),
 #if CUDART_MAJOR >= 13
 CONTEXT_CALL(ASYNC(cudaMemPrefetchBatchAsync),
              (void **addresses, size_t *sizes, size_t count, struct memory_location *locations,
-              size_t *location_indices, size_t location_count, unsigned long long flags, CUstream stream),
-             (cuMemPrefetchBatchAsync, addresses, sizes, count, locations, location_indices, location_count,
-              flags, STREAM(stream)))
+              size_t *location_indices, size_t location_count, unsigned long long flags,
+              CUstream stream),
+             (cuMemPrefetchBatchAsync, addresses, sizes, count, locations, location_indices,
+              location_count, flags, STREAM(stream)))
 CONTEXT_CALL(ASYNC(cudaMemDiscardBatchAsync),
-             (void **addresses, size_t *sizes, size_t count, unsigned long long flags, CUstream stream),
+             (void **addresses, size_t *sizes, size_t count, unsigned long long flags,
+              CUstream stream),
              (cuMemDiscardBatchAsync, addresses, sizes, count, flags, STREAM(stream)))
 CONTEXT_CALL(ASYNC(cudaMemDiscardAndPrefetchBatchAsync),
              (void **addresses, size_t *sizes, size_t count, struct memory_location *locations,
-              size_t *location_indices, size_t location_count, unsigned long long flags, CUstream stream),
-             (cuMemDiscardAndPrefetchBatchAsync, addresses, sizes, count, locations, location_indices,
-              location_count, flags, STREAM(stream)))
+              size_t *location_indices, size_t location_count, unsigned long long flags,
+              CUstream stream),
+             (cuMemDiscardAndPrefetchBatchAsync, addresses, sizes, count, locations,
+              location_indices, location_count, flags, STREAM(stream)))
 #endif
 
 CONTEXT_CALL(ASYNC(cudaStreamGetPriority), (CUstream stream, int *priority),
@@ -308,9 +324,11 @@ CONTEXT_CALL(ASYNC(cudaStreamQuery), (CUstream stream), (cuStreamQuery, STREAM(s
 CONTEXT_CALL(ASYNC(cudaStreamSynchronize), (CUstream stream), (cuStreamSynchronize, STREAM(stream)))
 CONTEXT_CALL(ASYNC(cudaStreamWaitEvent), (CUstream stream, CUevent event, unsigned flags),
              (cuStreamWaitEvent, STREAM(stream), event, flags))
-CONTEXT_CALL(ASYNC(cudaStreamAttachMemAsync), (CUstream stream, void *address, size_t size, unsigned flags),
+CONTEXT_CALL(ASYNC(cudaStreamAttachMemAsync),
+             (CUstream stream, void *address, size_t size, unsigned flags),
              (cuStreamAttachMemAsync, STREAM(stream), address, size, flags))
-CONTEXT_CALL(ASYNC(cudaEventRecord), (CUevent event, CUstream stream), (cuEventRecord, event, STREAM(stream)))
+CONTEXT_CALL(ASYNC(cudaEventRecord), (CUevent event, CUstream stream),
+             (cuEventRecord, event, STREAM(stream)))
 CONTEXT_CALL(ASYNC(cudaEventRecordWithFlags), (CUevent event, CUstream stream, unsigned flags),
              (cuEventRecordWithFlags, event, STREAM(stream), flags))
 CONTEXT_CALL(ASYNC(cudaLaunchHostFunc), (CUstream stream, host_function run, void *data),
@@ -354,7 +372,8 @@ static void run_callback(CUstream stream, int result, void *data) {
 }
 
 API cudaError_t ASYNC(cudaStreamAddCallback)(CUstream stream,
-                                             void (*run)(CUstream stream, cudaError_t status, void *data),
+                                             void (*run)(CUstream stream, cudaError_t status,
+                                                         void *data),
                                              void *data, unsigned flags) {
     NEED(context);
     if (run == NULL) return record(cudaErrorInvalidValue);
@@ -371,31 +390,34 @@ API cudaError_t ASYNC(cudaStreamAddCallback)(CUstream stream,
 CONTEXT_CALL(ASYNC(cudaStreamBeginCapture), (CUstream stream, int mode),
              (cuStreamBeginCapture_v2, STREAM(stream), mode))
 CONTEXT_CALL(ASYNC(cudaStreamBeginCaptureToGraph),
-             (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const struct graph_edge *edges,
-              size_t count, int mode),
+             (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+              const struct graph_edge *edges, size_t count, int mode),
              (cuStreamBeginCaptureToGraph, STREAM(stream), graph, dependencies, edges, count, mode))
 CONTEXT_CALL(ASYNC(cudaStreamEndCapture), (CUstream stream, CUgraph *graph),
              (cuStreamEndCapture, STREAM(stream), graph))
 CONTEXT_CALL(ASYNC(cudaStreamIsCapturing), (CUstream stream, int *status),
              (cuStreamIsCapturing, STREAM(stream), status))
 
-static cudaError_t capture_info(CUstream stream, int *status, unsigned long long *id, CUgraph *graph,
-                                const CUgraphNode **dependencies, const struct graph_edge **edges,
-                                size_t *count) {
+static cudaError_t capture_info(CUstream stream, int *status, unsigned long long *id,
+                                CUgraph *graph, const CUgraphNode **dependencies,
+                                const struct graph_edge **edges, size_t *count) {
     if (edges == NULL || driver.cuStreamGetCaptureInfo_v3 == NULL) {
-        if (edges != NULL) *edges = NULL; /* a driver without edge data has only edges of the default kind */
+        if (edges != NULL)
+            *edges = NULL; /* a driver without edge data has only edges of the default kind */
         return CALL(cuStreamGetCaptureInfo_v2, stream, status, id, graph, dependencies, count);
     }
     return CALL(cuStreamGetCaptureInfo_v3, stream, status, id, graph, dependencies, edges, count);
 }
 
 #if CUDART_MAJOR == 12
-API cudaError_t ASYNC(cudaStreamGetCaptureInfo)(CUstream stream, int *status, unsigned long long *id) {
+API cudaError_t ASYNC(cudaStreamGetCaptureInfo)(CUstream stream, int *status,
+                                                unsigned long long *id) {
     NEED(context);
     return record(capture_info(STREAM(stream), status, id, NULL, NULL, NULL, NULL));
 }
-API cudaError_t ASYNC(cudaStreamGetCaptureInfo_v2)(CUstream stream, int *status, unsigned long long *id,
-                                                   CUgraph *graph, const CUgraphNode **dependencies,
+API cudaError_t ASYNC(cudaStreamGetCaptureInfo_v2)(CUstream stream, int *status,
+                                                   unsigned long long *id, CUgraph *graph,
+                                                   const CUgraphNode **dependencies,
                                                    size_t *count) {
     NEED(context);
     return record(capture_info(STREAM(stream), status, id, graph, dependencies, NULL, count));
@@ -404,17 +426,18 @@ CONTEXT_CALL(ASYNC(cudaStreamUpdateCaptureDependencies),
              (CUstream stream, CUgraphNode *dependencies, size_t count, unsigned flags),
              (cuStreamUpdateCaptureDependencies, STREAM(stream), dependencies, count, flags))
 #endif
-API cudaError_t ASYNC(NEWER(cudaStreamGetCaptureInfo, _v3))(CUstream stream, int *status,
-                                                            unsigned long long *id, CUgraph *graph,
-                                                            const CUgraphNode **dependencies,
-                                                            const struct graph_edge **edges, size_t *count) {
+API cudaError_t ASYNC(NEWER(cudaStreamGetCaptureInfo,
+                            _v3))(CUstream stream, int *status, unsigned long long *id,
+                                  CUgraph *graph, const CUgraphNode **dependencies,
+                                  const struct graph_edge **edges, size_t *count) {
     NEED(context);
     return record(capture_info(STREAM(stream), status, id, graph, dependencies, edges, count));
 }
 CONTEXT_CALL(ASYNC(NEWER(cudaStreamUpdateCaptureDependencies, _v2)),
-             (CUstream stream, CUgraphNode *dependencies, const struct graph_edge *edges, size_t count,
-              unsigned flags),
-             (cuStreamUpdateCaptureDependencies_v2, STREAM(stream), dependencies, edges, count, flags))
+             (CUstream stream, CUgraphNode *dependencies, const struct graph_edge *edges,
+              size_t count, unsigned flags),
+             (cuStreamUpdateCaptureDependencies_v2, STREAM(stream), dependencies, edges, count,
+              flags))
 
 /* Graphs in streams. */
 
@@ -441,13 +464,15 @@ API cudaError_t ASYNC(cudaGraphInstantiateWithParams)(CUgraphExec *exec, CUgraph
 
 static bool possible_launch(struct grid_size grid, struct grid_size block, size_t shared_bytes) {
     unsigned long long threads = (unsigned long long)block.x * block.y * block.z;
-    return grid.x != 0 && grid.y != 0 && grid.z != 0 && threads != 0 && block.x <= MAX_THREADS_PER_BLOCK &&
-           block.y <= MAX_THREADS_PER_BLOCK && block.z <= MAX_THREADS_PER_BLOCK &&
-           threads <= MAX_THREADS_PER_BLOCK && shared_bytes <= UINT32_MAX;
+    return grid.x != 0 && grid.y != 0 && grid.z != 0 && threads != 0 &&
+           block.x <= MAX_THREADS_PER_BLOCK && block.y <= MAX_THREADS_PER_BLOCK &&
+           block.z <= MAX_THREADS_PER_BLOCK && threads <= MAX_THREADS_PER_BLOCK &&
+           shared_bytes <= UINT32_MAX;
 }
 
-API cudaError_t ASYNC(cudaLaunchKernel)(const void *host, struct grid_size grid, struct grid_size block,
-                                        void **args, size_t shared_bytes, CUstream stream) {
+API cudaError_t ASYNC(cudaLaunchKernel)(const void *host, struct grid_size grid,
+                                        struct grid_size block, void **args, size_t shared_bytes,
+                                        CUstream stream) {
     CUfunction function;
     NEED(context);
     if (!possible_launch(grid, block, shared_bytes)) return record(cudaErrorInvalidConfiguration);
@@ -458,21 +483,22 @@ API cudaError_t ASYNC(cudaLaunchKernel)(const void *host, struct grid_size grid,
 }
 
 /* What code compiled by nvcc 13 calls, with the handle that __cudaGetKernel gave it. */
-API cudaError_t ASYNC(__cudaLaunchKernel)(const void *kernel, struct grid_size grid, struct grid_size block,
-                                          void **args, size_t shared_bytes, CUstream stream) {
+API cudaError_t ASYNC(__cudaLaunchKernel)(const void *kernel, struct grid_size grid,
+                                          struct grid_size block, void **args, size_t shared_bytes,
+                                          CUstream stream) {
     return ASYNC(cudaLaunchKernel)(kernel, grid, block, args, shared_bytes, stream);
 }
 
 API cudaError_t ASYNC(cudaLaunchCooperativeKernel)(const void *host, struct grid_size grid,
-                                                   struct grid_size block, void **args, size_t shared_bytes,
-                                                   CUstream stream) {
+                                                   struct grid_size block, void **args,
+                                                   size_t shared_bytes, CUstream stream) {
     CUfunction function;
     NEED(context);
     if (!possible_launch(grid, block, shared_bytes)) return record(cudaErrorInvalidConfiguration);
     cudaError_t error = find_function(host, &function);
     if (error != cudaSuccess) return record(error);
-    return record(CALL(cuLaunchCooperativeKernel, function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                       (unsigned)shared_bytes, STREAM(stream), args));
+    return record(CALL(cuLaunchCooperativeKernel, function, grid.x, grid.y, grid.z, block.x,
+                       block.y, block.z, (unsigned)shared_bytes, STREAM(stream), args));
 }
 
 API cudaError_t ASYNC(cudaLaunchKernelExC)(const struct launch_config *config, const void *host,
@@ -494,20 +520,23 @@ API cudaError_t ASYNC(cudaLaunchKernelExC)(const struct launch_config *config, c
 
 /* The driver's functions by name: by default, those of this file's default stream. */
 
-API cudaError_t ASYNC(cudaGetDriverEntryPointByVersion)(const char *symbol, void **function, unsigned version,
-                                                        unsigned long long flags, int *status) {
+API cudaError_t ASYNC(cudaGetDriverEntryPointByVersion)(const char *symbol, void **function,
+                                                        unsigned version, unsigned long long flags,
+                                                        int *status) {
     NEED(driver);
     if (symbol == NULL || function == NULL) return record(cudaErrorInvalidValue);
     if (flags == 0) flags = PER_THREAD_DEFAULT_STREAM ? 2 : 1;
     return record(CALL(cuGetProcAddress_v2, symbol, function, (int)version, flags, status));
 }
 
-API cudaError_t ASYNC(cudaGetDriverEntryPoint)(const char *symbol, void **function, unsigned long long flags,
-                                               int *status) {
-    return ASYNC(cudaGetDriverEntryPointByVersion)(symbol, function, RUNTIME_VERSION, flags, status);
+API cudaError_t ASYNC(cudaGetDriverEntryPoint)(const char *symbol, void **function,
+                                               unsigned long long flags, int *status) {
+    return ASYNC(cudaGetDriverEntryPointByVersion)(symbol, function, RUNTIME_VERSION, flags,
+                                                   status);
 }
 
-/* Not here: arrays, semaphores of other APIs, resources of green contexts, and the newest variants. */
+/* Not here: arrays, semaphores of other APIs, resources of green contexts, and the newest variants.
+ */
 
 NOT_SUPPORTED(SYNC(cudaMemcpy2DArrayToArray))
 NOT_SUPPORTED(SYNC(cudaMemcpy2DFromArray))

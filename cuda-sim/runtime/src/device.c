@@ -1,8 +1,8 @@
 /*
  * device.c: versions, devices, and the choice of one per thread.
  *
- * The current device is the device of the driver's current context. A thread without one gets the primary
- * context of the device that it chose, on the first call that needs a context.
+ * The current device is the device of the driver's current context. A thread without one gets the
+ * primary context of the device that it chose, on the first call that needs a context.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -18,10 +18,11 @@
 static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primary[MAX_DEVICES];
 
-/* Counts cudaDeviceReset: contexts that a thread was given before it must be asked for again. */
+/* Counts cudaDeviceReset: a thread must look up again the contexts that it received before. */
 static atomic_uint reset_epoch;
 
-static atomic_int first_choice; /* what threads that choose no device get; see cudaSetValidDevices */
+static atomic_int
+    first_choice; /* what threads that choose no device get; see cudaSetValidDevices */
 
 static _Thread_local struct {
     bool chosen;
@@ -64,7 +65,8 @@ static cudaError_t enter_device(int ordinal) {
     return error;
 }
 
-/* The current context, or NULL where there is none or it was reset since this library made it current. */
+/* The current context, or NULL where there is none or it was reset since this library made it
+ * current. */
 static cudaError_t usable_context(CUcontext *context) {
     cudaError_t error = CALL(cuCtxGetCurrent, context);
     if (error == cudaSuccess && *context == thread_device.given &&
@@ -189,7 +191,8 @@ API cudaError_t cudaDeviceReset(void) {
     CUcontext old = primary[ordinal];
     primary[ordinal] = NULL;
     error = CALL(cuDevicePrimaryCtxReset_v2, device);
-    /* The reset leaves the count of retains as it was, and the one that belonged to `primary` is over. */
+    /* The reset leaves the count of retains as it was, and the one that belonged to `primary` is
+     * over. */
     if (old != NULL) CALL(cuDevicePrimaryCtxRelease_v2, device);
     atomic_fetch_add(&reset_epoch, 1);
     pthread_mutex_unlock(&primary_lock);
@@ -229,7 +232,8 @@ API cudaError_t cudaGetDeviceProperties_v2(struct device_properties *properties,
     return record(get_properties(properties, device));
 }
 
-/* Programs built with CUDA 11 know a shorter structure: this one, up to and without hostRegisterSupported. */
+/* Programs built with CUDA 11 know a shorter structure: this one, up to and without
+ * hostRegisterSupported. */
 API cudaError_t cudaGetDeviceProperties(struct device_properties *properties, int device) {
     struct device_properties all;
     if (properties == NULL) return record(cudaErrorInvalidValue);
@@ -265,8 +269,10 @@ DEVICE_CALL(cudaDeviceGetPCIBusId, (char *id, int length, int device),
             (cuDeviceGetPCIBusId, id, length, handle))
 DEVICE_CALL(cudaDeviceGetDefaultMemPool, (CUmemoryPool * pool, int device),
             (cuDeviceGetDefaultMemPool, pool, handle))
-DEVICE_CALL(cudaDeviceGetMemPool, (CUmemoryPool * pool, int device), (cuDeviceGetMemPool, pool, handle))
-DEVICE_CALL(cudaDeviceSetMemPool, (int device, CUmemoryPool pool), (cuDeviceSetMemPool, handle, pool))
+DEVICE_CALL(cudaDeviceGetMemPool, (CUmemoryPool * pool, int device),
+            (cuDeviceGetMemPool, pool, handle))
+DEVICE_CALL(cudaDeviceSetMemPool, (int device, CUmemoryPool pool),
+            (cuDeviceSetMemPool, handle, pool))
 DEVICE_CALL(cudaDeviceGraphMemTrim, (int device), (cuDeviceGraphMemTrim, handle))
 DEVICE_CALL(cudaDeviceGetGraphMemAttribute, (int device, int attribute, void *value),
             (cuDeviceGetGraphMemAttribute, handle, attribute, value))
@@ -276,7 +282,8 @@ DEVICES_CALL(cudaDeviceCanAccessPeer, (int *can, int device, int peer),
              (cuDeviceCanAccessPeer, can, handle, peer_handle))
 DEVICES_CALL(cudaDeviceGetP2PAttribute, (int *value, int attribute, int device, int peer),
              (cuDeviceGetP2PAttribute, value, attribute, handle, peer_handle))
-DRIVER_CALL(cudaDeviceGetByPCIBusId, (int *device, const char *id), (cuDeviceGetByPCIBusId, device, id))
+DRIVER_CALL(cudaDeviceGetByPCIBusId, (int *device, const char *id),
+            (cuDeviceGetByPCIBusId, device, id))
 
 API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     CUcontext context;
@@ -318,8 +325,12 @@ API cudaError_t cudaDeviceSetSharedMemConfig(int config) {
 /* The old names, from when what belongs to a device belonged to a thread. */
 API cudaError_t cudaThreadExit(void) { return cudaDeviceReset(); }
 API cudaError_t cudaThreadSynchronize(void) { return cudaDeviceSynchronize(); }
-API cudaError_t cudaThreadGetLimit(size_t *value, int limit) { return cudaDeviceGetLimit(value, limit); }
-API cudaError_t cudaThreadSetLimit(int limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
+API cudaError_t cudaThreadGetLimit(size_t *value, int limit) {
+    return cudaDeviceGetLimit(value, limit);
+}
+API cudaError_t cudaThreadSetLimit(int limit, size_t value) {
+    return cudaDeviceSetLimit(limit, value);
+}
 API cudaError_t cudaThreadGetCacheConfig(int *config) { return cudaDeviceGetCacheConfig(config); }
 API cudaError_t cudaThreadSetCacheConfig(int config) { return cudaDeviceSetCacheConfig(config); }
 #endif

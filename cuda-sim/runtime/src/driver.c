@@ -1,6 +1,7 @@
 /*
- * driver.c: finds libcuda.so.1 and its functions, on the first call that needs them. Nothing happens when
- * this library is loaded: programs may link with it and never use a GPU, or fork before they do.
+ * driver.c: finds libcuda.so.1 and its functions, on the first call that needs them. Nothing
+ * happens when this library is loaded: programs may link with it and never use a GPU, or fork
+ * before they do.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -22,7 +23,8 @@ static void find_function_of_driver(void *library, const char *name, void *slot)
 }
 
 static void load_library(void) {
-    /* Global, because programs that look for the driver's symbols in the process expect to find them. */
+    /* Global, because programs that look for the driver's symbols in the process expect to find
+     * them. */
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL) {
         state.library_error = cudaErrorInsufficientDriver;

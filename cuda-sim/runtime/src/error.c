@@ -16,7 +16,8 @@ static const struct {
 #undef ERROR
 };
 
-/* Counts the resets that ended corruption, so that each thread can tell whether its sticky error is history.
+/* Counts the resets that ended corruption, so that each thread can determine whether its sticky
+ * error is history.
  */
 static atomic_uint sticky_epoch;
 
@@ -33,8 +34,8 @@ static int find_error(int number) {
     return -1;
 }
 
-/* Errors after which the context is unusable: every later call meets them again, so reading one does not
- * clear it. */
+/* Errors after which the context is unusable: every later call meets them again, so reading one
+ * does not clear it. */
 static bool is_sticky(cudaError_t error) {
     switch (error) {
     case cudaErrorECCUncorrectable:

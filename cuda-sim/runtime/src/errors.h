@@ -1,6 +1,6 @@
 /*
- * errors.h: every cudaError_t of CUDA 12.9 and 13.5: ERROR(name, number, description). Where the driver has
- * the same error, its CUresult has the same number.
+ * errors.h: every cudaError_t of CUDA 12.9 and 13.5: ERROR(name, number, description). Where the
+ * driver has the same error, its CUresult has the same number.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -127,7 +127,7 @@ ERROR(cudaErrorStreamCaptureInvalidated, 901, "an earlier error invalidated the 
 ERROR(cudaErrorStreamCaptureMerge, 902, "operation would merge two captures")
 ERROR(cudaErrorStreamCaptureUnmatched, 903, "the capture did not begin in this stream")
 ERROR(cudaErrorStreamCaptureUnjoined, 904, "the capture has streams that never joined its origin")
-ERROR(cudaErrorStreamCaptureIsolation, 905, "dependency crosses the border of a capture")
+ERROR(cudaErrorStreamCaptureIsolation, 905, "dependency crosses the boundary of a capture")
 ERROR(cudaErrorStreamCaptureImplicit, 906,
       "operation would make a capturing stream depend on the legacy stream")
 ERROR(cudaErrorCapturedEvent, 907, "operation not permitted on an event recorded in a capture")

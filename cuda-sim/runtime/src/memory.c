@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Zero bytes are no memory: NULL, and not the error that the driver answers. */
+/* An allocation of zero bytes succeeds with NULL; the driver would return an error. */
 static cudaError_t nothing_allocated(void **address) {
     *address = NULL;
     return cudaSuccess;
@@ -44,8 +44,8 @@ API cudaError_t cudaMalloc3D(struct pitched_pointer *memory, struct extent exten
     if (memory == NULL) return record(cudaErrorInvalidValue);
     memory->xsize = extent.width;
     memory->ysize = extent.height;
-    return record(
-        allocate_pitched(&memory->address, &memory->pitch, extent.width, extent.height * extent.depth));
+    return record(allocate_pitched(&memory->address, &memory->pitch, extent.width,
+                                   extent.height * extent.depth));
 }
 
 /* Also the customary way to create a context early: cudaFree(NULL). */
@@ -63,7 +63,8 @@ API cudaError_t cudaMallocHost(void **address, size_t size) {
 API cudaError_t cudaHostAlloc(void **address, size_t size, unsigned flags) {
     NEED(context);
     if (address == NULL) return record(cudaErrorInvalidValue);
-    return record(size == 0 ? nothing_allocated(address) : CALL(cuMemHostAlloc, address, size, flags));
+    return record(size == 0 ? nothing_allocated(address)
+                            : CALL(cuMemHostAlloc, address, size, flags));
 }
 
 API cudaError_t cudaFreeHost(void *address) {
@@ -76,7 +77,8 @@ CONTEXT_CALL(cudaHostRegister, (void *address, size_t size, unsigned flags),
 CONTEXT_CALL(cudaHostUnregister, (void *address), (cuMemHostUnregister, address))
 CONTEXT_CALL(cudaHostGetDevicePointer, (void **device, void *host, unsigned flags),
              (cuMemHostGetDevicePointer_v2, device, host, flags))
-CONTEXT_CALL(cudaHostGetFlags, (unsigned *flags, void *address), (cuMemHostGetFlags, flags, address))
+CONTEXT_CALL(cudaHostGetFlags, (unsigned *flags, void *address),
+             (cuMemHostGetFlags, flags, address))
 CONTEXT_CALL(cudaMemGetInfo, (size_t *free, size_t *total), (cuMemGetInfo_v2, free, total))
 
 CONTEXT_CALL(cudaMemPoolCreate, (CUmemoryPool * pool, const struct pool_properties *properties),
@@ -87,20 +89,24 @@ CONTEXT_CALL(cudaMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *v
              (cuMemPoolGetAttribute, pool, attribute, value))
 CONTEXT_CALL(cudaMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value),
              (cuMemPoolSetAttribute, pool, attribute, value))
-CONTEXT_CALL(cudaMemPoolGetAccess, (int *flags, CUmemoryPool pool, struct memory_location *location),
+CONTEXT_CALL(cudaMemPoolGetAccess,
+             (int *flags, CUmemoryPool pool, struct memory_location *location),
              (cuMemPoolGetAccess, flags, pool, location))
 CONTEXT_CALL(cudaMemPoolSetAccess, (CUmemoryPool pool, const void *descriptions, size_t count),
              (cuMemPoolSetAccess, pool, descriptions, count))
-CONTEXT_CALL(cudaMemPoolExportToShareableHandle, (void *handle, CUmemoryPool pool, int type, unsigned flags),
+CONTEXT_CALL(cudaMemPoolExportToShareableHandle,
+             (void *handle, CUmemoryPool pool, int type, unsigned flags),
              (cuMemPoolExportToShareableHandle, handle, pool, type, flags))
 CONTEXT_CALL(cudaMemPoolImportFromShareableHandle,
              (CUmemoryPool * pool, void *handle, int type, unsigned flags),
              (cuMemPoolImportFromShareableHandle, pool, handle, type, flags))
-CONTEXT_CALL(cudaMemPoolExportPointer, (void *data, void *address), (cuMemPoolExportPointer, data, address))
+CONTEXT_CALL(cudaMemPoolExportPointer, (void *data, void *address),
+             (cuMemPoolExportPointer, data, address))
 CONTEXT_CALL(cudaMemPoolImportPointer, (void **address, CUmemoryPool pool, void *data),
              (cuMemPoolImportPointer, address, pool, data))
 #if CUDART_MAJOR >= 13
-CONTEXT_CALL(cudaMemGetDefaultMemPool, (CUmemoryPool * pool, struct memory_location *location, int type),
+CONTEXT_CALL(cudaMemGetDefaultMemPool,
+             (CUmemoryPool * pool, struct memory_location *location, int type),
              (cuMemGetDefaultMemPool, pool, location, type))
 CONTEXT_CALL(cudaMemGetMemPool, (CUmemoryPool * pool, struct memory_location *location, int type),
              (cuMemGetMemPool, pool, location, type))
@@ -133,7 +139,8 @@ CONTEXT_CALL(cudaIpcOpenMemHandle, (void **address, struct ipc_handle handle, un
 CONTEXT_CALL(cudaIpcCloseMemHandle, (void *address), (cuIpcCloseMemHandle, address))
 
 /* Unlike the driver's query of one attribute, this succeeds for memory that CUDA does not know. */
-API cudaError_t cudaPointerGetAttributes(struct pointer_attributes *attributes, const void *address) {
+API cudaError_t cudaPointerGetAttributes(struct pointer_attributes *attributes,
+                                         const void *address) {
     static const int wanted[] = {POINTER_MEMORY_TYPE, POINTER_DEVICE_POINTER, POINTER_HOST_POINTER,
                                  POINTER_IS_MANAGED, POINTER_DEVICE_ORDINAL};
     int type = 0, device = -2; /* cudaInvalidDeviceId */
@@ -153,7 +160,8 @@ API cudaError_t cudaPointerGetAttributes(struct pointer_attributes *attributes, 
 #if CUDART_MAJOR >= 13
     attributes->locality_domain = -1; /* in none: the driver has no attribute to ask */
 #endif
-    /* The driver's bool is a byte or a word, by version: the first byte tells. */
+    /* The driver's bool is a byte or a word, depending on the version; the first byte has the
+     * value. */
     if ((managed & 0xff) != 0) {
         attributes->type = TYPE_MANAGED;
     } else if (type == DRIVER_TYPE_HOST) {
@@ -185,13 +193,14 @@ static cudaError_t sides_of_kind(int kind, int *dst_type, int *src_type) {
     return cudaSuccess;
 }
 
-cudaError_t describe_copy2d(struct driver_memcpy2d *out, void *dst, size_t dst_pitch, const void *src,
-                            size_t src_pitch, size_t width, size_t height, int kind) {
+cudaError_t describe_copy2d(struct driver_memcpy2d *out, void *dst, size_t dst_pitch,
+                            const void *src, size_t src_pitch, size_t width, size_t height,
+                            int kind) {
     memset(out, 0, sizeof *out);
     cudaError_t error = sides_of_kind(kind, &out->dst_type, &out->src_type);
     if (error != cudaSuccess) return error;
     if (width > dst_pitch || width > src_pitch) return cudaErrorInvalidPitchValue;
-    /* The type says which of the two the driver reads. */
+    /* The type determines which of the two the driver reads. */
     out->src_host = out->src_device = (void *)src;
     out->dst_host = out->dst_device = dst;
     out->src_pitch = src_pitch;

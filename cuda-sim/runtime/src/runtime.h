@@ -1,7 +1,7 @@
 /*
- * runtime.h: what the files of this library share. The runtime keeps little state of its own: which device a
- * thread chose, its last error, the primary contexts that it retained, and the kernels that programs
- * registered. Everything else is asked of the driver.
+ * runtime.h: declarations that the files of this library share. The runtime has little state of its
+ * own: the device of each thread, its last error, the primary contexts that it retained, and the
+ * kernels that programs registered. Everything else is in the driver.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -22,7 +22,9 @@ enum {
 #undef ERROR
 };
 
-/* The driver's functions. One that this driver lacks is NULL: CALL answers "not supported" for it. */
+/* The driver's functions. A function that this driver lacks is NULL: CALL returns
+ * cudaErrorNotSupported for it.
+ */
 struct driver {
 #define DRIVER_FUNCTION(name, parameters) int(*name) parameters;
 #include "driver_functions.h"
@@ -32,7 +34,8 @@ extern struct driver driver;
 
 #define CALL(name, ...) (driver.name != NULL ? driver.name(__VA_ARGS__) : cudaErrorNotSupported)
 
-/* Each returns the error that stops the caller, of the runtime's numbers, or cudaSuccess; none records it. */
+/* Each returns the error that stops the caller, of the runtime's numbers, or cudaSuccess; none
+ * records it. */
 cudaError_t need_library(void);                               /* libcuda.so.1 is loaded */
 cudaError_t need_driver(void);                                /* and new enough, and initialised */
 cudaError_t need_context(void);                               /* and a context is current */
@@ -53,7 +56,8 @@ void end_sticky_errors(void);
         if (need_error != cudaSuccess) return record(need_error); \
     } while (0)
 
-/* A function that calls one of the driver's, in the current context. `call`: (callee, arguments...). */
+/* A function that calls one of the driver's, in the current context. `call`: (callee,
+ * arguments...). */
 #define CONTEXT_CALL(name, parameters, call) \
     API cudaError_t name parameters {        \
         NEED(context);                       \
@@ -75,7 +79,8 @@ void end_sticky_errors(void);
 #define JOIN_EXPANDED(a, b) a##b
 #define JOIN(a, b) JOIN_EXPANDED(a, b)
 
-/* Names whose meaning changed between the versions: 12 has old and new, 13 the new one under the old name. */
+/* Names whose meaning changed between the versions: 12 has old and new, 13 the new one under the
+ * old name. */
 #if CUDART_MAJOR == 12
 #define NEWER(name, suffix) JOIN(name, suffix)
 #else
@@ -83,14 +88,17 @@ void end_sticky_errors(void);
 #endif
 
 /* Copies, as the runtime describes them and as the driver takes them. */
-cudaError_t describe_copy2d(struct driver_memcpy2d *out, void *dst, size_t dst_pitch, const void *src,
-                            size_t src_pitch, size_t width, size_t height, int kind);
+cudaError_t describe_copy2d(struct driver_memcpy2d *out, void *dst, size_t dst_pitch,
+                            const void *src, size_t src_pitch, size_t width, size_t height,
+                            int kind);
 cudaError_t describe_copy3d(struct driver_memcpy3d *out, const struct memcpy3d *copy);
 cudaError_t describe_copy3d_peer(struct driver_memcpy3d *out, const struct memcpy3d_peer *copy);
 
 /* Registered kernels and variables, by the address of their host side, in the current context. */
 cudaError_t find_function(const void *host, CUfunction *function);
 cudaError_t find_variable(const void *host, void **address, size_t *size);
+const char *name_of_symbol(const void *host); /* NULL: not registered, or a handle */
+cudaError_t find_kernel(const void *host, CUkernel *kernel);
 const void *host_of_function(CUfunction function);
 void remember_kernel(CUkernel kernel); /* may be launched by its handle from now on */
 

@@ -1,7 +1,7 @@
 /*
- * types.h: the handles, structures and numbers of the CUDA runtime and driver that cross this library's
- * boundary, declared here so that it builds where no CUDA toolkit is installed. tests/layout_check.c
- * compares every one of them with NVIDIA's headers where those are present.
+ * types.h: the handles, structures and numbers of the CUDA runtime and driver that cross this
+ * library's boundary, declared here so that it builds where no CUDA toolkit is installed.
+ * tests/layout_check.c compares every one of them with NVIDIA's headers where those are present.
  *
  * CUDART_MAJOR (12 or 13) selects the layouts that differ between the two.
  *
@@ -17,14 +17,15 @@
 #error "CUDART_MAJOR must be 12 or 13"
 #endif
 
-/* What the library says it is: the newest minor version whose functions it knows. */
+/* The version of the library: the newest minor version whose functions it has. */
 #if CUDART_MAJOR == 12
 #define RUNTIME_VERSION 12090
 #else
 #define RUNTIME_VERSION 13050
 #endif
 
-/* Handles. The runtime's are the driver's under another name (cudaStream_t is CUstream, and so on). */
+/* Handles. The runtime's are the driver's under another name (cudaStream_t is CUstream, and so on).
+ */
 typedef int CUdevice;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -45,7 +46,8 @@ typedef void (*driver_callback)(CUstream stream, int result, void *data);
 #define LEGACY_STREAM ((CUstream)0x1)
 #define PER_THREAD_STREAM ((CUstream)0x2)
 
-/* Numbers. Those of the runtime's enumerations that equal the driver's pass through and need no name. */
+/* Numbers. Those of the runtime's enumerations that equal the driver's pass through and need no
+ * name. */
 enum {
     MEMCPY_HOST_TO_HOST = 0,
     MEMCPY_HOST_TO_DEVICE = 1,
@@ -54,7 +56,12 @@ enum {
     MEMCPY_DEFAULT = 4,
 };
 
-enum { TYPE_UNREGISTERED = 0, TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_MANAGED = 3 }; /* cudaMemoryType */
+enum {
+    TYPE_UNREGISTERED = 0,
+    TYPE_HOST = 1,
+    TYPE_DEVICE = 2,
+    TYPE_MANAGED = 3
+}; /* cudaMemoryType */
 
 enum { DRIVER_TYPE_HOST = 1, DRIVER_TYPE_DEVICE = 2, DRIVER_TYPE_UNIFIED = 4 }; /* CUmemorytype */
 
@@ -101,8 +108,10 @@ enum { /* CUgraphNodeType, and cudaGraphNodeType */
 
 #define KERNEL_IS_FUNCTION 3 /* cudaKernelFunctionType: `function` is a CUfunction already */
 
-#define DEVICE_SCHEDULE_FLAGS 0x97u /* what a primary context takes of the runtime's device flags */
-#define DEVICE_MAP_HOST 0x08u       /* always on, and always reported */
+#define DEVICE_SCHEDULE_FLAGS                                                               \
+    0x97u                     /* what a primary context takes of the runtime's device flags \
+                               */
+#define DEVICE_MAP_HOST 0x08u /* always on, and always reported */
 #define INIT_DEVICE_FLAGS_VALID 0x1u
 
 /* Structures of both APIs, which are the same bytes. */
@@ -232,8 +241,8 @@ struct node_params { /* cudaGraphNodeParams: a tag, then the parameters of that 
 struct function_attributes { /* cudaFuncAttributes; 13 gives names to some of what 12 reserves */
     size_t shared_bytes, const_bytes, local_bytes;
     int max_threads_per_block, registers, ptx_version, binary_version, cache_mode_ca,
-        max_dynamic_shared_bytes, shared_carveout, cluster_must_be_set, cluster_width, cluster_height,
-        cluster_depth, cluster_scheduling_policy, non_portable_cluster_allowed;
+        max_dynamic_shared_bytes, shared_carveout, cluster_must_be_set, cluster_width,
+        cluster_height, cluster_depth, cluster_scheduling_policy, non_portable_cluster_allowed;
     int reserved[16];
 };
 struct pointer_attributes { /* cudaPointerAttributes */
@@ -245,7 +254,8 @@ struct pointer_attributes { /* cudaPointerAttributes */
 #endif
 };
 
-/* cudaDeviceProp. The fields keep NVIDIA's names: device_properties.h lists where each comes from. */
+/* cudaDeviceProp. The fields keep NVIDIA's names: device_properties.h lists where each comes from.
+ */
 struct device_properties {
     char name[256];
     struct uuid uuid;
@@ -276,14 +286,14 @@ struct device_properties {
 #if CUDART_MAJOR == 12
     int maxTexture1DLinear;
 #endif
-    int maxTexture2D[2], maxTexture2DMipmap[2], maxTexture2DLinear[3], maxTexture2DGather[2], maxTexture3D[3],
-        maxTexture3DAlt[3], maxTextureCubemap, maxTexture1DLayered[2], maxTexture2DLayered[3],
-        maxTextureCubemapLayered[2];
-    int maxSurface1D, maxSurface2D[2], maxSurface3D[3], maxSurface1DLayered[2], maxSurface2DLayered[3],
-        maxSurfaceCubemap, maxSurfaceCubemapLayered[2];
+    int maxTexture2D[2], maxTexture2DMipmap[2], maxTexture2DLinear[3], maxTexture2DGather[2],
+        maxTexture3D[3], maxTexture3DAlt[3], maxTextureCubemap, maxTexture1DLayered[2],
+        maxTexture2DLayered[3], maxTextureCubemapLayered[2];
+    int maxSurface1D, maxSurface2D[2], maxSurface3D[3], maxSurface1DLayered[2],
+        maxSurface2DLayered[3], maxSurfaceCubemap, maxSurfaceCubemapLayered[2];
     size_t surfaceAlignment;
-    int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount,
-        unifiedAddressing;
+    int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver,
+        asyncEngineCount, unifiedAddressing;
 #if CUDART_MAJOR == 12
     int memoryClockRate;
 #endif
@@ -301,15 +311,16 @@ struct device_properties {
     int cooperativeMultiDeviceLaunch;
 #endif
     size_t sharedMemPerBlockOptin;
-    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor,
-        accessPolicyMaxWindowSize;
+    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost,
+        maxBlocksPerMultiProcessor, accessPolicyMaxWindowSize;
     size_t reservedSharedMemPerBlock;
     int hostRegisterSupported, sparseCudaArraySupported, hostRegisterReadOnlySupported,
         timelineSemaphoreInteropSupported, memoryPoolsSupported, gpuDirectRDMASupported;
     unsigned gpuDirectRDMAFlushWritesOptions;
     int gpuDirectRDMAWritesOrdering;
     unsigned memoryPoolSupportedHandleTypes;
-    int deferredMappingCudaArraySupported, ipcEventSupported, clusterLaunch, unifiedFunctionPointers;
+    int deferredMappingCudaArraySupported, ipcEventSupported, clusterLaunch,
+        unifiedFunctionPointers;
 #if CUDART_MAJOR == 12
     int reserved[63];
 #else
@@ -320,7 +331,8 @@ struct device_properties {
 #endif
 };
 
-/* Structures of the driver. Device addresses are declared as pointers: the same 64 bits as CUdeviceptr. */
+/* Structures of the driver. Device addresses are declared as pointers: the same 64 bits as
+ * CUdeviceptr. */
 struct driver_memcpy2d { /* CUDA_MEMCPY2D_v2 */
     size_t src_x, src_y;
     int src_type;
@@ -333,7 +345,8 @@ struct driver_memcpy2d { /* CUDA_MEMCPY2D_v2 */
     size_t dst_pitch;
     size_t width, height;
 };
-struct driver_memcpy3d { /* CUDA_MEMCPY3D_v2; CUDA_MEMCPY3D_PEER_v1 has contexts in the reserved fields */
+struct driver_memcpy3d { /* CUDA_MEMCPY3D_v2; CUDA_MEMCPY3D_PEER_v1 has contexts in the reserved
+                            fields */
     size_t src_x, src_y, src_z, src_lod;
     int src_type;
     const void *src_host;

@@ -74,7 +74,8 @@ static void built(CUstream stream, char *device) {
 
     OK(cudaGraphCreate(&graph, 0));
     OK(cudaGraphAddMemsetNode(&fill, graph, NULL, 0, &params));
-    OK(cudaGraphAddMemcpyNode1D(&copy, graph, &fill, 1, out, device, sizeof out, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaGraphAddMemcpyNode1D(&copy, graph, &fill, 1, out, device, sizeof out,
+                                MEMCPY_DEVICE_TO_HOST));
     OK(cudaGraphGetNodes(graph, nodes, &count));
     EXPECT(count == 2);
     OK(cudaGraphNodeGetType(copy, &type));

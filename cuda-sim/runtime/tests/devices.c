@@ -1,5 +1,5 @@
 /*
- * devices.c: the choice of a device, per thread, and what can be asked of one.
+ * devices.c: the device of each thread, and attributes of devices.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -64,7 +64,7 @@ int main(void) {
     EXPECT(function == NULL && status == 1);
     (void)cudaGetLastError();
 
-    /* A reset ends what was, and the thread goes on with a new context. */
+    /* A reset ends the context, and the thread continues with a new one. */
     OK(cudaMalloc(&address, 16));
     OK(cudaDeviceReset());
     OK(cudaMalloc(&address, 16));

@@ -23,7 +23,8 @@ int main(void) {
     EXPECT(strcmp(cudaGetErrorName(908), "cudaErrorStreamCaptureWrongThread") == 0);
     EXPECT(strcmp(cudaGetErrorName(12345), "unrecognized error code") == 0);
 
-    /* An error stays until it is read, successes in between notwithstanding; and it is this thread's. */
+    /* An error stays until it is read, successes in between notwithstanding; and it is this
+     * thread's. */
     EXPECT(cudaRuntimeGetVersion(NULL) == cudaErrorInvalidValue);
     EXPECT(cudaRuntimeGetVersion(&count) == cudaSuccess);
     EXPECT(cudaPeekAtLastError() == cudaErrorInvalidValue);

@@ -1,6 +1,6 @@
 /*
- * kernels.c: registration as nvcc's code does it, and launches. On the simulated driver a host function
- * stands for one of the kernels; the other has none, and its launch says so.
+ * kernels.c: registration as nvcc's code does it, and launches. On the simulated driver a host
+ * function replaces one of the kernels; the other has none, and its launch fails.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -27,8 +27,10 @@ static void register_all(void) {
     cudasim_kernel kernel = {.name = "add_one", .run = add_one, .nargs = 1, .arg_sizes = sizes};
     cudasim_register(&kernel, 1);
     void **binary = __cudaRegisterFatBinary(&wrapper);
-    __cudaRegisterFunction(binary, (char *)&add_one_host, NULL, "add_one", -1, NULL, NULL, NULL, NULL, NULL);
-    __cudaRegisterFunction(binary, (char *)&unknown_host, NULL, "unknown", -1, NULL, NULL, NULL, NULL, NULL);
+    __cudaRegisterFunction(binary, (char *)&add_one_host, NULL, "add_one", -1, NULL, NULL, NULL,
+                           NULL, NULL);
+    __cudaRegisterFunction(binary, (char *)&unknown_host, NULL, "unknown", -1, NULL, NULL, NULL,
+                           NULL, NULL);
     __cudaRegisterFatBinaryEnd(binary);
 }
 
@@ -36,10 +38,10 @@ static void configurations(void) {
     struct grid_size grid, block;
     size_t shared;
     CUstream stream;
-    EXPECT(__cudaPushCallConfiguration((struct grid_size){1, 2, 3}, (struct grid_size){4, 5, 6}, 7, NULL) ==
-           0);
-    EXPECT(__cudaPushCallConfiguration((struct grid_size){8, 1, 1}, (struct grid_size){1, 1, 1}, 0, NULL) ==
-           0);
+    EXPECT(__cudaPushCallConfiguration((struct grid_size){1, 2, 3}, (struct grid_size){4, 5, 6}, 7,
+                                       NULL) == 0);
+    EXPECT(__cudaPushCallConfiguration((struct grid_size){8, 1, 1}, (struct grid_size){1, 1, 1}, 0,
+                                       NULL) == 0);
     OK(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
     EXPECT(grid.x == 8);
     OK(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
@@ -72,10 +74,13 @@ int main(void) {
     EXPECT(values[0] == 3 && values[7] == 3);
 
     ANSWERS(cudaErrorNotSupported, cudaLaunchKernel(&unknown_host, grid, block, args, 0, NULL));
-    ANSWERS(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(&unregistered_host, grid, block, args, 0, NULL));
+    ANSWERS(cudaErrorInvalidDeviceFunction,
+            cudaLaunchKernel(&unregistered_host, grid, block, args, 0, NULL));
     ANSWERS(cudaErrorInvalidDeviceFunction, __cudaGetKernel(&kernel, &unregistered_host));
-    ANSWERS(cudaErrorInvalidConfiguration, cudaLaunchKernel(&add_one_host, grid, too_many, args, 0, NULL));
-    ANSWERS(cudaErrorInvalidConfiguration, cudaLaunchKernel(&add_one_host, none, block, args, 0, NULL));
+    ANSWERS(cudaErrorInvalidConfiguration,
+            cudaLaunchKernel(&add_one_host, grid, too_many, args, 0, NULL));
+    ANSWERS(cudaErrorInvalidConfiguration,
+            cudaLaunchKernel(&add_one_host, none, block, args, 0, NULL));
     OK(cudaFuncGetAttributes(&attributes, &unknown_host));
     EXPECT(attributes.max_threads_per_block == 1024);
     OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &unknown_host, 128, 0));

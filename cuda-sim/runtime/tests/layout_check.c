@@ -1,7 +1,7 @@
 /*
- * layout_check.c: compares types.h, errors.h and device_properties.h with NVIDIA's headers. Compiles where
- * every size, offset and number is the same; there is nothing to run. Without NVIDIA's headers it checks
- * nothing.
+ * layout_check.c: compares types.h, errors.h and device_properties.h with NVIDIA's headers.
+ * Compiles where every size, offset and number is the same; there is nothing to run. Without
+ * NVIDIA's headers it checks nothing.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -19,9 +19,10 @@ _Static_assert(CUDART_VERSION / 1000 == CUDART_MAJOR, "these headers are of anot
 #define NUMBER(own, nvidia) _Static_assert((int)(own) == (int)(nvidia), #own " is not " #nvidia);
 #define SIZE(own, nvidia) \
     _Static_assert(sizeof(own) == sizeof(nvidia), #own " has another size than " #nvidia);
-#define FIELD(own, field, nvidia, nvidia_field)                                                              \
-    _Static_assert(offsetof(own, field) == offsetof(nvidia, nvidia_field), #own "." #field " is elsewhere"); \
-    _Static_assert(sizeof(((own *)0)->field) == sizeof(((nvidia *)0)->nvidia_field),                         \
+#define FIELD(own, field, nvidia, nvidia_field)                                      \
+    _Static_assert(offsetof(own, field) == offsetof(nvidia, nvidia_field),           \
+                   #own "." #field " is elsewhere");                                 \
+    _Static_assert(sizeof(((own *)0)->field) == sizeof(((nvidia *)0)->nvidia_field), \
                    #own "." #field " has another size");
 
 /* Numbers. */
@@ -69,7 +70,8 @@ NUMBER(FUNCTION_CLUSTER_DEPTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
 NUMBER(FUNCTION_NON_PORTABLE_CLUSTER, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
 NUMBER(FUNCTION_CLUSTER_SCHEDULING, CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
 NUMBER(DEVICE_MAP_HOST, cudaDeviceMapHost)
-NUMBER(DEVICE_SCHEDULE_FLAGS, cudaDeviceScheduleMask | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops)
+NUMBER(DEVICE_SCHEDULE_FLAGS,
+       cudaDeviceScheduleMask | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops)
 NUMBER(INIT_DEVICE_FLAGS_VALID, cudaInitDeviceFlagsAreValid)
 _Static_assert(CUDART_VERSION <= RUNTIME_VERSION,
                "these headers are newer than the version that the library reports");
@@ -188,11 +190,11 @@ FIELD(struct instantiate_params, upload_stream, cudaGraphInstantiateParams, uplo
 FIELD(struct instantiate_params, upload_stream, CUDA_GRAPH_INSTANTIATE_PARAMS, hUploadStream)
 FIELD(struct instantiate_params, error_node, cudaGraphInstantiateParams, errNode_out)
 FIELD(struct instantiate_params, error_node, CUDA_GRAPH_INSTANTIATE_PARAMS, hErrNode_out)
-THREE_FIELDS(struct instantiate_params, result, cudaGraphInstantiateParams, CUDA_GRAPH_INSTANTIATE_PARAMS,
-             result_out)
+THREE_FIELDS(struct instantiate_params, result, cudaGraphInstantiateParams,
+             CUDA_GRAPH_INSTANTIATE_PARAMS, result_out)
 THREE_SIZES(struct update_result, cudaGraphExecUpdateResultInfo, CUgraphExecUpdateResultInfo)
-THREE_FIELDS(struct update_result, error_node, cudaGraphExecUpdateResultInfo, CUgraphExecUpdateResultInfo,
-             errorNode)
+THREE_FIELDS(struct update_result, error_node, cudaGraphExecUpdateResultInfo,
+             CUgraphExecUpdateResultInfo, errorNode)
 THREE_FIELDS(struct update_result, error_from_node, cudaGraphExecUpdateResultInfo,
              CUgraphExecUpdateResultInfo, errorFromNode)
 THREE_SIZES(struct host_node, struct cudaHostNodeParams, CUDA_HOST_NODE_PARAMS_v1)
@@ -203,7 +205,8 @@ THREE_FIELDS(struct memset_node, value, struct cudaMemsetParams, CUDA_MEMSET_NOD
 THREE_FIELDS(struct memset_node, element_size, struct cudaMemsetParams, CUDA_MEMSET_NODE_PARAMS_v1,
              elementSize)
 THREE_FIELDS(struct memset_node, width, struct cudaMemsetParams, CUDA_MEMSET_NODE_PARAMS_v1, width)
-THREE_FIELDS(struct memset_node, height, struct cudaMemsetParams, CUDA_MEMSET_NODE_PARAMS_v1, height)
+THREE_FIELDS(struct memset_node, height, struct cudaMemsetParams, CUDA_MEMSET_NODE_PARAMS_v1,
+             height)
 
 /* The runtime's own. */
 SIZE(struct pitched_pointer, struct cudaPitchedPtr)
@@ -274,15 +277,18 @@ FIELD(struct cudaGraphNodeParams, alloc.dptr, CUgraphNodeParams, alloc.dptr)
 FIELD(struct cudaGraphNodeParams, free.dptr, CUgraphNodeParams, free.dptr)
 SIZE(struct function_attributes, struct cudaFuncAttributes)
 FIELD(struct function_attributes, local_bytes, struct cudaFuncAttributes, localSizeBytes)
-FIELD(struct function_attributes, max_threads_per_block, struct cudaFuncAttributes, maxThreadsPerBlock)
+FIELD(struct function_attributes, max_threads_per_block, struct cudaFuncAttributes,
+      maxThreadsPerBlock)
 FIELD(struct function_attributes, registers, struct cudaFuncAttributes, numRegs)
 FIELD(struct function_attributes, ptx_version, struct cudaFuncAttributes, ptxVersion)
 FIELD(struct function_attributes, binary_version, struct cudaFuncAttributes, binaryVersion)
 FIELD(struct function_attributes, cache_mode_ca, struct cudaFuncAttributes, cacheModeCA)
 FIELD(struct function_attributes, max_dynamic_shared_bytes, struct cudaFuncAttributes,
       maxDynamicSharedSizeBytes)
-FIELD(struct function_attributes, shared_carveout, struct cudaFuncAttributes, preferredShmemCarveout)
-FIELD(struct function_attributes, cluster_must_be_set, struct cudaFuncAttributes, clusterDimMustBeSet)
+FIELD(struct function_attributes, shared_carveout, struct cudaFuncAttributes,
+      preferredShmemCarveout)
+FIELD(struct function_attributes, cluster_must_be_set, struct cudaFuncAttributes,
+      clusterDimMustBeSet)
 FIELD(struct function_attributes, cluster_width, struct cudaFuncAttributes, requiredClusterWidth)
 FIELD(struct function_attributes, cluster_depth, struct cudaFuncAttributes, requiredClusterDepth)
 FIELD(struct function_attributes, cluster_scheduling_policy, struct cudaFuncAttributes,
@@ -295,7 +301,8 @@ FIELD(struct pointer_attributes, device, struct cudaPointerAttributes, device)
 FIELD(struct pointer_attributes, device_pointer, struct cudaPointerAttributes, devicePointer)
 FIELD(struct pointer_attributes, host_pointer, struct cudaPointerAttributes, hostPointer)
 #if CUDART_MAJOR >= 13
-FIELD(struct pointer_attributes, locality_domain, struct cudaPointerAttributes, localityDomainOrdinal)
+FIELD(struct pointer_attributes, locality_domain, struct cudaPointerAttributes,
+      localityDomainOrdinal)
 FIELD(struct pointer_attributes, reserved, struct cudaPointerAttributes, reserved)
 #endif
 

@@ -12,9 +12,15 @@ static void expect_type(const void *address, int type) {
     OK(cudaPointerGetAttributes(&attributes, address));
     EXPECT(attributes.type == type);
     switch (type) {
-    case TYPE_UNREGISTERED: EXPECT(attributes.device_pointer == NULL && attributes.device == -2); break;
-    case TYPE_DEVICE: EXPECT(attributes.host_pointer == NULL && attributes.device_pointer == address); break;
-    case TYPE_HOST: EXPECT(attributes.host_pointer == address && attributes.device_pointer != NULL); break;
+    case TYPE_UNREGISTERED:
+        EXPECT(attributes.device_pointer == NULL && attributes.device == -2);
+        break;
+    case TYPE_DEVICE:
+        EXPECT(attributes.host_pointer == NULL && attributes.device_pointer == address);
+        break;
+    case TYPE_HOST:
+        EXPECT(attributes.host_pointer == address && attributes.device_pointer != NULL);
+        break;
     default: EXPECT(attributes.host_pointer == address && attributes.device_pointer == address);
     }
 }

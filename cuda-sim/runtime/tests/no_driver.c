@@ -1,5 +1,5 @@
 /*
- * no_driver.c: without libcuda.so.1, every function answers, and none crashes.
+ * no_driver.c: without libcuda.so.1, every function returns an error, and none crashes.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -48,10 +48,11 @@ int main(int count, char **arguments) {
         const void *image;
     } wrapper = {0x466243b1u, 1, "image"};
     void **binary = __cudaRegisterFatBinary(&wrapper);
-    __cudaRegisterFunction(binary, (char *)&host_side_of_kernel, NULL, "kernel", -1, NULL, NULL, NULL, NULL,
-                           NULL);
+    __cudaRegisterFunction(binary, (char *)&host_side_of_kernel, NULL, "kernel", -1, NULL, NULL,
+                           NULL, NULL, NULL);
     __cudaRegisterFatBinaryEnd(binary);
-    ANSWERS(cudaErrorInsufficientDriver, cudaLaunchKernel(&host_side_of_kernel, one, one, NULL, 0, NULL));
+    ANSWERS(cudaErrorInsufficientDriver,
+            cudaLaunchKernel(&host_side_of_kernel, one, one, NULL, 0, NULL));
     __cudaUnregisterFatBinary(binary);
     return 0;
 }

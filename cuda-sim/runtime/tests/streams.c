@@ -74,7 +74,8 @@ int main(void) {
     OK(cudaMemsetAsync(memory, 1, sizeof out, NULL));
     OK(cudaMemcpyAsync_ptsz(out, memory, sizeof out, MEMCPY_DEVICE_TO_HOST, NULL));
     OK(cudaStreamSynchronize_ptsz(NULL));
-    EXPECT(out[63] == 1); /* the thread's stream waits for the legacy stream, as every blocking one does */
+    EXPECT(out[63] ==
+           1); /* the thread's stream waits for the legacy stream, as every blocking one does */
     OK(cudaStreamQuery(NULL));
     OK(cudaFree(memory));
     OK(cudaStreamDestroy(stream));

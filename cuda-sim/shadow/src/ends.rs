@@ -1,12 +1,15 @@
-//! What ends: set aside before the real call, and back again where that fails. Once it succeeded, another thread
-//! may already have been given the same address or handle.
+//! Calls that end an object: it is set aside before the real call, and restored if that fails.
+//!
+//! May use: `api::memory`, `api::pools`, `passthrough::follow`, `results`, `sim`. Unsafe: none.
+//!
+//! After the real call, another thread may already have received the same address or handle.
 
-use super::{outside, tell, watched};
+use super::follow::{notify, outside, passed_on};
 use crate::api::{memory, pools};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
 
-/// Frees what lies between two addresses.
+/// Frees the allocations between two addresses.
 fn free(
     symbol: &'static str,
     default: u64,
@@ -15,19 +18,19 @@ fn free(
     body: impl FnOnce(&mut Locked, u64) -> Result,
 ) -> i32 {
     let mut aside = Vec::new();
-    tell(symbol, default, 0, |sim, _| {
+    notify(symbol, default, 0, |sim, _| {
         aside = sim.memory.set_aside(base, end);
         Ok(())
     });
     let result = outside(real);
     if !aside.is_empty() {
-        tell(symbol, default, 0, |sim, default| {
+        notify(symbol, default, 0, |sim, default| {
             let newer: Vec<_> =
                 aside.iter().flat_map(|old| sim.memory.set_aside(old.base, old.end())).collect();
             sim.memory.allocations.extend(aside.into_iter().map(|old| (old.base, old)));
-            let told = if result == 0 { body(sim, default) } else { Ok(()) };
+            let wrapper = if result == 0 { body(sim, default) } else { Ok(()) };
             newer.into_iter().for_each(|allocation| sim.memory.insert(allocation));
-            told
+            wrapper
         });
     }
     result
@@ -37,7 +40,7 @@ fn at(address: u64) -> (u64, u64) {
     (address, address.saturating_add(1))
 }
 
-/// Where the device has host memory.
+/// Returns the device address of host memory.
 fn of_host(address: u64) -> (u64, u64) {
     at(crate::sim::lock()
         .and_then(|sim| sim.memory.find(address).map(|found| found.base))
@@ -50,49 +53,72 @@ fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
     bases.into_iter().try_for_each(|base| memory::end(sim, base, "cuMemUnmap"))
 }
 
-watched! {
+passed_on! {
     fn cuMemFree_v2(address: u64) |real| {
         free("cuMemFree", 1, at(address), || real(address), |sim, _| memory::free(sim, address))
     }
     fn cuMemFreeHost(address: u64) |real| {
-        free("cuMemFreeHost", 1, at(address), || real(address), |sim, _| {
-            memory::end(sim, address, "cuMemFreeHost")
-        })
+        free(
+            "cuMemFreeHost",
+            1,
+            at(address),
+            || real(address),
+            |sim, _| memory::end(sim, address, "cuMemFreeHost"),
+        )
     }
     fn cuMemHostUnregister(address: u64) |real| {
-        free("cuMemHostUnregister", 1, of_host(address), || real(address), |sim, _| {
-            memory::unregister(sim, address)
-        })
+        free(
+            "cuMemHostUnregister",
+            1,
+            of_host(address),
+            || real(address),
+            |sim, _| memory::unregister(sim, address),
+        )
     }
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(address: u64, stream: u64) |real, default| {
-        free("cuMemFreeAsync", default, at(address), || real(address, stream), |sim, default| {
-            pools::free(sim, address, stream, default)
-        })
+        free(
+            "cuMemFreeAsync",
+            default,
+            at(address),
+            || real(address, stream),
+            |sim, default| pools::free(sim, address, stream, default),
+        )
     }
     fn cuMemUnmap(address: u64, size: usize) |real| {
         let range = (address, address.saturating_add(size as u64));
-        free("cuMemUnmap", 1, range, || real(address, size), |sim, _| unmap(sim, address, size as u64))
+        free(
+            "cuMemUnmap",
+            1,
+            range,
+            || real(address, size),
+            |sim, _| unmap(sim, address, size as u64),
+        )
     }
     fn cuIpcCloseMemHandle(address: u64) |real| {
-        free("cuIpcCloseMemHandle", 1, at(address), || real(address), |sim, _| {
-            memory::end(sim, address, "cuIpcCloseMemHandle")
-        })
+        free(
+            "cuIpcCloseMemHandle",
+            1,
+            at(address),
+            || real(address),
+            |sim, _| memory::end(sim, address, "cuIpcCloseMemHandle"),
+        )
     }
     fn cuStreamDestroy_v2(stream: u64) |real| {
         let mut aside = None;
-        tell("cuStreamDestroy", 1, 0, |sim, _| {
+        notify("cuStreamDestroy", 1, 0, |sim, _| {
             aside = sim.streams.rename(stream, None);
             Ok(())
         });
         let result = outside(|| real(stream));
-        tell("cuStreamDestroy", 1, 0, |sim, _| {
+        notify("cuStreamDestroy", 1, 0, |sim, _| {
             let Some(aside) = aside else { return Ok(()) };
             if result != 0 {
                 sim.streams.rename(aside, Some(stream));
                 return Ok(());
             }
             let core = sim.streams.remove(aside).ok_or(Code::INVALID_HANDLE)?;
-            let capture = Sim::get(sim, core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture);
+            let capture =
+                Sim::get(sim, core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture);
             capture.into_iter().for_each(|capture| sim.invalidate(capture));
             sim.stream_of_export_ends(core);
             sim.destroy_core(core);
@@ -102,12 +128,12 @@ watched! {
     }
     fn cuEventDestroy_v2(event: u64) |real| {
         let mut aside = None;
-        tell("cuEventDestroy", 1, 0, |sim, _| {
+        notify("cuEventDestroy", 1, 0, |sim, _| {
             aside = sim.events.rename(event, None);
             Ok(())
         });
         let result = outside(|| real(event));
-        tell("cuEventDestroy", 1, 0, |sim, _| {
+        notify("cuEventDestroy", 1, 0, |sim, _| {
             match aside {
                 Some(aside) if result == 0 => drop(sim.events.remove(aside)),
                 Some(aside) => drop(sim.events.rename(aside, Some(event))),

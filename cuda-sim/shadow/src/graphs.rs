@@ -1,28 +1,21 @@
-//! Captures and graphs: what a capture makes is known; what changes a graph or an executable one in a way that is
-//! not followed makes it unknown, and its launches count as operations that touch nothing.
+//! Captures and graphs.
+//!
+//! May use: `api::graphs`, `capture`, `ffi`, `graph`, `handles`, `passthrough::follow`, `results`,
+//! `sim`, `work`. Unsafe: none.
+//!
+//! The nodes of a capture are known. A call that changes a graph or an executable graph in a way
+//! that is not followed makes it unknown, and its launches count as operations that touch nothing.
 
-use super::{follow, outside, tell, watched};
+use super::follow::{follow, forget_all, notify, outside, passed_on};
 use crate::api::graphs::add;
-use crate::border::get;
 use crate::capture;
-use crate::graph::{Task, clone_graph, destroy_exec, destroy_graph, launch};
+use crate::ffi::get;
+use crate::graph::{clone_graph, destroy_exec, destroy_graph, launch};
 use crate::results::Result;
-use crate::sim::Locked;
+use crate::sim::{Locked, Task};
 use crate::work::Work;
 
-/// A graph was changed, and nobody knows which: nodes of captures have handles that are not known here.
-pub fn forget_all() {
-    if let Some(mut sim) = crate::sim::lock() {
-        let graphs: Vec<u64> =
-            sim.graphs.iter().filter(|(_, graph)| !graph.child).map(|(handle, _)| handle).collect();
-        let capturing: Vec<u64> = sim.captures.values().map(|capture| capture.graph).collect();
-        for graph in graphs.into_iter().filter(|graph| !capturing.contains(graph)) {
-            destroy_graph(&mut sim, graph);
-        }
-    }
-}
-
-/// The driver's name for a graph that was captured.
+/// Gives a captured graph the handle of the driver.
 fn adopt(sim: &mut Locked, own: u64, handle: u64) {
     sim.graphs.rename(own, Some(handle));
     let nodes = sim.graphs.get(handle).map_or_else(Vec::new, |graph| graph.nodes.clone());
@@ -33,7 +26,7 @@ fn adopt(sim: &mut Locked, own: u64, handle: u64) {
     }
 }
 
-/// The capture is over either way, but for a stream that is not its origin.
+/// Ends a capture. It is over either way, unless the stream is not its origin.
 fn end_capture(
     sim: &mut Locked,
     stream: u64,
@@ -51,7 +44,7 @@ fn end_capture(
     }
     match capture::end(sim, core) {
         Ok(own) if !to_graph => adopt(sim, own, get(graph)?),
-        // Broken in the driver as well.
+        // The driver refused it as well.
         Err(_) if result != 0 => {}
         ended => drop(ended?),
     }
@@ -73,49 +66,88 @@ fn forget_exec(exec: u64) {
     }
 }
 
-watched! {
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |real, default| {
+passed_on! {
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
+        stream: u64,
+        graph: *mut u64,
+    ) |real, default| {
         let result = outside(|| real(stream, graph));
-        tell("cuStreamEndCapture", default, 0, |sim, default| end_capture(sim, stream, default, result, graph));
+        notify("cuStreamEndCapture", default, 0, |sim, default| {
+            end_capture(sim, stream, default, result, graph)
+        });
         result
     }
-    fn cuStreamBeginRecaptureToGraph / cuStreamBeginRecaptureToGraph_ptsz(stream: u64, mode: i32, graph: u64, callback: usize, data: usize) |real, default| {
-        // The graph is made anew: the same as a capture that ends with this handle.
+    fn cuStreamBeginRecaptureToGraph / cuStreamBeginRecaptureToGraph_ptsz(
+        stream: u64,
+        mode: i32,
+        graph: u64,
+        callback: usize,
+        data: usize,
+    ) |real, default| {
+        // Capturing into a graph is followed as a capture that ends with this handle.
         let real = || real(stream, mode, graph, callback, data);
         follow("cuStreamBeginRecaptureToGraph", default, real, std::ptr::null(), |sim, default| {
             let core = sim.stream(stream, default)?;
             capture::begin(sim, core, mode, None)
         })
     }
-    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(stream: u64, params: *const u64) |real, default| {
-        follow("cuStreamBeginCaptureToCig", default, || real(stream, params), std::ptr::null(), |sim, default| {
-            let core = sim.stream(stream, default)?;
-            capture::begin(sim, core, capture::RELAXED, None)
-        })
+    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(
+        stream: u64,
+        params: *const u64,
+    ) |real, default| {
+        follow(
+            "cuStreamBeginCaptureToCig",
+            default,
+            || real(stream, params),
+            std::ptr::null(),
+            |sim, default| {
+                let core = sim.stream(stream, default)?;
+                capture::begin(sim, core, capture::RELAXED, None)
+            },
+        )
     }
     fn cuStreamEndCaptureToCig / cuStreamEndCaptureToCig_ptsz(stream: u64) |real, default| {
-        // What was captured is launched by graphics, of which nothing is known.
-        follow("cuStreamEndCaptureToCig", default, || real(stream), std::ptr::null(), |sim, default| {
-            let core = sim.stream(stream, default)?;
-            let graph = capture::end(sim, core)?;
-            destroy_graph(sim, graph);
-            Ok(())
-        })
+        // Launches by a graphics API are not known.
+        follow(
+            "cuStreamEndCaptureToCig",
+            default,
+            || real(stream),
+            std::ptr::null(),
+            |sim, default| {
+                let core = sim.stream(stream, default)?;
+                let graph = capture::end(sim, core)?;
+                destroy_graph(sim, graph);
+                Ok(())
+            },
+        )
     }
-    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32) |real, default| {
+    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
+        stream: u64,
+        graph: u64,
+        dependencies: *const u64,
+        edges: *const u64,
+        count: usize,
+        mode: i32,
+    ) |real, default| {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {
             let core = sim.stream(stream, default)?;
-            let tail: Vec<u64> = crate::border::slice(dependencies, count)?.to_vec();
+            let tail: Vec<u64> = crate::ffi::slice(dependencies, count)?.to_vec();
             if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
-                // In a graph of its own, which nobody launches.
+                // In a graph of its own, which is never launched.
                 sim.graphs.remove(graph);
                 return capture::begin(sim, core, mode, None);
             }
             capture::begin(sim, core, mode, Some((graph, tail)))
         })
     }
-    fn cuGraphAddChildGraphNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, child: u64) |real| {
+    fn cuGraphAddChildGraphNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        child: u64,
+    ) |real| {
         let real = || real(to, graph, dependencies, count, child);
         follow("cuGraphAddChildGraphNode", 1, real, std::ptr::null(), |sim, _| {
             let copy = clone_graph(sim, child, true)?;
@@ -124,28 +156,30 @@ watched! {
         })
     }
     fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |real, default| {
-        // Functions of the program may run before the call is back: they have to be told first.
-        let mut told = false;
-        tell("cuGraphLaunch", default, 0, |sim, default| {
+        // Functions of the program may run before the call returns, so they are reported first.
+        let mut wrapper = false;
+        notify("cuGraphLaunch", default, 0, |sim, default| {
             if !sim.execs.get(exec).is_some_and(|exec| exec.calls_the_host()) {
                 return Ok(());
             }
             let core = sim.stream(stream, default)?;
-            told = sim.core_mut(core).lane.is_none();
-            if told { launch(sim, exec, core) } else { Ok(()) }
+            wrapper = sim.core_mut(core).lane.is_none();
+            if wrapper { launch(sim, exec, core) } else { Ok(()) }
         });
         let result = outside(|| real(exec, stream));
-        if result == 0 && !told {
-            tell("cuGraphLaunch", default, 0, |sim, default| launched(sim, exec, stream, default));
+        if result == 0 && !wrapper {
+            notify("cuGraphLaunch", default, 0, |sim, default| {
+                launched(sim, exec, stream, default)
+            });
         }
         result
     }
 }
 
-/// Functions of up to six arguments, all of them passed in registers of integers.
+/// Defines functions of up to six arguments, all of which are passed in integer registers.
 macro_rules! forgetting {
     (|$first:ident| $forget:block $($name:ident,)*) => {
-        watched! { $(
+        passed_on! { $(
             fn $name(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) |real| {
                 let result = outside(|| real(a, b, c, d, e, f));
                 if result == 0 {

@@ -1,21 +1,24 @@
 //! Green contexts: each has a context of its own, by which it is followed.
+//!
+//! May use: `api::contexts`, `capture`, `ffi`, `handles`, `passthrough::context`,
+//! `passthrough::follow`, `passthrough::real`, `resources`, `sim`. Unsafe: none.
 
-use super::{adopt, follow, outside, watched};
-use crate::api::contexts::new_context;
+use super::context::adopt;
+use super::follow::{follow, outside, passed_on};
 use crate::api::contexts::record_all;
 use crate::capture::wait_in_context;
 use crate::handles::{CURRENT, GIVEN};
 use crate::resources::Sms;
-use crate::sim::{CoreKind, Green};
+use crate::sim::{CoreKind, Green, new_context};
 
-/// The context of a green one, which need not be current.
+/// Returns the context of a green one. It need not be current.
 fn context_of(green: u64) -> u64 {
     let mut context = 0;
     let of = super::real::function!(cuCtxFromGreenCtx(*mut u64, u64));
     if outside(|| of(&mut context, green)) == 0 { context } else { 0 }
 }
 
-/// The primary context of a device, which lives at least as long as the green ones over it.
+/// Returns the primary context of a device. It lives at least as long as the green ones over it.
 fn primary_of(device: i32) -> u64 {
     let mut context = 0;
     let retain = super::real::function!(cuDevicePrimaryCtxRetain(*mut u64, i32));
@@ -28,47 +31,67 @@ fn primary_of(device: i32) -> u64 {
     context
 }
 
-watched! {
+passed_on! {
     fn cuGreenCtxCreate(to: *mut u64, descriptor: u64, device: i32, flags: u32) |real| {
         follow_made(to, device, flags, || real(to, descriptor, device, flags))
     }
     fn cuGreenCtxDestroy(green: u64) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxDestroy", 1, || real(green), std::ptr::null(), |sim, _| {
-            sim.detach(context);
-            Ok(())
-        })
+        follow(
+            "cuGreenCtxDestroy",
+            1,
+            || real(green),
+            std::ptr::null(),
+            |sim, _| {
+                sim.detach(context);
+                Ok(())
+            },
+        )
     }
     fn cuGreenCtxStreamCreate(to: *mut u64, green: u64, flags: u32, priority: i32) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxStreamCreate", 1, || real(to, green, flags, priority), to, |sim, _| {
-            let device = CURRENT.get().1.max(0);
-            adopt(sim, context, device);
-            // CU_STREAM_NON_BLOCKING is compulsory. [cuGreenCtxStreamCreate]
-            let core = sim.new_core(CoreKind::NonBlocking, context, device, flags, priority);
-            let handle = sim.streams.insert(core);
-            sim.core_mut(core).handle = handle;
-            Ok(())
-        })
+        follow(
+            "cuGreenCtxStreamCreate",
+            1,
+            || real(to, green, flags, priority),
+            to,
+            |sim, _| {
+                let device = CURRENT.get().1.max(0);
+                adopt(sim, context, device);
+                // CU_STREAM_NON_BLOCKING is required. [cuGreenCtxStreamCreate]
+                let core = sim.new_core(CoreKind::NonBlocking, context, device, flags, priority);
+                let handle = sim.streams.insert(core);
+                sim.core_mut(core).handle = handle;
+                Ok(())
+            },
+        )
     }
     fn cuGreenCtxRecordEvent(green: u64, event: u64) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxRecordEvent", 1, || real(green, event), std::ptr::null(), |sim, _| {
-            record_all(sim, context, event)
-        })
+        follow(
+            "cuGreenCtxRecordEvent",
+            1,
+            || real(green, event),
+            std::ptr::null(),
+            |sim, _| record_all(sim, context, event),
+        )
     }
     fn cuGreenCtxWaitEvent(green: u64, event: u64) |real| {
         let context = context_of(green);
-        follow("cuGreenCtxWaitEvent", 1, || real(green, event), std::ptr::null(), |sim, _| {
-            wait_in_context(sim, context, event)
-        })
+        follow(
+            "cuGreenCtxWaitEvent",
+            1,
+            || real(green, event),
+            std::ptr::null(),
+            |sim, _| wait_in_context(sim, context, event),
+        )
     }
 }
 
 fn follow_made(to: *mut u64, device: i32, flags: u32, real: impl FnOnce() -> i32) -> i32 {
     const DEFAULT_STREAM: u32 = 1;
     let result = outside(real);
-    let handle = crate::border::get(to).unwrap_or(0);
+    let handle = crate::ffi::get(to).unwrap_or(0);
     if result != 0 || handle == 0 {
         return result;
     }

@@ -1,37 +1,23 @@
-//! Functions of the program that a stream calls: each is wrapped, so that the thread that runs it knows what came
-//! before it in the stream. `unsafe`: calls them, and keeps what it tells them behind a pointer of C.
+//! Functions of the program that a stream calls.
+//!
+//! May use: `api::graphs`, `capture`, `clock`, `ffi`, `passthrough::follow`,
+//! `passthrough::launches`, `sim`, `work`. Unsafe: calls them, and keeps their data behind a
+//! pointer that the driver returns.
+//!
+//! Each is wrapped, so that the thread that runs it learns what happened before it in the stream.
 
-use super::{outside, tell, watched};
+use super::follow::{follow, notify, outside, passed_on};
+use super::launches::Wrapper;
 use crate::api::graphs::{HostParams, add, work};
-use crate::border::get;
 use crate::capture::submit;
 use crate::clock::Clock;
+use crate::ffi::get;
 use crate::sim::lock;
 use crate::work::{HostCall, Work};
-use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::Mutex;
 
-/// A function with its data, and what it comes after: one clock for each time that it will be called.
-struct Told {
-    function: usize,
-    data: usize,
-    /// In a graph it is called as often as that is launched.
-    again: bool,
-    clocks: Mutex<VecDeque<Option<Clock>>>,
-}
-
-impl Told {
-    fn new(function: usize, data: usize) -> Box<Told> {
-        Box::new(Told { function, data, again: false, clocks: Mutex::default() })
-    }
-
-    fn clocks(&self) -> std::sync::MutexGuard<'_, VecDeque<Option<Clock>>> {
-        self.clocks.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// In a graph that was changed nobody knows what came before: then everything did.
+/// Adds a clock to the knowledge of the calling thread. `None`: the graph was changed, so all work
+/// is taken to come before.
 fn learn(clock: &Option<Option<Clock>>) {
     let Some(mut sim) = lock() else { return };
     match clock {
@@ -43,20 +29,22 @@ fn learn(clock: &Option<Option<Clock>>) {
     }
 }
 
-/// `function(stream, status, data)` of a callback, `function(data)` of all others.
-fn run(told: *mut Told, callback: Option<(u64, i32)>) {
-    // SAFETY: the driver gives back what it was given, once, or for as long as the graph lives.
+/// Calls `function(stream, status, data)` for a callback, otherwise `function(data)`.
+fn run(wrapper: *mut Wrapper, callback: Option<(u64, i32)>) {
+    // SAFETY: the driver passes the pointer of `enqueue` or `cuGraphAddHostNode`, which is freed
+    // below at its only call, or never for a node.
     let (function, data, clock, again) = unsafe {
-        let told = &*told;
-        (told.function, told.data, told.clocks().pop_front(), told.again)
+        let wrapper = &*wrapper;
+        (wrapper.function, wrapper.data, wrapper.clocks().pop_front(), wrapper.again)
     };
-    // As in the simulated driver: where threads are seen, the function comes after the stream; otherwise whoever
-    // comes after the function.
+    // As in the simulated driver: if threads are observed, the function comes after the stream;
+    // otherwise only later work does.
     let seen = lock().is_some_and(|sim| sim.config.threads_seen);
     if seen {
         learn(&clock);
     }
-    // SAFETY: the program passed a function of this type with its data.
+    // SAFETY: the program passed `function` as a CUhostFn, or as a CUstreamCallback if `callback`
+    // is set, together with `data`.
     unsafe {
         match callback {
             None => {
@@ -73,56 +61,52 @@ fn run(told: *mut Told, callback: Option<(u64, i32)>) {
         learn(&clock);
     }
     if !again {
-        // SAFETY: made by `Box::into_raw`, and called for the only time.
-        drop(unsafe { Box::from_raw(told) });
+        // SAFETY: `enqueue` created it with `Box::into_raw`, and the driver calls the function
+        // once.
+        drop(unsafe { Box::from_raw(wrapper) });
     }
 }
 
-extern "C" fn run_function(told: *mut c_void) {
-    run(told.cast(), None);
+extern "C" fn run_function(wrapper: *mut c_void) {
+    run(wrapper.cast(), None);
 }
 
-extern "C" fn run_callback(stream: u64, status: i32, told: *mut c_void) {
-    run(told.cast(), Some((stream, status)));
+extern "C" fn run_callback(stream: u64, status: i32, wrapper: *mut c_void) {
+    run(wrapper.cast(), Some((stream, status)));
 }
 
-/// A graph is launched: what a function in it comes after this time.
-pub fn tell_of_launch(call: &HostCall, clock: Option<Clock>) {
-    // SAFETY: nodes are made below, with what is kept as long as the process.
-    unsafe { &*(call.data as *const Told) }.clocks().push_back(clock);
-}
-
-/// `real(function, data)` enqueues a function that stands for the program's.
+/// Enqueues the wrapper of a function of the program with `real(data)`.
 fn enqueue(
     symbol: &'static str,
     default: u64,
     stream: u64,
-    mut told: Box<Told>,
+    mut wrapper: Box<Wrapper>,
     real: impl FnOnce(*mut c_void) -> i32,
 ) -> i32 {
-    // Before the call: the function may run before that is back.
-    tell(symbol, default, 0, |sim, default| {
+    // Before the real call: the function may run before it returns.
+    notify(symbol, default, 0, |sim, default| {
         let core = sim.stream(stream, default)?;
-        told.again = sim.core_mut(core).lane.is_some();
-        if !told.again {
+        wrapper.again = sim.core_mut(core).lane.is_some();
+        if !wrapper.again {
             sim.prepare(core);
             let actor = sim.core_mut(core).actor;
             let clock = sim.knowledge(actor);
-            told.clocks().push_back(clock);
+            wrapper.clocks().push_back(clock);
         }
         Ok(())
     });
-    let again = told.again;
-    let told = Box::into_raw(told);
-    let result = outside(|| real(told.cast()));
+    let again = wrapper.again;
+    let wrapper = Box::into_raw(wrapper);
+    let result = outside(|| real(wrapper.cast()));
     if result != 0 {
-        // SAFETY: the driver did not take it.
-        drop(unsafe { Box::from_raw(told) });
+        // SAFETY: the real call failed, so the driver did not keep the pointer of `Box::into_raw`
+        // above.
+        drop(unsafe { Box::from_raw(wrapper) });
         return result;
     }
-    tell(symbol, default, 0, |sim, default| {
+    notify(symbol, default, 0, |sim, default| {
         let core = sim.stream(stream, default)?;
-        let call = HostCall { function: 0, data: told as usize, callback_stream: None };
+        let call = HostCall { function: 0, data: wrapper as usize, callback_stream: None };
         let work = if again { Work::Host(call, None) } else { Work::Nothing };
         submit(sim, core, work, Vec::new(), symbol)?;
         Ok(())
@@ -130,44 +114,83 @@ fn enqueue(
     result
 }
 
-watched! {
-    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |real, default| {
+passed_on! {
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+    ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data));
         }
-        enqueue("cuLaunchHostFunc", default, stream, Told::new(function, data), |told| {
-            real(stream, run_function as extern "C" fn(*mut c_void) as usize, told as usize)
+        enqueue("cuLaunchHostFunc", default, stream, Wrapper::new(function, data), |wrapper| {
+            real(stream, run_function as extern "C" fn(*mut c_void) as usize, wrapper as usize)
         })
     }
-    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(stream: u64, function: usize, data: usize, mode: u32) |real, default| {
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        mode: u32,
+    ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data, mode));
         }
-        enqueue("cuLaunchHostFunc", default, stream, Told::new(function, data), |told| {
-            real(stream, run_function as extern "C" fn(*mut c_void) as usize, told as usize, mode)
+        enqueue("cuLaunchHostFunc", default, stream, Wrapper::new(function, data), |wrapper| {
+            real(
+                stream,
+                run_function as extern "C" fn(*mut c_void) as usize,
+                wrapper as usize,
+                mode,
+            )
         })
     }
-    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(stream: u64, function: usize, data: usize, flags: u32) |real, default| {
+    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        flags: u32,
+    ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data, flags));
         }
-        enqueue("cuStreamAddCallback", default, stream, Told::new(function, data), |told| {
-            real(stream, run_callback as extern "C" fn(u64, i32, *mut c_void) as usize, told as usize, flags)
+        enqueue("cuStreamAddCallback", default, stream, Wrapper::new(function, data), |wrapper| {
+            real(
+                stream,
+                run_callback as extern "C" fn(u64, i32, *mut c_void) as usize,
+                wrapper as usize,
+                flags,
+            )
         })
     }
-    fn cuGraphAddHostNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const HostParams) |real| {
+    fn cuGraphAddHostNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const HostParams,
+    ) |real| {
         let Ok(HostParams { function, data }) = get(params) else {
             return outside(|| real(to, graph, dependencies, count, params));
         };
-        let mut told = Told::new(function, data);
-        told.again = true;
-        // Graphs are cloned, and executable ones outlive them: kept as long as the process.
-        let told = Box::into_raw(told) as usize;
-        let wrapped = HostParams { function: run_function as extern "C" fn(*mut c_void) as usize, data: told };
-        super::follow("cuGraphAddHostNode", 1, || real(to, graph, dependencies, count, &wrapped), to, |sim, _| {
-            let call = HostCall { function: 0, data: told, callback_stream: None };
-            let task = work(Work::Host(call, None), Vec::new(), "a host node");
-            add(sim, to, graph, dependencies, count, task)
-        })
+        let mut wrapper = Wrapper::new(function, data);
+        wrapper.again = true;
+        // Never freed: graphs are cloned, and executable graphs outlive them.
+        let wrapper = Box::into_raw(wrapper) as usize;
+        let wrapped = HostParams {
+            function: run_function as extern "C" fn(*mut c_void) as usize,
+            data: wrapper,
+        };
+        follow(
+            "cuGraphAddHostNode",
+            1,
+            || real(to, graph, dependencies, count, &wrapped),
+            to,
+            |sim, _| {
+                let call = HostCall { function: 0, data: wrapper, callback_stream: None };
+                let task = work(Work::Host(call, None), Vec::new(), "a host node");
+                add(sim, to, graph, dependencies, count, task)
+            },
+        )
     }
 }

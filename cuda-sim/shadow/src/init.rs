@@ -1,13 +1,16 @@
-//! Initialization, finding functions, and the end of contexts.
+//! Initialization, lookup of functions, and the end of contexts.
+//!
+//! May use: `api::init`, `config`, `ffi`, `passthrough::follow`, `passthrough::real`, `sim`.
+//! Unsafe: reads names of callers and replaces functions that the driver found.
 
-use super::{outside, tell, watched};
-use crate::api::contexts::end_context;
+use super::follow::{follow, notify, outside, passed_on};
 use crate::api::init::{address_of, begin, find_entry};
 use crate::config::{Config, Schedule};
+use crate::sim::end_context;
 use std::ffi::{CStr, c_char, c_void};
 
-/// What the checker is told is done at once; the rest of what a simulated driver can be asked for is the real
-/// one's.
+/// Returns the configuration of the checker: work is done at once, and options of the simulated
+/// driver do not apply.
 fn configuration(devices: usize) -> Config {
     let config = Config::from_environment();
     Config {
@@ -23,12 +26,13 @@ fn configuration(devices: usize) -> Config {
     }
 }
 
-/// What the driver found is replaced by the function of this library that follows it.
+/// Replaces a function that the driver found by the one of this library that follows it.
 fn replace(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) {
     if name.is_null() || to.is_null() {
         return;
     }
-    // SAFETY: the driver took the name and wrote its answer.
+    // SAFETY: both pointers are not NULL, and the driver just read the name and wrote `to`
+    // successfully.
     let (name, found) = unsafe { (CStr::from_ptr(name), to.read()) };
     let Ok(name) = name.to_str() else { return };
     let Ok(&(_, _, symbol, followed)) = find_entry(name, version, flags) else { return };
@@ -36,18 +40,18 @@ fn replace(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) 
         super::real::found_elsewhere(symbol, found);
         let own = address_of(symbol);
         if !own.is_null() {
-            // SAFETY: as above.
+            // SAFETY: the driver just wrote `to` successfully.
             unsafe { to.write(own) };
         }
     }
 }
 
-/// Ends the primary context of a device, if the driver says that there is none any more.
+/// Ends the primary context of a device, if it is no longer active in the driver.
 fn ended_primary(symbol: &'static str, result: i32, device: i32) -> i32 {
     let (mut flags, mut active) = (0, 0);
     let state = super::real::function!(cuDevicePrimaryCtxGetState(i32, *mut u32, *mut i32));
     if result == 0 && outside(|| state(device, &mut flags, &mut active)) == 0 && active == 0 {
-        tell(symbol, 1, 0, |sim, _| {
+        notify(symbol, 1, 0, |sim, _| {
             let Some(of) = sim.devices.get_mut(device as usize) else { return Ok(()) };
             let context = std::mem::take(&mut of.primary);
             end_context(sim, context);
@@ -59,7 +63,7 @@ fn ended_primary(symbol: &'static str, result: i32, device: i32) -> i32 {
 
 fn destroyed(symbol: &'static str, result: i32, context: u64) -> i32 {
     if result == 0 {
-        tell(symbol, 1, 0, |sim, _| {
+        notify(symbol, 1, 0, |sim, _| {
             end_context(sim, context);
             Ok(())
         });
@@ -67,7 +71,7 @@ fn destroyed(symbol: &'static str, result: i32, context: u64) -> i32 {
     result
 }
 
-watched! {
+passed_on! {
     fn cuInit(flags: u32) |real| {
         let result = outside(|| real(flags));
         let mut devices = 0;
@@ -77,14 +81,25 @@ watched! {
         }
         result
     }
-    fn cuGetProcAddress(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) |real| {
+    fn cuGetProcAddress(
+        name: *const c_char,
+        to: *mut *mut c_void,
+        version: i32,
+        flags: u64,
+    ) |real| {
         let result = outside(|| real(name, to, version, flags));
         if result == 0 {
             replace(name, to, version, flags);
         }
         result
     }
-    fn cuGetProcAddress_v2(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64, status: *mut i32) |real| {
+    fn cuGetProcAddress_v2(
+        name: *const c_char,
+        to: *mut *mut c_void,
+        version: i32,
+        flags: u64,
+        status: *mut i32,
+    ) |real| {
         let result = outside(|| real(name, to, version, flags, status));
         if result == 0 {
             replace(name, to, version, flags);
@@ -92,13 +107,19 @@ watched! {
         result
     }
     fn cuDevicePrimaryCtxRetain(to: *mut u64, device: i32) |real| {
-        super::follow("cuDevicePrimaryCtxRetain", 1, || real(to, device), std::ptr::null(), |sim, _| {
-            let context = crate::border::get(to)?;
-            if let Some(of) = sim.devices.get_mut(device as usize) {
-                of.primary = context;
-            }
-            Ok(())
-        })
+        follow(
+            "cuDevicePrimaryCtxRetain",
+            1,
+            || real(to, device),
+            std::ptr::null(),
+            |sim, _| {
+                let context = crate::ffi::get(to)?;
+                if let Some(of) = sim.devices.get_mut(device as usize) {
+                    of.primary = context;
+                }
+                Ok(())
+            },
+        )
     }
     fn cuDevicePrimaryCtxRelease(device: i32) |real| {
         ended_primary("cuDevicePrimaryCtxRelease", outside(|| real(device)), device)
@@ -112,5 +133,7 @@ watched! {
     fn cuDevicePrimaryCtxReset_v2(device: i32) |real| {
         ended_primary("cuDevicePrimaryCtxReset", outside(|| real(device)), device)
     }
-    fn cuCtxDestroy_v2(context: u64) |real| { destroyed("cuCtxDestroy", outside(|| real(context)), context) }
+    fn cuCtxDestroy_v2(context: u64) |real| {
+        destroyed("cuCtxDestroy", outside(|| real(context)), context)
+    }
 }

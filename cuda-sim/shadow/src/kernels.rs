@@ -1,12 +1,16 @@
-//! Names of real kernels: for reports, and for what the program registered under them in cudasim.h.
+//! Names of real kernels: for reports, and for the kernels that the program registered in
+//! cudasim.h.
+//!
+//! May use: `ffi`, `handles`, `passthrough::follow`, `results`, `sim`. Unsafe: reads names of
+//! callers.
 
-use super::{follow, watched};
-use crate::border::get;
+use super::follow::{follow, passed_on};
+use crate::ffi::get;
 use crate::results::Code;
 use crate::sim::{Function, Locked};
 use std::ffi::{CStr, CString, c_char};
 
-/// The driver gives the same handle again for the same function.
+/// Records the name of a function. The driver returns the same handle for the same function.
 fn name(sim: &mut Locked, handle: *const u64, name: CString) -> crate::results::Result {
     let handle = get(handle)?;
     sim.functions.remove(handle);
@@ -22,12 +26,12 @@ fn named(
     text: *const c_char,
 ) -> i32 {
     follow(symbol, 1, real, std::ptr::null(), |sim, _| {
-        // SAFETY: the driver took it for NUL-terminated text.
+        // SAFETY: the real call succeeded, so the driver read NUL-terminated text here.
         name(sim, to, unsafe { CStr::from_ptr(text) }.to_owned())
     })
 }
 
-watched! {
+passed_on! {
     fn cuModuleGetFunction(to: *mut u64, module: u64, name: *const c_char) |real| {
         named("cuModuleGetFunction", || real(to, module, name), to, name)
     }
@@ -35,9 +39,15 @@ watched! {
         named("cuLibraryGetKernel", || real(to, library, name), to, name)
     }
     fn cuKernelGetFunction(to: *mut u64, kernel: u64) |real| {
-        follow("cuKernelGetFunction", 1, || real(to, kernel), std::ptr::null(), |sim, _| {
-            let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
-            name(sim, to, of)
-        })
+        follow(
+            "cuKernelGetFunction",
+            1,
+            || real(to, kernel),
+            std::ptr::null(),
+            |sim, _| {
+                let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
+                name(sim, to, of)
+            },
+        )
     }
 }

@@ -1,24 +1,26 @@
-//! Memory that begins in other ways than it does in the simulated driver, copies in batches, and values in
-//! batches.
+//! Allocations, batches of copies and batches of values that the simulated driver does not have.
+//!
+//! May use: `access`, `api::memory`, `api::streams`, `capture`, `ffi`, `handles`, `memory`,
+//! `passthrough::follow`, `passthrough::real`, `results`, `sim`, `work`. Unsafe: none.
 
-use super::{follow, outside, watched};
+use super::follow::{follow, notify, outside, passed_on};
 use crate::access::{Access, READ, WRITE};
 use crate::api::memory::{New, allocate, enter, register};
 use crate::api::streams::{wait_value, write_value};
-use crate::border::{get, slice};
 use crate::capture::submit;
+use crate::ffi::{get, slice};
 use crate::memory::Kind;
 use crate::results::Result;
 use crate::sim::Locked;
 use crate::work::Work;
 use std::ffi::{c_char, c_void};
 
-/// Passed by value.
+/// An IPC handle, which is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle([u8; 64]);
 
-/// `CUstreamBatchMemOpParams`, as far as it is read.
+/// `CUstreamBatchMemOpParams`, the part that is read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ValueOp {
@@ -40,14 +42,14 @@ fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str
     );
 }
 
-/// Memory of another process, of which only the address is known.
+/// Enters memory of another process, of which only the address is known.
 fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i32 {
     let result = outside(real);
     let (mut base, mut size) = (0, 0usize);
     let range = super::real::function!(cuMemGetAddressRange_v2(*mut u64, *mut usize, u64));
     let imported = get(to).unwrap_or(0);
     if result == 0 && outside(|| range(&mut base, &mut size, imported)) == 0 {
-        super::tell(symbol, 1, 0, |sim, _| {
+        notify(symbol, 1, 0, |sim, _| {
             begin(sim, Kind::Imported, base, size as u64, symbol);
             Ok(())
         });
@@ -55,7 +57,8 @@ fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i
     result
 }
 
-/// Copies of one batch are not ordered among themselves, which the driver allows to overlap in no way.
+/// Records a batch of copies. They are not ordered among themselves; the driver does not allow them
+/// to overlap.
 fn batch(
     sim: &mut Locked,
     default: u64,
@@ -79,14 +82,14 @@ fn values(sim: &mut Locked, default: u64, stream: u64, count: u32, ops: *const V
         match op.operation {
             1 | 4 => wait_value(sim, core, op.address, op.value, op.operation == 4, op.flags)?,
             2 | 5 => write_value(sim, core, op.address, op.value, op.operation == 5)?,
-            // Flushes and barriers.
+            // Flushes and barriers are ignored.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Variables of modules are not followed; they may lie where something was freed.
+/// Variables of modules are not followed; they may reuse freed memory.
 fn variable(
     symbol: &'static str,
     real: impl FnOnce() -> i32,
@@ -101,20 +104,45 @@ fn variable(
     })
 }
 
-watched! {
-    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |real| {
+passed_on! {
+    fn cuModuleGetGlobal_v2(
+        to: *mut u64,
+        size: *mut usize,
+        module: u64,
+        name: *const c_char,
+    ) |real| {
         variable("cuModuleGetGlobal", || real(to, size, module, name), to, size)
     }
-    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
+    fn cuLibraryGetGlobal(
+        to: *mut u64,
+        size: *mut usize,
+        library: u64,
+        name: *const c_char,
+    ) |real| {
         variable("cuLibraryGetGlobal", || real(to, size, library, name), to, size)
     }
-    fn cuLibraryGetManaged(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
+    fn cuLibraryGetManaged(
+        to: *mut u64,
+        size: *mut usize,
+        library: u64,
+        name: *const c_char,
+    ) |real| {
         variable("cuLibraryGetManaged", || real(to, size, library, name), to, size)
     }
-    fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |real| {
-        follow("cuMemAllocPitch", 1, || real(to, pitch, width, rows, element), to, |sim, _| {
-            allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch")
-        })
+    fn cuMemAllocPitch_v2(
+        to: *mut u64,
+        pitch: *mut usize,
+        width: usize,
+        rows: usize,
+        element: u32,
+    ) |real| {
+        follow(
+            "cuMemAllocPitch",
+            1,
+            || real(to, pitch, width, rows, element),
+            to,
+            |sim, _| allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch"),
+        )
     }
     fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |real| {
         let result = outside(|| real(address, size, flags));
@@ -122,15 +150,23 @@ watched! {
         let place = super::real::function!(cuMemHostGetDevicePointer_v2(*mut u64, u64, u32));
         if result == 0 {
             outside(|| place(&mut there, address, 0));
-            super::tell("cuMemHostRegister", 1, there, |sim, _| register(sim, address, size as u64, flags));
+            notify("cuMemHostRegister", 1, there, |sim, _| {
+                register(sim, address, size as u64, flags)
+            });
         }
         result
     }
     fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: u64) |real| {
-        follow("cuMemMap", 1, || real(address, size, offset, handle, flags), std::ptr::null(), |sim, _| {
-            begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
-            Ok(())
-        })
+        follow(
+            "cuMemMap",
+            1,
+            || real(address, size, offset, handle, flags),
+            std::ptr::null(),
+            |sim, _| {
+                begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
+                Ok(())
+            },
+        )
     }
     fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |real| {
         import("cuIpcOpenMemHandle", || real(to, handle, flags), to)
@@ -141,24 +177,58 @@ watched! {
     fn cuMemPoolImportPointer(to: *mut u64, pool: u64, data: *const c_void) |real| {
         import("cuMemPoolImportPointer", || real(to, pool, data), to)
     }
-    fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const c_void, places: *const usize, kinds: usize, failed: *mut usize, stream: u64) |real, default| {
+    fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(
+        to: *const u64,
+        from: *const u64,
+        sizes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        places: *const usize,
+        kinds: usize,
+        failed: *mut usize,
+        stream: u64,
+    ) |real, default| {
         let real = || real(to, from, sizes, count, attributes, places, kinds, failed, stream);
         follow("cuMemcpyBatchAsync", default, real, std::ptr::null(), |sim, default| {
             batch(sim, default, stream, to, from, sizes, count)
         })
     }
-    fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz(to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const c_void, places: *const usize, kinds: usize, stream: u64) |real, default| {
+    fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz(
+        to: *const u64,
+        from: *const u64,
+        sizes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        places: *const usize,
+        kinds: usize,
+        stream: u64,
+    ) |real, default| {
         let real = || real(to, from, sizes, count, attributes, places, kinds, stream);
         follow("cuMemcpyBatchAsync", default, real, std::ptr::null(), |sim, default| {
             batch(sim, default, stream, to, from, sizes, count)
         })
     }
-    fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(stream: u64, count: u32, ops: *const ValueOp, flags: u32) |real, default| {
-        follow("cuStreamBatchMemOp", default, || real(stream, count, ops, flags), std::ptr::null(), |sim, default| {
-            values(sim, default, stream, count, ops)
-        })
+    fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(
+        stream: u64,
+        count: u32,
+        ops: *const ValueOp,
+        flags: u32,
+    ) |real, default| {
+        follow(
+            "cuStreamBatchMemOp",
+            default,
+            || real(stream, count, ops, flags),
+            std::ptr::null(),
+            |sim, default| values(sim, default, stream, count, ops),
+        )
     }
-    fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(to: u64, from: u64, size: usize, attributes: *const c_void, stream: u64) |real, default| {
+    fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(
+        to: u64,
+        from: u64,
+        size: usize,
+        attributes: *const c_void,
+        stream: u64,
+    ) |real, default| {
         let real = || real(to, from, size, attributes, stream);
         follow("cuMemcpyWithAttributesAsync", default, real, std::ptr::null(), |sim, default| {
             batch(sim, default, stream, &to, &from, &size, 1)

@@ -1,178 +1,28 @@
-//! Beside a real driver: every function of the driver is passed on to it, and those that matter to order and
-//! memory are told to the checker once they succeeded. What the program sees does not change. Uses every room.
+//! The checker beside a real driver. Every function of the driver is passed on to it; calls that
+//! affect order or memory are reported to the checker after they succeeded. Programs see no
+//! difference.
 //!
-//! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs`, `green` and `memory` have the functions
-//! that need more than to be told afterwards; all others are in `followed.txt` or are not followed.
+//! May use: nothing. Unsafe: none.
 //!
-//! The rules of telling:
-//! - What begins is told after the call, what ends is set aside before it: in between, another thread may be
-//!   given the same address or handle.
-//! - What a wait is over for is noted before it: what others enqueue meanwhile is not part of it.
+//! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs`, `green` and
+//! `memory` have the functions that need more than a report afterwards; all others are in
+//! `followed.txt` or are not followed.
+//!
+//! - An object that begins is reported after the call; one that ends is set aside before it. In
+//!   between, another thread may receive the same address or handle.
+//! - What a wait is for is recorded before the call: operations that others enqueue meanwhile are
+//!   not part of it.
+
+pub mod context;
+pub mod follow;
+pub mod launches;
+pub mod real;
 
 mod ends;
 mod graphs;
 mod green;
-pub mod host;
+mod host;
 mod init;
 mod kernels;
 mod memory;
-pub mod real;
 mod waits;
-
-use crate::border::{enter, get};
-use crate::handles::{CURRENT, GIVEN};
-use crate::results::{Code, Result};
-use crate::sim::{EXITED, Locked, PROCESS};
-use std::cell::Cell;
-use std::sync::atomic::Ordering;
-
-thread_local! {
-    /// This thread is in the real driver: what that calls of its own functions is its own business.
-    static OUTSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Calls the real driver.
-pub fn outside<R>(call: impl FnOnce() -> R) -> R {
-    let before = OUTSIDE.replace(true);
-    let result = call();
-    OUTSIDE.set(before);
-    result
-}
-
-pub fn is_outside() -> bool {
-    OUTSIDE.get()
-}
-
-/// Not before cuInit, after the verdict, and in a forked child, where a driver does not work either.
-fn is_alive() -> bool {
-    PROCESS.load(Ordering::Acquire) != 0
-        && !EXITED.load(Ordering::Acquire)
-        && !crate::border::FORKED.load(Ordering::Relaxed)
-}
-
-/// Tells the checker of a call. `given`: the handle or the address that the driver made, 0 for none.
-pub fn tell(
-    symbol: &'static str,
-    default: u64,
-    given: u64,
-    body: impl FnOnce(&mut Locked, u64) -> Result,
-) {
-    if !is_alive() {
-        return;
-    }
-    let code = enter(symbol, default, |sim, default| {
-        GIVEN.set(given);
-        body(sim, default)
-    });
-    GIVEN.set(0);
-    if code != 0 {
-        crate::border::count_missing(symbol);
-        if symbol.starts_with("cuGraph") && symbol != "cuGraphLaunch" {
-            graphs::forget_all();
-        }
-    }
-}
-
-/// Tells the checker of a call that was illegal because of a capture.
-pub fn refused(symbol: &'static str, result: i32) {
-    if (900..=908).contains(&result) {
-        tell(symbol, 1, 0, |sim, _| {
-            sim.refused_in_capture(symbol, Code(result));
-            Ok(())
-        });
-    }
-}
-
-/// Calls the real driver, and tells the checker if that succeeded. `made`: where the driver wrote what it made.
-pub fn follow(
-    symbol: &'static str,
-    default: u64,
-    real: impl FnOnce() -> i32,
-    made: *const u64,
-    body: impl FnOnce(&mut Locked, u64) -> Result,
-) -> i32 {
-    if is_outside() {
-        return real();
-    }
-    let result = outside(real);
-    refused(symbol, result);
-    if result == 0 {
-        tell(symbol, default, get(made).unwrap_or(0), body);
-    }
-    result
-}
-
-/// Asks the driver which context is current. Before the state is locked: the driver has locks of its own.
-pub fn look_around() {
-    CURRENT.set(real::current_context(CURRENT.get()));
-}
-
-/// A context is known from the first call in it.
-pub fn adopt_context(sim: &mut Locked) {
-    let (context, device) = CURRENT.get();
-    adopt(sim, context, device);
-}
-
-fn adopt(sim: &mut Locked, context: u64, device: i32) {
-    if context != 0 && sim.contexts.get(context).is_none() {
-        let given = GIVEN.replace(context);
-        crate::api::contexts::new_context(sim, device, 0, false, 3020, None);
-        GIVEN.set(given);
-    }
-}
-
-/// In this build, the functions of `api/`: called in the real driver, and told afterwards. Their bodies are the
-/// simulator's. Where the first argument takes a handle or an address, the real one names what the body makes.
-macro_rules! api {
-    () => {};
-    ($(#[$doc:meta])* fn $name:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
-        crate::watch::api! { @one $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, _unused| $body }
-        crate::watch::api! { $($rest)* }
-    };
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block $($rest:tt)*) => {
-        crate::watch::api! { @one $name, 1, (std::ptr::null()), ($($arg: $ty),*), |$sim, _unused| $body }
-        crate::watch::api! { $($rest)* }
-    };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
-        crate::watch::api! { @one $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, $default| $body }
-        crate::watch::api! { @one $twin, 2, $to, ($to: *mut u64 $(, $arg: $ty)*), |$sim, $default| $body }
-        crate::watch::api! { $($rest)* }
-    };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident, $default:ident| $body:block $($rest:tt)*) => {
-        crate::watch::api! { @one $name, 1, (std::ptr::null()), ($($arg: $ty),*), |$sim, $default| $body }
-        crate::watch::api! { @one $twin, 2, (std::ptr::null()), ($($arg: $ty),*), |$sim, $default| $body }
-        crate::watch::api! { $($rest)* }
-    };
-    (@one $name:ident, $number:literal, $made:tt, ($($arg:ident: $ty:ty),*), |$sim:ident, $default:ident| $body:block) => {
-        pub extern "C" fn $name($($arg: $ty),*) -> i32 {
-            let real = crate::watch::real::function!($name($($ty),*));
-            crate::watch::follow(stringify!($name), $number, || real($($arg),*), $made, |$sim, $default| $body)
-        }
-    };
-}
-pub(crate) use api;
-
-/// Functions that do their own telling. `|real|` is the driver's.
-macro_rules! watched {
-    () => {};
-    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$real:ident| $body:block $($rest:tt)*) => {
-        crate::watch::watched! { @one $name, ($($arg: $ty),*), |$real| $body }
-        crate::watch::watched! { $($rest)* }
-    };
-    ($(#[$doc:meta])* fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?) |$real:ident, $default:ident| $body:block $($rest:tt)*) => {
-        crate::watch::watched! { @one $name, ($($arg: $ty),*), |$real| { let $default = 1; $body } }
-        crate::watch::watched! { @one $twin, ($($arg: $ty),*), |$real| { let $default = 2; $body } }
-        crate::watch::watched! { $($rest)* }
-    };
-    (@one $name:ident, ($($arg:ident: $ty:ty),*), |$real:ident| $body:block) => {
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> i32 {
-            let $real = crate::watch::real::function!($name($($ty),*));
-            if crate::watch::is_outside() {
-                return $real($($arg),*);
-            }
-            $body
-        }
-    };
-}
-pub(crate) use watched;

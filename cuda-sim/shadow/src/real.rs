@@ -1,11 +1,13 @@
-//! The real driver: which library it is, and where its functions are. `unsafe`: loads it, and calls functions of
-//! it by their types.
+//! The real driver: which library it is, and where its functions are.
 //!
-//! All functions are looked up when this library is loaded, so that a call to one that is not followed is one
-//! jump, whatever its arguments.
+//! May use: `config`, `console`, `cudasim`, `results`. Unsafe: loads it, and calls its functions by
+//! their types.
+//!
+//! All functions are looked up when this library is loaded, so that a call of one that is not
+//! followed is one jump, whatever its arguments.
 
-use crate::api::annotations::Api;
-use crate::border::say;
+use crate::console::print;
+use crate::cudasim::Api;
 use crate::results::Code;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
@@ -17,7 +19,7 @@ extern "C" fn not_found() -> i32 {
     Code::NOT_FOUND.0
 }
 
-/// By the order of `NAMES`.
+/// The functions of the real driver, in the order of `NAMES`.
 pub static SLOTS: [AtomicPtr<c_void>; NAMES.len()] =
     [const { AtomicPtr::new(not_found as extern "C" fn() -> i32 as *mut c_void) }; NAMES.len()];
 
@@ -30,22 +32,25 @@ extern "C" fn load() {
     let places = named.as_deref().map_or(crate::config::REAL_DRIVERS.to_vec(), |path| vec![path]);
     let open = |path: &&str| {
         let path = CString::new(*path).unwrap_or_default();
-        // SAFETY: loads a library as the program would have done without this one.
+        // SAFETY: `path` is NUL-terminated. The constructors of the library are those that the
+        // program would have run without this one.
         unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
     };
     let Some(driver) = places.iter().map(open).find(|driver| !driver.is_null()) else {
-        // SAFETY: the loader's text about the last failure, read at once.
+        // SAFETY: `dlerror` returns NULL or text that is valid until the next call of the loader on
+        // this thread; it is copied at once.
         let why =
             unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy()) };
         let (places, why) = (places.join(", "), why.unwrap_or_default());
-        return say(&format!("cuda-sim: no real driver: tried {places} (CUDASIM_REAL): {why}\n"));
+        return print(&format!("cuda-sim: no real driver: tried {places} (CUDASIM_REAL): {why}\n"));
     };
     let find = |name: &CStr| {
-        // SAFETY: asks a loaded library.
+        // SAFETY: `driver` is a handle of `dlopen`, which is never closed, and `name` is
+        // NUL-terminated.
         unsafe { libc::dlsym(driver, name.as_ptr()) }
     };
-    if find(c"cudasim_watches").cast_const().cast() == &raw const cudasim_watches {
-        return say("cuda-sim: CUDASIM_REAL names the checker itself, not a driver\n");
+    if find(c"cudasim_passthrough").cast_const().cast() == &raw const cudasim_passthrough {
+        return print("cuda-sim: CUDASIM_REAL names the checker itself, not a driver\n");
     }
     for (slot, name) in SLOTS.iter().zip(NAMES) {
         let found = find(name);
@@ -55,28 +60,28 @@ extern "C" fn load() {
     }
     let get = find(c"cudasim_get_api");
     if !get.is_null() {
-        // SAFETY: the simulated driver's function of this name has this type.
+        // SAFETY: only the simulated driver exports this name, with this type.
         let get: extern "C" fn(u32) -> *const Api = unsafe { std::mem::transmute(get) };
-        // SAFETY: NULL, or a table that is never unloaded.
+        // SAFETY: `cudasim_get_api` returns NULL or a constant of a library that is never unloaded.
         if let Some(table) = unsafe { get(1).as_ref() } {
             let _ = SIMULATED.set(table);
         }
     }
 }
 
-/// How this library is told from a driver: by its address.
+/// Identifies this library by the address of this symbol.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static cudasim_watches: u8 = 0;
+pub static cudasim_passthrough: u8 = 0;
 
 static SIMULATED: OnceLock<&'static Api> = OnceLock::new();
 
-/// The table of cudasim.h, where the real driver is a simulated one.
+/// Returns the table of cudasim.h, if the real driver is a simulated one.
 pub fn simulated() -> Option<&'static Api> {
     SIMULATED.get().copied()
 }
 
-/// A function of the real driver that it does not export, but hands out.
+/// Records a function that the real driver does not export but returns from cuGetProcAddress.
 pub fn found_elsewhere(symbol: &str, function: *mut c_void) {
     let at = NAMES.binary_search_by(|name| name.to_bytes().cmp(symbol.as_bytes()));
     if let Ok(at) = at {
@@ -85,7 +90,8 @@ pub fn found_elsewhere(symbol: &str, function: *mut c_void) {
     }
 }
 
-/// The calling thread's context and its device. `known`: what it was before; the device need not be asked again.
+/// Returns the current context and its device. `known`: the last result, whose device is reused for
+/// the same context.
 pub fn current_context(known: (u64, i32)) -> (u64, i32) {
     let mut context = 0;
     let mut device = 0;
@@ -99,26 +105,31 @@ pub fn current_context(known: (u64, i32)) -> (u64, i32) {
     (context, known.1)
 }
 
-/// A function of the real driver, by its symbol and its arguments' types.
+/// Returns a function of the real driver, by its symbol and the types of its arguments.
 macro_rules! function {
     ($name:ident($($ty:ty),* $(,)?)) => {{
-        let found = crate::watch::real::SLOTS[crate::watch::real::slot::$name]
+        let found = crate::passthrough::real::SLOTS[crate::passthrough::real::slot::$name]
             .load(std::sync::atomic::Ordering::Relaxed);
-        // SAFETY: the driver's function of this name has this type; the stand-in of a missing one reads nothing.
-        unsafe { std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn($($ty),*) -> i32>(found) }
+        type Function = extern "C" fn($($ty),*) -> i32;
+        // SAFETY: a slot holds the driver's function of this name, which has this type, or
+        // `not_found`, which reads no argument.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(found) }
     }};
 }
 pub(crate) use function;
 
-/// The body of a naked function: passes everything on, whatever it is.
+/// The body of a naked function: jumps to another function with all arguments.
 macro_rules! jump {
     ($slot:literal) => {{
         #[cfg(target_arch = "x86_64")]
-        std::arch::naked_asm!("jmp qword ptr [rip + {slots} + {at}]", slots = sym crate::watch::real::SLOTS, at = const $slot * 8);
+        std::arch::naked_asm!(
+            "jmp qword ptr [rip + {slots} + {at}]",
+            slots = sym crate::passthrough::real::SLOTS, at = const $slot * 8
+        );
         #[cfg(target_arch = "aarch64")]
         std::arch::naked_asm!(
             "adrp x16, {slots} + {at}", "ldr x16, [x16, :lo12:{slots} + {at}]", "br x16",
-            slots = sym crate::watch::real::SLOTS, at = const $slot * 8
+            slots = sym crate::passthrough::real::SLOTS, at = const $slot * 8
         );
     }};
     ($function:path) => {{

@@ -1,11 +1,14 @@
-//! Waiting and asking: what the calling thread knows once they succeed is what was enqueued when it called.
+//! Waits and queries: after they succeed, the calling thread knows what was enqueued when it
+//! called.
+//!
+//! May use: `clock`, `passthrough::follow`, `results`, `sim`. Unsafe: none.
 
-use super::{outside, refused, tell, watched};
+use super::follow::{notify, outside, passed_on, refused};
 use crate::clock::Clock;
 use crate::results::Result;
 use crate::sim::{Locked, Recorded};
 
-/// `known`: what whoever waits knows afterwards.
+/// Follows a wait. `known`: the knowledge of the calling thread after it.
 fn wait(
     symbol: &'static str,
     default: u64,
@@ -13,14 +16,14 @@ fn wait(
     known: impl FnOnce(&mut Locked, u64) -> Result<Vec<Clock>>,
 ) -> i32 {
     let mut clocks = Vec::new();
-    tell(symbol, default, 0, |sim, default| {
+    notify(symbol, default, 0, |sim, default| {
         clocks = known(sim, default).unwrap_or_default();
         Ok(())
     });
     let result = outside(real);
     refused(symbol, result);
     if result == 0 && !clocks.is_empty() {
-        tell(symbol, default, 0, |sim, _| {
+        notify(symbol, default, 0, |sim, _| {
             clocks.iter().for_each(|clock| sim.this_thread_learns(Some(clock)));
             Ok(())
         });
@@ -30,7 +33,7 @@ fn wait(
 
 fn of_stream(sim: &mut Locked, stream: u64, default: u64) -> Result<Vec<Clock>> {
     if stream > 2 && sim.streams.get(stream).is_none() {
-        // Nothing was enqueued there yet, if it is one.
+        // Nothing was enqueued on this stream yet, if it is one.
         return Ok(Vec::new());
     }
     let core = sim.stream(stream, default)?;
@@ -56,12 +59,22 @@ fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
     Ok(actors.into_iter().filter_map(|actor| sim.knowledge(actor)).collect())
 }
 
-watched! {
+passed_on! {
     fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |real, default| {
-        wait("cuStreamSynchronize", default, || real(stream), |sim, default| of_stream(sim, stream, default))
+        wait(
+            "cuStreamSynchronize",
+            default,
+            || real(stream),
+            |sim, default| of_stream(sim, stream, default),
+        )
     }
     fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |real, default| {
-        wait("cuStreamQuery", default, || real(stream), |sim, default| of_stream(sim, stream, default))
+        wait(
+            "cuStreamQuery",
+            default,
+            || real(stream),
+            |sim, default| of_stream(sim, stream, default),
+        )
     }
     fn cuEventSynchronize(event: u64) |real| {
         wait("cuEventSynchronize", 1, || real(event), |sim, _| of_event(sim, event))
@@ -70,15 +83,25 @@ watched! {
         wait("cuEventQuery", 1, || real(event), |sim, _| of_event(sim, event))
     }
     fn cuCtxSynchronize() |real| {
-        wait("cuCtxSynchronize", 1, || real(), |sim, _| {
-            let context = sim.execution_context()?;
-            of_context(sim, context)
-        })
+        wait(
+            "cuCtxSynchronize",
+            1,
+            || real(),
+            |sim, _| {
+                let context = sim.execution_context()?;
+                of_context(sim, context)
+            },
+        )
     }
     fn cuCtxSynchronize_v2(context: u64) |real| {
-        wait("cuCtxSynchronize", 1, || real(context), |sim, _| {
-            let context = if context == 0 { sim.execution_context()? } else { context };
-            of_context(sim, context)
-        })
+        wait(
+            "cuCtxSynchronize",
+            1,
+            || real(context),
+            |sim, _| {
+                let context = if context == 0 { sim.execution_context()? } else { context };
+                of_context(sim, context)
+            },
+        )
     }
 }

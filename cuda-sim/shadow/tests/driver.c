@@ -1,5 +1,6 @@
-// The least driver that a program can run on: one device, one context, work that is done at once. It knows
-// nothing of cudasim.h, as a real one. Some functions are odd on purpose: what is passed on must arrive.
+// The least driver that a program can run on: one device, one context, work that is done at once.
+// It knows nothing of cudasim.h, as a real one. Some functions are odd on purpose: what is passed
+// on must arrive.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,7 +40,9 @@ API int cuStreamSynchronize(void *stream) {
 
 // Nothing is captured, and nothing launched.
 API int cuStreamBeginCapture_v2(void *stream, int mode) { return stream != NULL ? 0 : mode; }
-API int cuStreamEndCapture(void *stream, void **graph) { return *graph = &context, stream != NULL ? 0 : 1; }
+API int cuStreamEndCapture(void *stream, void **graph) {
+    return *graph = &context, stream != NULL ? 0 : 1;
+}
 API int cuGraphInstantiateWithFlags(void **exec, void *graph, uint64_t flags) {
     return *exec = graph, (int)flags;
 }
@@ -64,19 +67,21 @@ API int cuMemFree_v2(uint64_t address) {
 API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void *stream) {
     return memset((void *)(uintptr_t)to, value, count), stream != NULL ? 0 : 400;
 }
-API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                       unsigned bz, unsigned shared, void *stream, void **args, void **extra) {
+API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                       unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
+                       void **extra) {
     (void)stream, (void)args, (void)extra;
     return function != NULL ? 0 : (int)(gx + gy + gz + bx + by + bz + shared);
 }
 API int cuStreamGetId(void *stream, uint64_t *id) { return *id = (uint64_t)(uintptr_t)stream, 0; }
 
-// Never called for what they are: arguments in registers, on the stack, of floating point, by value.
+// Never called for what they are: arguments in registers, on the stack, of floating point, by
+// value.
 struct three {
     uint64_t words[3];
 };
-API int cuMemcpy3DBatchAsync_v2(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
-                                uint64_t g, uint64_t h, uint64_t i, struct three j) {
+API int cuMemcpy3DBatchAsync_v2(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                                uint64_t f, uint64_t g, uint64_t h, uint64_t i, struct three j) {
     const uint64_t sum = a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i;
     return (int)(sum + 10 * (j.words[0] + j.words[1] + j.words[2]));
 }

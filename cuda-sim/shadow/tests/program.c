@@ -1,5 +1,5 @@
-// Runs on driver.c, watched or not: result codes and arguments are the driver's. `program WHAT` with one of
-// the names at the end; 0 where all is as it should be.
+// Runs on driver.c, with or without the checker: result codes and arguments are the driver's.
+// `program WHAT` with one of the names at the end; 0 where all is as it should be.
 #include <cuda.h>
 #include <cudasim.h>
 
@@ -25,8 +25,8 @@ struct three {
 };
 
 static int pass_through(CUcontext context) {
-    int (*many)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                struct three);
+    int (*many)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                uint64_t, struct three);
     int (*bias)(void *, float, double);
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
     *(void **)&many = dlsym(driver, "cuMemcpy3DBatchAsync_v2");
@@ -60,7 +60,7 @@ static int pass_through(CUcontext context) {
 }
 
 static int missing(CUcontext context) {
-    // The driver lacks it: the stand-in says so.
+    // The driver lacks it: the replacement function returns CUDA_ERROR_NOT_FOUND.
     int number = 0;
     (void)context;
     EXPECT(500, cuDriverGetVersion(&number));
@@ -68,7 +68,7 @@ static int missing(CUcontext context) {
     return 0;
 }
 
-// A kernel of which nothing is known but what the program says.
+// A kernel whose accesses only the program declares.
 static int launch(CUstream stream, const char *label, CUdeviceptr at, unsigned mode) {
     const cudasim_access access = {.address = at, .nbytes = SIZE, .mode = mode};
     EXPECT(0, cuLaunchKernel((CUfunction)&launch, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
@@ -186,9 +186,15 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(CUcontext);
-    } all[] = {{"pass_through", pass_through},       {"missing", missing},     {"racy_kernels", racy_kernels},
-               {"ordered_kernels", ordered_kernels}, {"real", real},           {"racy_graph", racy_graph},
-               {"changed_graph", changed_graph},     {"racy_wait", racy_wait}, {"refused", refused}};
+    } all[] = {{"pass_through", pass_through},
+               {"missing", missing},
+               {"racy_kernels", racy_kernels},
+               {"ordered_kernels", ordered_kernels},
+               {"real", real},
+               {"racy_graph", racy_graph},
+               {"changed_graph", changed_graph},
+               {"racy_wait", racy_wait},
+               {"refused", refused}};
     CUcontext context;
     EXPECT(2, argc);
     EXPECT(0, cuInit(0));

@@ -1,5 +1,6 @@
-// A program with and without a race, for the race checker beside any driver: `race ordered` waits for the
-// writer before it reads on another stream, `race racy` does not. Exit status 0 if all calls succeed.
+// A program with and without a race, for the race checker beside any driver: `race ordered` waits
+// for the writer before it reads on another stream, `race racy` does not. Exit status 0 if all
+// calls succeed.
 #include <cuda.h>
 
 #include <stdio.h>

@@ -1,58 +1,19 @@
-//! What cudasim.h reaches: kernels, accesses of the host, order between threads, allocators, names.
+//! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
+//!
+//! May use: `access`, `capture`, `cudasim`, `ffi`, `passthrough::follow`, `passthrough::real`,
+//! `results`, `rules`, `sim`, `site`, `work`. Unsafe: reads text and structures of callers, and
+//! finds the preloaded library.
 
 use crate::access::{Access, READ, WRITE};
-use crate::border::{enter, slice};
 use crate::capture::submit;
+use crate::cudasim::{Api, Kernel, Note};
+use crate::ffi::{enter, slice};
 use crate::results::Code;
-use crate::sim::exchange::Note;
 use crate::sim::{Registered, Sim, lock, thread_id};
 use crate::work::{FAILED, Function, Grid, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
-
-/// `cudasim_kernel`.
-#[repr(C)]
-pub struct Kernel {
-    name: *const c_char,
-    run: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void)>,
-    accesses:
-        Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
-    nargs: usize,
-    sizes: *const usize,
-}
-
-/// `cudasim_api`.
-#[repr(C)]
-pub struct Api {
-    struct_size: u32,
-    version: u32,
-    register_kernels: extern "C" fn(*const Kernel, usize),
-    launch: extern "C" fn(
-        u64,
-        *const c_char,
-        Option<unsafe extern "C" fn(*mut c_void)>,
-        *const u8,
-        usize,
-        *const Access,
-        usize,
-    ) -> i32,
-    host_access: extern "C" fn(u64, usize, u32, *const c_char),
-    hb_before: extern "C" fn(usize),
-    hb_after: extern "C" fn(usize),
-    suballoc: extern "C" fn(u64, usize, u64),
-    subfree: extern "C" fn(u64, usize, u64),
-    name_stream: extern "C" fn(u64, *const c_char),
-    label: extern "C" fn(*const c_char),
-    races: extern "C" fn() -> usize,
-    step: extern "C" fn(usize) -> usize,
-    host_address: extern "C" fn(u64) -> u64,
-    take_report: extern "C" fn(*mut u8, usize) -> usize,
-    fail_kernel: extern "C" fn(i32),
-    cai: extern "C" fn(*const Note),
-    accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
-    simulated: extern "C" fn() -> i32,
-}
 
 const VERSION: u32 = 3;
 
@@ -78,18 +39,19 @@ static API: Api = Api {
     simulated,
 };
 
-/// The one symbol that cudasim.h looks for. NULL for a version that this simulator does not know.
+/// Returns the table of functions, the one symbol that cudasim.h looks up. NULL for a version that
+/// this simulator does not know.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudasim_get_api(version: u32) -> *const Api {
     if version <= VERSION { &API } else { std::ptr::null() }
 }
 
 fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
-    // SAFETY: the caller passes NULL or NUL-terminated text.
+    // SAFETY: the pointer is not NULL, and cudasim.h requires NUL-terminated text.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
 }
 
-/// Kernels may be registered before cuInit: they wait here.
+/// Kernels that were registered before cuInit.
 static EARLY: parking_lot::Mutex<Vec<(Vec<u8>, Registered)>> = parking_lot::Mutex::new(Vec::new());
 
 extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
@@ -104,15 +66,16 @@ extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
     if let Some(mut sim) = lock() {
         sim.kernels.extend(early.drain(..));
     }
-    #[cfg(watching)]
-    if let Some(real) = crate::watch::real::simulated() {
+    #[cfg(passthrough)]
+    if let Some(real) = crate::passthrough::real::simulated() {
         (real.register_kernels)(kernels.as_ptr(), kernels.len());
     }
 }
 
-/// Tells the preloaded library of locks and joins, where there is one, whom to tell of them.
+/// Connects the preloaded library that observes locks and joins, if there is one.
 pub fn attach_threads() {
-    // SAFETY: asks for a function of that library by its type.
+    // SAFETY: the preloaded library defines a function of this name and type; a symbol of another
+    // library cannot have the prefix `cudasim_`.
     unsafe {
         let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"cudasim_threads_attach".as_ptr());
         if !symbol.is_null() {
@@ -122,7 +85,7 @@ pub fn attach_threads() {
     }
 }
 
-/// Takes over what was registered before there was a simulator to tell.
+/// Takes over the kernels that were registered before cuInit.
 pub fn take_early(sim: &mut Sim) {
     sim.kernels.extend(EARLY.lock().drain(..));
 }
@@ -136,12 +99,14 @@ extern "C" fn launch(
     accesses: *const Access,
     count: usize,
 ) -> i32 {
-    #[cfg(watching)]
+    #[cfg(passthrough)]
     {
-        // A real device runs no function of the host.
-        let Some(real) = crate::watch::real::simulated() else { return Code::NOT_SUPPORTED.0 };
+        // A real device does not run host functions.
+        let Some(real) = crate::passthrough::real::simulated() else {
+            return Code::NOT_SUPPORTED.0;
+        };
         let launch = || (real.launch)(stream, name, run, data, size, accesses, count);
-        let result = crate::watch::outside(launch);
+        let result = crate::passthrough::follow::outside(launch);
         if result != 0 {
             return result;
         }
@@ -152,7 +117,7 @@ extern "C" fn launch(
         let bytes = slice(data, size)?;
         let accesses = slice(accesses, count)?.to_vec();
         let mut arguments = vec![0u128; size.div_ceil(16)];
-        // SAFETY: there is room for `size` bytes.
+        // SAFETY: `arguments` has at least `size` bytes, and `bytes` exactly as many.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), arguments.as_mut_ptr().cast(), size)
         };
@@ -168,7 +133,7 @@ extern "C" fn launch(
     })
 }
 
-/// An operation here touches these: told beside the launch of a kernel of which nothing else is known.
+/// Records the accesses of an operation, beside the launch of a kernel whose accesses are unknown.
 extern "C" fn accesses(stream: u64, name: *const c_char, accesses: *const Access, count: usize) {
     enter("cudasim_accesses", 1, |sim, default| {
         let core = sim.stream(stream, default)?;
@@ -188,16 +153,16 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
     });
 }
 
-/// What a library says of an array that it exchanges.
+/// Records an event of an array exchange that a library reports.
 extern "C" fn cai(note: *const Note) {
-    // SAFETY: NULL or the beginning of a note, which says how long it is.
+    // SAFETY: `note` is not NULL, and its first member is its size, which is read before any other.
     if note.is_null()
         || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>()
     {
         return;
     }
-    crate::border::note(|sim| {
-        // SAFETY: as long as ours.
+    crate::ffi::note(|sim| {
+        // SAFETY: `struct_size` was checked above: the structure is at least as long as `Note`.
         let note = unsafe { note.read() };
         let rule = text(note.rule);
         let known = crate::rules::RULES.iter().find(|(name, _)| Some(*name) == rule.as_deref());
@@ -223,28 +188,28 @@ extern "C" fn hb_after(object: usize) {
     }
 }
 
-/// The state, where the order of host threads matters.
+/// Returns the state if the order of host threads matters.
 fn checking() -> Option<crate::sim::Locked> {
     use std::sync::atomic::Ordering;
     let off =
-        crate::sim::EXITED.load(Ordering::Relaxed) || crate::border::FORKED.load(Ordering::Relaxed);
+        crate::sim::EXITED.load(Ordering::Relaxed) || crate::ffi::FORKED.load(Ordering::Relaxed);
     if off || crate::sim::is_locked_here() {
         return None;
     }
-    // Locks that a real driver takes in its calls order nothing that the program may rely on.
-    #[cfg(watching)]
-    if crate::watch::is_outside() {
+    // Locks inside a real driver do not order anything that the program may rely on.
+    #[cfg(passthrough)]
+    if crate::passthrough::follow::is_outside() {
         return None;
     }
     lock().filter(|sim| sim.config.threads_seen && sim.checker.is_some())
 }
 
-/// The moment of something that happens in a stream, or on this thread.
+/// Returns the moment of an operation in a stream, or on this thread.
 fn moment_on(
     sim: &mut crate::sim::Locked,
     stream: u64,
     label: &'static str,
-) -> Result<Option<crate::checker::Moment>, Code> {
+) -> Result<Option<crate::site::Moment>, Code> {
     let name = sim.label(label);
     if stream == u64::MAX {
         return Ok(sim.check_host(&[], name));
@@ -259,7 +224,7 @@ fn moment_on(
 extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
     enter("cudasim_suballoc", 1, |sim, _| {
         let Some(moment) = moment_on(sim, stream, "a sub-allocation")? else { return Ok(()) };
-        // A new life of these bytes: what was before is the allocator's business.
+        // The bytes begin again: earlier accesses are the allocator's responsibility.
         if let Some(found) = sim.memory.find_mut(address) {
             let from = address.clamp(found.base, found.end());
             let to = (address + nbytes as u64).clamp(found.base, found.end());
@@ -306,13 +271,13 @@ extern "C" fn races() -> usize {
 }
 
 extern "C" fn step(operations: usize) -> usize {
-    #[cfg(watching)]
-    return crate::watch::real::simulated().map_or(0, |real| (real.step)(operations));
-    #[cfg(not(watching))]
+    #[cfg(passthrough)]
+    return crate::passthrough::real::simulated().map_or(0, |real| (real.step)(operations));
+    #[cfg(not(passthrough))]
     run_steps(operations)
 }
 
-#[cfg(not(watching))]
+#[cfg(not(passthrough))]
 fn run_steps(operations: usize) -> usize {
     let mut ran = 0;
     enter("cudasim_step", 1, |sim, _| {
@@ -323,21 +288,22 @@ fn run_steps(operations: usize) -> usize {
 }
 
 extern "C" fn host_address(address: u64) -> u64 {
-    #[cfg(watching)]
-    if let Some(real) = crate::watch::real::simulated() {
+    #[cfg(passthrough)]
+    if let Some(real) = crate::passthrough::real::simulated() {
         return (real.host_address)(address);
     }
-    // Also from kernels, which run with the lock given up.
+    // Kernels may call this, because they run with the lock released.
     lock().map_or(address, |sim| sim.memory.host_address(address))
 }
 
-extern "C" fn take_report(out: *mut u8, room: usize) -> usize {
+extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
     let Some(mut sim) = lock() else { return 0 };
     let Some(checker) = &mut sim.checker else { return 0 };
     let (count, text) = checker.take();
-    if !out.is_null() && room > 0 {
-        let length = text.len().min(room - 1);
-        // SAFETY: the caller has room for `room` bytes.
+    if !out.is_null() && capacity > 0 {
+        let length = text.len().min(capacity - 1);
+        // SAFETY: `out` is not NULL and has the number of bytes that the caller passed; `length` is
+        // less.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), out, length);
             out.add(length).write(0);
@@ -346,17 +312,17 @@ extern "C" fn take_report(out: *mut u8, room: usize) -> usize {
     count
 }
 
-/// Whether functions of the host stand for kernels, as they do not on a real device.
+/// Returns whether host functions replace kernels. On a real device they do not.
 extern "C" fn simulated() -> i32 {
-    #[cfg(watching)]
-    return i32::from(crate::watch::real::simulated().is_some());
-    #[cfg(not(watching))]
+    #[cfg(passthrough)]
+    return i32::from(crate::passthrough::real::simulated().is_some());
+    #[cfg(not(passthrough))]
     1
 }
 
 extern "C" fn fail_kernel(code: i32) {
-    #[cfg(watching)]
-    if let Some(real) = crate::watch::real::simulated() {
+    #[cfg(passthrough)]
+    if let Some(real) = crate::passthrough::real::simulated() {
         (real.fail_kernel)(code);
     }
     FAILED.set(code);

@@ -1,97 +1,11 @@
-//! Contexts and the stack of them that each thread has.
+//! Contexts, and the stack of contexts of each thread.
+//!
+//! May use: `api::devices`, `api::macros`, `capture`, `ffi`, `results`, `sim`. Unsafe: none.
 
-use crate::border::{api, get, put, put_if};
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if};
 use crate::results::{Code, Result};
-use crate::sim::{Context, CoreKind, Green, Locked, Sim};
-use crate::work::CoreRef;
-
-pub fn new_context(
-    sim: &mut Locked,
-    device: i32,
-    flags: u32,
-    primary: bool,
-    api_version: u32,
-    green: Option<Green>,
-) -> u64 {
-    let id = sim.id();
-    let nowhere = CoreRef { slot: usize::MAX, id: 0 };
-    let handle = sim.contexts.insert(Context {
-        device,
-        id,
-        flags,
-        api_version,
-        primary,
-        legacy: nowhere,
-        dirty: Vec::new(),
-        cores: Vec::new(),
-        error: None,
-        peers: Vec::new(),
-        limits: [1024, 1 << 20, 8 << 20, 2, 2048, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        attached: 1,
-        gone: [None; 2],
-        green,
-        waits: Vec::new(),
-        waited: None,
-    });
-    let legacy = sim.new_core(CoreKind::Legacy, handle, device, 0, 0);
-    if let Some(context) = sim.contexts.get_mut(handle) {
-        context.legacy = legacy;
-    }
-    handle
-}
-
-/// Everything of the context goes with it, after its work is done.
-pub fn end_context(sim: &mut Locked, handle: u64) {
-    for green in sim.greens_over(handle) {
-        end_context(sim, green);
-    }
-    let all = sim.contexts.get(handle).map_or_else(Vec::new, |context| context.cores.clone());
-    Sim::wait_all(sim, &all);
-    // Streams that a green context left behind are the program's to destroy.
-    let (left, cores): (Vec<CoreRef>, Vec<CoreRef>) =
-        all.into_iter().partition(|core| sim.get(*core).is_some_and(|core| core.detached));
-    for core in left {
-        sim.core_mut(core).context = 0;
-    }
-    let captures: Vec<u64> = sim
-        .captures
-        .values()
-        .filter(|capture| cores.contains(&capture.origin))
-        .map(|capture| capture.id)
-        .collect();
-    for capture in captures {
-        sim.captures.remove(&capture);
-    }
-    let streams: Vec<u64> = sim
-        .streams
-        .iter()
-        .filter(|(_, core)| cores.contains(core))
-        .map(|(stream, _)| stream)
-        .collect();
-    for stream in streams {
-        sim.streams.remove(stream);
-    }
-    let events: Vec<u64> = sim
-        .events
-        .iter()
-        .filter(|(_, event)| event.context == handle)
-        .map(|(event, _)| event)
-        .collect();
-    for event in events {
-        sim.events.remove(event);
-    }
-    sim.end_allocations_of(handle);
-    for core in cores {
-        sim.destroy_core(core);
-    }
-    for thread in sim.threads.values_mut() {
-        thread.streams.retain(|(context, _)| *context != handle);
-    }
-    let ended = sim.contexts.remove(handle);
-    if let Some(green) = ended.and_then(|context| context.green) {
-        sim.greens.remove(green.handle);
-    }
-}
+use crate::sim::{CoreKind, Locked, Sim, end_context, new_context};
 
 fn create(sim: &mut Locked, to: *mut u64, flags: u32, device: i32, version: u32) -> Result {
     super::devices::check(sim, device)?;
@@ -109,7 +23,7 @@ fn destroy(sim: &mut Locked, handle: u64) -> Result {
     } else {
         Code::CONTEXT_IS_DESTROYED
     })?;
-    // The contexts that stand for green ones go with those.
+    // The contexts of green ones are destroyed with those.
     if context.primary || context.green.is_some() {
         return Err(Code::INVALID_CONTEXT);
     }
@@ -133,7 +47,7 @@ fn push(sim: &mut Locked, handle: u64) -> Result {
     Ok(())
 }
 
-/// The context that was named, or the current one.
+/// Returns the context of a handle, or the current one for 0.
 fn named(sim: &mut Locked, handle: u64) -> Result<u64> {
     if handle == 0 {
         return sim.execution_context();
@@ -146,7 +60,7 @@ fn named(sim: &mut Locked, handle: u64) -> Result<u64> {
 pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
     sim.context(handle)?;
     sim.forbid_capturing_context(handle)?;
-    // A stream that was destroyed with work pending belongs to the context's work.
+    // The pending work of destroyed streams belongs to the context's work.
     let all = sim.cores_of(handle);
     Sim::wait_all(sim, &all);
     sim.host_knows_context(handle);
@@ -157,8 +71,16 @@ const LEAST_PRIORITY: i32 = 0;
 pub const GREATEST_PRIORITY: i32 = -5;
 
 api! {
-    fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| { create(sim, to, flags, device, 3020) }
-    fn cuCtxCreate_v3(to: *mut u64, affinity: *const u8, count: i32, flags: u32, device: i32) |sim| {
+    fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| {
+        create(sim, to, flags, device, 3020)
+    }
+    fn cuCtxCreate_v3(
+        to: *mut u64,
+        affinity: *const u8,
+        count: i32,
+        flags: u32,
+        device: i32,
+    ) |sim| {
         let _ = affinity;
         if count != 0 {
             return Err(Code::UNSUPPORTED_EXEC_AFFINITY);
@@ -171,9 +93,15 @@ api! {
         }
         create(sim, to, flags, device, 3020)
     }
-    fn cuCtxDestroy_v2(context: u64) |sim| { destroy(sim, context) }
-    fn cuCtxPushCurrent_v2(context: u64) |sim| { push(sim, context) }
-    fn cuCtxPopCurrent_v2(to: *mut u64) |sim| { pop(sim, to) }
+    fn cuCtxDestroy_v2(context: u64) |sim| {
+        destroy(sim, context)
+    }
+    fn cuCtxPushCurrent_v2(context: u64) |sim| {
+        push(sim, context)
+    }
+    fn cuCtxPopCurrent_v2(to: *mut u64) |sim| {
+        pop(sim, to)
+    }
     fn cuCtxSetCurrent(context: u64) |sim| {
         if context != 0 {
             sim.contexts.get(context).ok_or(Code::INVALID_CONTEXT)?;
@@ -255,7 +183,9 @@ api! {
         sim.current_context()?;
         if (0..4).contains(&config) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-    fn cuCtxResetPersistingL2Cache() |sim| { sim.current_context().map(|_| ()) }
+    fn cuCtxResetPersistingL2Cache() |sim| {
+        sim.current_context().map(|_| ())
+    }
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |sim| {
         let (context, peer) = (sim.current_context()?, sim.base(peer));
         let device = sim.context(peer)?.device;
@@ -319,13 +249,15 @@ api! {
     }
 }
 
-/// An event after everything that the context was given: recorded on a stream of its own that waits for all.
+/// Records an event after everything that the context was given, on a stream of its own that waits
+/// for all others.
 pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
     let cores = sim.cores_of(context);
     sim.forbid_capturing_context(context)?;
-    // Event and context must be of the same primary context, or the same one. [cuGreenCtxRecordEvent]
+    // Event and context must be of the same primary context, or the same one.
+    // [cuGreenCtxRecordEvent]
     if sim.events.get(event).ok_or(Code::INVALID_HANDLE)?.context != sim.base(context)
-        && !crate::WATCHING
+        && !crate::PASSTHROUGH
     {
         return Err(Code::INVALID_HANDLE);
     }

@@ -1,8 +1,11 @@
-//! Copies and fills, and when the host waits for them.
+//! Copies, and when the host waits for them.
+//!
+//! May use: `access`, `api::macros`, `capture`, `ffi`, `results`, `sim`, `work`. Unsafe: reads
+//! pageable memory of the caller when a copy is enqueued.
 //!
 //! | | synchronous call | asynchronous call |
 //! |---|---|---|
-//! | pageable host to device | waits for the stream; returns when the bytes are read | returns when the bytes are read |
+//! | pageable host to device | waits for the stream, then reads the bytes | reads the bytes |
 //! | pinned host to device | waits until it is done | does not wait |
 //! | device to pageable host | waits until it is done | waits until it is done |
 //! | device to pinned host | waits until it is done | does not wait |
@@ -12,33 +15,33 @@
 //! Source: "API synchronization behavior" in the driver's documentation.
 
 use crate::access::{Access, READ, WRITE};
-use crate::border::{api, get};
+use crate::api::macros::api;
 use crate::capture::submit;
-use crate::memory::Kind;
+use crate::ffi::get;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
-use crate::work::{Copy, CoreRef, Extent, Fill, Origin, Work};
+use crate::work::{Copy, CoreRef, Extent, Origin, Work};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Side {
+pub enum Side {
     Device,
     Pinned,
     Pageable,
 }
 
-/// What a caller says an end of a copy is.
+/// The kind of memory that a caller claims for one end of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Claim {
+pub enum Claim {
     Host,
     Device,
     Any,
 }
 
 #[derive(Clone, Copy)]
-struct End {
-    origin: Origin,
-    claim: Claim,
+pub struct End {
+    pub origin: Origin,
+    pub claim: Claim,
 }
 
 impl End {
@@ -53,7 +56,7 @@ impl End {
     }
 }
 
-/// The number of bytes from the first to behind the last.
+/// Returns the number of bytes from the first to the end of the last.
 fn span(origin: &Origin, extent: &Extent) -> Option<u64> {
     if extent.width == 0 || extent.rows == 0 || extent.layers == 0 {
         return Some(0);
@@ -63,33 +66,35 @@ fn span(origin: &Origin, extent: &Extent) -> Option<u64> {
     extent.width.checked_add(rows)?.checked_add(layers)
 }
 
-/// Finds out what memory an end lies in, that all of it does, and where its bytes are.
-fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
+/// Finds the memory of one end of a copy, checks that it contains the whole extent, and returns
+/// where its bytes are.
+pub fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
     let address = end.origin.address;
     let length = span(&end.origin, extent).ok_or(Code::INVALID_VALUE)?;
     let Some(found) = sim.memory.find(address) else {
-        // A real driver took it: memory that was made in a way which is not followed, or freed by now.
-        if crate::WATCHING && end.claim == Claim::Device {
+        // The real driver accepted it: memory from a call that is not followed, or freed by now.
+        if crate::PASSTHROUGH && end.claim == Claim::Device {
             return Ok((Side::Device, end.origin));
         }
         if end.claim == Claim::Host && address != 0 {
             return Ok((Side::Pageable, end.origin));
         }
-        // Under unified addressing any other address is the host's, unless it was the device's.
+        // Under unified addressing, any other address is host memory, unless it was freed device
+        // memory.
         let known =
             end.claim == Claim::Any && address != 0 && sim.memory.was_freed(address).is_none();
         return if known { Ok((Side::Pageable, end.origin)) } else { Err(Code::INVALID_VALUE) };
     };
     let by_device = address >= found.base && address < found.end();
     let offset = address - if by_device { found.base } else { found.host };
-    if length > found.size - offset && !crate::WATCHING {
+    if length > found.size - offset && !crate::PASSTHROUGH {
         return Err(Code::INVALID_VALUE);
     }
     let side = if found.kind.is_host() { Side::Pinned } else { Side::Device };
     Ok((side, Origin { address: found.host + offset, ..end.origin }))
 }
 
-fn access(origin: &Origin, extent: &Extent, mode: u32) -> Access {
+pub fn access(origin: &Origin, extent: &Extent, mode: u32) -> Access {
     let mut access = Access::rows(origin.address, extent.width, origin.row, extent.rows, mode);
     access.ndim = 2;
     access.count[1] = extent.layers as i64;
@@ -97,14 +102,15 @@ fn access(origin: &Origin, extent: &Extent, mode: u32) -> Access {
     access
 }
 
-/// The bytes of pageable memory as they are now.
+/// Returns a copy of pageable memory.
 fn stage(origin: &Origin, extent: &Extent) -> Arc<[u8]> {
     let length = span(origin, extent).unwrap_or(0) as usize;
-    // SAFETY: the caller of the copy says that these bytes are there to read.
+    // SAFETY: the address is in no allocation of the driver, so it is host memory of the program,
+    // which passed it together with this extent as the readable source of a copy.
     unsafe { std::slice::from_raw_parts(origin.address as *const u8, length) }.into()
 }
 
-fn host_waits(sim: &mut Locked, core: CoreRef, position: u64) -> Result {
+pub fn host_waits(sim: &mut Locked, core: CoreRef, position: u64) -> Result {
     Sim::wait_done(sim, core, position);
     sim.host_knows(&[core]);
     let context = sim.core_mut(core).context;
@@ -149,7 +155,7 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
         to: to_bytes,
         from: if staged { Origin { address: 0, ..from_bytes } } else { from_bytes },
         extent,
-        staged: (staged && !crate::WATCHING).then(|| stage(&from_bytes, &extent)),
+        staged: (staged && !crate::PASSTHROUGH).then(|| stage(&from_bytes, &extent)),
     };
     let accesses = vec![access(&from.origin, &extent, READ), access(&to.origin, &extent, WRITE)];
     let position = submit(sim, core, Work::Copy(work), accesses, label)?;
@@ -164,10 +170,14 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
     }
 }
 
-/// A real driver has checked them.
+/// Checks the contexts of a node. Beside a real driver, the driver has checked them.
 pub fn check_contexts(sim: &mut Sim, contexts: &[u64]) -> Result {
     let mut unknown = contexts.iter().filter(|context| sim.contexts.get(**context).is_none());
-    if unknown.next().is_some() && !crate::WATCHING { Err(Code::INVALID_CONTEXT) } else { Ok(()) }
+    if unknown.next().is_some() && !crate::PASSTHROUGH {
+        Err(Code::INVALID_CONTEXT)
+    } else {
+        Ok(())
+    }
 }
 
 fn flat(bytes: usize) -> Extent {
@@ -256,8 +266,8 @@ impl Side3D {
             1 => (self.host, Claim::Host),
             2 => (self.device, Claim::Device),
             4 => (self.device, Claim::Any),
-            // Beside a real driver, a copy of nowhere: what is in arrays is not followed.
-            3 if crate::WATCHING => return Ok(End::device(0)),
+            // Beside a real driver: CUDA arrays are not followed.
+            3 if crate::PASSTHROUGH => return Ok(End::device(0)),
             // Arrays are for textures, which are not simulated.
             3 => return Err(Code::NOT_SUPPORTED),
             _ => return Err(Code::INVALID_VALUE),
@@ -320,7 +330,7 @@ fn copy_3d(
     copy(sim, core, Request { to, from, extent, synchronous, label })
 }
 
-/// The work and the accesses of a node that copies.
+/// Returns the work and the accesses of a copy node.
 pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
     let extent = Extent {
         width: copy_of.width as u64,
@@ -334,176 +344,122 @@ pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
     Ok((work, vec![access(&from.origin, &extent, READ), access(&to.origin, &extent, WRITE)]))
 }
 
-fn fill_of(
-    sim: &Sim,
-    address: u64,
-    pitch: u64,
-    value: u32,
-    element: u64,
-    extent: Extent,
-) -> Result<(Side, Work, Access)> {
-    if (address % element != 0 && !crate::WATCHING) || (extent.rows > 1 && pitch < extent.width) {
-        return Err(Code::INVALID_VALUE);
-    }
-    let end = End { origin: Origin { address, row: pitch, layer: 0 }, claim: Claim::Device };
-    let (side, bytes) = locate(sim, &end, &extent)?;
-    Ok((
-        side,
-        Work::Fill(Fill { to: bytes, extent, value, element }),
-        access(&end.origin, &extent, WRITE),
-    ))
-}
-
-/// The work and the access of a node that fills.
-pub fn fill_node_of(
-    sim: &Sim,
-    address: u64,
-    pitch: u64,
-    value: u32,
-    element: u32,
-    width: u64,
-    rows: u64,
-) -> Result<(Work, Vec<Access>)> {
-    if !matches!(element, 1 | 2 | 4) {
-        return Err(Code::INVALID_VALUE);
-    }
-    let element = u64::from(element);
-    let extent =
-        Extent { width: width.checked_mul(element).ok_or(Code::INVALID_VALUE)?, rows, layers: 1 };
-    let (_, work, access) = fill_of(sim, address, pitch, value, element, extent)?;
-    Ok((work, vec![access]))
-}
-
-struct FillRequest {
-    address: u64,
-    pitch: usize,
-    value: u32,
-    element: u64,
-    count: usize,
-    rows: usize,
-    synchronous: bool,
-    label: &'static str,
-}
-
-/// A fill of device memory does not make the host wait; of host or managed memory a synchronous one does.
-/// [API synchronization behavior]
-fn fill(sim: &mut Locked, core: CoreRef, request: FillRequest) -> Result {
-    let FillRequest { address, pitch, value, element, count, rows, synchronous, label } = request;
-    let width = (count as u64).checked_mul(element).ok_or(Code::INVALID_VALUE)?;
-    if width == 0 || rows == 0 {
-        return Ok(());
-    }
-    let extent = Extent { width, rows: rows as u64, layers: 1 };
-    let (side, work, access) = fill_of(sim, address, pitch as u64, value, element, extent)?;
-    let managed = sim.memory.find(address).is_some_and(|found| found.kind == Kind::Managed);
-    if synchronous {
-        sim.forbid_on_capturing(core)?;
-        sim.forbid_while_capturing()?;
-    }
-    let position = submit(sim, core, work, vec![access], label)?;
-    match position {
-        Some(position) if synchronous && (side != Side::Device || managed) => {
-            host_waits(sim, core, position)
-        }
-        _ => {
-            if synchronous {
-                sim.synchronous_call(core);
-            }
-            Ok(())
-        }
-    }
-}
-
-/// One line a function: there are twelve that differ in one or two words.
-macro_rules! fills {
-    ($($name:ident / $twin:ident, $type:ty, $rows:tt, $async:tt;)*) => { $( fills!(@one $name / $twin, $type, $rows, $async); )* };
-    (@one $name:ident / $twin:ident, $type:ty, flat, sync) => {
-        api! { fn $name / $twin(address: u64, value: $type, count: usize) |sim, default| {
-            let core = sim.stream(0, default)?;
-            let element = size_of::<$type>() as u64;
-            fill(sim, core, FillRequest { address, pitch: 0, value: value.into(), element, count, rows: 1, synchronous: true, label: stringify!($name) })
-        } }
-    };
-    (@one $name:ident / $twin:ident, $type:ty, flat, async) => {
-        api! { fn $name / $twin(address: u64, value: $type, count: usize, stream: u64) |sim, default| {
-            let core = sim.stream(stream, default)?;
-            let element = size_of::<$type>() as u64;
-            fill(sim, core, FillRequest { address, pitch: 0, value: value.into(), element, count, rows: 1, synchronous: false, label: stringify!($name) })
-        } }
-    };
-    (@one $name:ident / $twin:ident, $type:ty, rows, sync) => {
-        api! { fn $name / $twin(address: u64, pitch: usize, value: $type, count: usize, rows: usize) |sim, default| {
-            let core = sim.stream(0, default)?;
-            let element = size_of::<$type>() as u64;
-            fill(sim, core, FillRequest { address, pitch, value: value.into(), element, count, rows, synchronous: true, label: stringify!($name) })
-        } }
-    };
-    (@one $name:ident / $twin:ident, $type:ty, rows, async) => {
-        api! { fn $name / $twin(address: u64, pitch: usize, value: $type, count: usize, rows: usize, stream: u64) |sim, default| {
-            let core = sim.stream(stream, default)?;
-            let element = size_of::<$type>() as u64;
-            fill(sim, core, FillRequest { address, pitch, value: value.into(), element, count, rows, synchronous: false, label: stringify!($name) })
-        } }
-    };
-}
-
-fills! {
-    cuMemsetD8_v2 / cuMemsetD8_v2_ptds, u8, flat, sync;
-    cuMemsetD16_v2 / cuMemsetD16_v2_ptds, u16, flat, sync;
-    cuMemsetD32_v2 / cuMemsetD32_v2_ptds, u32, flat, sync;
-    cuMemsetD2D8_v2 / cuMemsetD2D8_v2_ptds, u8, rows, sync;
-    cuMemsetD2D16_v2 / cuMemsetD2D16_v2_ptds, u16, rows, sync;
-    cuMemsetD2D32_v2 / cuMemsetD2D32_v2_ptds, u32, rows, sync;
-    cuMemsetD8Async / cuMemsetD8Async_ptsz, u8, flat, async;
-    cuMemsetD16Async / cuMemsetD16Async_ptsz, u16, flat, async;
-    cuMemsetD32Async / cuMemsetD32Async_ptsz, u32, flat, async;
-    cuMemsetD2D8Async / cuMemsetD2D8Async_ptsz, u8, rows, async;
-    cuMemsetD2D16Async / cuMemsetD2D16Async_ptsz, u16, rows, async;
-    cuMemsetD2D32Async / cuMemsetD2D32Async_ptsz, u32, rows, async;
-}
-
 api! {
     fn cuMemcpy / cuMemcpy_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
         copy_now(sim, default, End::any(to), End::any(from), bytes, "cuMemcpy")
     }
-    fn cuMemcpyPeer / cuMemcpyPeer_ptds(to: u64, to_context: u64, from: u64, from_context: u64, bytes: usize) |sim, default| {
+    fn cuMemcpyPeer / cuMemcpyPeer_ptds(
+        to: u64,
+        to_context: u64,
+        from: u64,
+        from_context: u64,
+        bytes: usize,
+    ) |sim, default| {
         check_contexts(sim, &[to_context, from_context])?;
         copy_now(sim, default, End::any(to), End::any(from), bytes, "cuMemcpyPeer")
     }
-    fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
+    fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds(
+        to: u64,
+        from: u64,
+        bytes: usize,
+    ) |sim, default| {
         copy_now(sim, default, End::device(to), End::host(from), bytes, "cuMemcpyHtoD")
     }
-    fn cuMemcpyDtoH_v2 / cuMemcpyDtoH_v2_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
+    fn cuMemcpyDtoH_v2 / cuMemcpyDtoH_v2_ptds(
+        to: u64,
+        from: u64,
+        bytes: usize,
+    ) |sim, default| {
         copy_now(sim, default, End::host(to), End::device(from), bytes, "cuMemcpyDtoH")
     }
-    fn cuMemcpyDtoD_v2 / cuMemcpyDtoD_v2_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
+    fn cuMemcpyDtoD_v2 / cuMemcpyDtoD_v2_ptds(
+        to: u64,
+        from: u64,
+        bytes: usize,
+    ) |sim, default| {
         copy_now(sim, default, End::device(to), End::device(from), bytes, "cuMemcpyDtoD")
     }
-    fn cuMemcpyAsync / cuMemcpyAsync_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
+    fn cuMemcpyAsync / cuMemcpyAsync_ptsz(
+        to: u64,
+        from: u64,
+        bytes: usize,
+        stream: u64,
+    ) |sim, default| {
         copy_async(sim, stream, default, End::any(to), End::any(from), bytes, "cuMemcpyAsync")
     }
-    fn cuMemcpyPeerAsync / cuMemcpyPeerAsync_ptsz(to: u64, to_context: u64, from: u64, from_context: u64, bytes: usize, stream: u64) |sim, default| {
+    fn cuMemcpyPeerAsync / cuMemcpyPeerAsync_ptsz(
+        to: u64,
+        to_context: u64,
+        from: u64,
+        from_context: u64,
+        bytes: usize,
+        stream: u64,
+    ) |sim, default| {
         check_contexts(sim, &[to_context, from_context])?;
         copy_async(sim, stream, default, End::any(to), End::any(from), bytes, "cuMemcpyPeerAsync")
     }
-    fn cuMemcpyHtoDAsync_v2 / cuMemcpyHtoDAsync_v2_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
-        copy_async(sim, stream, default, End::device(to), End::host(from), bytes, "cuMemcpyHtoDAsync")
+    fn cuMemcpyHtoDAsync_v2 / cuMemcpyHtoDAsync_v2_ptsz(
+        to: u64,
+        from: u64,
+        bytes: usize,
+        stream: u64,
+    ) |sim, default| {
+        copy_async(
+            sim,
+            stream,
+            default,
+            End::device(to),
+            End::host(from),
+            bytes,
+            "cuMemcpyHtoDAsync",
+        )
     }
-    fn cuMemcpyDtoHAsync_v2 / cuMemcpyDtoHAsync_v2_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
-        copy_async(sim, stream, default, End::host(to), End::device(from), bytes, "cuMemcpyDtoHAsync")
+    fn cuMemcpyDtoHAsync_v2 / cuMemcpyDtoHAsync_v2_ptsz(
+        to: u64,
+        from: u64,
+        bytes: usize,
+        stream: u64,
+    ) |sim, default| {
+        copy_async(
+            sim,
+            stream,
+            default,
+            End::host(to),
+            End::device(from),
+            bytes,
+            "cuMemcpyDtoHAsync",
+        )
     }
-    fn cuMemcpyDtoDAsync_v2 / cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
-        copy_async(sim, stream, default, End::device(to), End::device(from), bytes, "cuMemcpyDtoDAsync")
+    fn cuMemcpyDtoDAsync_v2 / cuMemcpyDtoDAsync_v2_ptsz(
+        to: u64,
+        from: u64,
+        bytes: usize,
+        stream: u64,
+    ) |sim, default| {
+        copy_async(
+            sim,
+            stream,
+            default,
+            End::device(to),
+            End::device(from),
+            bytes,
+            "cuMemcpyDtoDAsync",
+        )
     }
     fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds(copy_of: *const Copy2D) |sim, default| {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?.as_3d(), true, "cuMemcpy2D")
     }
-    fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds(copy_of: *const Copy2D) |sim, default| {
+    fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds(
+        copy_of: *const Copy2D,
+    ) |sim, default| {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?.as_3d(), true, "cuMemcpy2DUnaligned")
     }
-    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(copy_of: *const Copy2D, stream: u64) |sim, default| {
+    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(
+        copy_of: *const Copy2D,
+        stream: u64,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         copy_3d(sim, core, &get(copy_of)?.as_3d(), false, "cuMemcpy2DAsync")
     }
@@ -511,7 +467,10 @@ api! {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?, true, "cuMemcpy3D")
     }
-    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
+    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(
+        copy_of: *const Copy3D,
+        stream: u64,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DAsync")
     }
@@ -519,7 +478,10 @@ api! {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?, true, "cuMemcpy3DPeer")
     }
-    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
+    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(
+        copy_of: *const Copy3D,
+        stream: u64,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DPeerAsync")
     }

@@ -1,9 +1,12 @@
 //! Devices and their primary contexts.
+//!
+//! May use: `api::macros`, `ffi`, `resources`, `results`, `sim`. Unsafe: reads text of the caller.
 
-use crate::border::{api, get, put, put_if, put_text};
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, put_text};
 use crate::resources;
 use crate::results::{Code, Result};
-use crate::sim::{Locked, Sim};
+use crate::sim::{Locked, Sim, end_context, new_context};
 use std::ffi::c_char;
 
 type Device = i32;
@@ -12,7 +15,8 @@ pub fn check(sim: &Sim, device: Device) -> Result<usize> {
     usize::try_from(device).ok().filter(|d| *d < sim.devices.len()).ok_or(Code::INVALID_DEVICE)
 }
 
-/// What programs ask of a device, by number of `CUdevice_attribute`. The rest is 0.
+/// Returns an attribute by its number in `CUdevice_attribute`. Attributes that are not listed are
+/// 0.
 fn attribute(sim: &Sim, device: Device, which: i32) -> i32 {
     match which {
         1 => 1024,                            // MAX_THREADS_PER_BLOCK
@@ -80,13 +84,12 @@ fn uuid(device: Device) -> [u8; 16] {
     uuid
 }
 
-/// The primary context of a device, made where there is none.
+/// Retains the primary context of a device, and creates it if there is none.
 pub fn retain_primary(sim: &mut Locked, device: Device) -> Result<u64> {
     let at = check(sim, device)?;
     if sim.devices[at].primary == 0 {
         let flags = sim.devices[at].primary_flags;
-        sim.devices[at].primary =
-            super::contexts::new_context(sim, device, flags, true, 3020, None);
+        sim.devices[at].primary = new_context(sim, device, flags, true, 3020, None);
     }
     sim.devices[at].primary_refs += 1;
     Ok(sim.devices[at].primary)
@@ -97,7 +100,7 @@ fn reset_primary(sim: &mut Locked, device: Device) -> Result {
     let context = std::mem::take(&mut sim.devices[at].primary);
     sim.devices[at].primary_refs = 0;
     if context != 0 {
-        super::contexts::end_context(sim, context);
+        end_context(sim, context);
     }
     Ok(())
 }
@@ -129,7 +132,9 @@ api! {
         check(sim, ordinal)?;
         put(device, ordinal)
     }
-    fn cuDeviceGetCount(count: *mut i32) |sim| { put(count, sim.devices.len() as i32) }
+    fn cuDeviceGetCount(count: *mut i32) |sim| {
+        put(count, sim.devices.len() as i32)
+    }
     fn cuDeviceGetName(name: *mut c_char, length: i32, device: Device) |sim| {
         check(sim, device)?;
         put_text(name, length, NAME)
@@ -166,9 +171,11 @@ api! {
         if text.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the caller passes NUL-terminated text.
+        // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated
+        // text for this argument of cuda.h.
         let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().to_uppercase();
-        let found = (0..sim.devices.len() as i32).find(|d| pci_id(*d).ends_with(&text) && !text.is_empty());
+        let found =
+            (0..sim.devices.len() as i32).find(|d| pci_id(*d).ends_with(&text) && !text.is_empty());
         put(device, found.ok_or(Code::INVALID_DEVICE)?)
     }
     fn cuDeviceCanAccessPeer(can: *mut i32, device: Device, peer: Device) |sim| {
@@ -176,7 +183,12 @@ api! {
         check(sim, peer)?;
         put(can, i32::from(device != peer))
     }
-    fn cuDeviceGetP2PAttribute(value: *mut i32, which: i32, device: Device, peer: Device) |sim| {
+    fn cuDeviceGetP2PAttribute(
+        value: *mut i32,
+        which: i32,
+        device: Device,
+        peer: Device,
+    ) |sim| {
         check(sim, device)?;
         check(sim, peer)?;
         if device == peer {
@@ -207,17 +219,29 @@ api! {
         }
         put(context, retain_primary(sim, device)?)
     }
-    fn cuDevicePrimaryCtxRelease(device: Device) |sim| { release_primary(sim, device) }
-    fn cuDevicePrimaryCtxRelease_v2(device: Device) |sim| { release_primary(sim, device) }
-    fn cuDevicePrimaryCtxReset(device: Device) |sim| { reset_primary(sim, device) }
-    fn cuDevicePrimaryCtxReset_v2(device: Device) |sim| { reset_primary(sim, device) }
+    fn cuDevicePrimaryCtxRelease(device: Device) |sim| {
+        release_primary(sim, device)
+    }
+    fn cuDevicePrimaryCtxRelease_v2(device: Device) |sim| {
+        release_primary(sim, device)
+    }
+    fn cuDevicePrimaryCtxReset(device: Device) |sim| {
+        reset_primary(sim, device)
+    }
+    fn cuDevicePrimaryCtxReset_v2(device: Device) |sim| {
+        reset_primary(sim, device)
+    }
     fn cuDevicePrimaryCtxGetState(device: Device, flags: *mut u32, active: *mut i32) |sim| {
         let at = check(sim, device)?;
         put_if(flags, sim.devices[at].primary_flags);
         put(active, i32::from(sim.devices[at].primary != 0))
     }
-    fn cuDevicePrimaryCtxSetFlags(device: Device, flags: u32) |sim| { set_primary_flags(sim, device, flags) }
-    fn cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| { set_primary_flags(sim, device, flags) }
+    fn cuDevicePrimaryCtxSetFlags(device: Device, flags: u32) |sim| {
+        set_primary_flags(sim, device, flags)
+    }
+    fn cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| {
+        set_primary_flags(sim, device, flags)
+    }
     fn cuDeviceGetProperties(properties: *mut [i32; 11], device: Device) |sim| {
         check(sim, device)?;
         // maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], then one each.

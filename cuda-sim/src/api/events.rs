@@ -1,7 +1,10 @@
 //! Events.
+//!
+//! May use: `api::macros`, `capture`, `ffi`, `handles`, `ipc`, `results`, `sim`. Unsafe: none.
 
-use crate::border::{api, put};
+use crate::api::macros::api;
 use crate::capture;
+use crate::ffi::put;
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Recorded, Sim};
 use std::sync::Arc;
@@ -14,7 +17,7 @@ fn find(sim: &Locked, event: u64) -> Result<&Event> {
     sim.events.get(event).ok_or(Code::INVALID_HANDLE)
 }
 
-/// What a capture recorded has no moment.
+/// Refuses events that a capture recorded: they have no time.
 fn refuse_captured(sim: &mut Locked, event: u64) -> Result {
     if let Recorded::Captured { capture, .. } = find(sim, event)?.recorded {
         sim.invalidate(capture);
@@ -23,7 +26,8 @@ fn refuse_captured(sim: &mut Locked, event: u64) -> Result {
     sim.forbid_while_capturing()
 }
 
-/// Whether it is reached; then the calling thread knows what came before it.
+/// Returns whether an event is reached. If so, everything before it happens before the next work of
+/// the calling thread.
 fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
     refuse_captured(sim, event)?;
     let found = find(sim, event)?;
@@ -55,8 +59,8 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
 
 fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -> Result {
     let core = sim.stream(stream, default)?;
-    if crate::WATCHING && sim.events.get(event).is_none() {
-        // A real driver made it without a word that was heard.
+    if crate::PASSTHROUGH && sim.events.get(event).is_none() {
+        // The real driver created it in a call that is not followed.
         let (context, device) = (sim.core_mut(core).context, sim.core_mut(core).device);
         crate::handles::GIVEN.set(event);
         sim.events.insert(Event {
@@ -98,29 +102,42 @@ api! {
     fn cuEventCreate(to: *mut u64, flags: u32) |sim| {
         let context = sim.current_context()?;
         // Flags 0, 1, 2 and 4; an event for several processes has no timing. [cuEventCreate]
-        if to.is_null() || flags & !7 != 0 || (flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0) {
+        if to.is_null()
+            || flags & !7 != 0
+            || (flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0)
+        {
             return Err(Code::INVALID_VALUE);
         }
         let device = sim.context(context)?.device;
-        let shared = if flags & INTERPROCESS != 0 { Some(Arc::new(crate::ipc::SharedEvent::new()?)) } else { None };
+        let shared = if flags & INTERPROCESS != 0 {
+            Some(Arc::new(crate::ipc::SharedEvent::new()?))
+        } else {
+            None
+        };
         let event = Event { context, device, flags, recorded: Recorded::Never, shared };
         let handle = sim.events.insert(event);
         put(to, handle)
     }
     fn cuEventDestroy_v2(event: u64) |sim| {
-        // What waits for it keeps what it needs. [cuEventDestroy]
+        // Pending waits keep what they need. [cuEventDestroy]
         sim.events.remove(event).map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
     fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default| {
         record(sim, event, stream, default, 0)
     }
-    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(event: u64, stream: u64, flags: u32) |sim, default| {
+    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(
+        event: u64,
+        stream: u64,
+        flags: u32,
+    ) |sim, default| {
         record(sim, event, stream, default, flags)
     }
     fn cuEventQuery(event: u64) |sim| {
         if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) }
     }
-    fn cuEventSynchronize(event: u64) |sim| { reached(sim, event, true).map(|_| ()) }
+    fn cuEventSynchronize(event: u64) |sim| {
+        reached(sim, event, true).map(|_| ())
+    }
     fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| {
         elapsed(sim, milliseconds, start, end)
     }

@@ -1,10 +1,15 @@
-//! Graphs, as far as captures make them and programs add to them, and user objects.
+//! Graphs that captures create and programs extend, and user objects.
+//!
+//! May use: `access`, `api::copies`, `api::fills`, `api::macros`, `api::modules`, `ffi`, `graph`,
+//! `results`, `sim`, `work`. Unsafe: none.
 
-use super::copies::{Copy3D, check_contexts, fill_node_of, node_of};
-use crate::border::{api, get, put, put_if, put_list, slice};
-use crate::graph::{self, Graph, Task, UserObject};
+use super::copies::{Copy3D, check_contexts, node_of};
+use super::fills::fill_node_of;
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, put_list, slice};
+use crate::graph;
 use crate::results::{Code, Result};
-use crate::sim::Locked;
+use crate::sim::{Graph, Locked, Task, UserObject, release_objects, retain_objects};
 use crate::work::{HostCall, Work};
 
 /// `CUDA_MEMSET_NODE_PARAMS`.
@@ -27,7 +32,7 @@ pub struct HostParams {
     pub data: usize,
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS`, as in both its versions.
+/// `CUDA_KERNEL_NODE_PARAMS`, the common part of both versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct KernelParams {
@@ -97,10 +102,10 @@ fn edges(sim: &Locked, graph: u64) -> Result<Vec<(u64, u64)>> {
 
 fn put_edges(sim: &Locked, graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) -> Result {
     let edges = edges(sim, graph)?;
-    let room = get(count)?;
+    let capacity = get(count)?;
     let (starts, ends): (Vec<u64>, Vec<u64>) = edges.into_iter().unzip();
     put_list(from, count, &starts)?;
-    put(count, room)?;
+    put(count, capacity)?;
     put_list(to, count, &ends)
 }
 
@@ -160,43 +165,113 @@ api! {
         let copy = graph::clone_graph(sim, graph, false)?;
         put(to, copy)
     }
-    fn cuGraphAddEmptyNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize) |sim| {
+    fn cuGraphAddEmptyNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+    ) |sim| {
         add(sim, to, graph, dependencies, count, Task::Empty)
     }
-    fn cuGraphAddHostNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const HostParams) |sim| {
+    fn cuGraphAddHostNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const HostParams,
+    ) |sim| {
         let HostParams { function, data } = get(params)?;
         if function == 0 {
             return Err(Code::INVALID_VALUE);
         }
         let call = HostCall { function, data, callback_stream: None };
-        add(sim, to, graph, dependencies, count, work(Work::Host(call, None), Vec::new(), "a host node"))
+        add(
+            sim,
+            to,
+            graph,
+            dependencies,
+            count,
+            work(Work::Host(call, None), Vec::new(), "a host node"),
+        )
     }
-    fn cuGraphAddMemcpyNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const Copy3D, context: u64) |sim| {
+    fn cuGraphAddMemcpyNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const Copy3D,
+        context: u64,
+    ) |sim| {
         check_contexts(sim, &[context])?;
         let (copy, accesses) = node_of(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, work(copy, accesses, "a memcpy node"))
     }
-    fn cuGraphAddMemsetNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const FillParams, context: u64) |sim| {
+    fn cuGraphAddMemsetNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const FillParams,
+        context: u64,
+    ) |sim| {
         check_contexts(sim, &[context])?;
         let of = get(params)?;
-        let (fill, accesses) = fill_node_of(sim, of.to, of.pitch as u64, of.value, of.element, of.width as u64, of.height as u64)?;
+        let (fill, accesses) = fill_node_of(
+            sim,
+            of.to,
+            of.pitch as u64,
+            of.value,
+            of.element,
+            of.width as u64,
+            of.height as u64,
+        )?;
         add(sim, to, graph, dependencies, count, work(fill, accesses, "a memset node"))
     }
-    fn cuGraphAddKernelNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const KernelParams) |sim| {
+    fn cuGraphAddKernelNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const KernelParams,
+    ) |sim| {
         add_kernel(sim, to, graph, dependencies, count, params)
     }
-    fn cuGraphAddKernelNode_v2(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const KernelParams) |sim| {
+    fn cuGraphAddKernelNode_v2(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const KernelParams,
+    ) |sim| {
         add_kernel(sim, to, graph, dependencies, count, params)
     }
-    fn cuGraphAddEventRecordNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, event: u64) |sim| {
+    fn cuGraphAddEventRecordNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        event: u64,
+    ) |sim| {
         sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
         add(sim, to, graph, dependencies, count, Task::RecordEvent(event))
     }
-    fn cuGraphAddEventWaitNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, event: u64) |sim| {
+    fn cuGraphAddEventWaitNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        event: u64,
+    ) |sim| {
         sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
         add(sim, to, graph, dependencies, count, Task::WaitEvent(event))
     }
-    fn cuGraphAddChildGraphNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, child: u64) |sim| {
+    fn cuGraphAddChildGraphNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        child: u64,
+    ) |sim| {
         let copy = graph::clone_graph(sim, child, true)?;
         let added = add(sim, to, graph, dependencies, count, Task::Child(copy));
         if added.is_err() {
@@ -222,17 +297,39 @@ api! {
             _ => Err(Code::INVALID_VALUE),
         }
     }
-    fn cuGraphAddDependencies(graph: u64, from: *const u64, to: *const u64, count: usize) |sim| {
+    fn cuGraphAddDependencies(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        count: usize,
+    ) |sim| {
         connect(sim, graph, from, to, count, true)
     }
-    fn cuGraphAddDependencies_v2(graph: u64, from: *const u64, to: *const u64, edges: *const u64, count: usize) |sim| {
+    fn cuGraphAddDependencies_v2(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        edges: *const u64,
+        count: usize,
+    ) |sim| {
         let _ = edges;
         connect(sim, graph, from, to, count, true)
     }
-    fn cuGraphRemoveDependencies(graph: u64, from: *const u64, to: *const u64, count: usize) |sim| {
+    fn cuGraphRemoveDependencies(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        count: usize,
+    ) |sim| {
         connect(sim, graph, from, to, count, false)
     }
-    fn cuGraphRemoveDependencies_v2(graph: u64, from: *const u64, to: *const u64, edges: *const u64, count: usize) |sim| {
+    fn cuGraphRemoveDependencies_v2(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        edges: *const u64,
+        count: usize,
+    ) |sim| {
         let _ = edges;
         connect(sim, graph, from, to, count, false)
     }
@@ -242,14 +339,21 @@ api! {
     }
     fn cuGraphGetRootNodes(graph: u64, nodes: *mut u64, count: *mut usize) |sim| {
         let found = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
-        let root = |node: &&u64| sim.nodes.get(**node).is_some_and(|node| node.dependencies.is_empty());
+        let root =
+            |node: &&u64| sim.nodes.get(**node).is_some_and(|node| node.dependencies.is_empty());
         let roots: Vec<u64> = found.nodes.iter().filter(root).copied().collect();
         put_list(nodes, count, &roots)
     }
     fn cuGraphGetEdges(graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) |sim| {
         put_edges(sim, graph, from, to, count)
     }
-    fn cuGraphGetEdges_v2(graph: u64, from: *mut u64, to: *mut u64, data: *mut u64, count: *mut usize) |sim| {
+    fn cuGraphGetEdges_v2(
+        graph: u64,
+        from: *mut u64,
+        to: *mut u64,
+        data: *mut u64,
+        count: *mut usize,
+    ) |sim| {
         put_edges(sim, graph, from, to, count)?;
         if !data.is_null() {
             let zeros = vec![0u64; get(count)?];
@@ -265,24 +369,34 @@ api! {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
         put_list(nodes, count, &found.dependencies)
     }
-    fn cuGraphNodeGetDependencies_v2(node: u64, nodes: *mut u64, data: *mut u64, count: *mut usize) |sim| {
+    fn cuGraphNodeGetDependencies_v2(
+        node: u64,
+        nodes: *mut u64,
+        data: *mut u64,
+        count: *mut usize,
+    ) |sim| {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
         if !data.is_null() {
-            let room = get(count)?;
+            let capacity = get(count)?;
             put_list(data, count, &vec![0u64; found.dependencies.len()])?;
-            put(count, room)?;
+            put(count, capacity)?;
         }
         put_list(nodes, count, &found.dependencies)
     }
     fn cuGraphNodeGetDependentNodes(node: u64, nodes: *mut u64, count: *mut usize) |sim| {
         put_list(nodes, count, &dependents(sim, node)?)
     }
-    fn cuGraphNodeGetDependentNodes_v2(node: u64, nodes: *mut u64, data: *mut u64, count: *mut usize) |sim| {
+    fn cuGraphNodeGetDependentNodes_v2(
+        node: u64,
+        nodes: *mut u64,
+        data: *mut u64,
+        count: *mut usize,
+    ) |sim| {
         let found = dependents(sim, node)?;
         if !data.is_null() {
-            let room = get(count)?;
+            let capacity = get(count)?;
             put_list(data, count, &vec![0u64; found.len()])?;
-            put(count, room)?;
+            put(count, capacity)?;
         }
         put_list(nodes, count, &found)
     }
@@ -300,13 +414,25 @@ api! {
         graph::destroy_node(sim, node);
         Ok(())
     }
-    fn cuGraphInstantiate(to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, room: usize) |sim| {
-        let _ = (log, room);
+    fn cuGraphInstantiate(
+        to: *mut u64,
+        graph: u64,
+        node: *mut u64,
+        log: *mut u8,
+        capacity: usize,
+    ) |sim| {
+        let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph)
     }
-    fn cuGraphInstantiate_v2(to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, room: usize) |sim| {
-        let _ = (log, room);
+    fn cuGraphInstantiate_v2(
+        to: *mut u64,
+        graph: u64,
+        node: *mut u64,
+        log: *mut u8,
+        capacity: usize,
+    ) |sim| {
+        let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph)
     }
@@ -316,7 +442,11 @@ api! {
         }
         instantiate(sim, to, graph)
     }
-    fn cuGraphInstantiateWithParams / cuGraphInstantiateWithParams_ptsz(to: *mut u64, graph: u64, params: *mut [u64; 4]) |sim, default| {
+    fn cuGraphInstantiateWithParams / cuGraphInstantiateWithParams_ptsz(
+        to: *mut u64,
+        graph: u64,
+        params: *mut [u64; 4],
+    ) |sim, default| {
         let _ = default;
         let mut params_now = get(params)?;
         instantiate(sim, to, graph)?;
@@ -333,14 +463,22 @@ api! {
         let core = sim.stream(stream, default)?;
         graph::launch(sim, exec, core)
     }
-    fn cuGraphExecDestroy(exec: u64) |sim| { graph::destroy_exec(sim, exec) }
+    fn cuGraphExecDestroy(exec: u64) |sim| {
+        graph::destroy_exec(sim, exec)
+    }
     fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) |sim| {
         sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?;
         put(flags, 0)
     }
 
-    fn cuUserObjectCreate(to: *mut u64, data: usize, destroy: usize, count: u32, flags: u32) |sim| {
-        // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is compulsory. [cuUserObjectCreate]
+    fn cuUserObjectCreate(
+        to: *mut u64,
+        data: usize,
+        destroy: usize,
+        count: u32,
+        flags: u32,
+    ) |sim| {
+        // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is required. [cuUserObjectCreate]
         if to.is_null() || destroy == 0 || count == 0 || flags != 1 {
             return Err(Code::INVALID_VALUE);
         }
@@ -348,37 +486,45 @@ api! {
         put(to, object)
     }
     fn cuUserObjectRetain(object: u64, count: u32) |sim| {
-        let found = sim.user_objects.get_mut(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
+        let found =
+            sim.user_objects.get_mut(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
         found.refs += u64::from(count);
         Ok(())
     }
     fn cuUserObjectRelease(object: u64, count: u32) |sim| {
-        let found = sim.user_objects.get(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
+        let found =
+            sim.user_objects.get(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
         if found.refs < u64::from(count) {
             return Err(Code::INVALID_VALUE);
         }
-        graph::release_objects(sim, &[(object, count)]);
+        release_objects(sim, &[(object, count)]);
         Ok(())
     }
     fn cuGraphRetainUserObject(graph: u64, object: u64, count: u32, flags: u32) |sim| {
-        sim.user_objects.get(object).filter(|_| count > 0 && flags <= 1).ok_or(Code::INVALID_VALUE)?;
+        sim.user_objects
+            .get(object)
+            .filter(|_| count > 0 && flags <= 1)
+            .ok_or(Code::INVALID_VALUE)?;
         let held = sim.graphs.get_mut(graph).ok_or(Code::INVALID_VALUE)?;
         match held.objects.iter_mut().find(|(other, _)| *other == object) {
             Some((_, held)) => *held += count,
             None => held.objects.push((object, count)),
         }
-        // CU_GRAPH_USER_OBJECT_MOVE hands the caller's references over.
+        // CU_GRAPH_USER_OBJECT_MOVE transfers the caller's references.
         if flags == 0 {
-            graph::retain_objects(sim, &[(object, count)]);
+            retain_objects(sim, &[(object, count)]);
         }
         Ok(())
     }
     fn cuGraphReleaseUserObject(graph: u64, object: u64, count: u32) |sim| {
         let held = sim.graphs.get_mut(graph).ok_or(Code::INVALID_VALUE)?;
-        let found = held.objects.iter_mut().find(|(other, held)| *other == object && *held >= count && count > 0);
+        let found = held
+            .objects
+            .iter_mut()
+            .find(|(other, held)| *other == object && *held >= count && count > 0);
         found.ok_or(Code::INVALID_VALUE)?.1 -= count;
         held.objects.retain(|(_, count)| *count > 0);
-        graph::release_objects(sim, &[(object, count)]);
+        release_objects(sim, &[(object, count)]);
         Ok(())
     }
 }

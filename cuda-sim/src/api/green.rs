@@ -1,24 +1,28 @@
-//! Green contexts and what they divide.
+//! Green contexts and the resources that they divide.
+//!
+//! May use: `api::contexts`, `api::devices`, `api::macros`, `api::streams`, `capture`, `ffi`,
+//! `resources`, `results`, `sim`. Unsafe: none.
 
-use super::contexts::{new_context, record_all};
+use super::contexts::record_all;
 use super::devices;
 use super::streams::{NON_BLOCKING, context_of, create_in};
-use crate::border::{api, get, put, put_if, slice};
+use crate::api::macros::api;
 use crate::capture;
+use crate::ffi::{get, put, put_if, slice};
 use crate::resources::{self, DevResource};
 use crate::results::{Code, Result};
-use crate::sim::{Green, Locked};
+use crate::sim::{Green, Locked, new_context};
 
 const DEFAULT_STREAM: u32 = 1;
-/// From this version of the driver on, a green context need not have a default stream.
+/// The driver version since which a green context need not have a default stream.
 const OPTIONAL_SINCE: i32 = 13030;
 
-/// The context that stands for a green one.
+/// Returns the context that represents a green one.
 fn find(sim: &Locked, green: u64) -> Result<u64> {
     sim.greens.get(green).copied().ok_or(Code::INVALID_CONTEXT)
 }
 
-/// The same for functions that tell a handle that was one from others.
+/// Does the same for functions with another error for destroyed green contexts.
 fn find_or_gone(sim: &Locked, green: u64) -> Result<u64> {
     let gone = sim.greens.was_made(green);
     find(sim, green).map_err(|code| if gone { Code::CONTEXT_IS_DESTROYED } else { code })
@@ -65,14 +69,26 @@ api! {
         let context = find(sim, green)?;
         put(to, resource_of(sim, context, kind)?)
     }
-    fn cuStreamGetDevResource / cuStreamGetDevResource_ptsz(stream: u64, to: *mut DevResource, kind: u32) |sim, default| {
+    fn cuStreamGetDevResource / cuStreamGetDevResource_ptsz(
+        stream: u64,
+        to: *mut DevResource,
+        kind: u32,
+    ) |sim, default| {
         let context = context_of(sim, stream, default)?;
         put(to, resource_of(sim, context, kind)?)
     }
-    fn cuDevSmResourceSplitByCount(groups: *mut DevResource, count: *mut u32, input: *const DevResource, remainder: *mut DevResource, flags: u32, least: u32) |sim| {
-        let (room, input, number) = (get(count)?, get(input)?, sim.id());
-        // Without room for groups, the question is how many there would be. [cuDevSmResourceSplitByCount]
-        let at_most = (!groups.is_null()).then_some(room);
+    fn cuDevSmResourceSplitByCount(
+        groups: *mut DevResource,
+        count: *mut u32,
+        input: *const DevResource,
+        remainder: *mut DevResource,
+        flags: u32,
+        least: u32,
+    ) |sim| {
+        let (capacity, input, number) = (get(count)?, get(input)?, sim.id());
+        // Without an array for the groups, only their number is returned.
+        // [cuDevSmResourceSplitByCount]
+        let at_most = (!groups.is_null()).then_some(capacity);
         let (parts, left) = resources::split(&input, at_most, flags, least, number)?;
         if at_most.is_some() {
             for (at, part) in parts.iter().enumerate() {

@@ -1,33 +1,26 @@
-//! Initialization, versions, errors, and finding functions.
+//! Initialization, versions, errors, and lookup of functions.
+//!
+//! May use: `api::annotations`, `config`, `ffi`, `results`, `sim`. Unsafe: reads text of the
+//! caller, and calls the dynamic linker for functions.
 
-use crate::border::{self, FORKED, STUB, put, put_if};
 use crate::config::Config;
+use crate::ffi::{self, FORKED, put, put_if};
 use crate::results::{self, Code, Result};
 use crate::sim;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::Once;
 use std::sync::atomic::Ordering;
 
-/// Name, version since which it has this form, symbol, and whether it is simulated.
+/// A function: name, version since which it has this form, symbol, and whether it is simulated.
 pub type Entry = (&'static str, i32, &'static str, bool);
 pub const ENTRIES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/entries.rs"));
-
-pub fn read_stub_once() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let stub =
-            std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
-        STUB.store(stub, Ordering::Relaxed);
-    });
-}
 
 extern "C" fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuInit(flags: u32) -> i32 {
-    border::free(|| {
+    ffi::free(|| {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -41,10 +34,11 @@ pub extern "C" fn cuInit(flags: u32) -> i32 {
     })
 }
 
-/// Makes the state, if there is none yet. The number of devices.
+/// Creates the state if there is none yet. Returns the number of devices.
 pub fn begin(config: Config) -> usize {
     if sim::start(config) {
-        // SAFETY: both functions may be called at any time.
+        // SAFETY: the registered functions have the required types and live in a library that is
+        // never unloaded (`-z nodelete`).
         unsafe {
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(sim::at_exit);
@@ -57,12 +51,12 @@ pub fn begin(config: Config) -> usize {
     })
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
-    border::free(|| put(version, driver_version()))
+    ffi::free(|| put(version, driver_version()))
 }
 
-/// Also before cuInit.
+/// Returns the driver version, also before cuInit.
 fn driver_version() -> i32 {
     sim::lock()
         .map_or_else(|| Config::from_environment().driver_version, |sim| sim.config.driver_version)
@@ -77,7 +71,7 @@ fn put_result_text(
         return Code::INVALID_VALUE.0;
     }
     match results::find(code) {
-        Some(row) => border::number(put(text, of(row).as_ptr().cast())),
+        Some(row) => ffi::number(put(text, of(row).as_ptr().cast())),
         None => {
             put_if(text, std::ptr::null());
             Code::INVALID_VALUE.0
@@ -85,18 +79,18 @@ fn put_result_text(
     }
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuGetErrorName(code: i32, name: *mut *const c_char) -> i32 {
     put_result_text(code, name, |row| row.1)
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuGetErrorString(code: i32, text: *mut *const c_char) -> i32 {
     put_result_text(code, text, |row| row.2)
 }
 
-/// The form of a function that a program of some version gets. `flags`: 2 asks for the twin whose handle 0 is
-/// the per-thread default stream.
+/// Returns the form of a function for a program of some CUDA version. `flags`: 2 selects the twin
+/// whose handle 0 is the per-thread default stream.
 pub fn find_entry(
     name: &str,
     version: i32,
@@ -110,13 +104,14 @@ pub fn find_entry(
             .max_by_key(|entry| entry.1)
     };
     let found = if flags & 2 != 0 { newest(true).or_else(|| newest(false)) } else { newest(false) };
-    // 1: no such symbol; 2: the version is too old for it.
+    // 1: no such symbol. 2: the version is too old.
     found.ok_or(if of_name().next().is_some() { 2 } else { 1 })
 }
 
 pub fn address_of(symbol: &str) -> *mut c_void {
     let name = std::ffi::CString::new(symbol).unwrap_or_default();
-    // SAFETY: asks the dynamic linker about this library itself; it is never unloaded.
+    // SAFETY: `dladdr` accepts any address and fills `info` on success, `dli_fname` is
+    // NUL-terminated text, and `name` outlives the lookup. This library is never unloaded.
     unsafe {
         let mut info = std::mem::zeroed::<libc::Dl_info>();
         if libc::dladdr(address_of as fn(&str) -> *mut c_void as *const c_void, &mut info) == 0 {
@@ -140,7 +135,8 @@ fn look_up(
     if version > driver_version() {
         return Err((Code::INVALID_VALUE, 1));
     }
-    // SAFETY: the caller passes NUL-terminated text.
+    // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated text
+    // for this argument of cuda.h.
     let name = unsafe { CStr::from_ptr(symbol) }.to_str().map_err(|_| (Code::NOT_FOUND, 1))?;
     let hidden = std::env::var("CUDASIM_WITHOUT").unwrap_or_default();
     if hidden.split(',').any(|hidden| hidden == name) {
@@ -151,18 +147,19 @@ fn look_up(
     Ok(())
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuGetProcAddress(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
     version: i32,
     flags: u64,
 ) -> i32 {
-    border::free(|| look_up(symbol, pfn, version, flags).map_err(|(code, _)| code))
+    ffi::free(|| look_up(symbol, pfn, version, flags).map_err(|(code, _)| code))
 }
 
-/// Since 12.0 what is missing is no error: the status says it. [cuGetProcAddress]
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+/// Finds a function. Since CUDA 12.0 a missing function is not an error but a status.
+/// [cuGetProcAddress]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuGetProcAddress_v2(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
@@ -170,7 +167,7 @@ pub extern "C" fn cuGetProcAddress_v2(
     flags: u64,
     status: *mut i32,
 ) -> i32 {
-    border::free(|| {
+    ffi::free(|| {
         let found = look_up(symbol, pfn, version, flags);
         put_if(status, found.as_ref().map_or_else(|(_, status)| *status, |()| 0));
         match found {
@@ -180,36 +177,36 @@ pub extern "C" fn cuGetProcAddress_v2(
     })
 }
 
-/// Private interfaces between NVIDIA's libraries: there are none.
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+/// Finds a private interface between NVIDIA's libraries. There are none.
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) -> i32 {
     let _ = id;
-    border::free(|| -> Result {
+    ffi::free(|| -> Result {
         put(table, std::ptr::null())?;
         Err(Code::NOT_FOUND)
     })
 }
 
-/// Nothing is profiled.
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+/// Does nothing: there is no profiler.
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuProfilerStart() -> i32 {
     0
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuProfilerStop() -> i32 {
     0
 }
 
-/// The driver's own log: nothing is ever logged.
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+/// Registers a callback for the driver's log. Nothing is ever logged.
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuLogsRegisterCallback(
     callback: *const c_void,
     data: *mut c_void,
     handle: *mut u64,
 ) -> i32 {
     let _ = data;
-    border::free(|| {
+    ffi::free(|| {
         if callback.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -218,7 +215,7 @@ pub extern "C" fn cuLogsRegisterCallback(
     })
 }
 
-#[cfg_attr(not(watching), unsafe(no_mangle))]
+#[cfg_attr(not(passthrough), unsafe(no_mangle))]
 pub extern "C" fn cuLogsUnregisterCallback(handle: u64) -> i32 {
     if handle == 1 { 0 } else { Code::INVALID_VALUE.0 }
 }

@@ -1,20 +1,24 @@
-//! Memory and events between processes.
+//! Memory and events that processes share.
+//!
+//! May use: `api::macros`, `api::memory`, `ffi`, `ipc`, `memory`, `results`, `sim`. Unsafe: maps
+//! and unmaps memory of other processes.
 
 use super::memory::{New, enter};
-use crate::border::{api, put};
+use crate::api::macros::api;
+use crate::ffi::put;
 use crate::ipc::{self, Handle, SharedEvent};
 use crate::memory::{Kind, map_file};
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Recorded, Sim};
 use std::sync::Arc;
 
-/// Passed by value.
+/// An IPC handle, which is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle([u8; 64]);
 
 fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
-    // Only what cuMemAlloc made, by its beginning or any address in it. [cuIpcGetMemHandle]
+    // Only memory of cuMemAlloc, by any address in it. [cuIpcGetMemHandle]
     let found = sim
         .memory
         .find(address)
@@ -26,7 +30,7 @@ fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
     put(to, handle.bytes())
 }
 
-/// Maps memory of another process, which its handle names.
+/// Maps the memory of another process that a handle names.
 pub fn import(
     sim: &mut Sim,
     handle: &[u8; 64],
@@ -36,11 +40,12 @@ pub fn import(
     label: &'static str,
 ) -> Result<u64> {
     let (fd, parsed) = ipc::open(handle, ipc::MEMORY)?;
-    // The file is mapped whole pages at a time; allocations begin anywhere in them.
+    // Files are mapped in whole pages; allocations may begin anywhere in a page.
     let page = parsed.offset & !4095;
     let skipped = parsed.offset - page;
     let mapped = map_file(fd, page, parsed.size + skipped);
-    // SAFETY: the mapping keeps the file.
+    // SAFETY: `ipc::open` opened this descriptor for this function, and the mapping does not need
+    // it.
     unsafe { libc::close(fd) };
     let base = mapped? + skipped;
     let size = parsed.size;
@@ -67,7 +72,7 @@ fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32)
     if flags & !1 != 0 || to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // A process cannot open what it exported itself. [cuIpcOpenMemHandle]
+    // A process cannot open its own exports. [cuIpcOpenMemHandle]
     if Handle::parse(&handle.0, ipc::MEMORY)?.pid == std::process::id() {
         return Err(Code::INVALID_CONTEXT);
     }
@@ -84,16 +89,25 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
     sim.end_allocation(address, moment.as_ref());
     Sim::wait_everything(sim);
     let page = address & !4095;
-    // SAFETY: mapped by `import_memory`, and nothing pending uses it.
+    // SAFETY: `import_memory` mapped these pages, the allocation was removed above, and all pending
+    // work was waited for.
     unsafe { libc::munmap(page as *mut _, (size + address - page) as usize) };
     Ok(())
 }
 
 api! {
-    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| { export_memory(sim, to, address) }
-    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
-    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
-    fn cuIpcCloseMemHandle(address: u64) |sim| { close_memory(sim, address) }
+    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| {
+        export_memory(sim, to, address)
+    }
+    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+        import_memory(sim, to, &handle, flags)
+    }
+    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+        import_memory(sim, to, &handle, flags)
+    }
+    fn cuIpcCloseMemHandle(address: u64) |sim| {
+        close_memory(sim, address)
+    }
     fn cuIpcGetEventHandle(to: *mut [u8; 64], event: u64) |sim| {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         let shared = found.shared.as_ref().ok_or(Code::INVALID_VALUE)?;
@@ -106,8 +120,14 @@ api! {
         }
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
-        // Disabled timing, for several processes.
-        let event = Event { context, device, flags: 6, recorded: Recorded::Never, shared: Some(Arc::new(shared)) };
+        // Flags: without timing, interprocess.
+        let event = Event {
+            context,
+            device,
+            flags: 6,
+            recorded: Recorded::Never,
+            shared: Some(Arc::new(shared)),
+        };
         let handle = sim.events.insert(event);
         put(to, handle)
     }

@@ -1,13 +1,17 @@
-//! Memory that is allocated at once, host memory, and what is known of pointers.
+//! Memory that is allocated at once, host memory, and attributes of pointers.
+//!
+//! May use: `api::contexts`, `api::macros`, `capture`, `ffi`, `handles`, `memory`, `results`,
+//! `shadow`, `sim`, `site`, `work`. Unsafe: none.
 
-use crate::border::{api, get, put, put_if, slice};
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, slice};
 use crate::memory::{Allocation, Kind, round_up};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
 use crate::sim::{Locked, Sim};
 use std::ffi::c_void;
 
-/// What a new allocation is, besides its bytes.
+/// The attributes of a new allocation.
 pub struct New {
     pub kind: Kind,
     pub base: u64,
@@ -20,15 +24,15 @@ pub struct New {
     pub block: Option<(usize, u64)>,
 }
 
-/// Enters an allocation. Its beginning is a write by the calling thread: what is not ordered after that comes
-/// too early.
+/// Enters an allocation. Its beginning counts as a write by the calling thread: accesses that are
+/// not ordered after it are races.
 pub fn enter(sim: &mut Sim, new: New, label: &'static str) {
     let label = sim.label(label);
     let moment = sim.check_host(&[], label);
     enter_at(sim, new, moment.map(|moment| moment.mark));
 }
 
-pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::checker::Site>>) {
+pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::site::Site>>) {
     let buffer_id = sim.memory.next_buffer_id();
     let shadow = mark
         .map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.base + new.size, mark));
@@ -48,7 +52,7 @@ pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate:
     });
 }
 
-/// Room for device memory, within what the device has.
+/// Allocates device memory, within the memory of the device.
 pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
     let used = sim.arena_used(device);
     if round_up(size, 512).is_none_or(|size| used + size > sim.config.memory) {
@@ -103,7 +107,7 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     end(sim, address, "cuMemFree")
 }
 
-/// Ends an allocation at a call of the host, and gives its bytes back.
+/// Ends an allocation in a call of the host, and returns its bytes.
 pub fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
     let moment = sim.freeing(label);
     let allocation = sim.end_allocation(base, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
@@ -131,7 +135,7 @@ fn allocate_host(
     let arena = sim.pinned_arena();
     let base = sim.memory.arenas[arena].allocate(size)?;
     let block = Some((arena, size));
-    // All of it is mapped, as under unified addressing.
+    // All pinned memory is mapped, as under unified addressing.
     let flags = flags | 2;
     enter(
         sim,
@@ -150,17 +154,17 @@ pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result
     sim.forbid_while_capturing()?;
     let last = address.checked_add(size - 1).ok_or(Code::INVALID_VALUE)?;
     let known = sim.memory.find(address).is_some() || sim.memory.find(last).is_some();
-    if known && !crate::WATCHING {
+    if known && !crate::PASSTHROUGH {
         return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
     }
     let device = sim.context(context)?.device;
-    let base = if crate::WATCHING {
+    let base = if crate::PASSTHROUGH {
         match crate::handles::GIVEN.take() {
             0 => address,
             elsewhere => elsewhere,
         }
     } else if sim.config.shifted {
-        // Addresses that nothing else has, and nothing lies at.
+        // Addresses that nothing else uses and that have no memory.
         sim.mappings.reserve(round_up(size, 2 << 20).ok_or(Code::INVALID_VALUE)?, 0, 0)?
             + address % 4096
     } else {
@@ -189,7 +193,7 @@ pub fn unregister(sim: &mut Locked, address: u64) -> Result {
         .filter(|found| found.kind == Kind::Registered && found.host == address);
     let base = found.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?.base;
     end(sim, base, "cuMemHostUnregister")?;
-    // The memory is the program's and may be gone right after: what comes too late must not crash here.
+    // The memory belongs to the program, which may unmap it next: late work must not access it.
     Sim::wait_everything(sim);
     if base != address {
         sim.mappings.forget(base);
@@ -223,9 +227,9 @@ fn allocate_managed(sim: &mut Locked, to: *mut u64, size: u64, flags: u32) -> Re
     put(to, base)
 }
 
-// --- pointers -----------------------------------------------------------------------------------------------
+// --- pointers ---
 
-/// A value of an attribute, by its size.
+/// A value of an attribute, with its size.
 enum Value {
     Word(u64),
     Number(u32),
@@ -240,7 +244,7 @@ fn store(to: *mut c_void, value: Value) -> Result {
     }
 }
 
-/// The value of an attribute; `None`: this pointer has no such thing.
+/// Returns the value of an attribute; `None` if this pointer does not have it.
 fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
     let Some(found) = sim.memory.find(address) else {
         return if (1..=22).contains(&which) { Ok(None) } else { Err(Code::INVALID_VALUE) };
@@ -251,7 +255,7 @@ fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
     Ok(Some(match which {
         // Pools and mappings belong to no context.
         1 => Value::Word(found.context),
-        // Host 1, device 2. Managed memory counts as the device's.
+        // 1: host. 2: device. Managed memory counts as device memory.
         2 => Value::Number(if found.kind.is_host() { 1 } else { 2 }),
         3 => Value::Word(found.base + offset),
         4 if on_host => Value::Word(found.host + offset),
@@ -279,12 +283,12 @@ fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
         20 => Value::Word(found.buffer_id),
         21 => Value::Flag(false),
         22 => Value::Number(0),
-        // 5, the tokens for peers, ended with CUDA 11.
+        // 5, the tokens for peers, was removed in CUDA 11.
         _ => return Err(Code::INVALID_VALUE),
     }))
 }
 
-/// What a batch says of a pointer that the driver does not know.
+/// Returns the value of an attribute in a batch, for a pointer that the driver does not know.
 fn default_value(which: i32, address: u64) -> Value {
     match which {
         4 => Value::Word(address),
@@ -302,16 +306,31 @@ api! {
         put(free, sim.config.memory.saturating_sub(sim.arena_used(device)) as usize)?;
         put(total, sim.config.memory as usize)
     }
-    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| { allocate(sim, to, size as u64, "cuMemAlloc") }
-    fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |sim| {
+    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| {
+        allocate(sim, to, size as u64, "cuMemAlloc")
+    }
+    fn cuMemAllocPitch_v2(
+        to: *mut u64,
+        pitch: *mut usize,
+        width: usize,
+        rows: usize,
+        element: u32,
+    ) |sim| {
         if pitch.is_null() || !matches!(element, 4 | 8 | 16) {
             return Err(Code::INVALID_VALUE);
         }
         let of = round_up(width as u64, 512).ok_or(Code::OUT_OF_MEMORY)?;
-        allocate(sim, to, of.checked_mul(rows as u64).ok_or(Code::OUT_OF_MEMORY)?, "cuMemAllocPitch")?;
+        allocate(
+            sim,
+            to,
+            of.checked_mul(rows as u64).ok_or(Code::OUT_OF_MEMORY)?,
+            "cuMemAllocPitch",
+        )?;
         put(pitch, of as usize)
     }
-    fn cuMemFree_v2(address: u64) |sim| { free(sim, address) }
+    fn cuMemFree_v2(address: u64) |sim| {
+        free(sim, address)
+    }
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) |sim| {
         sim.current_context()?;
         let found = sim.memory.find(address).ok_or(Code::NOT_FOUND)?;
@@ -319,7 +338,9 @@ api! {
         put_if(size, found.size as usize);
         Ok(())
     }
-    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| { allocate_host(sim, to, size as u64, 0, "cuMemAllocHost") }
+    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| {
+        allocate_host(sim, to, size as u64, 0, "cuMemAllocHost")
+    }
     fn cuMemHostAlloc(to: *mut u64, size: usize, flags: u32) |sim| {
         allocate_host(sim, to, size as u64, flags, "cuMemHostAlloc")
     }
@@ -336,26 +357,43 @@ api! {
         host_pointer(sim, to, address, flags)
     }
     fn cuMemHostGetFlags(flags: *mut u32, address: u64) |sim| {
-        let found = sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
+        let found = sim
+            .memory
+            .find(address)
+            .filter(|found| found.kind.is_host())
+            .ok_or(Code::INVALID_VALUE)?;
         put(flags, found.flags)
     }
-    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| { register(sim, address, size as u64, flags) }
-    fn cuMemHostUnregister(address: u64) |sim| { unregister(sim, address) }
-    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| { allocate_managed(sim, to, size as u64, flags) }
+    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| {
+        register(sim, address, size as u64, flags)
+    }
+    fn cuMemHostUnregister(address: u64) |sim| {
+        unregister(sim, address)
+    }
+    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| {
+        allocate_managed(sim, to, size as u64, flags)
+    }
     fn cuPointerGetAttribute(to: *mut c_void, which: i32, address: u64) |sim| {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         store(to, attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?)
     }
-    fn cuPointerGetAttributes(count: u32, which: *const i32, to: *const *mut c_void, address: u64) |sim| {
+    fn cuPointerGetAttributes(
+        count: u32,
+        which: *const i32,
+        to: *const *mut c_void,
+        address: u64,
+    ) |sim| {
         let (which, to) = (slice(which, count as usize)?, slice(to, count as usize)?);
-        // Not in a batch: the tokens, access flags, and what describes mappings. [cuPointerGetAttributes]
+        // Not allowed in a batch: the tokens, access flags, and attributes of mappings.
+        // [cuPointerGetAttributes]
         if count == 0 || which.iter().any(|which| !matches!(which, 1..=4 | 6..=15 | 17 | 21)) {
             return Err(Code::INVALID_VALUE);
         }
         for (which, to) in which.iter().zip(to) {
-            let value = attribute(sim, *which, address)?.unwrap_or_else(|| default_value(*which, address));
+            let value =
+                attribute(sim, *which, address)?.unwrap_or_else(|| default_value(*which, address));
             store(*to, value)?;
         }
         Ok(())
@@ -378,11 +416,22 @@ api! {
         managed(sim, address)?;
         if (1..=6).contains(&advice) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(address: u64, size: usize, device: i32, stream: u64) |sim, default| {
+    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(
+        address: u64,
+        size: usize,
+        device: i32,
+        stream: u64,
+    ) |sim, default| {
         let _ = (size, device);
         prefetch(sim, address, stream, default)
     }
-    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(address: u64, size: usize, location: u64, flags: u32, stream: u64) |sim, default| {
+    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(
+        address: u64,
+        size: usize,
+        location: u64,
+        flags: u32,
+        stream: u64,
+    ) |sim, default| {
         let _ = (size, location, flags);
         prefetch(sim, address, stream, default)
     }
@@ -396,7 +445,7 @@ fn managed(sim: &Locked, address: u64) -> Result {
         .ok_or(Code::INVALID_VALUE)
 }
 
-/// Moves nothing: all memory is equally near. It keeps its place in the stream.
+/// Prefetches memory: moves nothing, but has its place in the stream.
 fn prefetch(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
     managed(sim, address)?;
     let core = sim.stream(stream, default)?;

@@ -1,14 +1,18 @@
-//! The functions of the driver, a file a theme, as in cuda.h. Each is thin: it reads its arguments, asks the
-//! rooms behind it, and writes its results.
+//! The functions of the driver, one file for each subject, as in cuda.h. Each is thin: it reads its
+//! arguments, calls the modules below, and writes its results.
+//!
+//! May use: nothing. Unsafe: none.
 
 pub mod annotations;
 pub mod contexts;
 pub mod copies;
 mod devices;
 pub mod events;
+pub mod fills;
 pub mod graphs;
 pub mod green;
 pub mod init;
+mod macros;
 mod ipc;
 pub mod memory;
 pub mod modules;

@@ -1,9 +1,15 @@
-//! Modules, functions and launches. There is no device code: a function is one that the program registered
-//! under that name, see cudasim.h.
+//! Modules, functions and launches.
+//!
+//! May use: `access`, `api::devices`, `api::macros`, `capture`, `ffi`, `results`, `sim`, `work`.
+//! Unsafe: reads names and arguments of launches, and calls functions that programs registered.
+//!
+//! There is no device code: a function is one that the program registered under that name, see
+//! cudasim.h.
 
 use crate::access::Access;
-use crate::border::{api, get, put, slice};
+use crate::api::macros::api;
 use crate::capture::submit;
+use crate::ffi::{get, put, slice};
 use crate::results::{Code, Result};
 use crate::sim::{Function as Named, Locked};
 use crate::work::{Function, Grid, Launch, Work};
@@ -14,7 +20,8 @@ fn name_of(name: *const c_char) -> Result<CString> {
     if name.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller passes NUL-terminated text.
+    // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated text
+    // for this argument of cuda.h.
     Ok(unsafe { CStr::from_ptr(name) }.to_owned())
 }
 
@@ -35,7 +42,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
     put(to, handle)
 }
 
-/// The arguments of a launch in one piece of memory, and where each begins.
+/// The arguments of a launch in one buffer, with the offset of each.
 struct Arguments {
     bytes: Vec<u128>,
     offsets: Vec<usize>,
@@ -51,7 +58,9 @@ impl Arguments {
             arguments.offsets.push(arguments.bytes.len());
             let at = arguments.bytes.len();
             arguments.bytes.resize(at + size.div_ceil(16), 0);
-            // SAFETY: the caller points to an argument of the size that the kernel was registered with.
+            // SAFETY: cuLaunchKernel requires `arguments` to have a pointer for each argument of
+            // the kernel, and the program registered the kernel with these sizes. The copy has
+            // `size` bytes at this offset.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     pointer.cast::<u8>(),
@@ -63,7 +72,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// From the one buffer of `extra`: arguments lie there aligned to their sizes, up to 8 bytes.
+    /// Unpacks the buffer of `extra`, in which arguments are aligned to their sizes, up to 8 bytes.
     fn unpack(buffer: *mut u8, length: usize, sizes: &[usize]) -> Result<Arguments> {
         let mut pointers = Vec::with_capacity(sizes.len());
         let mut offset = 0usize;
@@ -79,7 +88,7 @@ impl Arguments {
     }
 }
 
-/// The buffer and its length in a list of keys and values that ends with 0.
+/// Returns the buffer and its length from a list of keys and values that ends with 0.
 fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
     let (mut buffer, mut length) = (std::ptr::null_mut::<u8>(), 0);
     for i in 0..8 {
@@ -93,7 +102,7 @@ fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
     if buffer.is_null() { Err(Code::INVALID_VALUE) } else { Ok((buffer, length)) }
 }
 
-/// The work of a launch, and what it reads and writes.
+/// Returns the work of a launch and its accesses.
 fn prepare(
     sim: &mut Locked,
     handle: u64,
@@ -119,16 +128,18 @@ fn prepare(
     if let (Some(declare), true) = (kernel.accesses, sim.checker.is_some()) {
         let mut copy = arguments.bytes.clone();
         let base = copy.as_mut_ptr();
-        // SAFETY: the offsets lie inside `copy`, which lives to the end of this block.
+        // SAFETY: `offsets` was computed for `copy`, so they are inside of it; it lives to the end
+        // of this block.
         let mut pointers: Vec<*mut c_void> =
             arguments.offsets.iter().map(|at| unsafe { base.add(*at) }.cast()).collect();
         accesses.resize(16, Access::range(0, 0, 0));
-        // SAFETY: the program promised that the function takes these arguments; it fills what it is given.
+        // SAFETY: the program registered `declare` for a kernel with these arguments. It writes at
+        // most as many accesses as the last argument.
         let mut count =
             unsafe { declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len()) };
         if count > accesses.len() {
             accesses.resize(count, Access::range(0, 0, 0));
-            // SAFETY: as above, with the room that it asked for.
+            // SAFETY: the same call with as many elements as the first call returned.
             count = unsafe {
                 declare(&grid, pointers.as_mut_ptr(), accesses.as_mut_ptr(), accesses.len())
             }
@@ -145,7 +156,7 @@ fn prepare(
     Ok((Work::Kernel(Arc::new(launch)), accesses))
 }
 
-/// The same, for real functions too: nothing is known of one that is not registered.
+/// Does the same for real functions, too: an unregistered one has no known work or accesses.
 pub fn prepare_known(
     sim: &mut Locked,
     handle: u64,
@@ -154,7 +165,7 @@ pub fn prepare_known(
     extra: *mut *mut c_void,
 ) -> Result<(Work, Vec<Access>)> {
     match prepare(sim, handle, grid, arguments, extra) {
-        Err(_) if crate::WATCHING => Ok((Work::Nothing, Vec::new())),
+        Err(_) if crate::PASSTHROUGH => Ok((Work::Nothing, Vec::new())),
         known => known,
     }
 }
@@ -192,7 +203,7 @@ fn load_library(sim: &mut Locked, to: *mut u64, image: *const c_void) -> Result 
     put(to, library)
 }
 
-/// Of a function that only exists on the host.
+/// Returns an attribute of a function that only exists on the host.
 fn attribute(which: i32) -> Result<i32> {
     Ok(match which {
         0 => 1024,     // MAX_THREADS_PER_BLOCK
@@ -219,12 +230,22 @@ pub struct LaunchConfig {
 }
 
 api! {
-    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
-    fn cuModuleLoadDataEx(to: *mut u64, image: *const c_void, count: u32, options: *const i32, values: *const u64) |sim| {
+    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| {
+        load(sim, to, image)
+    }
+    fn cuModuleLoadDataEx(
+        to: *mut u64,
+        image: *const c_void,
+        count: u32,
+        options: *const i32,
+        values: *const u64,
+    ) |sim| {
         let _ = (count, options, values);
         load(sim, to, image)
     }
-    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
+    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| {
+        load(sim, to, image)
+    }
     fn cuModuleLoad(to: *mut u64, path: *const c_char) |sim| {
         let path = name_of(path)?;
         if !std::path::Path::new(&*path.to_string_lossy()).exists() {
@@ -232,12 +253,19 @@ api! {
         }
         load(sim, to, path.as_ptr().cast())
     }
-    fn cuModuleUnload(module: u64) |sim| { sim.modules.remove(module).ok_or(Code::INVALID_HANDLE) }
+    fn cuModuleUnload(module: u64) |sim| {
+        sim.modules.remove(module).ok_or(Code::INVALID_HANDLE)
+    }
     fn cuModuleGetFunction(to: *mut u64, module: u64, name: *const c_char) |sim| {
         sim.modules.get(module).ok_or(Code::INVALID_HANDLE)?;
         function(sim, to, module, name)
     }
-    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |sim| {
+    fn cuModuleGetGlobal_v2(
+        to: *mut u64,
+        size: *mut usize,
+        module: u64,
+        name: *const c_char,
+    ) |sim| {
         sim.modules.get(module).ok_or(Code::INVALID_HANDLE)?;
         let _ = (to, size, name_of(name)?);
         Err(Code::NOT_FOUND)
@@ -246,11 +274,22 @@ api! {
         let _ = &sim;
         put(mode, 2)
     }
-    fn cuLibraryLoadData(to: *mut u64, image: *const c_void, jit: *const i32, jit_values: *const u64, jit_count: u32, options: *const i32, values: *const u64, count: u32) |sim| {
+    fn cuLibraryLoadData(
+        to: *mut u64,
+        image: *const c_void,
+        jit: *const i32,
+        jit_values: *const u64,
+        jit_count: u32,
+        options: *const i32,
+        values: *const u64,
+        count: u32,
+    ) |sim| {
         let _ = (jit, jit_values, jit_count, options, values, count);
         load_library(sim, to, image)
     }
-    fn cuLibraryUnload(library: u64) |sim| { sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE) }
+    fn cuLibraryUnload(library: u64) |sim| {
+        sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE)
+    }
     fn cuLibraryGetKernel(to: *mut u64, library: u64, name: *const c_char) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         function(sim, to, library, name)
@@ -264,7 +303,12 @@ api! {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         put(count, sim.kernels.len() as u32)
     }
-    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |sim| {
+    fn cuLibraryGetGlobal(
+        to: *mut u64,
+        size: *mut usize,
+        library: u64,
+        name: *const c_char,
+    ) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         let _ = (to, size, name_of(name)?);
         Err(Code::NOT_FOUND)
@@ -305,27 +349,67 @@ api! {
         let found = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(name, found.name.as_ptr())
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut i32, handle: u64, block: i32, shared: usize) |sim| {
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        count: *mut i32,
+        handle: u64,
+        block: i32,
+        shared: usize,
+    ) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         let _ = shared;
         put(count, (2048 / block.clamp(1, 1024)).min(32))
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count: *mut i32, handle: u64, block: i32, shared: usize, flags: u32) |sim| {
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        count: *mut i32,
+        handle: u64,
+        block: i32,
+        shared: usize,
+        flags: u32,
+    ) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         let _ = (shared, flags);
         put(count, (2048 / block.clamp(1, 1024)).min(32))
     }
-    fn cuLaunchKernel / cuLaunchKernel_ptsz(handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64, arguments: *mut *mut c_void, extra: *mut *mut c_void) |sim, default| {
+    fn cuLaunchKernel / cuLaunchKernel_ptsz(
+        handle: u64,
+        gx: u32,
+        gy: u32,
+        gz: u32,
+        bx: u32,
+        by: u32,
+        bz: u32,
+        shared_bytes: u32,
+        stream: u64,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) |sim, default| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
         launch(sim, handle, grid, stream, default, arguments, extra)
     }
-    fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz(handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64, arguments: *mut *mut c_void) |sim, default| {
+    fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz(
+        handle: u64,
+        gx: u32,
+        gy: u32,
+        gz: u32,
+        bx: u32,
+        by: u32,
+        bz: u32,
+        shared_bytes: u32,
+        stream: u64,
+        arguments: *mut *mut c_void,
+    ) |sim, default| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
         launch(sim, handle, grid, stream, default, arguments, std::ptr::null_mut())
     }
-    fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(config: *const LaunchConfig, handle: u64, arguments: *mut *mut c_void, extra: *mut *mut c_void) |sim, default| {
+    fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(
+        config: *const LaunchConfig,
+        handle: u64,
+        arguments: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) |sim, default| {
         let config = get(config)?;
-        let grid = Grid { grid: config.grid, block: config.block, shared_bytes: config.shared_bytes };
+        let grid =
+            Grid { grid: config.grid, block: config.block, shared_bytes: config.shared_bytes };
         launch(sim, handle, grid, config.stream, default, arguments, extra)
     }
 }

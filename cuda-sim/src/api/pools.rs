@@ -1,7 +1,11 @@
-//! Memory that is allocated and freed in the order of a stream, and the pools that it comes from.
+//! Memory that is allocated and freed in stream order, and the pools that it comes from.
+//!
+//! May use: `api::devices`, `api::ipc`, `api::macros`, `api::memory`, `ffi`, `handles`, `ipc`,
+//! `memory`, `results`, `sim`, `work`. Unsafe: system calls on the files of shared pools.
 
 use super::memory::{New, enter_at, take};
-use crate::border::{api, get, put, slice};
+use crate::api::macros::api;
+use crate::ffi::{get, put, slice};
 use crate::ipc;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
@@ -9,7 +13,7 @@ use crate::sim::{Freed, Locked, Pool, Sim};
 use crate::work::{CoreRef, Work};
 use std::ffi::c_void;
 
-/// `CUmemPoolProps`, as far as it is read.
+/// `CUmemPoolProps`, the part that is read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PoolProps {
@@ -39,10 +43,10 @@ pub struct AccessDesc {
     pub flags: i32,
 }
 
-/// A block for an allocation on a stream. What the same stream freed is taken at once, in its order; what
-/// another one freed, only when its free was reached.
+/// Returns a block for an allocation on a stream. Memory that the same stream freed is reused at
+/// once, in stream order; memory that another stream freed, only when its free was reached.
 fn block_for(sim: &mut Sim, core: CoreRef, device: i32, size: u64) -> Result<u64> {
-    if crate::WATCHING {
+    if crate::PASSTHROUGH {
         return take(sim, device, size);
     }
     let same = |freed: &Freed| {
@@ -73,27 +77,27 @@ fn allocate(
         return Err(Code::INVALID_VALUE);
     }
     let device = sim.core_mut(core).device;
-    // Pools of a real driver are not followed: one stands for all.
+    // Pools of a real driver are not followed: one represents all.
     let pool =
-        pool.filter(|_| !crate::WATCHING).unwrap_or(sim.devices[device as usize].current_pool);
+        pool.filter(|_| !crate::PASSTHROUGH).unwrap_or(sim.devices[device as usize].current_pool);
     let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?.device;
     if sim.pools.get(pool).is_some_and(|pool| pool.imported) {
-        // Nothing can be allocated from the pool of another process. [cuMemPoolImportFromShareableHandle]
+        // The pool of another process cannot allocate. [cuMemPoolImportFromShareableHandle]
         return Err(Code::INVALID_VALUE);
     }
     if sim.core_mut(core).lane.is_some() {
-        if crate::WATCHING {
-            // Not followed, but no longer what was freed there either.
+        if crate::PASSTHROUGH {
+            // The pool is not followed, but its memory is no longer freed memory.
             let base = crate::handles::GIVEN.take();
             sim.memory.begins_again(base, base.saturating_add(size));
         }
-        // Memory of graphs has addresses that are fixed at the launch; nobody asked for it yet.
+        // Memory nodes of graphs are not simulated.
         return Err(Code::NOT_SUPPORTED);
     }
     sim.forbid_legacy(core)?;
     sim.prepare(core);
     let base = block_for(sim, core, of, size)?;
-    // It begins in the stream: what is not ordered after this point comes too early.
+    // The allocation begins in the stream: accesses that are not ordered after it are races.
     let label = sim.label(label);
     let actor = sim.core_mut(core).actor;
     let thread = u64::from(crate::sim::thread_id());
@@ -139,7 +143,7 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     let moment = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread)));
     let allocation = sim.end_allocation(address, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
     if let Some(pool) = sim.pools.get_mut(allocation.pool) {
-        // Memory of another process was never counted here.
+        // Memory of another process does not count here.
         pool.used = pool.used.saturating_sub(allocation.size);
     }
     let Some((arena, size)) = allocation.block else { return Ok(()) };
@@ -178,10 +182,19 @@ fn attribute(sim: &mut Locked, pool: u64, which: i32, value: *mut c_void) -> Res
 }
 
 api! {
-    fn cuMemAllocAsync / cuMemAllocAsync_ptsz(to: *mut u64, size: usize, stream: u64) |sim, default| {
+    fn cuMemAllocAsync / cuMemAllocAsync_ptsz(
+        to: *mut u64,
+        size: usize,
+        stream: u64,
+    ) |sim, default| {
         allocate(sim, to, size as u64, None, stream, default, "cuMemAllocAsync")
     }
-    fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz(to: *mut u64, size: usize, pool: u64, stream: u64) |sim, default| {
+    fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz(
+        to: *mut u64,
+        size: usize,
+        pool: u64,
+        stream: u64,
+    ) |sim, default| {
         allocate(sim, to, size as u64, Some(pool), stream, default, "cuMemAllocFromPoolAsync")
     }
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(address: u64, stream: u64) |sim, default| {
@@ -227,7 +240,7 @@ api! {
         match which {
             1..=3 => pool.reuse[which as usize - 1] = 1 - get(value.cast::<i32>())?.clamp(0, 1),
             4 => pool.threshold = get(value.cast())?,
-            // High marks can only be set back.
+            // High-water marks can only be reset.
             6 | 8 if get(value.cast::<u64>())? == 0 => pool.used_high = pool.used,
             _ => return Err(Code::INVALID_VALUE),
         }
@@ -238,7 +251,11 @@ api! {
         let pool = pool_of(sim, pool)?;
         for desc in slice(map, count)? {
             let own = desc.location.id == pool.device && desc.flags != 3;
-            if desc.location.kind != 1 || !(0..devices).contains(&desc.location.id) || !matches!(desc.flags, 0 | 1 | 3) || own {
+            if desc.location.kind != 1
+                || !(0..devices).contains(&desc.location.id)
+                || !matches!(desc.flags, 0 | 1 | 3)
+                || own
+            {
                 return Err(Code::INVALID_VALUE);
             }
             pool.access.insert(desc.location.id, desc.flags);
@@ -252,14 +269,19 @@ api! {
         let found = pool.access.get(&location.id).copied().unwrap_or(own);
         put(flags, found)
     }
-    fn cuMemPoolExportToShareableHandle(to: *mut c_void, pool: u64, kind: i32, flags: u64) |sim| {
+    fn cuMemPoolExportToShareableHandle(
+        to: *mut c_void,
+        pool: u64,
+        kind: i32,
+        flags: u64,
+    ) |sim| {
         let found = pool_of(sim, pool)?;
         if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        // The file says which device; the memory comes with each pointer.
+        // The file contains the device; memory is imported with each pointer.
         let device = found.device;
-        // SAFETY: plain system calls on a file of our own.
+        // SAFETY: system calls on a file that is created here; the buffer has four bytes.
         let fd = unsafe {
             let fd = libc::memfd_create(c"cuda-sim pool".as_ptr(), libc::MFD_CLOEXEC);
             if fd < 0 || libc::pwrite(fd, (&raw const device).cast(), 4, 0) != 4 {
@@ -269,9 +291,14 @@ api! {
         };
         put(to.cast::<i32>(), fd)
     }
-    fn cuMemPoolImportFromShareableHandle(to: *mut u64, handle: u64, kind: i32, flags: u64) |sim| {
+    fn cuMemPoolImportFromShareableHandle(
+        to: *mut u64,
+        handle: u64,
+        kind: i32,
+        flags: u64,
+    ) |sim| {
         let mut device = -1i32;
-        // SAFETY: reads four bytes of whatever file that is.
+        // SAFETY: `pread` checks the descriptor, and `device` has four bytes.
         let read = unsafe { libc::pread(handle as i32, (&raw mut device).cast(), 4, 0) };
         if to.is_null() || kind != 1 || flags != 0 || read != 4 {
             return Err(Code::INVALID_VALUE);
@@ -291,10 +318,17 @@ api! {
         put(to, base)
     }
     fn cuMemPoolExportPointer(data: *mut [u8; 64], address: u64) |sim| {
-        let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Pool).ok_or(Code::INVALID_VALUE)?;
+        let found = sim
+            .memory
+            .allocations
+            .get(&address)
+            .filter(|found| found.kind == Kind::Pool)
+            .ok_or(Code::INVALID_VALUE)?;
         let (size, device) = (found.size, found.device as usize);
-        let (fd, offset, total) = sim.memory.arenas[device].file_of(address).ok_or(Code::INVALID_VALUE)?;
-        let handle = ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+        let (fd, offset, total) =
+            sim.memory.arenas[device].file_of(address).ok_or(Code::INVALID_VALUE)?;
+        let handle =
+            ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
         put(data, handle.bytes())
     }
 }

@@ -1,11 +1,16 @@
-//! Streams, what is enqueued besides copies and kernels, and their capture.
+//! Streams, the operations besides copies and kernels, and their capture.
+//!
+//! May use: `access`, `api::contexts`, `api::macros`, `capture`, `ffi`, `results`, `sim`, `work`.
+//! Unsafe: none.
 
 use crate::access::{Access, WRITE};
-use crate::border::{api, get, put, put_if, slice};
-use crate::capture::{self, Lane};
+use crate::api::macros::api;
+use crate::capture;
+use crate::ffi::{get, put, put_if, slice};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked, Sim};
-use crate::work::{HostCall, Work};
+use crate::sim::{CoreKind, Lane, Locked, Sim};
+use crate::work::{CoreRef, HostCall, Work};
+use std::cell::RefCell;
 
 pub const NON_BLOCKING: u32 = 1;
 
@@ -33,8 +38,9 @@ pub fn create_in(
     put(to, handle)
 }
 
-/// What asks about a stream is not allowed while it captures, but for the two functions made for that.
-fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<crate::work::CoreRef> {
+/// Refuses a query of a stream while it captures. Only cuStreamIsCapturing and
+/// cuStreamGetCaptureInfo are allowed.
+fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<CoreRef> {
     let core = sim.stream(stream, default)?;
     if sim.core_mut(core).lane.is_some() {
         sim.forbid_while_capturing()?;
@@ -42,7 +48,7 @@ fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<crate::wo
     Ok(core)
 }
 
-/// The context of a stream; of a default stream the current one, whoever's default stream it is.
+/// Returns the context of a stream: the current one for a default stream.
 pub fn context_of(sim: &mut Locked, stream: u64, default: u64) -> Result<u64> {
     let core = forbid_query(sim, stream, default)?;
     if stream <= 2 { sim.execution_context() } else { Ok(sim.core_mut(core).context) }
@@ -57,7 +63,7 @@ struct CaptureInfo {
 
 fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureInfo> {
     let core = sim.stream(stream, default)?;
-    // Asking does not break the capture. [cuStreamIsCapturing]
+    // The query does not invalidate the capture. [cuStreamIsCapturing]
     if !sim.captures_under(core).is_empty() {
         return Err(Code::STREAM_CAPTURE_IMPLICIT);
     }
@@ -73,9 +79,9 @@ fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureIn
 }
 
 thread_local! {
-    /// What the list of dependencies that a thread asked for points to, until it asks again.
-    static DEPENDENCIES: std::cell::RefCell<Vec<u64>> = const { std::cell::RefCell::new(Vec::new()) };
-    static EDGES: std::cell::RefCell<Vec<u64>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// The lists that the last query of this thread returned, valid until its next query.
+    static DEPENDENCIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static EDGES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -106,12 +112,7 @@ fn put_capture_info(
     Ok(())
 }
 
-fn update_dependencies(
-    sim: &mut Locked,
-    core: crate::work::CoreRef,
-    nodes: &[u64],
-    flags: u32,
-) -> Result {
+fn update_dependencies(sim: &mut Locked, core: CoreRef, nodes: &[u64], flags: u32) -> Result {
     let Some(Lane { capture, mut tail }) = sim.core_mut(core).lane.clone() else {
         return Err(Code::ILLEGAL_STATE);
     };
@@ -135,7 +136,7 @@ fn update_dependencies(
 
 fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
     let size = if wide { 8 } else { 4 };
-    if crate::WATCHING {
+    if crate::PASSTHROUGH {
         return Ok(sim.memory.host_address(address));
     }
     let found = sim.memory.find(address).ok_or(Code::INVALID_VALUE)?;
@@ -149,7 +150,7 @@ fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
 
 pub fn write_value(
     sim: &mut Locked,
-    core: crate::work::CoreRef,
+    core: CoreRef,
     address: u64,
     value: u64,
     wide: bool,
@@ -166,11 +167,11 @@ pub fn write_value(
     Ok(())
 }
 
-/// What was enqueued before a value is written comes before what is enqueued after a wait for it, if the write
-/// is enqueued first. What the host or a kernel writes there orders nothing that could be known.
+/// Writes a value in stream order. Work before the write happens before work after a wait for the
+/// value, if the write is enqueued first. Writes by the host or by kernels do not order anything.
 pub fn wait_value(
     sim: &mut Locked,
-    core: crate::work::CoreRef,
+    core: CoreRef,
     address: u64,
     value: u64,
     wide: bool,
@@ -197,8 +198,8 @@ fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data:
     Ok(())
 }
 
-/// What is read through `cuStreamGetAttribute`, as 64 bytes: the value is a union of that size.
-fn attribute(sim: &mut Locked, core: crate::work::CoreRef, which: i32) -> Result<[u64; 8]> {
+/// Returns an attribute as 64 bytes, the size of the union `CUstreamAttrValue`.
+fn attribute(sim: &mut Locked, core: CoreRef, which: i32) -> Result<[u64; 8]> {
     let found = sim.core_mut(core);
     let mut value = found.attributes.get(&which).copied().unwrap_or_default();
     match which {
@@ -210,11 +211,17 @@ fn attribute(sim: &mut Locked, core: crate::work::CoreRef, which: i32) -> Result
 }
 
 api! {
-    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| { create(sim, to, flags, 0) }
-    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| { create(sim, to, flags, priority) }
+    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| {
+        create(sim, to, flags, 0)
+    }
+    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| {
+        create(sim, to, flags, priority)
+    }
     fn cuStreamDestroy_v2(stream: u64) |sim| {
         let core = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
-        if let Some(capture) = sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture) {
+        if let Some(capture) =
+            sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture)
+        {
             sim.invalidate(capture);
         }
         if sim.get(core).is_some_and(|core| core.detached) {
@@ -225,11 +232,17 @@ api! {
         sim.destroy_core(core);
         Ok(())
     }
-    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(stream: u64, priority: *mut i32) |sim, default| {
+    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(
+        stream: u64,
+        priority: *mut i32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         put(priority, sim.core_mut(core).priority)
     }
-    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(stream: u64, flags: *mut u32) |sim, default| {
+    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(
+        stream: u64,
+        flags: *mut u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         put(flags, sim.core_mut(core).flags)
     }
@@ -237,19 +250,30 @@ api! {
         let core = forbid_query(sim, stream, default)?;
         put(id, core.id)
     }
-    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(stream: u64, device: *mut i32) |sim, default| {
+    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(
+        stream: u64,
+        device: *mut i32,
+    ) |sim, default| {
         let core = forbid_query(sim, stream, default)?;
         put(device, sim.core_mut(core).device)
     }
     fn cuStreamGetCtx / cuStreamGetCtx_ptsz(stream: u64, context: *mut u64) |sim, default| {
         put(context, context_of(sim, stream, default)?)
     }
-    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(stream: u64, context: *mut u64, green: *mut u64) |sim, default| {
+    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(
+        stream: u64,
+        context: *mut u64,
+        green: *mut u64,
+    ) |sim, default| {
         let of = context_of(sim, stream, default)?;
         put_if(green, sim.green_of(of));
         put(context, sim.base(of))
     }
-    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default| {
+    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(
+        stream: u64,
+        event: u64,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
@@ -274,7 +298,12 @@ api! {
         sim.forbid_while_capturing()?;
         Sim::synchronize(sim, core)
     }
-    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(stream: u64, function: usize, data: usize, flags: u32) |sim, default| {
+    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         if function == 0 || flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -284,16 +313,30 @@ api! {
         capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
     }
-    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |sim, default| {
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+    ) |sim, default| {
         host_call(sim, stream, default, function, data)
     }
-    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(stream: u64, function: usize, data: usize, mode: u32) |sim, default| {
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        mode: u32,
+    ) |sim, default| {
         if mode > 1 {
             return Err(Code::INVALID_VALUE);
         }
         host_call(sim, stream, default, function, data)
     }
-    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(stream: u64, address: u64, length: usize, flags: u32) |sim, default| {
+    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(
+        stream: u64,
+        address: u64,
+        length: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = length;
         if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
@@ -302,36 +345,67 @@ api! {
         capture::submit(sim, core, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
         Ok(())
     }
-    fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(stream: u64, address: u64, value: u32, flags: u32) |sim, default| {
+    fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u32,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = flags;
         write_value(sim, core, address, u64::from(value), false)
     }
-    fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(stream: u64, address: u64, value: u64, flags: u32) |sim, default| {
+    fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u64,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = flags;
         write_value(sim, core, address, value, true)
     }
-    fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(stream: u64, address: u64, value: u32, flags: u32) |sim, default| {
+    fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u32,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         wait_value(sim, core, address, u64::from(value), false, flags)
     }
-    fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(stream: u64, address: u64, value: u64, flags: u32) |sim, default| {
+    fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u64,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         wait_value(sim, core, address, value, true, flags)
     }
-    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(to: u64, from: u64) |sim, default| {
+    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(
+        to: u64,
+        from: u64,
+    ) |sim, default| {
         let (to, from) = (sim.stream(to, default)?, sim.stream(from, default)?);
         let attributes = sim.core_mut(from).attributes.clone();
         sim.core_mut(to).attributes = attributes;
         Ok(())
     }
-    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default| {
+    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(
+        stream: u64,
+        which: i32,
+        value: *mut [u64; 8],
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let found = attribute(sim, core, which)?;
         put(value, found)
     }
-    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(stream: u64, which: i32, value: *const [u64; 8]) |sim, default| {
+    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
+        stream: u64,
+        which: i32,
+        value: *const [u64; 8],
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         attribute(sim, core, which)?;
         let value = get(value)?;
@@ -341,7 +415,10 @@ api! {
 
     // --- capture ---
 
-    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default| {
+    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(
+        stream: u64,
+        mode: i32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         capture::begin(sim, core, mode, None)
     }
@@ -349,7 +426,14 @@ api! {
         let core = sim.stream(stream, default)?;
         capture::begin(sim, core, capture::GLOBAL, None)
     }
-    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32) |sim, default| {
+    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
+        stream: u64,
+        graph: u64,
+        dependencies: *const u64,
+        edges: *const u64,
+        count: usize,
+        mode: i32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = edges;
         let tail = slice(dependencies, count)?.to_vec();
@@ -359,18 +443,28 @@ api! {
         }
         capture::begin(sim, core, mode, Some((graph, tail)))
     }
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default| {
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
+        stream: u64,
+        graph: *mut u64,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         put_if(graph, 0);
         let captured = capture::end(sim, core)?;
         put_if(graph, captured);
         Ok(())
     }
-    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(stream: u64, status: *mut i32) |sim, default| {
+    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(
+        stream: u64,
+        status: *mut i32,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put(status, info.status)
     }
-    fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(stream: u64, status: *mut i32, id: *mut u64) |sim, default| {
+    fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put(status, info.status)?;
         if info.status != 0 {
@@ -378,19 +472,45 @@ api! {
         }
         Ok(())
     }
-    fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64, count: *mut usize) |sim, default| {
+    fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+        graph: *mut u64,
+        dependencies: *mut *const u64,
+        count: *mut usize,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put_capture_info(info, status, id, graph, dependencies, std::ptr::null_mut(), count)
     }
-    fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64, edges: *mut *const u64, count: *mut usize) |sim, default| {
+    fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+        graph: *mut u64,
+        dependencies: *mut *const u64,
+        edges: *mut *const u64,
+        count: *mut usize,
+    ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put_capture_info(info, status, id, graph, dependencies, edges, count)
     }
-    fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(stream: u64, nodes: *const u64, count: usize, flags: u32) |sim, default| {
+    fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(
+        stream: u64,
+        nodes: *const u64,
+        count: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         update_dependencies(sim, core, slice(nodes, count)?, flags)
     }
-    fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(stream: u64, nodes: *const u64, edges: *const u64, count: usize, flags: u32) |sim, default| {
+    fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(
+        stream: u64,
+        nodes: *const u64,
+        edges: *const u64,
+        count: usize,
+        flags: u32,
+    ) |sim, default| {
         let core = sim.stream(stream, default)?;
         let _ = edges;
         update_dependencies(sim, core, slice(nodes, count)?, flags)

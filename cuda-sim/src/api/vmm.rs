@@ -1,8 +1,12 @@
 //! Virtual memory management.
+//!
+//! May use: `api::devices`, `api::macros`, `api::memory`, `api::pools`, `ffi`, `memory`, `results`,
+//! `sim`, `vmm`. Unsafe: system calls on the files of physical memory.
 
 use super::memory::{New, enter};
 use super::pools::{AccessDesc, Location};
-use crate::border::{api, get, put, slice};
+use crate::api::macros::api;
+use crate::ffi::{get, put, slice};
 use crate::memory::{ALLOCATION_GRANULARITY, Kind};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
@@ -35,7 +39,7 @@ fn check(sim: &Sim, props: &Props) -> Result {
 fn drop_unused(sim: &mut Sim, handle: u64) {
     if sim.physical.get(handle).is_some_and(|physical| physical.released && physical.refs == 0) {
         if let Some(physical) = sim.physical.remove(handle) {
-            // SAFETY: the file is this object's own.
+            // SAFETY: the descriptor belongs to this object, which was just removed.
             unsafe { libc::close(physical.fd) };
         }
     }
@@ -78,14 +82,22 @@ api! {
         check(sim, &props)?;
         put(to, ALLOCATION_GRANULARITY as usize)
     }
-    fn cuMemAddressReserve(to: *mut u64, size: usize, alignment: usize, wanted: u64, flags: u64) |sim| {
+    fn cuMemAddressReserve(
+        to: *mut u64,
+        size: usize,
+        alignment: usize,
+        wanted: u64,
+        flags: u64,
+    ) |sim| {
         if to.is_null() || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
         let base = sim.mappings.reserve(size as u64, alignment as u64, wanted)?;
         put(to, base)
     }
-    fn cuMemAddressFree(address: u64, size: usize) |sim| { sim.mappings.free(address, size as u64) }
+    fn cuMemAddressFree(address: u64, size: usize) |sim| {
+        sim.mappings.free(address, size as u64)
+    }
     fn cuMemCreate(to: *mut u64, size: usize, props: *const Props, flags: u64) |sim| {
         let props = get(props)?;
         check(sim, &props)?;
@@ -96,12 +108,22 @@ api! {
             return Err(Code::OUT_OF_MEMORY);
         }
         let id = sim.id();
-        let physical = Physical::new(size as u64, props.location.id, props.location.kind, props.handle_types, id)?;
+        let physical = Physical::new(
+            size as u64,
+            props.location.id,
+            props.location.kind,
+            props.handle_types,
+            id,
+        )?;
         let handle = sim.physical.insert(physical);
         put(to, handle)
     }
     fn cuMemRelease(handle: u64) |sim| {
-        let found = sim.physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
+        let found = sim
+            .physical
+            .get_mut(handle)
+            .filter(|found| !found.released)
+            .ok_or(Code::INVALID_VALUE)?;
         found.released = true;
         drop_unused(sim, handle);
         Ok(())
@@ -111,16 +133,34 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         let Sim { physical, mappings, .. } = &mut **sim;
-        let found = physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
+        let found =
+            physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
         mappings.map(address, size as u64, found, handle)?;
         found.refs += 1;
         let device = found.device;
-        let new = New { kind: Kind::Virtual, base: address, host: address, size: size as u64, device, context: 0, pool: 0, flags: 0, block: None };
+        let new = New {
+            kind: Kind::Virtual,
+            base: address,
+            host: address,
+            size: size as u64,
+            device,
+            context: 0,
+            pool: 0,
+            flags: 0,
+            block: None,
+        };
         enter(sim, new, "cuMemMap");
         Ok(())
     }
-    fn cuMemUnmap(address: u64, size: usize) |sim| { unmap(sim, address, size as u64) }
-    fn cuMemSetAccess(address: u64, size: usize, descs: *const AccessDesc, count: usize) |sim| {
+    fn cuMemUnmap(address: u64, size: usize) |sim| {
+        unmap(sim, address, size as u64)
+    }
+    fn cuMemSetAccess(
+        address: u64,
+        size: usize,
+        descs: *const AccessDesc,
+        count: usize,
+    ) |sim| {
         for desc in slice(descs, count)? {
             if desc.location.kind != DEVICE || !matches!(desc.flags, 0 | 1 | 3) {
                 return Err(Code::INVALID_VALUE);
@@ -132,12 +172,24 @@ api! {
     }
     fn cuMemGetAccess(flags: *mut u64, location: *const Location, address: u64) |sim| {
         let location = get(location)?;
-        let (_, mapping) = sim.mappings.mapped.range(..=address).next_back().filter(|(base, mapping)| address < *base + mapping.size).ok_or(Code::INVALID_VALUE)?;
+        let (_, mapping) = sim
+            .mappings
+            .mapped
+            .range(..=address)
+            .next_back()
+            .filter(|(base, mapping)| address < *base + mapping.size)
+            .ok_or(Code::INVALID_VALUE)?;
         let found = mapping.access.get(&location.id).copied().unwrap_or(0);
         put(flags, found as u64)
     }
     fn cuMemRetainAllocationHandle(to: *mut u64, address: u64) |sim| {
-        let (_, mapping) = sim.mappings.mapped.range(..=address).next_back().filter(|(base, mapping)| address < *base + mapping.size).ok_or(Code::INVALID_VALUE)?;
+        let (_, mapping) = sim
+            .mappings
+            .mapped
+            .range(..=address)
+            .next_back()
+            .filter(|(base, mapping)| address < *base + mapping.size)
+            .ok_or(Code::INVALID_VALUE)?;
         let handle = mapping.physical;
         if let Some(physical) = sim.physical.get_mut(handle) {
             physical.released = false;
@@ -147,14 +199,22 @@ api! {
     fn cuMemGetAllocationPropertiesFromHandle(to: *mut Props, handle: u64) |sim| {
         let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
         let location = Location { kind: found.location, id: found.device };
-        put(to, Props { kind: 1, handle_types: found.handle_types, location, win32: 0, flags: [0; 8] })
+        put(
+            to,
+            Props { kind: 1, handle_types: found.handle_types, location, win32: 0, flags: [0; 8] },
+        )
     }
-    fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: i32, flags: u64) |sim| {
+    fn cuMemExportToShareableHandle(
+        to: *mut c_void,
+        handle: u64,
+        kind: i32,
+        flags: u64,
+    ) |sim| {
         let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
         if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: a plain system call.
+        // SAFETY: `fcntl` with F_DUPFD_CLOEXEC accepts any descriptor.
         let fd = unsafe { libc::fcntl(found.fd, libc::F_DUPFD_CLOEXEC, 0) };
         if fd < 0 {
             return Err(Code::OPERATING_SYSTEM);
@@ -165,7 +225,8 @@ api! {
         if kind != 1 || to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: plain system calls; `stat` is filled by the first.
+        // SAFETY: the calls check the descriptor, zeros are a valid `stat`, and it is read only
+        // after `fstat` filled it.
         let (fd, size) = unsafe {
             let mut stat = std::mem::zeroed::<libc::stat>();
             if libc::fstat(handle as i32, &mut stat) != 0 {
@@ -177,7 +238,16 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         let id = sim.id();
-        let imported = sim.physical.insert(Physical { fd, size, device: 0, location: DEVICE, handle_types: 1, id, refs: 0, released: false });
+        let imported = sim.physical.insert(Physical {
+            fd,
+            size,
+            device: 0,
+            location: DEVICE,
+            handle_types: 1,
+            id,
+            refs: 0,
+            released: false,
+        });
         put(to, imported)
     }
 }

@@ -1,4 +1,5 @@
-//! `cuda-sim`: runs a program on the simulated driver, and says what it found.
+//! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
+//! found.
 
 #[path = "cuda-sim/shadow.rs"]
 mod shadow;
@@ -12,46 +13,47 @@ const USAGE: &str = "\
 cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim run [options] [--] program [arguments]
-        Runs a program with the simulated libcuda.so.1 in the place of the driver. Exit code: 66 where races were
+        Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
         found, otherwise the program's own.
 
-        --races=error|warn|off      what a race is; error: also the exit code (default: error)
-        --schedule=KIND             when the device runs what it was given (default: lazy):
-                                      lazy            only what somebody waits for, so that a missing wait shows
-                                      eager           at once
-                                      random[:SEED]   in an order that the seed chooses
-                                      threads         on a thread for each stream
-        --devices=N                 number of devices (default: 1)
-        --memory=BYTES              memory of a device (default: 8 GiB)
-        --fail=CALL[:N]=CODE,...    the N-th call of a function fails: cuMemAlloc:3=2, cuStreamSynchronize=700;
-                                    any call: *:100=lost, with the device lost from there on
-        --without=NAME,...          functions that this driver does not have
-        --driver-version=N          an older driver, for example 11040; newer functions are missing
-        --stub                      the stub library of the toolkit: every call answers 34
-        --guard                     the host faults when it touches device memory
-        --register=shifted          registered host memory has another address on the device
-        --free=syncs                cuMemFree waits for the device, as drivers may and often do
-        --host-threads=ordered      count host threads as ordered by their calls; without it, only locks, joins
-                                    and annotations order them
-        --runtime                   put the stand-ins of libcudart into the path, too
-        --runtime=12|13             and load one of them first: for programs that carry their own
-        --rules=strict              tell of refused, illegal and needlessly slow calls, too, and sum up what arrays
-                                    were exchanged
-        --print=exit                print races when the program ends, not when they are found
-        --report=FILE               write what was found as JSON, one line for each process
+        --races=error|warn|off    how races are treated; error: also as exit status (default: error)
+        --schedule=KIND           when the device runs its work (default: lazy):
+                                    lazy           only what a wait requires: shows missing waits
+                                    eager          at once
+                                    random[:SEED]  in an order that the seed determines
+                                    threads        on a thread for each stream
+        --devices=N               number of devices (default: 1)
+        --memory=BYTES            memory of each device (default: 8 GiB)
+        --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
+                                  cuStreamSynchronize=700; any call: *:100=lost (a lost device)
+        --without=NAME,...        functions that this driver does not have
+        --driver-version=N        an older driver, for example 11040, without newer functions
+        --stub                    the stub library of the toolkit: every call returns 34
+        --guard                   the host faults when it accesses device memory
+        --register=shifted        registered host memory has another address on the device
+        --free=syncs              cuMemFree waits for the device, as drivers may and often do
+        --host-threads=ordered    order host threads by their calls; otherwise only locks, joins
+                                  and annotations order them
+        --runtime                 put the replacement runtime libraries into the path, too
+        --runtime=12|13           and load one of them first: for programs that bundle their own
+        --rules=strict            also report refused, illegal and needlessly slow calls, and
+                                  print a summary of exchanged arrays
+        --print=exit              print races when the program ends, not when they are found
+        --report=FILE             write the results as JSON, one line for each process
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
-        Runs a program with the real driver, FILE or the installed one, and the race checker beside it. The options
-        --races, --free, --host-threads, --rules, --print and --report are as above.
+        Runs a program with the real driver, FILE or the installed one, and the race checker beside
+        it. The options --races, --free, --host-threads, --rules, --print and --report are as above.
 
     cai-race [options] [--] program [arguments]
         cuda-sim run --rules=strict: for producers and consumers of arrays.
 
     cuda-sim --missing [--] program [arguments]
-        Runs a program and lists the functions of the driver that it called or asked for and that are not simulated.
+        Runs a program and lists the functions of the driver that it called or looked up and that
+        are not simulated.
 
-    cuda-sim libdir                 the folder to put into LD_LIBRARY_PATH
-    cuda-sim entries                all functions of the driver, and whether they are simulated
+    cuda-sim libdir               the folder for LD_LIBRARY_PATH
+    cuda-sim entries              all functions of the driver, and whether they are simulated
     cuda-sim --version
 ";
 
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let called = arguments.next().unwrap_or_default();
     let mut arguments: Vec<OsString> = arguments.collect();
-    // Under the name cai-race: for programs that exchange arrays.
+    // Under the name cai-race, the rules of array exchange are on.
     if Path::new(&called).file_name().is_some_and(|name| name == "cai-race") {
         let asked = arguments.first().and_then(|first| first.to_str());
         if !matches!(asked, Some("--help" | "-h" | "--version")) {
@@ -76,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
-    if asks_for_help(arguments) {
+    if requests_help(arguments) {
         print!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -106,12 +108,12 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(format!("what is to be done?\n\n{USAGE}")),
+        _ => Err(format!("expected a command\n\n{USAGE}")),
     }
 }
 
-/// Before the program, whose own arguments are none of ours.
-fn asks_for_help(arguments: &[OsString]) -> bool {
+/// Returns whether help is requested, before the name of the program: its arguments are its own.
+fn requests_help(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().map(|word| word.to_str().unwrap_or(""));
     match words.next() {
         Some("--help" | "-h" | "help") => true,
@@ -122,8 +124,8 @@ fn asks_for_help(arguments: &[OsString]) -> bool {
     }
 }
 
-/// A library by its name: of an installation in `../lib/cuda-sim`, otherwise beside this program, as cargo
-/// leaves them.
+/// Finds a library by its name: in `../lib/cuda-sim` of an installation, otherwise beside this
+/// program, where cargo puts it.
 fn library(name: &str) -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = program.parent().unwrap_or(Path::new("."));
@@ -140,7 +142,7 @@ fn library(name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// The folders in which the libraries have the names that programs ask for.
+/// Returns the folders in which the libraries have the names that programs load.
 fn library_folders(runtime: bool) -> Result<Vec<PathBuf>, String> {
     let parent = |path: PathBuf| path.parent().map_or(PathBuf::new(), Path::to_owned);
     if let Ok(driver) = library("libcuda.so.1") {
@@ -153,7 +155,7 @@ fn library_folders(runtime: bool) -> Result<Vec<PathBuf>, String> {
     linked_folder(runtime).map(|folder| vec![folder])
 }
 
-/// In a build tree: a folder with links of the right names.
+/// Returns a folder with links of those names, in a build tree.
 fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
     let driver = library("libcuda.so")?;
     let folder = driver.parent().unwrap_or(Path::new(".")).join(if runtime {
@@ -180,7 +182,8 @@ fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String
         if std::fs::read_link(&link).is_ok_and(|old| old == target) {
             continue;
         }
-        // Another process may do the same at this moment: made under another name, then renamed.
+        // Another process may do the same now: the link is created under another name, then
+        // renamed.
         let fresh = folder.join(format!("{name}.{}", std::process::id()));
         std::os::unix::fs::symlink(&target, &fresh).map_err(fail)?;
         std::fs::rename(&fresh, &link).map_err(fail)?;
@@ -195,11 +198,11 @@ struct Options {
     runtime: bool,
     preload: Vec<String>,
     threads_seen: bool,
-    /// The checker beside a real driver, and where that is.
+    /// Whether to run beside a real driver, and its path.
     shadow: Option<Option<String>>,
 }
 
-/// The options up to the program, and the rest.
+/// Returns the options before the program, and the rest.
 fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
     let mut options = Options {
         variables: Vec::new(),
@@ -223,7 +226,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         let wanted = || {
             value
                 .map(str::to_owned)
-                .ok_or_else(|| format!("--{name} wants a value, as in --{name}=..."))
+                .ok_or_else(|| format!("--{name} requires a value: --{name}=..."))
         };
         let one_of = |allowed: &[&str]| {
             let value = wanted()?;
@@ -231,7 +234,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             if allowed.contains(&kind) {
                 Ok(value)
             } else {
-                Err(format!("--{name} is one of {}, found {value}", allowed.join(", ")))
+                Err(format!("--{name}: expected one of {}, found {value}", allowed.join(", ")))
             }
         };
         let number = || {
@@ -239,7 +242,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             value
                 .parse::<u64>()
                 .map(|_| value.clone())
-                .map_err(|_| format!("--{name} is a number, found {value}"))
+                .map_err(|_| format!("--{name}: expected a number, found {value}"))
         };
         if name == "shadow" {
             options.shadow = Some(value.map(str::to_owned));
@@ -256,7 +259,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 if let Some(bad) =
                     value.split(',').find(|part| cuda::config::parse_fault(part).is_none())
                 {
-                    return Err(format!("--fail is CALL[:N]=CODE, found {bad}"));
+                    return Err(format!("--fail: expected CALL[:N]=CODE, found {bad}"));
                 }
                 ("CUDASIM_FAIL", value)
             }
@@ -286,7 +289,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 }
                 ("CUDASIM_RUNTIME", "1".to_owned())
             }
-            _ => return Err(format!("there is no option --{name}\n\n{USAGE}")),
+            _ => return Err(format!("unknown option --{name}\n\n{USAGE}")),
         };
         options.variables.push(variable);
         at += 1;
@@ -303,12 +306,12 @@ fn prepend(variable: &str, path: &Path) -> OsString {
     value
 }
 
-/// A driver in which some functions do not exist: a copy of the library with their names made unfindable.
+/// Creates a driver without some functions: a copy of the library in which their names are changed.
 fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
     let fail = |error: std::io::Error| error.to_string();
     let mut bytes = std::fs::read(folder.join("libcuda.so.1")).map_err(fail)?;
     for name in names {
-        // Names in a symbol table end with NUL; so does whatever comes before one.
+        // Names in a symbol table are preceded by a NUL and end with one.
         let pattern = [b"\0", name.as_bytes(), b"\0"].concat();
         let found = bytes
             .windows(pattern.len())
@@ -323,7 +326,7 @@ fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
 }
 
 fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
-    let (name, arguments) = program.split_first().ok_or("which program?")?;
+    let (name, arguments) = program.split_first().ok_or("expected a program")?;
     let variables = variables(options)?;
     let mut folders = match options.shadow {
         None => library_folders(options.runtime)?,
@@ -362,7 +365,7 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     Ok((command, temporary))
 }
 
-/// What the command sets, the user's choices last.
+/// Returns the variables for the program, the user's choices last.
 fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
     if let Some(path) = &options.shadow {
         return shadow::variables(options, path.as_deref());
@@ -376,7 +379,7 @@ fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
     Ok(variables)
 }
 
-/// A function by any of its names: all forms of it.
+/// Returns all symbols of a function, by any of its names.
 fn symbols_of(name: &str) -> Vec<String> {
     let of = |entry: &&(&str, i32, &str, bool)| entry.0 == name || entry.2 == name;
     let found: Vec<String> =
@@ -387,7 +390,7 @@ fn symbols_of(name: &str) -> Vec<String> {
 fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let (options, program) = options(arguments)?;
     let (mut command, temporary) = command(&options, program)?;
-    // Each process of the program adds a line.
+    // Each process of the program appends a line.
     for (_, path) in options.variables.iter().filter(|(name, _)| *name == "CUDASIM_REPORT") {
         let _ = std::fs::remove_file(path);
     }
@@ -403,7 +406,7 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCode::from(code as u8),
-        // As shells do it.
+        // As in shells.
         (None, Some(signal)) => {
             eprintln!("cuda-sim: the program was ended by signal {signal}");
             ExitCode::from(128 + signal as u8)
@@ -412,7 +415,7 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     }
 }
 
-/// Which functions a program needs that are not simulated: what it called, and what it is linked against.
+/// Lists the functions that a program called, or is linked against, and that are not simulated.
 fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
     let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));
@@ -443,7 +446,8 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Names of functions of the driver in a program file, as symbols or as text that it may ask for.
+/// Returns the functions that are not simulated and whose names are in a program file, as symbols
+/// or as text.
 fn mentioned(program: &Path) -> Result<Vec<&'static str>, String> {
     let find = || {
         if program.components().count() > 1 {

@@ -1,16 +1,29 @@
-//! The engine: puts operations into streams and runs them. `unsafe`: none.
+//! The engine: puts operations into streams and runs them.
 //!
-//! A stream is a queue. An operation runs when it is the first of its queue and what it waits for is done.
-//! Whoever runs one takes it out, unlocks, runs it, locks again and counts it as done. The schedules differ in
-//! who that is and when.
+//! May use: `config`, `console`, `results`, `sim::objects`, `sim::state`, `sim::user_objects`,
+//! `work`. Unsafe: none.
+//!
+//! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
+//! are done. The thread that runs it removes it, unlocks, runs it, locks again and counts it as
+//! done. The schedules differ in which thread that is, and when.
 
-use super::*;
+use crate::config::Schedule;
+use crate::console::print;
+use crate::results::Result;
+use crate::sim::objects::Op;
+use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
+use crate::sim::user_objects::release_objects;
+use crate::work::{CoreRef, Work, is_ready};
+use parking_lot::Condvar;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-/// A stream refuses to grow longer than this: then the host waits, as with a real driver.
+/// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
 const LONGEST_QUEUE: usize = 1024;
 
 impl Sim {
-    /// `core` goes on only after what `other` was given so far.
+    /// Makes `core` wait for everything that `other` was given so far.
     pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
         let Some(found) = self.get(other) else { return };
         let (position, done, theirs) =
@@ -23,8 +36,9 @@ impl Sim {
     }
 
     pub(super) fn push(&mut self, core: CoreRef, work: Work) -> u64 {
-        // Beside a real driver, that one does the work; here it only has its place.
-        let work = if crate::WATCHING && work.is_done_elsewhere() { Work::Nothing } else { work };
+        // Beside a real driver, the driver performs the work. Here it only keeps its place.
+        let work =
+            if crate::PASSTHROUGH && work.is_done_elsewhere() { Work::Nothing } else { work };
         let found = self.core_mut(core);
         found.queue.push_back(Op { work });
         found.enqueued += 1;
@@ -36,16 +50,17 @@ impl Sim {
         position
     }
 
-    /// Puts an operation at the end of a stream that is not capturing. `prepare` and `check` came before.
+    /// Appends an operation to a stream that is not capturing. The caller has called `prepare` and
+    /// `check`.
     pub fn enqueue(sim: &mut Locked, core: CoreRef, work: Work) -> u64 {
         let position = sim.push(core, work);
         Self::after_enqueue(sim, core);
         position
     }
 
-    /// Gives the schedule its chance.
+    /// Runs what the schedule runs after an operation was enqueued.
     pub fn after_enqueue(sim: &mut Locked, core: CoreRef) {
-        if !sim.patience && !crate::WATCHING && sim.config.schedule != Schedule::Threads {
+        if !sim.patience && !crate::PASSTHROUGH && sim.config.schedule != Schedule::Threads {
             sim.patience = true;
             let _ = std::thread::Builder::new().name("cuda-sim".to_owned()).spawn(go_on_unasked);
         }
@@ -70,7 +85,7 @@ impl Sim {
         }
     }
 
-    /// A number below `n`. The same seed gives the same numbers.
+    /// Returns a number below `n`. The same seed gives the same numbers.
     fn roll(&mut self, n: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -101,7 +116,7 @@ impl Sim {
         }
     }
 
-    /// Runs the first operation of a stream, which is runnable.
+    /// Runs the first operation of a stream. It must be runnable.
     fn run_head(sim: &mut Locked, core: CoreRef) {
         let found = sim.core_mut(core);
         let Some(op) = found.queue.pop_front() else { return };
@@ -111,7 +126,7 @@ impl Sim {
         sim.executed += 1;
         match op.work {
             Work::Host(call, clock) => {
-                // After an error host functions are dropped, and callbacks are told.
+                // After an error, host functions are dropped and callbacks receive the error.
                 if failed.is_some() && call.callback_stream.is_none() {
                     Self::complete(sim, core);
                     return;
@@ -134,7 +149,7 @@ impl Sim {
                 Self::complete(sim, core);
             }
             Work::Forget(objects) => {
-                crate::graph::release_objects(sim, &objects);
+                release_objects(sim, &objects);
                 Self::complete(sim, core);
             }
             work if work.touches_memory() && failed.is_none() => {
@@ -170,7 +185,7 @@ impl Sim {
         }
     }
 
-    /// Closes device memory to the host, where that was asked for and nothing runs.
+    /// Closes device memory to the host, if that is enabled and no operation runs.
     pub fn protect_devices(&self) {
         if self.config.guard && self.guards == 0 {
             let devices = self.config.devices;
@@ -178,7 +193,7 @@ impl Sim {
         }
     }
 
-    /// Runs something that touches device memory while no operation does.
+    /// Runs code that touches device memory outside of an operation.
     pub fn unguarded<R>(&mut self, run: impl FnOnce(&mut Sim) -> R) -> R {
         self.open_guard();
         let result = run(self);
@@ -205,7 +220,7 @@ impl Sim {
         }
     }
 
-    /// Runs a stream as far as it goes, and what that unblocks.
+    /// Runs a stream until it blocks, and then streams that it unblocked.
     fn run_ready(sim: &mut Locked, core: CoreRef) {
         while sim.is_runnable(core) {
             Self::run_head(sim, core);
@@ -219,7 +234,7 @@ impl Sim {
         }
     }
 
-    /// One operation of any stream; `false` where none can run.
+    /// Runs one operation of any stream. Returns false if none is runnable.
     pub fn run_any(sim: &mut Locked) -> bool {
         let runnable: Vec<CoreRef> =
             sim.busy.iter().copied().filter(|core| sim.is_runnable(*core)).collect();
@@ -231,7 +246,8 @@ impl Sim {
         true
     }
 
-    /// The stream whose first operation has to run for `core` to get on; `None`: somebody else is at it.
+    /// Returns the stream whose first operation has to run before `core` can continue; `None` if
+    /// another thread runs it.
     fn needed(&self, mut core: CoreRef) -> Option<CoreRef> {
         for _ in 0..=self.cores.len() {
             let found = self.get(core)?;
@@ -246,7 +262,8 @@ impl Sim {
         None
     }
 
-    /// Waits until a stream has done so many operations: runs what that takes, or lets others do it.
+    /// Waits until a stream has done a number of operations: runs the required operations, or waits
+    /// for other threads to run them.
     pub fn wait_done(sim: &mut Locked, core: CoreRef, position: u64) {
         while !sim.is_done(core, position) && !EXITED.load(Ordering::Acquire) {
             let ran = match sim.config.schedule {
@@ -262,14 +279,16 @@ impl Sim {
             };
             if !ran {
                 sim.waiting += 1;
-                // What other processes and the program's own memory do is not announced.
+                // Changes by other processes and in the program's memory come without a
+                // notification.
                 sim.wait(&CHANGED, Some(Duration::from_millis(2)));
                 sim.waiting -= 1;
             }
         }
     }
 
-    /// Somebody outside this process waits: under schedules that run nothing by themselves, runs it now.
+    /// Runs an operation that another process may wait for, under schedules that run nothing by
+    /// themselves.
     pub fn wait_in_background(sim: &mut Locked, core: CoreRef, position: u64) {
         if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
             while !sim.is_done(core, position) {
@@ -281,8 +300,8 @@ impl Sim {
         }
     }
 
-    /// A query of something that is not done. Whoever asks again and again must get an answer some day, under
-    /// schedules that run nothing by themselves: every second query runs something.
+    /// Queries an operation. Under schedules that run nothing by themselves, every query after the
+    /// first runs an operation, so that a program that polls makes progress.
     pub fn poll(sim: &mut Locked, core: CoreRef, position: u64) -> bool {
         if sim.is_done(core, position) {
             return true;
@@ -299,7 +318,7 @@ impl Sim {
         sim.is_done(core, position)
     }
 
-    /// Waits for everything that several streams were given so far, the newest stream first.
+    /// Waits for everything that several streams were given so far, newest stream first.
     pub fn wait_all(sim: &mut Locked, cores: &[CoreRef]) {
         let mut targets: Vec<(CoreRef, u64)> =
             cores.iter().filter_map(|core| Some((*core, sim.get(*core)?.enqueued))).collect();
@@ -315,12 +334,12 @@ impl Sim {
         Self::wait_all(sim, &cores);
     }
 
-    /// Runs pending operations whatever the schedule. How many ran.
+    /// Runs pending operations under any schedule. Returns how many ran.
     pub fn steps(sim: &mut Locked, count: usize) -> usize {
         (0..count).take_while(|_| Self::run_any(sim)).count()
     }
 
-    /// The calling thread waits for a stream, and knows then what it did.
+    /// Waits for a stream. The calling thread then knows its work.
     pub fn synchronize(sim: &mut Locked, core: CoreRef) -> Result {
         sim.default_stream_rules_for_wait(core);
         let (position, context) = {
@@ -345,7 +364,8 @@ impl Sim {
                 self.core_mut(core).wake = Some(wake.clone());
                 let worker = std::thread::Builder::new().name(format!("cuda-sim {}", core.id));
                 if worker.spawn(move || work_on(core, &wake)).is_err() {
-                    // Without a thread of its own the stream is served by whoever waits.
+                    // Without a thread of its own, the stream is run by the threads that wait for
+                    // it.
                     self.core_mut(core).wake = None;
                 }
             }
@@ -353,7 +373,7 @@ impl Sim {
     }
 }
 
-/// A worker serves one stream until it is destroyed and done.
+/// Runs one stream on a thread of its own, until it is destroyed and done.
 fn work_on(core: CoreRef, wake: &Condvar) {
     let Some(mut sim) = lock() else { return };
     loop {
@@ -386,8 +406,9 @@ fn work_on(core: CoreRef, wake: &Condvar) {
     }
 }
 
-/// A program may wait for the device without a call: for a host function, or for a value in memory. When nobody
-/// has called for a quarter of a second, the device gets on by itself, one operation at a time.
+/// Lets the device make progress, one operation at a time, after a quarter of a second without a
+/// call: a program may wait for a host function or for a value in memory without calling the
+/// driver.
 fn go_on_unasked() {
     const STEP: Duration = Duration::from_millis(25);
     const PATIENCE: u32 = 10;
@@ -409,7 +430,7 @@ fn go_on_unasked() {
     }
 }
 
-/// Host functions and callbacks run one after another on a thread of their own, as drivers do it.
+/// Starts the thread on which host functions and callbacks run one after another, as in drivers.
 fn start_callback_thread() -> mpsc::Sender<HostJob> {
     let (sender, receiver) = mpsc::channel::<HostJob>();
     let run = move || {
@@ -418,7 +439,8 @@ fn start_callback_thread() -> mpsc::Sender<HostJob> {
                 return;
             }
             let Some(mut sim) = lock() else { return };
-            // The function comes after what was before it in the stream, and whoever it tells, too.
+            // The function happens after earlier work of its stream, and so do threads that it
+            // signals.
             if sim.config.threads_seen {
                 sim.this_thread_learns(clock.as_ref());
             }
@@ -435,7 +457,7 @@ fn start_callback_thread() -> mpsc::Sender<HostJob> {
         }
     };
     if std::thread::Builder::new().name("cuda-sim host functions".to_owned()).spawn(run).is_err() {
-        crate::border::say("cuda-sim: no thread for host functions: they will not run\n");
+        print("cuda-sim: no thread for host functions: they will not run\n");
     }
     sender
 }

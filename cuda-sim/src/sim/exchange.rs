@@ -1,28 +1,20 @@
-//! What libraries say of the arrays that they exchange, held against the rules. `unsafe`: none.
+//! The array exchanges that libraries report, checked against the rules.
+//!
+//! May use: `access`, `clock`, `cudasim`, `handles`, `results`, `rules`, `shadow`, `sim::objects`,
+//! `sim::state`, `site`, `work`. Unsafe: none.
 
-use super::*;
 use crate::access::{Access, READ, WRITE};
-use crate::checker::Site;
 use crate::clock::{Actor, Clock};
+use crate::cudasim::Note;
+use crate::handles;
+use crate::results::Code;
+use crate::rules::Rules;
 use crate::shadow::Mark;
-
-/// `cudasim_cai_note` of cudasim.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Note {
-    pub struct_size: u32,
-    pub kind: u32,
-    pub owner: u64,
-    pub bytes: Access,
-    pub flags: u32,
-    pub status: i32,
-    pub stream: u64,
-    pub stream_id: u64,
-    pub context: u64,
-    pub consumer: u64,
-    pub consumer_context: u64,
-    pub rule: *const std::ffi::c_char,
-}
+use crate::sim::objects::CoreKind;
+use crate::sim::state::{Sim, thread_id};
+use crate::site::{Place, Site};
+use crate::work::CoreRef;
+use std::borrow::Cow;
 
 const EXPORT: u32 = 1;
 const BEGIN: u32 = 2;
@@ -34,7 +26,7 @@ const READONLY: u32 = 1;
 const NONE: u64 = u64::MAX;
 const UNKNOWN: u64 = u64::MAX - 1;
 
-/// What the library did, for reports.
+/// Returns the name of a library's call, for reports.
 fn name_of(kind: u32) -> &'static str {
     match kind {
         EXPORT => "cai_array_produce",
@@ -46,15 +38,15 @@ fn name_of(kind: u32) -> &'static str {
     }
 }
 
-/// A stream as an array names it.
+/// The stream that an array names.
 struct Named {
     actor: Actor,
-    /// Whoever the next operation on it waits for by the rules of the default streams.
+    /// The actors that its next operation waits for by the rules of the default streams.
     implied: Vec<Actor>,
     captures: bool,
 }
 
-/// Some access, by whom and to which bytes.
+/// An access that is not ordered: its origin and its bytes.
 struct Pending {
     mark: Mark<Site>,
     mode: u32,
@@ -63,21 +55,22 @@ struct Pending {
 }
 
 impl Sim {
-    /// The stream that an array names, in its context. Nothing is enqueued there: a note changes nothing.
+    /// Returns the stream that an array names, in its context. Nothing is enqueued there: an event
+    /// changes nothing.
     fn stream_of_array(&mut self, value: u64, context: u64) -> Option<Named> {
         if matches!(value, 0 | NONE | UNKNOWN) {
             return None;
         }
         let pushed = value <= 2 && context != 0;
-        let before = crate::handles::CURRENT.get();
+        let before = handles::CURRENT.get();
         if pushed {
-            crate::handles::CURRENT.set((context, before.1));
+            handles::CURRENT.set((context, before.1));
             self.thread().contexts.push(context);
         }
         let core = self.stream(value, 1);
         if pushed {
             self.thread().contexts.pop();
-            crate::handles::CURRENT.set(before);
+            handles::CURRENT.set(before);
         }
         let found = self.get(core.ok()?)?;
         let context = self.contexts.get(found.context)?;
@@ -92,18 +85,18 @@ impl Sim {
         Some(Named { actor: found.actor?, implied, captures: found.lane.is_some() })
     }
 
-    /// What this thread knows to be done, and these streams with it.
+    /// Returns the knowledge of this thread and of these streams.
     fn known_here(&mut self, streams: &[Actor]) -> Option<Clock> {
         let host = self.host_actor();
         let checker = self.checker.as_mut()?;
-        let mut clock = checker.tell(host);
+        let mut clock = checker.snapshot(host);
         for stream in streams {
-            clock.join(&checker.tell(*stream));
+            clock.join(&checker.snapshot(*stream));
         }
         Some(clock)
     }
 
-    /// Enters a note. `rule`: the one because of which the library itself refused.
+    /// Enters an event. `rule`: the rule for which the library itself refused the call.
     pub fn exchange(&mut self, note: &Note, rule: Option<&'static str>) {
         if self.checker.is_none() {
             return;
@@ -127,9 +120,9 @@ impl Sim {
             *count += 1;
         }
         if note.status != 0 {
-            // Whoever was refused was told, and touched nothing.
+            // A refused call returned its status and touched nothing.
             if let Some(rule) = rule.filter(|_| checker.is_strict()) {
-                let advice = format!("what the status says: {}", note.status);
+                let advice = format!("see the status: {}", note.status);
                 checker.broken(rule, None, &here, 0, None, advice);
             }
             return;
@@ -168,9 +161,9 @@ impl Sim {
         }
     }
 
-    /// R1 and R2.
+    /// Checks R1 and R2.
     fn check_export(&mut self, value: u64, stream: Option<Named>, bytes: &Access, here: &Site) {
-        // What is being captured runs at launches, whose order is not known yet.
+        // Captured work runs at launches, whose order is not known yet.
         if value == UNKNOWN || stream.as_ref().is_some_and(|stream| stream.captures) {
             return;
         }
@@ -182,7 +175,8 @@ impl Sim {
         } else {
             (
                 "R1",
-                "name the stream in cai_array_produce; CAI_STREAM_NONE promises that nothing is pending.",
+                "name the stream in cai_array_produce; CAI_STREAM_NONE promises that nothing is \
+                 pending.",
             )
         };
         let streams: Vec<Actor> = stream
@@ -190,14 +184,14 @@ impl Sim {
             .flat_map(|named| [vec![named.actor], named.implied].concat())
             .collect();
         let Some(clock) = self.known_here(&streams) else { return };
-        // Consumers say by themselves when they are done: their work is no producer's.
+        // Consumers report the end of their own work, so it does not count here.
         let found = self.unordered(&clock, bytes, &|rules, site, mode, from, to| {
             !rules.is_consumers(site, mode, from, to)
         });
-        self.say_broken(rule, found, here, advice);
+        self.report_broken(rule, found, here, advice);
     }
 
-    /// R5.
+    /// Checks R5.
     fn check_destroy(&mut self, owner: u64, here: &Site) {
         let Some(checker) = &mut self.checker else { return };
         for export in checker.rules.destroy(owner) {
@@ -209,18 +203,20 @@ impl Sim {
             let advice = if export.stream.is_some() {
                 "cai_owner_release_after, or cai_array_consume_end before the release."
             } else {
-                "cai_owner_release_after: nobody waits for the consumer of an array without a stream."
+                "cai_owner_release_after: nothing waits for the consumer of an array without a \
+                 stream."
             };
-            self.say_broken("R5", found, here, advice);
+            self.report_broken("R5", found, here, advice);
         }
     }
 
-    /// An access of a certain kind to some bytes that whoever has this clock does not know to be done.
+    /// Returns an access to some bytes that this clock does not know of, among those that `counts`
+    /// selects.
     fn unordered(
         &mut self,
         clock: &Clock,
         bytes: &Access,
-        counts: &dyn Fn(&crate::rules::Rules, &Site, u32, u64, u64) -> bool,
+        counts: &dyn Fn(&Rules, &Site, u32, u64, u64) -> bool,
     ) -> Option<Pending> {
         let (from, to) = bytes.hull();
         for base in self.memory.inside(from, to) {
@@ -237,7 +233,7 @@ impl Sim {
         None
     }
 
-    fn say_broken(
+    fn report_broken(
         &mut self,
         rule: &'static str,
         found: Option<Pending>,
@@ -258,7 +254,7 @@ impl Sim {
         }
     }
 
-    /// The program destroys a stream: was something exported with it that is still there?
+    /// Checks R6: the program destroys a stream with which a live array was exported.
     pub fn stream_of_export_ends(&mut self, core: CoreRef) {
         let (Some(actor), Some(checker)) =
             (self.get(core).and_then(|core| core.actor), &self.checker)
@@ -270,26 +266,28 @@ impl Sim {
         let label = self.label("cuStreamDestroy");
         let Some(checker) = &mut self.checker else { return };
         let here = checker.here(host, label, u64::from(thread_id()));
-        let advice = "destroy the stream after the array: the owner has to keep it, as with cai_array_attach.";
+        let advice = "destroy the stream after the array: the owner has to keep it, as with \
+            cai_array_attach.";
         checker.broken("R6", Some((&exported, 0)), &here, 0, None, advice.to_owned());
     }
 
-    /// A call that the driver refused because of a capture.
+    /// Reports a call that the driver refused because of a capture (R10).
     pub fn refused_in_capture(&mut self, symbol: &'static str, code: Code) {
-        // Asking is allowed, the end of a broken capture says only that it is broken, and what is refused after
-        // the call that broke it is no fault of its own.
-        let asked = ["cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamEndCapture"];
+        // Queries are allowed, the end of an invalidated capture only returns that it is
+        // invalidated, and calls that are refused after the one that invalidated it are not faults
+        // of their own.
+        let queries = ["cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamEndCapture"];
         if !self.checker.as_ref().is_some_and(|checker| checker.is_strict())
             || code == Code::STREAM_CAPTURE_INVALIDATED
-            || asked.iter().any(|name| symbol.starts_with(name))
+            || queries.iter().any(|name| symbol.starts_with(name))
         {
             return;
         }
         let host = self.host_actor();
         if let Some(checker) = &mut self.checker {
-            let here =
-                checker.here(host, std::borrow::Cow::Borrowed(symbol), u64::from(thread_id()));
-            let advice = "the call after the end of the capture, or cuThreadExchangeStreamCaptureMode around it.";
+            let here = checker.here(host, Cow::Borrowed(symbol), u64::from(thread_id()));
+            let advice = "the call after the end of the capture, or \
+                cuThreadExchangeStreamCaptureMode around it.";
             checker.broken("R10", None, &here, 0, None, advice.to_owned());
         }
     }

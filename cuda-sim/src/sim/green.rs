@@ -1,33 +1,35 @@
-//! Green contexts, and what is true of a whole context: its streams and those of green contexts over it. A green
-//! context is a context of its own for streams; everything else is its primary one's. `unsafe`: none.
+//! Green contexts, and properties of a whole context: its streams and those of green contexts over
+//! it.
+//!
+//! May use: `checker`, `clock`, `config`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
+//! none.
+//!
+//! A green context is a context of its own for streams; everything else belongs to its primary
+//! context.
 
-use super::*;
-use crate::resources::Sms;
-
-pub struct Green {
-    /// What the program holds besides the context that stands for it.
-    pub handle: u64,
-    /// The primary context.
-    pub base: u64,
-    pub sms: Sms,
-    /// Otherwise the default stream is the primary context's.
-    pub default_stream: bool,
-}
+use crate::checker::Who;
+use crate::clock::{Actor, Clock};
+use crate::config::Schedule;
+use crate::results::Result;
+use crate::sim::objects::{Core, CoreKind};
+use crate::sim::state::Sim;
+use crate::work::{CoreRef, Work};
 
 impl Sim {
-    /// The context that memory and errors belong to: of a green one its primary one, otherwise the same.
+    /// Returns the context that memory and errors belong to: the primary one of a green context,
+    /// otherwise the same.
     pub fn base(&self, context: u64) -> u64 {
         let green = self.contexts.get(context).and_then(|context| context.green.as_ref());
         green.map_or(context, |green| green.base)
     }
 
-    /// The handle of the green context that a context stands for; 0: none.
+    /// Returns the handle of the green context that a context represents; 0 for none.
     pub fn green_of(&self, context: u64) -> u64 {
         let green = self.contexts.get(context).and_then(|context| context.green.as_ref());
         green.map_or(0, |green| green.handle)
     }
 
-    /// The contexts that stand for green contexts over a primary one.
+    /// Returns the contexts that represent green contexts over a primary one.
     pub fn greens_over(&self, context: u64) -> Vec<u64> {
         self.greens
             .iter()
@@ -36,19 +38,20 @@ impl Sim {
             .collect()
     }
 
-    /// A context and the green ones over it.
+    /// Returns a context and the green ones over it.
     fn family(&self, context: u64) -> Vec<u64> {
         let mut family = self.greens_over(context);
         family.push(context);
         family
     }
 
-    /// What went wrong on the device for good, if anything.
+    /// Returns the sticky error of a context.
     pub fn context_error(&self, context: u64) -> Result {
         self.contexts.get(self.base(context)).and_then(|context| context.error).map_or(Ok(()), Err)
     }
 
-    /// All streams of a context and of green ones over it, also those that are destroyed and not done.
+    /// Returns all streams of a context and of green ones over it, including destroyed streams with
+    /// pending work.
     pub fn cores_of(&self, context: u64) -> Vec<CoreRef> {
         let family = self.family(context);
         let all = self.cores.iter().enumerate();
@@ -60,19 +63,20 @@ impl Sim {
         all.filter_map(of_context).collect()
     }
 
-    /// The same without streams that take no more work.
+    /// Returns the same streams without those that take no more work.
     pub fn live_cores_of(&self, context: u64) -> Vec<CoreRef> {
         let is_live =
             |core: &CoreRef| self.get(*core).is_some_and(|core| !core.destroyed && !core.detached);
         self.cores_of(context).into_iter().filter(is_live).collect()
     }
 
-    /// Who knows what the destroyed streams of a context and of green ones over it did.
+    /// Returns the actors that stand for the destroyed streams of a context and of green ones over
+    /// it.
     pub(super) fn gone_of(&self, context: u64) -> Vec<Actor> {
         self.family(context).into_iter().filter_map(|of| self.contexts.get(of)?.gone[1]).collect()
     }
 
-    /// A stream that joins a whole context joins what its destroyed streams did, too.
+    /// Orders the work of a context's destroyed streams before the next work of a stream.
     pub fn comes_after_destroyed(&mut self, core: CoreRef, context: u64) {
         let actor = self.core_mut(core).actor;
         for gone in self.gone_of(context) {
@@ -80,9 +84,9 @@ impl Sim {
         }
     }
 
-    // --- waits of a whole context ---------------------------------------------------------------------------
+    // --- waits of a whole context ---
 
-    pub fn streams_to_come_wait(&mut self, context: u64, work: Work) {
+    pub fn future_streams_wait(&mut self, context: u64, work: Work) {
         let Some(found) = self.contexts.get_mut(context) else { return };
         let mut waits = std::mem::take(&mut found.waits);
         waits.retain(|work| !self.is_unblocked(work));
@@ -92,7 +96,7 @@ impl Sim {
         }
     }
 
-    pub fn streams_to_come_learn(&mut self, context: u64, clock: &Clock) {
+    pub fn future_streams_learn(&mut self, context: u64, clock: &Clock) {
         if let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context))
         {
             let waited = *context.waited.get_or_insert_with(|| checker.actor(None, Who::Destroyed));
@@ -100,8 +104,9 @@ impl Sim {
         }
     }
 
-    /// A new stream waits for what its context was told to wait for, and the primary one of that.
-    pub(super) fn wait_as_told(&mut self, core: CoreRef, context: u64) {
+    /// Makes a new stream wait for everything that its context, and the primary one of that, was
+    /// made to wait for.
+    pub(super) fn wait_like_context(&mut self, core: CoreRef, context: u64) {
         let base = Some(self.base(context)).filter(|base| *base != context);
         for of in std::iter::once(context).chain(base) {
             let Some(found) = self.contexts.get(of) else { continue };
@@ -119,17 +124,17 @@ impl Sim {
         }
     }
 
-    // --- the end of a green context -------------------------------------------------------------------------
+    // --- the end of a green context ---
 
-    /// The green context goes. Its streams stay, with the work that they have, until they are destroyed; that
-    /// belongs to the primary context from here on.
+    /// Destroys a green context. Its streams remain, with their work, until they are destroyed;
+    /// their work belongs to the primary context from here on.
     pub fn detach(&mut self, context: u64) {
         let base = self.base(context);
         for core in self.cores_of(context) {
             let found = self.core_mut(core);
             found.context = base;
             found.detached = true;
-            // None of the primary context's default streams waits for it.
+            // The default stream of the primary context does not wait for it.
             found.kind = CoreKind::NonBlocking;
             let (implicit, destroyed) = (found.handle == 0, found.destroyed);
             if let Some(lane) = found.lane.take() {

@@ -1,10 +1,22 @@
-//! What comes before what: the rules of the default streams, and what the checker is told. `unsafe`: none.
+//! What happens before what: the rules of the default streams, and what the checker learns.
+//!
+//! May use: `access`, `checker`, `clock`, `config`, `console`, `sim::objects`, `sim::state`,
+//! `site`, `work`. Unsafe: none.
 
-use super::*;
+use crate::access::Access;
+use crate::checker::Who;
+use crate::clock::{Actor, Clock};
+use crate::config::Schedule;
+use crate::console::print;
+use crate::sim::objects::CoreKind;
+use crate::sim::state::{Sim, thread_id};
+use crate::site::{Moment, Place};
+use crate::work::{CoreRef, Work};
+use std::borrow::Cow;
 
 impl Sim {
-    /// The calling thread, as the checker knows it. Where nobody sees how host threads order themselves, they
-    /// count as one: ordered as their calls came.
+    /// Returns the actor of the calling thread. If the order between host threads is not observed,
+    /// they are one actor, ordered by their calls.
     pub fn host_actor(&mut self) -> Actor {
         let number = thread_id();
         if !self.config.threads_seen {
@@ -26,7 +38,7 @@ impl Sim {
         actor
     }
 
-    /// The calling thread knows from here on what these streams did so far.
+    /// Orders everything that these streams did so far before the next work of the calling thread.
     pub fn host_knows(&mut self, cores: &[CoreRef]) {
         if self.checker.is_some() {
             let host = self.host_actor();
@@ -44,12 +56,13 @@ impl Sim {
         }
     }
 
-    /// What a stream knows now.
+    /// Returns the current knowledge of a stream.
     pub fn knowledge(&mut self, actor: Option<Actor>) -> Option<Clock> {
-        Some(self.checker.as_mut()?.tell(actor?))
+        Some(self.checker.as_mut()?.snapshot(actor?))
     }
 
-    /// The legacy stream and whoever waits for the context still wait for a stream that is gone.
+    /// Keeps the work of a destroyed stream in the order: the legacy stream, and waits for the
+    /// context, still wait for it.
     pub(super) fn remember_destroyed(&mut self, core: CoreRef, context: u64) {
         let (kind, actor) = (self.core_mut(core).kind, self.core_mut(core).actor);
         let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context))
@@ -65,7 +78,7 @@ impl Sim {
         }
     }
 
-    /// The calling thread knows from here on all that a context was given.
+    /// Orders everything that a context was given before the next work of the calling thread.
     pub fn host_knows_context(&mut self, context: u64) {
         let all = self.cores_of(context);
         self.host_knows(&all);
@@ -83,8 +96,8 @@ impl Sim {
         }
     }
 
-    /// The rules of the default streams, for an operation that is about to be enqueued: the legacy stream waits
-    /// for all blocking ones of its context, and they for it.
+    /// Applies the rules of the default streams to an operation that is about to be enqueued: the
+    /// legacy stream waits for all blocking streams of its context, and they wait for it.
     pub fn default_stream_rules(&mut self, core: CoreRef) {
         let (kind, handle, actor) = {
             let found = self.core_mut(core);
@@ -125,8 +138,8 @@ impl Sim {
         }
     }
 
-    /// What comes before every operation on a stream: the rules of the default streams, and that the calling
-    /// thread's past comes before it.
+    /// Prepares an operation on a stream: applies the rules of the default streams, and orders the
+    /// past of the calling thread before it.
     pub fn prepare(&mut self, core: CoreRef) {
         self.default_stream_rules(core);
         if self.checker.is_some() {
@@ -143,7 +156,8 @@ impl Sim {
         }
     }
 
-    /// Text that lives as long as the process: there are as many as the program has names.
+    /// Returns the text with the lifetime of the process. There are as many as the program has
+    /// names.
     pub fn interned(&mut self, text: &str) -> &'static str {
         match self.names.get(text) {
             Some(name) => name,
@@ -163,7 +177,7 @@ impl Sim {
         name.map_or("a kernel", |name| self.interned(&name))
     }
 
-    /// The accesses of an operation on a stream, judged.
+    /// Checks the accesses of an operation on a stream.
     pub fn check(&mut self, core: CoreRef, accesses: &[Access], label: &'static str) {
         if self.checker.is_none() || accesses.is_empty() {
             return;
@@ -175,7 +189,7 @@ impl Sim {
         self.check_at(&moment, accesses);
     }
 
-    /// The same for what the calling thread does by itself.
+    /// Checks accesses of the calling thread itself.
     pub fn check_host(&mut self, accesses: &[Access], label: Cow<'static, str>) -> Option<Moment> {
         let host = self.host_actor();
         let checker = self.checker.as_mut()?;
@@ -184,14 +198,14 @@ impl Sim {
         Some(moment)
     }
 
-    /// The moment of a call that frees memory.
+    /// Returns the moment of a call that frees memory.
     pub fn freeing(&mut self, label: &'static str) -> Option<Moment> {
         let host = self.host_actor();
         let label = self.label(label);
         Some(self.checker.as_mut()?.host_frees(host, label, u64::from(thread_id())))
     }
 
-    /// A synchronous call came back before its work on a stream is done.
+    /// Records that a synchronous call returned before its work on a stream was done.
     pub fn synchronous_call(&mut self, core: CoreRef) {
         let host = self.host_actor();
         if let (Some(actor), Some(checker)) =
@@ -214,7 +228,7 @@ impl Sim {
             };
             let place = allocation.place();
             checker.access(&mut allocation.shadow, &place, &access, moment);
-            // What is mapped side by side is one memory to whoever uses it.
+            // Adjacent mappings are one range for the program.
             let (from, to) = access.hull();
             if from < place.base || to > place.base + place.size {
                 for other in
@@ -230,7 +244,8 @@ impl Sim {
         }
     }
 
-    /// Waiting for the legacy stream waits for what it would wait for.
+    /// Applies the rules of the default streams to a wait for a stream: a wait for the legacy
+    /// stream waits for everything that it would wait for.
     pub fn default_stream_rules_for_wait(&mut self, core: CoreRef) {
         if self.core_mut(core).kind == CoreKind::Legacy {
             self.default_stream_rules(core);
@@ -240,11 +255,11 @@ impl Sim {
         }
     }
 
-    /// Says what was found since the last time, on stderr.
+    /// Prints the races that were found since the last call on stderr.
     pub fn report_now(&mut self) {
         if let Some(checker) = self.checker.as_mut().filter(|_| !self.config.print_at_exit) {
             for text in checker.print() {
-                crate::border::say(&text);
+                print(&text);
             }
         }
     }

@@ -1,11 +1,12 @@
-//! Preloaded by `cuda-sim run`: functions of the C library that order threads, each of which does what it always
-//! does and tells the race checker. Whatever releases says "before", whatever acquires says "after", on the
-//! address of the lock. A program that never
-//! initializes the driver pays for a null check.
+//! The library that `cuda-sim run` preloads: functions of the C library that order threads, each of
+//! which does its work and notifies the race checker. A release notifies "before", an acquire
+//! "after", with the address of the lock. Without an initialized driver, the cost is a NULL check.
 //!
-//! Each function is as unsafe as the one that it stands for, and passes on what it is given.
+//! Each function has the safety contract of the one that it replaces, and passes on its arguments
+//! unchanged.
 //!
-//! Order by atomics cannot be seen here; programs say it with `cudasim_hb_before` and `cudasim_hb_after`.
+//! Order by atomics is not observed; programs report it with `cudasim_hb_before` and
+//! `cudasim_hb_after`.
 
 #![allow(clippy::missing_safety_doc)]
 
@@ -16,9 +17,9 @@ use libc::{
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-// --- the checker's side -------------------------------------------------------------------------------------
+// --- the checker's side ---
 
-/// As `cudasim_api`, up to what is used here.
+/// `cudasim_api` of cudasim.h, up to the last member that is used here.
 #[repr(C)]
 pub struct Api {
     struct_size: u32,
@@ -29,7 +30,7 @@ pub struct Api {
 }
 
 thread_local! {
-    /// The checker itself locks; what happens inside it is not the program's.
+    /// Whether this thread is inside the checker, whose own locks are not reported.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -43,11 +44,12 @@ pub extern "C" fn cudasim_threads_attach(api: *mut Api) {
 }
 
 fn checker() -> Option<&'static Api> {
-    // SAFETY: NULL, or a constant of a library that is never unloaded.
+    // SAFETY: `cudasim_threads_attach` stored NULL or a constant of a library that is never
+    // unloaded.
     unsafe { CHECKER.load(Ordering::Acquire).as_ref() }
 }
 
-fn tell(object: usize, function: impl Fn(&Api) -> extern "C" fn(usize)) {
+fn notify(object: usize, function: impl Fn(&Api) -> extern "C" fn(usize)) {
     let Some(api) = checker() else { return };
     let _ = INSIDE.try_with(|inside| {
         if !inside.replace(true) {
@@ -58,20 +60,21 @@ fn tell(object: usize, function: impl Fn(&Api) -> extern "C" fn(usize)) {
 }
 
 fn before<T>(object: *const T) {
-    tell(object as usize, |api| api.hb_before);
+    notify(object as usize, |api| api.hb_before);
 }
 
 fn after<T>(object: *const T) {
-    tell(object as usize, |api| api.hb_after);
+    notify(object as usize, |api| api.hb_after);
 }
 
 thread_local! {
-    /// The locks that this thread holds for reading: unlocking does not say which kind it was. A thread that
-    /// holds more of them at once is taken to write with the rest, which only orders more.
+    /// The locks that this thread holds for reading, because unlocking does not distinguish. Locks
+    /// beyond this number count as locked for writing, which only adds order.
     static READING: Cell<[usize; 32]> = const { Cell::new([0; 32]) };
 }
 
-/// Notes that this thread reads under a lock, or no longer does. Whether it was so, for the latter.
+/// Records that this thread begins or ends to hold a lock for reading. Returns whether there was a
+/// slot.
 fn reading(lock: usize, begins: bool) -> bool {
     let change = |list: &Cell<[usize; 32]>| {
         let mut locks = list.get();
@@ -84,14 +87,15 @@ fn reading(lock: usize, begins: bool) -> bool {
     READING.try_with(change).unwrap_or(false)
 }
 
-/// Where the readers of a lock tell.
+/// Returns the address at which the readers of a lock notify.
 fn readers<T>(lock: *const T) -> *const u8 {
     (lock as *const u8).wrapping_add(1)
 }
 
-// --- the functions ------------------------------------------------------------------------------------------
+// --- the functions ---
 
-/// The next definition of a function, found once. `@VERSION` where the C library has several.
+/// Returns the next definition of a function, which is looked up once. `@VERSION` selects one of
+/// several versions.
 macro_rules! real {
     ($name:ident $(@ $version:literal)?, $type:ty) => {{
         static REAL: AtomicUsize = AtomicUsize::new(0);
@@ -100,22 +104,23 @@ macro_rules! real {
             #[allow(unused_mut, unused_assignments)]
             let mut symbol = std::ptr::null_mut::<c_void>();
             $(
-                // SAFETY: asks the dynamic linker for a name.
+                // SAFETY: both texts are NUL-terminated constants.
                 symbol = unsafe { libc::dlvsym(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_ptr().cast(), concat!($version, "\0").as_ptr().cast()) };
             )?
             if symbol.is_null() {
-                // SAFETY: as above.
+                // SAFETY: the text is a NUL-terminated constant.
                 symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, concat!(stringify!($name), "\0").as_ptr().cast()) };
             }
             found = symbol as usize;
             REAL.store(found, Ordering::Relaxed);
         }
-        // SAFETY: the function has this type by POSIX; without it the program could not have been linked.
+        // SAFETY: the C library defines this function with this type (POSIX, C11). It exists,
+        // because the caller is linked against it.
         unsafe { std::mem::transmute::<usize, $type>(found) }
     }};
 }
 
-/// Functions that take a lock when they return 0, and functions that give one up.
+/// Defines functions that take a lock if they return 0, and functions that release one.
 macro_rules! locks {
     ($($kind:ident $name:ident($($arg:ident: $type:ty),*);)*) => { $(
         #[unsafe(no_mangle)]
@@ -126,18 +131,20 @@ macro_rules! locks {
     (@acquire $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
         let real = real!(
 $name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
-        // SAFETY: passes on what the caller passed.
+        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
+        // name.
         let result = unsafe { real($object $(, $arg)*) };
         if result == 0 {
             after($object);
         }
         result
     }};
-    // Readers come after writers, and writers after both; readers do not come after each other. What readers
-    // tell is told beside the lock's own address.
+    // Readers come after writers, and writers after both; readers are not ordered among themselves.
+    // They notify at an address of their own.
     (@read $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
         let real = real!($name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
-        // SAFETY: passes on what the caller passed.
+        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
+        // name.
         let result = unsafe { real($object $(, $arg)*) };
         if result == 0 {
             after($object);
@@ -147,7 +154,8 @@ $name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
     }};
     (@write $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
         let real = real!($name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
-        // SAFETY: passes on what the caller passed.
+        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
+        // name.
         let result = unsafe { real($object $(, $arg)*) };
         if result == 0 {
             after($object);
@@ -162,14 +170,16 @@ $name, unsafe extern "C" fn($first $(, $type)*) -> c_int);
         } else {
             before($object);
         }
-        // SAFETY: passes on what the caller passed.
+        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
+        // name.
         unsafe { real($object) }
     }};
     (@release $name:ident($object:ident: $first:ty)) => {{
         let real = real!(
 $name, unsafe extern "C" fn($first) -> c_int);
         before($object);
-        // SAFETY: passes on what the caller passed.
+        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
+        // name.
         unsafe { real($object) }
     }};
 }
@@ -203,18 +213,19 @@ locks! {
     release sem_post(semaphore: *mut sem_t);
 }
 
-/// Waiting gives the mutex up and takes it again.
+/// Defines waits, which release the mutex and take it again.
 macro_rules! waits {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t $(, $arg: $type)*) -> c_int {
-            // The first version of conditions is kept for programs of 2002; everybody means the second.
+            // GLIBC_2.3.2 is the current version of conditions; older ones are for old binaries.
             let real = real!(
 $name @ "GLIBC_2.3.2",
                 unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t $(, $type)*) -> c_int
             );
             before(mutex);
-            // SAFETY: passes on what the caller passed.
+            // SAFETY: the caller's arguments satisfy the contract of the C library's function of
+            // this name.
             let result = unsafe { real(condition, mutex $(, $arg)*) };
             after(mutex);
             result
@@ -228,14 +239,15 @@ waits! {
     pthread_cond_clockwait(clock: libc::clockid_t, time: *const timespec);
 }
 
-/// The conditions of C11.
+/// Defines the waits of C11.
 macro_rules! c11_waits {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(condition: *mut c_void, mutex: *mut c_void $(, $arg: $type)*) -> c_int {
             let real = real!($name, unsafe extern "C" fn(*mut c_void, *mut c_void $(, $type)*) -> c_int);
             before(mutex);
-            // SAFETY: passes on what the caller passed.
+            // SAFETY: the caller's arguments satisfy the contract of the C library's function of
+            // this name.
             let result = unsafe { real(condition, mutex $(, $arg)*) };
             after(mutex);
             result
@@ -252,13 +264,13 @@ c11_waits! {
 pub unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
     let real = real!(pthread_barrier_wait, unsafe extern "C" fn(*mut pthread_barrier_t) -> c_int);
     before(barrier);
-    // SAFETY: passes on what the caller passed.
+    // SAFETY: the caller's arguments satisfy the contract of the C library's function of this name.
     let result = unsafe { real(barrier) };
     after(barrier);
     result
 }
 
-/// What a thread begins with: its function, and the address that its creator told at.
+/// The function and data of a new thread. Its address is the one at which the creator notifies.
 struct Start {
     function: extern "C" fn(*mut c_void) -> *mut c_void,
     data: *mut c_void,
@@ -266,10 +278,10 @@ struct Start {
 
 extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     after(start);
-    // SAFETY: made by `pthread_create` below, for this thread alone.
+    // SAFETY: `pthread_create` below created it with `Box::into_raw` for this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     let (function, data) = (start.function, start.data);
-    // Freed before the thread works, so that its address means nothing later.
+    // Freed before the function runs, so that the address can be reused.
     drop(start);
     let result = function(data);
     before(own() as *const c_void);
@@ -277,7 +289,7 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
 }
 
 fn own() -> pthread_t {
-    // SAFETY: may be called anywhere.
+    // SAFETY: `pthread_self` has no preconditions.
     unsafe { libc::pthread_self() }
 }
 
@@ -297,16 +309,17 @@ pub unsafe extern "C" fn pthread_create(
     let real = real!(pthread_create, Create);
     let start = Box::into_raw(Box::new(Start { function, data })).cast::<c_void>();
     before(start);
-    // SAFETY: passes on what the caller passed, with a function that calls the caller's.
+    // SAFETY: the caller's arguments satisfy the contract of the C library; `begin` calls the
+    // caller's function with its data, once.
     let result = unsafe { real(thread, attributes, begin, start) };
     if result != 0 {
-        // SAFETY: no thread has it.
+        // SAFETY: no thread was created, so the box of `Box::into_raw` above is still ours.
         drop(unsafe { Box::from_raw(start.cast::<Start>()) });
     }
     result
 }
 
-/// The same for the threads of C11, whose functions return numbers.
+/// The same for threads of C11, whose functions return numbers.
 struct C11Start {
     function: extern "C" fn(*mut c_void) -> c_int,
     data: *mut c_void,
@@ -314,7 +327,7 @@ struct C11Start {
 
 extern "C" fn begin_c11(start: *mut c_void) -> c_int {
     after(start);
-    // SAFETY: made by `thrd_create` below, for this thread alone.
+    // SAFETY: `thrd_create` below created it with `Box::into_raw` for this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<C11Start>()) };
     let (function, data) = (start.function, start.data);
     drop(start);
@@ -337,21 +350,22 @@ pub unsafe extern "C" fn thrd_create(
     let real = real!(thrd_create, Create);
     let start = Box::into_raw(Box::new(C11Start { function, data })).cast::<c_void>();
     before(start);
-    // SAFETY: passes on what the caller passed, with a function that calls the caller's.
+    // SAFETY: the caller's arguments satisfy the contract of the C library; `begin_c11` calls the
+    // caller's function with its data, once.
     let result = unsafe { real(thread, begin_c11, start) };
     if result != 0 {
-        // SAFETY: no thread has it.
+        // SAFETY: no thread was created, so the box of `Box::into_raw` above is still ours.
         drop(unsafe { Box::from_raw(start.cast::<C11Start>()) });
     }
     result
 }
 
-/// A thread that ends here says so, as one does that returns.
+/// Notifies the end of a thread, like a return of its function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(value: *mut c_void) -> ! {
     let real = real!(pthread_exit, unsafe extern "C" fn(*mut c_void) -> !);
     before(own() as *const c_void);
-    // SAFETY: passes on what the caller passed.
+    // SAFETY: the caller's arguments satisfy the contract of the C library's function of this name.
     unsafe { real(value) }
 }
 
@@ -378,7 +392,7 @@ joins! {
     pthread_timedjoin_np(value: *mut *mut c_void, time: *const timespec);
 }
 
-/// C++ lets exceptions out of it.
+/// Runs a function once. C++ lets exceptions pass through it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_once(
     control: *mut c_int,
@@ -389,7 +403,8 @@ pub unsafe extern "C-unwind" fn pthread_once(
         unsafe extern "C-unwind" fn(*mut c_int, extern "C-unwind" fn()) -> c_int
     );
     let outer = ONCE.replace((control, Some(function)));
-    // SAFETY: passes on what the caller passed, with `run_once` for its function.
+    // SAFETY: the caller's control satisfies the contract of the C library; `run_once` calls the
+    // caller's function from `ONCE`, on this thread.
     let result = unsafe { real(control, run_once) };
     ONCE.set(outer);
     after(control);
@@ -397,11 +412,11 @@ pub unsafe extern "C-unwind" fn pthread_once(
 }
 
 thread_local! {
-    /// What this thread would run now, if it is the one.
+    /// The control and the function of the innermost `pthread_once` of this thread.
     static ONCE: Cell<(*mut c_int, Option<extern "C-unwind" fn()>)> = const { Cell::new((std::ptr::null_mut(), None)) };
 }
 
-/// Says "before" while others still wait for it: afterwards they may be gone on already.
+/// Runs the function and notifies before `pthread_once` releases other threads.
 extern "C-unwind" fn run_once() {
     let (control, function) = ONCE.get();
     if let Some(function) = function {

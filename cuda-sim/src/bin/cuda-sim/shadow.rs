@@ -1,9 +1,11 @@
-//! `--shadow`: the checker beside a real driver. Finds that driver, and says what of the options remains.
+//! The option `--shadow`: the checker beside a real driver. Finds that driver and translates the
+//! options.
 
 use super::{Options, library, link_into};
 use std::path::{Path, PathBuf};
 
-/// Under which variables the checker reads its options: the real driver may be a simulated one itself.
+/// Returns the variable of an option for the checker. It is another one, because the real driver
+/// may be a simulated one.
 fn variable(name: &str) -> Option<&'static str> {
     Some(match name {
         "CUDASIM_RACES" => "CUDASIM_SHADOW_RACES",
@@ -16,7 +18,7 @@ fn variable(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The variables for the program. `path`: of the driver, where the user named one.
+/// Returns the variables for the program. `path`: the driver, if the user named one.
 pub fn variables(
     options: &Options,
     path: Option<&str>,
@@ -61,7 +63,7 @@ fn real(path: Option<&str>) -> Result<PathBuf, String> {
     })
 }
 
-/// The folder in which the checker has the driver's name.
+/// Returns the folder in which the checker has the driver's name.
 pub fn folder() -> Result<PathBuf, String> {
     let parent = |path: &Path| path.parent().unwrap_or(Path::new(".")).to_owned();
     if let Ok(installed) = library("shadow/libcuda.so.1") {

@@ -1,0 +1,94 @@
+//! The sources of the simulator and of the checker beside a real driver keep the rules of
+//! `common/modules.rs` of the library's tests.
+
+#[path = "../../tests/common/modules.rs"]
+mod rules;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn modules() -> BTreeMap<String, rules::Module> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Built with `--cfg passthrough`, the second folder is the module `passthrough`.
+    rules::modules(&[(root.join("src"), ""), (root.join("shadow/src"), "passthrough")])
+}
+
+fn expect_none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn heads_state_what_a_module_uses() {
+    expect_none(rules::wrong_heads(&modules()));
+}
+
+#[test]
+fn imports_form_no_circle() {
+    expect_none(rules::circles(&modules()));
+}
+
+#[test]
+fn lib_declares_modules_in_the_order_of_their_imports() {
+    // `passthrough` is the lowest and the highest layer of its build: the real driver, and functions
+    // that use those of `api`.
+    expect_none(rules::wrong_order(
+        &modules(),
+        &["passthrough", "api::macros", "api::annotations"],
+    ));
+}
+
+#[test]
+fn files_and_lines_are_short() {
+    expect_none(rules::too_long(&modules(), &["results"]));
+}
+
+/// Words that are retired here besides those of all sources.
+const RETIRED: [&str; 5] = ["stands in for", "handed out", "verdict", "verdicts", "watched"];
+/// Tables, which may be long.
+const TABLES: [&str; 5] =
+    ["driver_functions.h", "layout_check.c", "results.rs", "errors.h", "entry_points.txt"];
+
+/// All texts of the simulator that people write, and its pages of the book.
+fn texts() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = Vec::new();
+    rules::files(root, &mut paths);
+    paths.retain(|path| {
+        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+        // This file has the words themselves.
+        ["rs", "c", "h", "py", "md"].contains(&end) && !path.ends_with("tests/modules.rs")
+    });
+    let pages = ["simulator.md", "race_checker.md", "driver_rules.md"];
+    paths.extend(pages.map(|page| root.join("../docs/src").join(page)));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn texts_use_standard_terms() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    expect_none(rules::retired_words(root, &texts(), &RETIRED));
+}
+
+#[test]
+fn other_files_and_lines_are_short() {
+    let mut wrong = Vec::new();
+    for path in texts() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.ends_with(".md") || name.ends_with(".rs") {
+            continue;
+        }
+        let lines = text.lines().count();
+        if lines > 600 && !TABLES.contains(&name) {
+            wrong.push(format!("{}: {lines} lines", path.display()));
+        }
+        for (number, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > 100 {
+                wrong.push(format!("{}:{}: {columns} characters", path.display(), number + 1));
+            }
+        }
+    }
+    expect_none(wrong);
+}

@@ -1,0 +1,247 @@
+// `programs list` lists all; `programs run theme/name` runs one and compares its result: exit
+// status 0 as expected, 1 not, 2 an error of the driver.
+#include "race_test.h"
+
+#include <sched.h>
+
+// clang-format off
+#define FOR_EACH_THEME(X) \
+    X(events) X(legacy_stream) X(per_thread) X(contexts) \
+    X(devices) X(handles) X(stream_ordered) X(host_memory) \
+    X(copies) X(threads) X(locks) X(graphs) \
+    X(graph_nodes) X(ranges) X(suballoc) X(memory_free) \
+    X(host_functions) X(launches) X(values) X(green_contexts) \
+    X(rules) X(rules_views) X(rules_calls)
+// clang-format on
+
+#define DECLARE(theme) extern const struct race_program programs_##theme[];
+FOR_EACH_THEME(DECLARE)
+
+#define ENTRY(theme) {#theme, programs_##theme},
+static const struct {
+    const char *theme;
+    const struct race_program *programs;
+} themes[] = {FOR_EACH_THEME(ENTRY)};
+
+CUstream make_stream(void) {
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    return stream;
+}
+
+CUstream make_nonblocking(void) {
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+CUevent make_event(void) {
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+CUdeviceptr alloc(size_t n) {
+    CUdeviceptr at;
+    CHECK(cuMemAlloc(&at, n));
+    return at;
+}
+
+CUdeviceptr alloc_managed(size_t n) {
+    CUdeviceptr at;
+    CHECK(cuMemAllocManaged(&at, n, CU_MEM_ATTACH_GLOBAL));
+    return at;
+}
+
+void *alloc_pinned(size_t n) {
+    void *at;
+    CHECK(cuMemHostAlloc(&at, n, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    return at;
+}
+
+struct touch {
+    size_t count;
+    cudasim_access accesses[MAX_ACCESSES];
+};
+
+static void touch_block(volatile unsigned char *bytes, uint64_t n, uint32_t mode) {
+    for (uint64_t i = 0; i < n; ++i) {
+        const unsigned char old = mode & CUDASIM_READ ? bytes[i] : 7;
+        if (mode & CUDASIM_WRITE) {
+            bytes[i] = (unsigned char)(old + 1);
+        }
+    }
+}
+
+static void run_touch(void *data) {
+    const struct touch *touch = data;
+    for (size_t a = 0; a < touch->count; ++a) {
+        const cudasim_access *access = &touch->accesses[a];
+        const int64_t rows = access->ndim == 0 ? 1 : access->count[0];
+        unsigned char *first = cudasim_host_address((const void *)(uintptr_t)access->address);
+        for (int64_t row = 0; row < rows; ++row) {
+            touch_block(first + row * access->stride[0], access->nbytes, access->mode);
+        }
+    }
+}
+
+static void run_nothing(void *data) { (void)data; }
+
+void touches(CUstream stream, const char *label, const cudasim_access *accesses, size_t count) {
+    struct touch touch = {.count = count};
+    if (count > MAX_ACCESSES) {
+        abort();
+    }
+    memcpy(touch.accesses, accesses, count * sizeof *accesses);
+    CHECK(cudasim_launch(stream, label, run_touch, &touch, sizeof touch, accesses, count));
+}
+
+static void touches_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count,
+                            int64_t stride, unsigned mode) {
+    cudasim_access access = range(at, n, mode);
+    access.ndim = 1;
+    access.count[0] = count;
+    access.stride[0] = stride;
+    touches(stream, mode == CUDASIM_WRITE ? "strided writer" : "strided reader", &access, 1);
+}
+
+void writes_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count, int64_t stride) {
+    touches_strided(stream, at, n, count, stride, CUDASIM_WRITE);
+}
+
+void reads_strided(CUstream stream, CUdeviceptr at, size_t n, int64_t count, int64_t stride) {
+    touches_strided(stream, at, n, count, stride, CUDASIM_READ);
+}
+
+void writes(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_WRITE);
+    touches(stream, "writer", &access, 1);
+}
+
+void reads(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_READ);
+    touches(stream, "reader", &access, 1);
+}
+
+void claims_write(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_WRITE);
+    CHECK(cudasim_launch(stream, "claimed write", run_nothing, NULL, 0, &access, 1));
+}
+
+void claims_read(CUstream stream, CUdeviceptr at, size_t n) {
+    const cudasim_access access = range(at, n, CUDASIM_READ);
+    CHECK(cudasim_launch(stream, "claimed read", run_nothing, NULL, 0, &access, 1));
+}
+
+void host_writes(void *at, size_t n) {
+    cudasim_host_write(at, n);
+    touch_block(at, n, CUDASIM_WRITE);
+}
+
+void host_reads(const void *at, size_t n) {
+    cudasim_host_read(at, n);
+    touch_block((unsigned char *)(uintptr_t)at, n, CUDASIM_READ);
+}
+
+void order(CUstream from, CUstream to) {
+    CUevent event = make_event();
+    CHECK(cuEventRecord(event, from));
+    CHECK(cuStreamWaitEvent(to, event, 0));
+    CHECK(cuEventDestroy(event));
+}
+
+struct begin {
+    CUcontext context;
+    void *(*run)(void *);
+    void *data;
+};
+
+static void *begin(void *data) {
+    struct begin begin = *(struct begin *)data;
+    free(data);
+    use(begin.context);
+    return begin.run(begin.data);
+}
+
+pthread_t start(void *(*run)(void *), void *data) {
+    struct begin *how = malloc(sizeof *how);
+    pthread_t thread;
+    CHECK(how == NULL);
+    how->run = run;
+    how->data = data;
+    CHECK(cuCtxGetCurrent(&how->context));
+    CHECK(pthread_create(&thread, NULL, begin, how));
+    return thread;
+}
+
+void finish(pthread_t thread) { CHECK(pthread_join(thread, NULL)); }
+
+CUcontext primary(int device) {
+    CUcontext context;
+    CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    return context;
+}
+
+CUcontext second_context(void) {
+    CUcontext context;
+#if CUDA_VERSION >= 13000
+    CHECK(cuCtxCreate(&context, NULL, 0, 0));
+#else
+    CHECK(cuCtxCreate(&context, 0, 0));
+#endif
+    return context;
+}
+
+void use(CUcontext context) { CHECK(cuCtxSetCurrent(context)); }
+
+void raise_flag(atomic_int *flag) { atomic_store_explicit(flag, 1, memory_order_relaxed); }
+
+void await_flag(atomic_int *flag) {
+    while (!atomic_load_explicit(flag, memory_order_relaxed)) {
+        sched_yield();
+    }
+}
+
+static int run_program(const struct race_program *chosen) {
+    static char report[64 << 10];
+    CHECK(cuInit(0));
+    use(primary(0));
+    chosen->run();
+    const size_t found = cudasim_take_report(report, sizeof report);
+    printf("%s%zu races found, %s expected\n", report, found,
+           chosen->racy ? "at least one" : "none");
+    // A program with the name "r3_..." must be reported with the rule R3.
+    char rule[8] = "";
+    const int named = sscanf(chosen->name, "r%2[0-9]", rule) == 1;
+    if (named) {
+        char wanted[16];
+        snprintf(wanted, sizeof wanted, " R%s", rule);
+        const char *at = strstr(report, wanted);
+        if (at == NULL || strchr(": ", at[strlen(wanted)]) == NULL) {
+            printf("the report does not name \"%s\"\n", wanted + 1);
+            return 1;
+        }
+    } else if (!chosen->racy && report[0] != '\0') {
+        return 1;
+    }
+    return (found > 0) == (chosen->racy != 0) ? 0 : 1;
+}
+
+int main(int argc, char **argv) {
+    const int listing = argc == 2 && strcmp(argv[1], "list") == 0;
+    const int running = argc == 3 && strcmp(argv[1], "run") == 0;
+    for (size_t t = 0; (listing || running) && t < sizeof themes / sizeof themes[0]; ++t) {
+        for (const struct race_program *at = themes[t].programs; at->name != NULL; ++at) {
+            char name[256];
+            snprintf(name, sizeof name, "%s/%s", themes[t].theme, at->name);
+            if (listing) {
+                printf("%s %s\n", at->racy ? "racy" : "correct", name);
+            } else if (strcmp(name, argv[2]) == 0) {
+                return run_program(at);
+            }
+        }
+    }
+    if (listing) return 0;
+    fprintf(stderr, "usage: %s list | run theme/name\n", argv[0]);
+    return 2;
+}

@@ -1,0 +1,67 @@
+//! Attribute names and dictionary keys as interned Python strings.
+//!
+//! May use: `python::capi`.
+//! Unsafe: calls CPython with the GIL held.
+
+use std::ptr::NonNull;
+
+use crate::python::capi::{Capi, Object};
+
+macro_rules! names {
+    ($($field:ident = $text:literal;)*) => {
+        /// Names as interned Python strings, so that most comparisons are of pointers.
+        #[allow(missing_docs)]
+        pub struct Names { $(pub $field: *mut Object,)* }
+
+        impl Names {
+            /// Interns the names.
+            ///
+            /// # Safety
+            /// The GIL is held.
+            pub unsafe fn new(capi: &Capi) -> Option<Self> {
+                // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
+                // no memory.
+                unsafe {
+                    Some(Names {
+                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
+                    })
+                }
+            }
+        }
+    };
+}
+
+names! {
+    shape = c"shape";
+    typestr = c"typestr";
+    data = c"data";
+    version = c"version";
+    strides = c"strides";
+    descr = c"descr";
+    mask = c"mask";
+    stream = c"stream";
+    offset = c"offset";
+    syclobj = c"syclobj";
+    cuda_array_interface = c"__cuda_array_interface__";
+    sycl_usm_array_interface = c"__sycl_usm_array_interface__";
+    array_interface = c"__array_interface__";
+    array_struct = c"__array_struct__";
+    dlpack = c"__dlpack__";
+    dlpack_device = c"__dlpack_device__";
+    dlpack_exchange = c"__dlpack_c_exchange_api__";
+    exchange = c"__cai_exchange_api__";
+    max_version = c"max_version";
+    module = c"__module__";
+    name = c"__name__";
+    buffer = c"buffer";
+    base_data = c"base_data";
+    ptr = c"_ptr";
+    int_ptr = c"int_ptr";
+    dtype = c"dtype";
+    str = c"str";
+    context = c"context";
+    queue = c"queue";
+    get_capsule = c"_get_capsule";
+    is_conj = c"is_conj";
+    is_neg = c"is_neg";
+}
