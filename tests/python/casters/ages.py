@@ -1,5 +1,5 @@
-"""Two extension modules of one program, compiled with headers of different ages, exchange arrays: called by
-../test_casters.py on the simulated driver."""
+"""Two extension modules, compiled with headers of different ages, exchange arrays in one process:
+called by ../test_casters.py on the simulated driver."""
 
 import gc
 
