@@ -65,7 +65,6 @@ impl Library {
 #[cfg(unix)]
 mod system {
     use std::ffi::{CStr, c_void};
-    use std::ptr::null_mut;
 
     use crate::error::Text;
     use crate::library::OpenError;
@@ -97,7 +96,7 @@ mod system {
         // SAFETY: the message is the thread's own until its next call of the loader.
         let message = unsafe {
             let message = libc::dlerror();
-            if message == null_mut() { c"" } else { CStr::from_ptr(message) }
+            if message.is_null() { c"" } else { CStr::from_ptr(message) }
         };
         let has = |part: &[u8]| message.to_bytes().windows(part.len()).any(|bytes| bytes == part);
         OpenError {

@@ -33,6 +33,7 @@ const DISABLE_TIMING: u32 = 2;
 
 struct Bucket {
     /// The context's id; 0 if the bucket is free. Set once.
+    #[cfg_attr(loom, allow(dead_code))]
     id: AtomicU64,
     events: Slots<CUevent_st, EVENTS>,
 }

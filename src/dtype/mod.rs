@@ -186,12 +186,12 @@ fn bad_length<T>(text: &[u8]) -> Result<T> {
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
     if let Some(complete) = parse_lenient(text) {
-        let end = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
+        let complete = complete.split(|byte| *byte == 0).next().unwrap_or_default();
         return fail!(
             CAI_ERR_TYPESTR_ORDER,
             "typestr",
             found = ("\"{}\"", text.escape_ascii()),
-            expected = ("a byte order first: did you mean \"{}\"?", complete[..end].escape_ascii())
+            expected = ("a byte order first: did you mean \"{}\"?", complete.escape_ascii())
         );
     }
     fail!(

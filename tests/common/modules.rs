@@ -70,13 +70,13 @@ fn code(text: &str) -> String {
             }
             at += 1;
             out.push_str("\"\"");
-        } else if rest.starts_with('\'') {
+        } else if let Some(character) = rest.strip_prefix('\'') {
             // A character; else it is a lifetime.
-            let length = rest[1..].chars().next().map_or(0, char::len_utf8);
-            if rest[1..].starts_with('\\') {
+            let length = character.chars().next().map_or(0, char::len_utf8);
+            if character.starts_with('\\') {
                 at += 3 + rest[3..].find('\'').unwrap();
                 out.push_str("' '");
-            } else if rest[1 + length..].starts_with('\'') {
+            } else if character[length..].starts_with('\'') {
                 at += 2 + length;
                 out.push_str("' '");
             } else {

@@ -1,5 +1,5 @@
 """The casters of pybind11 and nanobind, and the example extensions: built by CMake as adopters build them, and used
-from Python on the simulated driver under several schedules. What is tested stands in casters/inside.py."""
+from Python on the simulated driver under several schedules. The tests are in casters/inside.py and casters/ages.py."""
 
 import os
 import pathlib
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 
+import cpp_ages
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ def cmake(source, folder, *options):
 
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory):
-    """A folder with the four extensions."""
+    """Folders with the extensions."""
     folder = tmp_path_factory.mktemp("casters")
     library = folder / "cai"
     shared = ["-DCAI_BUILD_EXAMPLES=OFF", "-DCMAKE_BUILD_TYPE=Release", f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}"]
@@ -41,6 +42,8 @@ def modules(tmp_path_factory):
     for name in LIBRARIES:
         asked = "--cmakedir" if name == "pybind11" else "--cmake_dir"
         options.append(f"-D{name}_DIR={run(sys.executable, '-m', name, asked).stdout.strip()}")
+    cpp_ages.write(folder)
+    options.append(f"-DLATER_DIR={folder}/later")
     cmake(ROOT / "tests/python/casters", folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", *options)
     for name in LIBRARIES:
         cmake(ROOT / "examples-py" / name, folder / name, "-DCMAKE_BUILD_TYPE=Release", *options)
@@ -53,6 +56,15 @@ def test_on_the_simulated_driver(modules, schedule):
     done = run(
         ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/inside.py",
+        PYTHONPATH=":".join(map(str, modules)),
+    )  # fmt: skip
+    assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+def test_extensions_of_two_ages(modules):
+    done = run(
+        ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", "--schedule=lazy", "--",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/ages.py",
         PYTHONPATH=":".join(map(str, modules)),
     )  # fmt: skip
     assert " passed" in done.stdout and "skipped" not in done.stdout
