@@ -208,13 +208,13 @@ static cai_status borrows(void *object, cai_array *out, cai_error *error) {
 }
 
 static const cai_exchange_api TABLES[] = {
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, fails, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, raises, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, is_silent, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, gives, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, lies, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, borrows, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, declines, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, fails, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, raises, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, is_silent, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, gives, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, lies, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, borrows, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, declines, NULL},
 };
 
 long leaks_publish(PyObject *type, int table) {
