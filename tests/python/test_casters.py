@@ -106,3 +106,43 @@ def test_views_in_containers_do_not_compile(tmp_path, name):
         )  # fmt: skip
         assert (done.returncode == 0) == compiles, done.stderr
         assert compiles or "views would outlive their arrays" in done.stderr
+
+
+MIXED = """
+#include <cai/pybind11.hpp>
+PYBIND11_MODULE(mixed, m) {
+    m.def("size", [](cai::view<float, 1> v) { return v.size(); });
+    m.def("size_on", [](cai::view<float, 1> v, cai::stream) { return v.size(); });
+    m.def("handle", [](cai::stream s) { return s.get(); });
+}
+"""
+USE_MIXED = """
+import mixed, pytest
+class Empty:
+    __cuda_array_interface__ = {"version": 3, "shape": (0,), "typestr": "<f4", "data": (0, False)}
+assert mixed.size_on(Empty(), 1) == 0 and mixed.handle(2) == 2
+with pytest.raises(ValueError, match="stream: found the default stream"):
+    mixed.size(Empty())
+with pytest.raises(ValueError, match="stream: found None"):
+    mixed.handle(None)
+"""
+
+
+def test_files_of_different_default_streams(tmp_path):
+    """The casters are shared by the files of an extension: neither default would be right."""
+    headers = ["-I", "include", "-isystem", INCLUDE]
+    found = run(sys.executable, "-m", "pybind11", "--includes").stdout.replace("-I", "").split()
+    headers += [word for folder in found for word in ("-isystem", folder)]
+    objects = []
+    for name, text, options in (
+        ("module", MIXED, []),
+        ("other", "#include <cai/pybind11.hpp>\n", ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]),
+    ):
+        source = tmp_path / f"{name}.cpp"
+        source.write_text(text)
+        objects.append(source.with_suffix(".o"))
+        run("g++", "-std=c++17", "-O0", "-fPIC", *options, *headers, "-c", source, "-o", objects[-1])
+    library = ROOT / "target/release"
+    (tmp_path / "libcai.so.1").symlink_to(library / "libcai.so")
+    run("g++", "-shared", *objects, library / "libcai.so", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "mixed.so")
+    run(sys.executable, "-c", USE_MIXED, PYTHONPATH=str(tmp_path))
