@@ -119,9 +119,11 @@ void leaks_end(void) {
 
 /* From one of Python's threads, several of which do so at once. */
 long leaks_share(PyObject *object, long times) {
+    cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+    options.flags = CAI_IMPORT_ALLOW_MASK;
     for (long index = 0; index < times; index++) {
         cai_array array = CAI_ARRAY_INIT;
-        if (cai_array_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
+        if (cai_array_from_python(object, &options, &array, NULL) != CAI_OK) return -1;
         if (index % 16 == 0) {
             void *state = PyEval_SaveThread();
             if (index % 32 == 0) {
