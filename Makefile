@@ -17,7 +17,8 @@ SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))
 
 PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('include'))")
 
-TEST_PARTS := test-library test-simulator test-runtime test-loom test-python
+# The longest first, for machines that cannot run all at once.
+TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
 .PHONY: all demo test $(TEST_PARTS) test-targets interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
 
@@ -46,12 +47,16 @@ else
 	abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
 endif
 
+# A symbolic link, if it is missing: tests that run at the same time must not find it gone.
+link = test -L $(2) || ln -s $(1) $(2)
+
 # The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
 	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
-	ln -sf runtime/libcudart.so.12 runtime/libcudart.so.13 target/release/
-	ln -sf cuda-sim target/release/cai-race
+	$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
+	$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
+	$(call link,cuda-sim,target/release/cai-race)
 
 # --- the main targets -------------------------------------------------------------------------------------
 

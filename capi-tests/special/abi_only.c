@@ -28,7 +28,7 @@ static void release(cai_owner *owner) {
 
 static const cai_owner_ops ops = {sizeof(cai_owner_ops), 0, retain, release};
 
-/* A later version's array: longer, with bytes behind it that nobody may touch. */
+/* A later version's array: longer, and followed by bytes that must not be touched. */
 typedef struct {
     cai_array array;
     uint64_t tail[4];
