@@ -24,8 +24,7 @@ static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower,
     ASSERT_STATUS(CAI_OK, cai_array_layout(a, &layout, NULL));
     ASSERT(layout.count == count && layout.nbytes == nbytes);
     ASSERT(layout.lower == lower && layout.upper == upper);
-    ASSERT(layout.flags ==
-           (c ? CAI_LAYOUT_C_CONTIGUOUS : 0u) + (f ? CAI_LAYOUT_F_CONTIGUOUS : 0u));
+    ASSERT(layout.flags == (c ? CAI_LAYOUT_C_CONTIGUOUS : 0u) + (f ? CAI_LAYOUT_F_CONTIGUOUS : 0u));
     /* What this version does not define is zero. */
     layout.count = layout.nbytes = layout.lower = layout.upper = 0;
     layout.flags = 0;

@@ -44,8 +44,8 @@ int main(void) {
     unsigned long long total = 0;
     cai_array description = valid_array();
     shared_array.struct_size = sizeof(shared_array);
-    ASSERT_STATUS(CAI_OK, cai_array_create(&description, &destroyed, count_destroy, &shared_array,
-                                           NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_array_create(&description, &destroyed, count_destroy, &shared_array, NULL));
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += 2;
     for (i = 0; i < THREADS; i++) {

@@ -53,7 +53,8 @@ int main(void) {
         return 1;
     }
     printf("%lld x %lld of %s, bytes %lld to %lld around its data\n", (long long)array.shape[0],
-           (long long)array.shape[1], array.typestr, (long long)layout.lower, (long long)layout.upper);
+           (long long)array.shape[1], array.typestr, (long long)layout.lower,
+           (long long)layout.upper);
     cai_array_release(&array);
     return 0;
 }

@@ -1,9 +1,10 @@
 /*
- * Structures of every size that some age of the headers can have, through every function: each lies at the end of
- * a page that is followed by one without access, so that one byte too many, read or written, ends the program.
+ * Structures of every size that some age of the headers can have, through every function: each lies
+ * at the end of a page that is followed by one without access, so that one byte too many, read or
+ * written, ends the program.
  *
- * The program is built with the headers of two ages and runs with the library of two ages. It knows no size but
- * those of the first release.
+ * The program is built with the headers of two ages and runs with the library of two ages. It knows
+ * no size but those of the first release.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -17,7 +18,8 @@ enum { ARRAY = 128, OPERATIONS = 24, DESCR = 24, FIELD = 56, MOST = 512, PREFIX 
 
 static int destroyed;
 
-/* --- memory with an end ----------------------------------------------------------------------------------- */
+/* --- memory with an end
+ * ----------------------------------------------------------------------------------- */
 
 static size_t page;
 static char *pages[512];
@@ -49,7 +51,8 @@ static int all(const void *memory, size_t from, size_t to, int value) {
     return 1;
 }
 
-/* --- structures of a size --------------------------------------------------------------------------------- */
+/* --- structures of a size
+ * --------------------------------------------------------------------------------- */
 
 /* What the first release knows of `from`, and a tail that means nothing to anybody. */
 static cai_array *array_of(const cai_array *from, size_t size) {
@@ -115,7 +118,9 @@ static cai_descr *descr_of(size_t size, size_t row) {
 
 static int is_legal(size_t size) { return size >= ARRAY && size <= MOST && size % 8 == 0; }
 
-/* --- arrays ----------------------------------------------------------------------------------------------- */
+/* --- arrays
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Every function that reads an array, through which nothing changes hands. */
 static void read_everywhere(cai_status expected, const cai_array *array) {
@@ -125,7 +130,8 @@ static void read_everywhere(cai_status expected, const cai_array *array) {
     cai_dtype dtype;
     bool native = false, overlap = false;
     cai_error why;
-    ASSERT_STATUS(expected, cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, &why));
+    ASSERT_STATUS(expected,
+                  cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, &why));
     ASSERT_STATUS(expected, cai_array_layout(array, &layout, &why));
     ASSERT_STATUS(expected, cai_array_strides(array, CAI_MAX_NDIM, strides, &why));
     ASSERT_STATUS(expected, cai_array_dtype(array, &dtype, &why));
@@ -140,9 +146,11 @@ static void read_everywhere(cai_status expected, const cai_array *array) {
     }
 }
 
-/* A structure that was written: its own size, what the first release knows, nothing that nobody wrote. */
+/* A structure that was written: its own size, what the first release knows, nothing that nobody
+ * wrote. */
 static void check_written(const cai_array *out, size_t size, const cai_array *from) {
-    ASSERT(out->struct_size == size && out->owner != NULL && out->data == from->data && out->ndim == 2);
+    ASSERT(out->struct_size == size && out->owner != NULL && out->data == from->data &&
+           out->ndim == 2);
     ASSERT(out->shape[0] == 3 && out->shape[1] == 4 && out->stream == CAI_STREAM_NONE);
     ASSERT(out->device.type == CAI_DEVICE_CPU && out->byte_offset == 0);
     /* 16 bytes that a later library knows may have come along. */
@@ -241,9 +249,10 @@ static void masks_of_every_size(void) {
 
 /* Sizes that no age has: nothing behind the prefix is touched, for there may be nothing. */
 static void garbage(void) {
-    static const uint32_t sizes[] = {0,   1,   8,   15,   16,   24,   64,        88,         120,         127,
-                                     129, 130, 132, 135,  511,  513,  516,       520,        1024,        4096,
-                                     160 * 1024,    1u << 31, 0xfffffff8u, 0xffffffffu, 0xdeadbeefu};
+    static const uint32_t sizes[] = {
+        0,    1,    8,          15,       16,          24,          64,         88,  120,
+        127,  129,  130,        132,      135,         511,         513,        516, 520,
+        1024, 4096, 160 * 1024, 1u << 31, 0xfffffff8u, 0xffffffffu, 0xdeadbeefu};
     size_t i;
     for (i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
         cai_array *array = bytes(PREFIX, 0);
@@ -263,10 +272,12 @@ static void garbage(void) {
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_create(array, NULL, NULL, empty(ARRAY), NULL));
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_attach(array, NULL, NULL, NULL));
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_release_after(array, CAI_STREAM_NONE, NULL));
-        ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_produce(array, NULL, 0, CAI_STREAM_LEGACY, 0, NULL));
+        ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
+                      cai_array_produce(array, NULL, 0, CAI_STREAM_LEGACY, 0, NULL));
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_to_dlpack(array, 0, &tensor, NULL));
         ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&source, 0, &tensor, NULL));
-        ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, array, NULL));
+        ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
+                      cai_array_from_dlpack(tensor, CAI_STREAM_NONE, array, NULL));
         {
             cai_array back = CAI_ARRAY_INIT;
             ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &back, NULL));
@@ -297,7 +308,8 @@ static void flags_and_versions(void) {
         read_everywhere(CAI_ERR_FLAGS, &array);
         ASSERT_STATUS(CAI_ERR_FLAGS, cai_array_share(&array, &out, NULL));
         ASSERT_STATUS(CAI_ERR_FLAGS, cai_array_create(&array, NULL, NULL, &out, NULL));
-        ASSERT_STATUS(CAI_ERR_FLAGS, cai_array_produce(&array, NULL, 0, CAI_STREAM_LEGACY, 0, NULL));
+        ASSERT_STATUS(CAI_ERR_FLAGS,
+                      cai_array_produce(&array, NULL, 0, CAI_STREAM_LEGACY, 0, NULL));
         ASSERT_STATUS(CAI_ERR_FLAGS, cai_array_to_dlpack(&array, 0, &tensor, NULL));
         ASSERT(owner->references == 1 && out.owner == NULL);
     }
@@ -321,10 +333,14 @@ static void unknown_bits(void) {
     cai_array copy = array;
     cai_error why;
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_validate(&array, unknown, &why));
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_consume_begin(&array, 1, CAI_ACCESS_READ | unknown, &why));
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_consume_end(&array, 1, CAI_ACCESS_READ | unknown, &why));
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_synchronize(&array, CAI_ACCESS_READ | unknown, &why));
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_produce(&copy, NULL, 0, CAI_STREAM_LEGACY, unknown, &why));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_array_consume_begin(&array, 1, CAI_ACCESS_READ | unknown, &why));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_array_consume_end(&array, 1, CAI_ACCESS_READ | unknown, &why));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_array_synchronize(&array, CAI_ACCESS_READ | unknown, &why));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_array_produce(&copy, NULL, 0, CAI_STREAM_LEGACY, unknown, &why));
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_sync_policy_set(unknown, &why));
 }
 
@@ -349,7 +365,9 @@ static void produce_writes_four_members(void) {
     }
 }
 
-/* --- owners ----------------------------------------------------------------------------------------------- */
+/* --- owners
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void operations_of_every_size(void) {
     size_t size;
@@ -374,7 +392,9 @@ static void operations_of_every_size(void) {
     }
 }
 
-/* --- fields ----------------------------------------------------------------------------------------------- */
+/* --- fields
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void use_descr(const cai_descr *descr) {
     char text[128];
@@ -391,7 +411,8 @@ static void use_descr(const cai_descr *descr) {
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(descr, &size, &why));
     ASSERT(size == 8);
     ASSERT_STATUS(CAI_OK, cai_descr_find(descr, "b", &field, &offset, &why));
-    ASSERT(offset == 4 && field == cai_inline_field(descr, 1) && cai_inline_field(descr, 2) == NULL);
+    ASSERT(offset == 4 && field == cai_inline_field(descr, 1) &&
+           cai_inline_field(descr, 2) == NULL);
     ASSERT_STATUS(CAI_OK, cai_field_dtype(field, &dtype, &why));
     ASSERT(dtype.kind == 'i');
     ASSERT_STATUS(CAI_OK, cai_field_nbytes(field, &size, &why));
@@ -416,12 +437,14 @@ static void fields_of_every_size(void) {
         if (size >= DESCR && size <= MOST) {
             use_descr(head);
         } else {
-            ASSERT_STATUS(CAI_ERR_DESCR_STRUCT, cai_descr_format(head, text, sizeof text, &length, &why));
+            ASSERT_STATUS(CAI_ERR_DESCR_STRUCT,
+                          cai_descr_format(head, text, sizeof text, &length, &why));
         }
         if (size >= FIELD && size <= MOST) {
             use_descr(rows);
         } else {
-            ASSERT_STATUS(CAI_ERR_DESCR_STRUCT, cai_descr_format(rows, text, sizeof text, &length, &why));
+            ASSERT_STATUS(CAI_ERR_DESCR_STRUCT,
+                          cai_descr_format(rows, text, sizeof text, &length, &why));
         }
         free_bytes();
     }

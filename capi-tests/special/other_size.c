@@ -1,6 +1,6 @@
 /*
- * A caller whose cai_array is as long as the library's, or longer: it is built against the header as it is, and
- * against one with members behind the last.
+ * A caller whose cai_array is as long as the library's, or longer: it is built against the header
+ * as it is, and against one with members behind the last.
  */
 #include "cai_test.h"
 

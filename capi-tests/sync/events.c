@@ -1,7 +1,8 @@
 /*
- * Rule S6: who waits for the event of an array alone, and who for its stream. A writer that follows the CUDA
- * Array Interface on `stream` alone does not record `event` again, so only a read-only array, which nobody but
- * its producer writes, lets readers wait for the event. With CAI_STREAM_UNKNOWN the event is all that is known.
+ * Rule S6: who waits for the event of an array alone, and who for its stream. A writer that follows
+ * the CUDA Array Interface on `stream` alone does not record `event` again, so only a read-only
+ * array, which nobody but its producer writes, lets readers wait for the event. With
+ * CAI_STREAM_UNKNOWN the event is all that is known.
  */
 #include "sync_test.h"
 
@@ -26,7 +27,8 @@ static void wait_for(CUstream to, CUstream from) {
     CU(cuStreamWaitEvent(to, event, 0));
 }
 
-/* A writer that knows version 3 of the interface, and nothing of this library: it looks at the stream only. */
+/* A writer that knows version 3 of the interface, and nothing of this library: it looks at the
+ * stream only. */
 static void write_as_specified(const cai_array *array, int value, CUstream stream) {
     wait_for(stream, as_stream(array->stream));
     fill((CUdeviceptr)(uintptr_t)array->data, value, stream);
@@ -57,7 +59,8 @@ static CUgraphExec end_capture(CUstream stream) {
     return executable;
 }
 
-/* --- an array that may be written ------------------------------------------------------------------------ */
+/* --- an array that may be written
+ * ------------------------------------------------------------------------ */
 
 CASE(reader_after_a_writer_on_the_stream_alone) {
     CUstream producer = new_stream(), writer = new_stream(), reader = new_stream();
@@ -105,8 +108,10 @@ CASE(writer_after_readers) {
 }
 
 CASE(mask_after_a_writer_on_the_stream_alone) {
-    CUstream producer = new_stream(), masker = new_stream(), writer = new_stream(), reader = new_stream();
-    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(), out_bits = new_buffer();
+    CUstream producer = new_stream(), masker = new_stream(), writer = new_stream(),
+             reader = new_stream();
+    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(),
+                out_bits = new_buffer();
     cai_array array = produced(buffer, producer, CAI_ARRAY_READONLY);
     const cai_array mask = produced(bits, masker, 0);
     array.mask = &mask;
@@ -119,7 +124,8 @@ CASE(mask_after_a_writer_on_the_stream_alone) {
     ASSERT(holds(out_bits, -1, reader));
 }
 
-/* --- a read-only array ------------------------------------------------------------------------------------ */
+/* --- a read-only array
+ * ------------------------------------------------------------------------------------ */
 
 CASE(readers_of_a_read_only_array_at_once) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream();
@@ -158,13 +164,15 @@ CASE(host_reads_a_read_only_array) {
     /* The host waits for the producer's work, and not for the other reader. */
     OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     ASSERT(!is_lazy() || runs == 0);
-    if (!is_lazy()) CU(cuStreamSynchronize(reader)); /* the copy below waits for the legacy stream alone */
+    if (!is_lazy())
+        CU(cuStreamSynchronize(reader)); /* the copy below waits for the legacy stream alone */
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
     ASSERT(host[0] == 1);
     ASSERT(holds(out, 1, reader));
 }
 
-/* --- a stream that is not known --------------------------------------------------------------------------- */
+/* --- a stream that is not known
+ * --------------------------------------------------------------------------- */
 
 static cai_array unknown(CUdeviceptr buffer, CUstream producer, uint32_t flags) {
     cai_array array = produced(buffer, producer, flags);
@@ -188,7 +196,8 @@ CASE(readers_and_writers_of_an_unknown_stream) {
 CASE(host_reads_from_an_unknown_stream) {
     CUstream producer = new_stream();
     CUdeviceptr buffer = new_buffer();
-    const cai_array array = unknown(buffer, producer, 0), frozen = unknown(buffer, producer, CAI_ARRAY_READONLY);
+    const cai_array array = unknown(buffer, producer, 0),
+                    frozen = unknown(buffer, producer, CAI_ARRAY_READONLY);
     int host[1] = {0};
     OK(cai_array_synchronize(&frozen, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
@@ -218,7 +227,8 @@ CASE(conservative_reader_of_an_unknown_stream) {
     ASSERT(host[0] == 3);
 }
 
-/* --- captures --------------------------------------------------------------------------------------------- */
+/* --- captures
+ * --------------------------------------------------------------------------------------------- */
 
 CASE(graph_of_a_reader_after_a_writer_on_the_stream_alone) {
     CUstream producer = new_stream(), writer = new_stream(), reader = new_stream();
@@ -227,7 +237,8 @@ CASE(graph_of_a_reader_after_a_writer_on_the_stream_alone) {
     CUgraphExec executable;
     write_as_specified(&array, 2, writer);
     begin_capture(reader);
-    OK(cai_array_consume_begin(&array, as_value(reader), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    OK(cai_array_consume_begin(&array, as_value(reader), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
+                               error));
     copy(out, buffer, reader);
     executable = end_capture(reader);
     CU(cuGraphLaunch(executable, reader));
@@ -240,7 +251,8 @@ CASE(graph_of_a_reader_of_a_read_only_array) {
     const cai_array array = produced(buffer, producer, CAI_ARRAY_READONLY);
     CUgraphExec executable;
     begin_capture(reader);
-    OK(cai_array_consume_begin(&array, as_value(reader), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    OK(cai_array_consume_begin(&array, as_value(reader), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
+                               error));
     copy(out, buffer, reader);
     executable = end_capture(reader);
     CU(cuGraphLaunch(executable, reader));

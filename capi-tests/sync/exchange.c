@@ -411,7 +411,8 @@ CASE(readers_at_once_then_a_writer) {
     const char *schedule = getenv("CUDASIM_SCHEDULE");
     ASSERT(schedule == NULL || strcmp(schedule, "lazy") != 0 || runs == 0);
 
-    /* The producer's writer waits for both. The event is recorded again, for which later readers wait. */
+    /* The producer's writer waits for both. The event is recorded again, for which later readers
+     * wait. */
     CU(cuEventRecord(readers_ended, producer));
     CU(cuStreamWaitEvent(writer, readers_ended, 0));
     fill(buffer, 2, writer);

@@ -88,8 +88,7 @@ CASE(refused) {
             cai_array_produce(&array, streams, 2, streams[0], 0, error));
     REFUSED(CAI_ERR_STREAM_ZERO, "export_stream",
             cai_array_produce(&array, streams, 1, 0, 0, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream",
-            cai_array_produce(&array, NULL, 0, 0, 0, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream", cai_array_produce(&array, NULL, 0, 0, 0, error));
     REFUSED(CAI_ERR_ARGUMENT, "export_stream",
             cai_array_produce(&array, streams, 1, CAI_STREAM_NONE, 0, error));
     REFUSED(CAI_ERR_ARGUMENT, "flags",
