@@ -207,7 +207,7 @@ bench-python: build/bench/python_ways.so
 bench-docs: BOOK = docs/src
 bench-docs: bench-python
 
-build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp include/cai/cai.h $(VENV)/ready lib sim
+build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard include/cai/*.h) $(VENV)/ready lib sim
 	mkdir -p build/bench
 	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
 	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o

@@ -119,7 +119,7 @@ def test_mask():
 
 
 def test_broadcast():
-    """Ours says its strides. Numba takes them, and calls the array contiguous when it hands it on: that is wrong there."""
+    """Our dictionary has strides. Numba reads them, and exports the array as contiguous: a fault of Numba."""
     array = fresh()
     with make((3, 4), data=array.device_ctypes_pointer.value, strides=(0, 4)) as broadcast:
         obj = give(broadcast)

@@ -55,7 +55,7 @@ def test_types(dtype, typestr, code, way):
 
 
 def test_requires_grad():
-    """PyTorch's own exceptions, untouched. Its table does not ask: what it refuses elsewhere comes in there."""
+    """PyTorch's own exceptions pass through. Its table does not check: tensors that it refuses elsewhere are imported."""
     tensor = torch.zeros(3, requires_grad=True)
     with pytest.raises((RuntimeError, BufferError), match="gradient"):
         take(tensor, host=True, protocols=[P.DLPACK])
@@ -175,7 +175,7 @@ def test_from_dlpack_waits():
 
 @cuda
 def test_as_tensor_does_not_wait(simulator):
-    """PyTorch looks at no stream in a dictionary, whatever it says."""
+    """PyTorch ignores the stream of a dictionary."""
     consumed("as_tensor")
     count, text = simulator.take_report()
     assert count >= 1, text

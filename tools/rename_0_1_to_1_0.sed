@@ -16,6 +16,12 @@
 #   cai_driver_info.simulated        removed
 #   CAI_IMPORT_NO_MASK               the default; CAI_IMPORT_ALLOW_MASK accepts masks
 #   CAI_ERR_CHECKS                   CAI_ERR_NEWER_CALLER
+#   cai::view with elements read on  cai::host_view
+#     the host
+#   cai::consumer without access     CAI_ACCESS_READ or CAI_ACCESS_WRITE, stated
+#   cai::allow_mask                  cai::allow::mask
+#   array.keep, array.count, ...     array.attach, array.layout().count, ...
+#   CAI_ERR_UNSUPPORTED of a view    the status of cai_array_from_python: CAI_ERR_CONVERT_TYPE, ...
 #
 # One change compiles as before: a stream of 0 is refused everywhere. cai_import_options.stream begins as
 # CAI_STREAM_UNKNOWN, and cai_array_produce without streams takes CAI_STREAM_NONE as export_stream.

@@ -6,12 +6,12 @@
 
 #include <stdio.h>
 
-#define ASSERT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                 \
-            return 1;                                                                              \
-        }                                                                                          \
+#define ASSERT(condition)                                          \
+    do {                                                           \
+        if (!(condition)) {                                        \
+            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            return 1;                                              \
+        }                                                          \
     } while (0)
 
 static int count;
@@ -28,7 +28,7 @@ static void release(cai_owner *owner) {
 
 static const cai_owner_ops ops = {sizeof(cai_owner_ops), 0, retain, release};
 
-/* A later version's array: longer, with bytes behind it that nobody may touch. */
+/* A later version's array: longer, and followed by bytes that must not be touched. */
 typedef struct {
     cai_array array;
     uint64_t tail[4];
@@ -67,7 +67,8 @@ static int copies(void) {
     from.array.byte_offset = 99;
     count = 1;
 
-    /* The longer array in a short structure: the copy keeps its own size, and so does its release. */
+    /* The longer array in a short structure: the copy keeps its own size, and so does its release.
+     */
     memset(&to, 0x77, sizeof(to));
     to.array.struct_size = sizeof(cai_array);
     ASSERT(cai_inline_share(&from.array, &to.array) == CAI_OK && count == 2);

@@ -13,7 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static __thread void *current;
+/* In the block that every thread has: no memory is needed for its first use. */
+#define THREAD static __thread __attribute__((tls_model("initial-exec")))
+
+THREAD void *current;
 static int a_context, an_event;
 static atomic_int waits;
 static sem_t go;
@@ -113,7 +116,7 @@ FUNCTION(cuStreamIsCapturing, void *stream, int *status) {
     return call("cuStreamIsCapturing");
 }
 FUNCTION(cuThreadExchangeStreamCaptureMode, int *mode) {
-    static __thread int before;
+    THREAD int before;
     int swapped = before;
     before = *mode;
     *mode = swapped;

@@ -571,6 +571,7 @@ cdef extern from "cai/cai.h":
         const cai_exchange_api *table,
         cai_error *error
     ) noexcept
+    # Inline functions of cai/abi.h, which need no library.
     cai_status cai_inline_retain(const cai_array *array) noexcept nogil
     cai_status cai_inline_share(const cai_array *array, cai_array *out) noexcept nogil
     void cai_inline_release(cai_array *array) noexcept nogil

@@ -1,5 +1,5 @@
-"""Every header and every .cu file under nvcc, for the oldest and the newest architecture that it supports, as C++17 and
-C++20, with warnings as errors. Nothing is run: a kernel needs a GPU."""
+"""Every header and every .cu file under nvcc, for the oldest and the newest architecture that it
+supports, as C++17 and C++20, with warnings as errors. Nothing is run: a kernel needs a GPU."""
 
 import pathlib
 import re
@@ -14,7 +14,8 @@ CUDA = SITE / "nvidia/cu13"
 NVCC = CUDA / "bin/nvcc"
 INCLUDES = [
     "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
-    "-isystem", CUDA / "include", "-isystem", CUDA / "include/cccl", "-isystem", sysconfig.get_path("include"),
+    "-isystem", CUDA / "include", "-isystem", CUDA / "include/cccl",
+    "-isystem", sysconfig.get_path("include"),
     "-isystem", SITE / "pybind11/include", "-isystem", SITE / "nanobind/include",
 ]  # fmt: skip
 STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wconversion,-Werror"]
@@ -34,7 +35,10 @@ def architectures():
     found = re.findall(r"compute_(\d+)$", nvcc("--list-gpu-arch").stdout, re.MULTILINE)
     numbers = sorted(int(number) for number in found)
     assert len(numbers) > 5
-    return ["--threads=2", *(f"-gencode=arch=compute_{n},code=sm_{n}" for n in (numbers[0], numbers[-1]))]
+    return [
+        "--threads=2",
+        *(f"-gencode=arch=compute_{n},code=sm_{n}" for n in (numbers[0], numbers[-1])),
+    ]
 
 
 standards = pytest.mark.parametrize("standard", ["c++17", "c++20"])
@@ -56,8 +60,17 @@ def test_a_header_alone_and_twice(tmp_path, architectures, header, standard):
     if header in PYTHON and not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists():
         pytest.skip("Python's headers are not installed")
     source = tmp_path / "alone.cu"
-    source.write_text(f"#include <cai/{header}>\n#include <cai/{header}>\n__global__ void nothing() {{}}\n")
-    done = nvcc(*architectures, f"-std={standard}", *STRICT, *INCLUDES, "-c", source, "-o", tmp_path / "alone.o")
+    source.write_text(f"#include <cai/{header}>\n" * 2 + "__global__ void nothing() {}\n")
+    done = nvcc(
+        *architectures,
+        f"-std={standard}",
+        *STRICT,
+        *INCLUDES,
+        "-c",
+        source,
+        "-o",
+        tmp_path / "alone.o",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -67,7 +80,8 @@ def test_elements_of_device_memory_are_accessible_in_device_code_only(tmp_path, 
     for function, compiles in (("__global__ void f", True), ("void f", False)):
         source.write_text(
             "#include <cai/cai.hpp>\n"
-            f"{function}(cai::view<float, 1> x, cai::contiguous_view<float> y) {{ (void)x; (void)y; {access}; }}\n"
+            f"{function}(cai::view<float, 1> x, cai::contiguous_view<float> y)\n"
+            f"{{ (void)x; (void)y; {access}; }}\n"
         )
         done = nvcc("-std=c++17", *INCLUDES, "-c", source, "-o", tmp_path / "access.o")
         assert (done.returncode == 0) == compiles, done.stderr

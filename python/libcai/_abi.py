@@ -1,12 +1,15 @@
 """The declarations of cai/cai.h for ctypes.
 
-Structures have the names and members of the C headers. A `cai_owner *` is a `c_void_p`. `declare` sets
-the types of a loaded library's functions; those in `PYTHON_FUNCTIONS` need a `ctypes.PyDLL`.
+Structures have the names and members of the C headers; a `cai_owner *` is a `c_void_p`. `declare`
+sets the types of a loaded library's functions. Those in `PYTHON_FUNCTIONS` need a `ctypes.PyDLL`.
 
 Generated from the sources of libcai: do not edit.
 """
 
 import ctypes as c
+
+# The type of functions that owners call after their last reference was released.
+DESTROY = c.CFUNCTYPE(None, c.c_void_p)
 
 CAI_ABI_MAJOR = 1
 CAI_ABI_MINOR = 0
@@ -214,9 +217,6 @@ CAI_ERR_CONVERT_DEVICE = 709
 CAI_ERR_DLPACK_VERSION = 710
 CAI_ERR_INTERNAL = 901
 
-# Functions that owners call when their last reference is gone.
-DESTROY = c.CFUNCTYPE(None, c.c_void_p)
-
 
 class cai_device(c.Structure):
     pass
@@ -412,8 +412,18 @@ cai_export_options._fields_ = [
 cai_exchange_api._fields_ = [
     ("struct_size", c.c_uint32),
     ("data_abi", c.c_uint32),
-    ("from_object", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.POINTER(cai_array), c.POINTER(cai_error))),
-    ("to_object", c.CFUNCTYPE(c.c_int32, c.POINTER(cai_array), c.POINTER(c.c_void_p), c.POINTER(cai_error))),
+    ("from_object", c.CFUNCTYPE(
+        c.c_int32,
+        c.c_void_p,
+        c.POINTER(cai_array),
+        c.POINTER(cai_error),
+    )),
+    ("to_object", c.CFUNCTYPE(
+        c.c_int32,
+        c.POINTER(cai_array),
+        c.POINTER(c.c_void_p),
+        c.POINTER(cai_error),
+    )),
 ]
 
 # Name, result and parameters of every function.
@@ -426,65 +436,139 @@ FUNCTIONS = {
     "cai_dtype_parse": (c.c_int32, [c.c_char_p, c.POINTER(cai_dtype), c.POINTER(cai_error)]),
     "cai_dtype_format": (
         c.c_int32,
-        [c.POINTER(cai_dtype), c.c_char_p, c.c_size_t, c.POINTER(c.c_size_t), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_dtype),
+            c.c_char_p,
+            c.c_size_t,
+            c.POINTER(c.c_size_t),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_dtype_equal": (c.c_bool, [c.POINTER(cai_dtype), c.POINTER(cai_dtype)]),
     "cai_dtype_is_native": (c.c_bool, [c.POINTER(cai_dtype)]),
     "cai_array_dtype": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(cai_dtype), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(cai_dtype),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_is_native": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_bool), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(c.c_bool),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_descr_itemsize": (
         c.c_int32,
-        [c.POINTER(cai_descr), c.POINTER(c.c_int64), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_descr),
+            c.POINTER(c.c_int64),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_descr_equal": (
         c.c_int32,
-        [c.POINTER(cai_descr), c.POINTER(cai_descr), c.POINTER(c.c_bool), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_descr),
+            c.POINTER(cai_descr),
+            c.POINTER(c.c_bool),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_descr_find": (
         c.c_int32,
-        [c.POINTER(cai_descr), c.c_char_p, c.POINTER(c.POINTER(cai_field)), c.POINTER(c.c_int64), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_descr),
+            c.c_char_p,
+            c.POINTER(c.POINTER(cai_field)),
+            c.POINTER(c.c_int64),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_field_dtype": (
         c.c_int32,
-        [c.POINTER(cai_field), c.POINTER(cai_dtype), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_field),
+            c.POINTER(cai_dtype),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_field_nbytes": (
         c.c_int32,
-        [c.POINTER(cai_field), c.POINTER(c.c_int64), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_field),
+            c.POINTER(c.c_int64),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_descr_parse": (
         c.c_int32,
-        [c.c_char_p, c.POINTER(c.POINTER(cai_descr)), c.POINTER(c.c_void_p), c.POINTER(cai_error)],
+        [
+            c.c_char_p,
+            c.POINTER(c.POINTER(cai_descr)),
+            c.POINTER(c.c_void_p),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_descr_format": (
         c.c_int32,
-        [c.POINTER(cai_descr), c.c_char_p, c.c_size_t, c.POINTER(c.c_size_t), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_descr),
+            c.c_char_p,
+            c.c_size_t,
+            c.POINTER(c.c_size_t),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_layout": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(cai_layout), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(cai_layout),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_strides": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_int32, c.POINTER(c.c_int64), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_int32,
+            c.POINTER(c.c_int64),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_layout_strides": (
         c.c_int32,
-        [c.c_char, c.c_int32, c.POINTER(c.c_int64), c.c_int64, c.POINTER(c.c_int64), c.POINTER(cai_error)],
+        [
+            c.c_char,
+            c.c_int32,
+            c.POINTER(c.c_int64),
+            c.c_int64,
+            c.POINTER(c.c_int64),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_may_overlap": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(cai_array), c.POINTER(c.c_bool), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(cai_array),
+            c.POINTER(c.c_bool),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_owner_create": (
         c.c_int32,
-        [c.c_void_p, DESTROY, c.POINTER(c.c_void_p), c.POINTER(cai_error)],
+        [
+            c.c_void_p,
+            DESTROY,
+            c.POINTER(c.c_void_p),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_owner_retain": (c.c_int32, [c.c_void_p, c.POINTER(cai_error)]),
     "cai_owner_release": (None, [c.c_void_p]),
@@ -492,70 +576,144 @@ FUNCTIONS = {
     "cai_array_release": (None, [c.POINTER(cai_array)]),
     "cai_array_share": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(cai_array), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_create": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_void_p, DESTROY, c.POINTER(cai_array), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_void_p,
+            DESTROY,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_attach": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_void_p, DESTROY, c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_void_p,
+            DESTROY,
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_driver_info_get": (c.c_int32, [c.POINTER(cai_driver_info), c.POINTER(cai_error)]),
     "cai_pointer_info_get": (
         c.c_int32,
-        [c.c_void_p, c.POINTER(cai_pointer_info), c.POINTER(cai_error)],
+        [
+            c.c_void_p,
+            c.POINTER(cai_pointer_info),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_validate": (c.c_int32, [c.POINTER(cai_array), c.c_uint32, c.POINTER(cai_error)]),
     "cai_array_consume_begin": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_uint64, c.c_uint32, c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_uint64,
+            c.c_uint32,
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_consume_end": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_uint64, c.c_uint32, c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_uint64,
+            c.c_uint32,
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_synchronize": (c.c_int32, [c.POINTER(cai_array), c.c_uint32, c.POINTER(cai_error)]),
     "cai_array_produce": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(c.c_uint64), c.c_size_t, c.c_uint64, c.c_uint32, c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(c.c_uint64),
+            c.c_size_t,
+            c.c_uint64,
+            c.c_uint32,
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_owner_release_after": (c.c_int32, [c.c_void_p, c.c_uint64, c.POINTER(cai_error)]),
     "cai_array_release_after": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_uint64, c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_uint64,
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_sync_policy_set": (c.c_int32, [c.c_uint32, c.POINTER(cai_error)]),
     "cai_sync_policy_get": (c.c_int32, [c.POINTER(c.c_uint32), c.POINTER(cai_error)]),
     "cai_array_from_dlpack": (
         c.c_int32,
-        [c.c_void_p, c.c_uint64, c.POINTER(cai_array), c.POINTER(cai_error)],
+        [
+            c.c_void_p,
+            c.c_uint64,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_from_dlpack_unversioned": (
         c.c_int32,
-        [c.c_void_p, c.c_uint64, c.POINTER(cai_array), c.POINTER(cai_error)],
+        [
+            c.c_void_p,
+            c.c_uint64,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_to_dlpack": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_uint32, c.POINTER(c.c_void_p), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_uint32,
+            c.POINTER(c.c_void_p),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_to_dlpack_unversioned": (
         c.c_int32,
-        [c.POINTER(cai_array), c.c_uint32, c.POINTER(c.c_void_p), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.c_uint32,
+            c.POINTER(c.c_void_p),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_from_python": (
         c.c_int32,
-        [c.py_object, c.POINTER(cai_import_options), c.POINTER(cai_array), c.POINTER(cai_error)],
+        [
+            c.py_object,
+            c.POINTER(cai_import_options),
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_array_to_python": (
         c.c_int32,
-        [c.POINTER(cai_array), c.POINTER(cai_export_options), c.POINTER(c.py_object), c.POINTER(cai_error)],
+        [
+            c.POINTER(cai_array),
+            c.POINTER(cai_export_options),
+            c.POINTER(c.py_object),
+            c.POINTER(cai_error),
+        ],
     ),
     "cai_python_raise": (c.py_object, [c.POINTER(cai_error)]),
     "cai_python_publish": (
         c.c_int32,
-        [c.py_object, c.POINTER(cai_exchange_api), c.POINTER(cai_error)],
+        [
+            c.py_object,
+            c.POINTER(cai_exchange_api),
+            c.POINTER(cai_error),
+        ],
     ),
 }
 
@@ -568,7 +726,7 @@ PYTHON_FUNCTIONS = (
 
 
 def init(cls, **members):
-    """What the `_INIT` macros are in C: an array or options of the size that this file describes."""
+    """An array or options as the `_INIT` macros of C make them."""
     value = cls(struct_size=c.sizeof(cls))
     if cls is cai_array:
         value.version = CAI_INTERFACE_VERSION
@@ -580,7 +738,7 @@ def init(cls, **members):
 
 
 def declare(library, names=tuple(FUNCTIONS)):
-    """Sets the types of functions of a library that `ctypes` has loaded, and returns the library."""
+    """Sets the types of functions of a library that `ctypes` has loaded. Returns the library."""
     for name in names:
         function = getattr(library, name)
         function.restype, function.argtypes = FUNCTIONS[name]

@@ -19,15 +19,23 @@ class Library:
         _abi.declare(self._library, names)
 
     def result(self, obj, via):
-        # The stream is "none": nothing is going to touch the data, so no producer needs to order anything.
+        # The stream is "none": nothing will touch the data, so no producer needs to order its work.
         options = _abi.init(
             _abi.cai_import_options,
-            flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST | _abi.CAI_IMPORT_NO_EXCEPTION,
+            flags=_abi.CAI_IMPORT_ALLOW_MASK
+            | _abi.CAI_IMPORT_ALLOW_HOST
+            | _abi.CAI_IMPORT_NO_EXCEPTION,
             protocols=(via,),
             stream=_abi.CAI_STREAM_NONE,
         )
         array, error = _abi.init(_abi.cai_array), _abi.cai_error()
-        status, raised = ask(self._library.cai_array_from_python, obj, c.byref(options), c.byref(array), c.byref(error))
+        status, raised = ask(
+            self._library.cai_array_from_python,
+            obj,
+            c.byref(options),
+            c.byref(array),
+            c.byref(error),
+        )
         if raised is not None:
             # The producer's exception, which the library passes on.
             return Result(self._status(error.code), describe(raised))
@@ -48,7 +56,10 @@ def find(path=None):
         return None, None
     try:
         return Library(path or _paths.library()), None
-    except (OSError, AttributeError) as error:  # no file, not a library, or one without the function
+    except (
+        OSError,
+        AttributeError,
+    ) as error:  # no file, not a library, or one without the function
         return None, str(error)
 
 

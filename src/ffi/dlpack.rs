@@ -86,7 +86,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
 /// array's stream.
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. If `device`
-/// is not known, the CUDA driver is asked; an array without elements is then on CUDA device 0.
+/// is not known, the CUDA driver is queried; an array without elements is then on CUDA device 0.
 /// `flags`: 0.
 /// `out`: a tensor of version 1.3. `strides` is NULL only without dimensions. The id of host and
 /// managed memory is 0, as DLPack requires. Written on success only.
@@ -96,7 +96,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
 /// structures, text, times, objects, floats of more than 8 bytes and opaque types without a
 /// `dtype_code`, `CAI_ERR_CONVERT_STRIDES` for strides that are used and are not a whole number of
 /// elements, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_DEVICE` if the device is not known,
-/// `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, or, if the driver is asked, of
+/// `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, or, if the driver is queried, of
 /// `cai_driver_info_get`.
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
 #[unsafe(no_mangle)]

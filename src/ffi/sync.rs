@@ -113,8 +113,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
 
 /// Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
 /// producer's later work comes after the consumer's. Call it before control returns to code that
-/// may let the producer continue. After a write, the array's `event`, if there is one, is recorded
-/// again.
+/// may let the producer continue.
 ///
 /// It never blocks the host. If the streams are the same or the array's stream is
 /// `CAI_STREAM_NONE`, it does nothing: such an array has no stream that could wait. Its owner must

@@ -423,6 +423,17 @@ fn loaded_libpython() -> Option<Library> {
     None
 }
 
+/// Releases a reference with the GIL held, and leaks it without.
+///
+/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends. Then the
+/// destructors of this library's stack frames run, and must not touch an object.
+pub unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
+    if let Some(capi) = found().filter(|capi| capi.is_attached()) {
+        // SAFETY: the GIL is held; the caller held the reference.
+        unsafe { (capi.decref)(object) };
+    }
+}
+
 /// Copies a word that another thread may free meanwhile. The kernel does it: what this program may
 /// not read, it can still ask for, and unmapped memory is an error. Where that is not possible, as
 /// on other systems, sub-interpreters of CPython 3.9 to 3.11 are reported as not attached.

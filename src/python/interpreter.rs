@@ -1,6 +1,7 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `memory`, `python::cache`, `python::capi`, `python::names`, `unwind`.
+//! May use: `error`, `memory`, `python::at_exit`, `python::cache`, `python::capi`, `python::names`,
+//! `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::error::{Failure, Result, fail};
 use crate::memory;
+use crate::python::at_exit;
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
 use crate::python::names::Names;
@@ -40,7 +42,7 @@ pub struct Interpreter {
     pub waiting: AtomicPtr<Waiting>,
     /// A thread releases the objects that wait.
     pub is_releasing: AtomicBool,
-    /// `Py_DecRef`; once the interpreter is about to end, [`release_if_attached`].
+    /// `Py_DecRef`; once the interpreter is about to end, [`capi::release_if_attached`].
     pub decref: AtomicPtr<c_void>,
     /// A pending call was requested for them.
     pub is_called: AtomicBool,
@@ -258,56 +260,13 @@ impl Drop for Releasing {
     }
 }
 
-/// Releases a reference with the GIL held, and leaks it without.
-///
-/// Up to 3.13, CPython ends every thread that asks for the GIL once the interpreter ends.
-/// Destructors run then in this library's part of the thread's stack, and must not touch an object.
-unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
-    if let Some(capi) = capi::found().filter(|capi| capi.is_attached()) {
-        // SAFETY: the GIL is held; the caller held the reference.
-        unsafe { (capi.decref)(object) };
-    }
-}
-
-/// Asks the interpreter to call [`at_interpreter_exit`] before it ends.
-///
-/// # Safety
-/// The calling thread is attached, and no exception is set.
-unsafe fn observe_exit(capi: &Capi) {
-    static METHOD: AtExit = AtExit(MethodDef {
-        name: c"libcai_at_exit".as_ptr(),
-        function: at_interpreter_exit as *const c_void,
-        flags: METH_NOARGS,
-        doc: ptr::null(),
-    });
-    // SAFETY: the thread is attached (this function's contract). What is created is released, and
-    // a failure of any step leaves NULL, which is passed to none of the others.
-    unsafe {
-        let module = (capi.import)(c"atexit".as_ptr());
-        let name = (capi.str_from)(c"register".as_ptr(), 8);
-        let function = (capi.function_new)(&raw const METHOD.0, ptr::null_mut(), ptr::null_mut());
-        let arguments = (capi.tuple_new)(1);
-        let made = [module, name, function, arguments];
-        if made.iter().all(|object| !object.is_null()) {
-            (capi.incref)(function);
-            (capi.tuple_set)(arguments, 0, function);
-            let register = (capi.get_attr)(module, name);
-            if !register.is_null() {
-                let registered = (capi.call)(register, arguments, ptr::null_mut());
-                if !registered.is_null() {
-                    (capi.decref)(registered);
-                }
-                (capi.decref)(register);
-            }
-        }
-        for object in made {
-            if !object.is_null() {
-                (capi.decref)(object);
-            }
-        }
-        (capi.error_clear)();
-    }
-}
+/// What CPython calls before it ends the interpreter.
+static AT_EXIT: AtExit = AtExit(MethodDef {
+    name: c"libcai_at_exit".as_ptr(),
+    function: at_interpreter_exit as *const c_void,
+    flags: METH_NOARGS,
+    doc: ptr::null(),
+});
 
 struct AtExit(MethodDef);
 
@@ -319,7 +278,7 @@ unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) 
     let Some(capi) = capi::found() else { return ptr::null_mut() };
     // SAFETY: CPython calls this with the GIL held.
     if let Some(interpreter) = unsafe { current(capi) } {
-        interpreter.decref.store(release_if_attached as *mut c_void, Ordering::Relaxed);
+        interpreter.decref.store(capi::release_if_attached as *mut c_void, Ordering::Relaxed);
     }
     // SAFETY: as above; `None` always exists.
     unsafe { (capi.incref)(capi.none) };
@@ -421,7 +380,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
         if capi.facts.version < THREADS_NEVER_END {
             let [mut kind, mut value, mut trace] = [ptr::null_mut(); 3];
             (capi.error_fetch)(&raw mut kind, &raw mut value, &raw mut trace);
-            observe_exit(capi);
+            at_exit::register(capi, &AT_EXIT.0);
             (capi.error_restore)(kind, value, trace);
         }
     }

@@ -10,6 +10,7 @@
 //! objects from threads that are in none. [`import`] tries the protocols and makes an array with an
 //! owner of [`owner`]; [`export`] makes objects for arrays; [`error`] raises exceptions.
 
+mod at_exit;
 mod cache;
 mod capi;
 mod capsules;

@@ -2,9 +2,19 @@
 //! `_abi.py` for ctypes.
 
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 use crate::c::{declaration, signature};
 use crate::items::{Constant, Function, Items, Struct, Variable};
+
+/// The template of a file in `src/abi/headers`, with its declarations.
+fn template(file: &str, declarations: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi/headers");
+    let text = fs::read_to_string(folder.join(format!("{file}.in"))).unwrap();
+    assert!(text.contains("@declarations@\n"), "{file}.in has no place for declarations");
+    text.replace("@declarations@\n", declarations)
+}
 
 /// LuaJIT and ctypes resolve a name only after its declaration, so structures come in this order.
 fn structs(items: &Items) -> Vec<&Struct> {
@@ -20,20 +30,7 @@ fn is_small(items: &Items, constant: &Constant) -> bool {
 }
 
 pub fn cdef(items: &Items) -> String {
-    let mut text = String::from(
-        "// cai.cdef: the declarations of cai/cai.h for cffi and for LuaJIT's FFI. They are constants,\n\
-         // structures and functions without macros and comments; the documentation is in the headers.\n\
-         //\n\
-         //     ffi.cdef(open(\"cai.cdef\").read()); lib = ffi.dlopen(\"libcai.so.1\")       # cffi\n\
-         //     ffi.cdef(io.open(\"cai.cdef\"):read(\"*a\")); lib = ffi.load(\"cai\")          -- LuaJIT\n\
-         //\n\
-         // Two constants have 64 bits, which LuaJIT cannot declare: CAI_STREAM_NONE is 2^64 - 1, and\n\
-         // CAI_STREAM_UNKNOWN is 2^64 - 2. To initialize an array, zero it and set struct_size to its\n\
-         // size and version to CAI_INTERFACE_VERSION.\n\
-         //\n\
-         // SPDX-License-Identifier: MIT OR Apache-2.0\n\
-         // Generated from the sources of libcai: do not edit.\n\n",
-    );
+    let mut text = String::new();
     text += "enum {\n";
     for constant in items.constants.iter().filter(|constant| is_small(items, constant)) {
         writeln!(text, "    {} = {},", constant.name, items.number(&constant.value)).unwrap();
@@ -61,17 +58,8 @@ pub fn cdef(items: &Items) -> String {
     for function in &items.functions {
         text += &signature("", function);
     }
-    text
+    template("cai.cdef", &text)
 }
-
-/// The inline functions of `cai/abi.h`, which only Cython can call.
-const INLINE: [&str; 5] = [
-    "cai_status cai_inline_retain(const cai_array *array)",
-    "cai_status cai_inline_share(const cai_array *array, cai_array *out)",
-    "void cai_inline_release(cai_array *array)",
-    "const cai_field *cai_inline_field(const cai_descr *descr, uint64_t index)",
-    "cai_stream cai_inline_stream(const void *cuda_stream)",
-];
 
 /// Functions that need the interpreter's lock.
 fn needs_python(function: &Function) -> bool {
@@ -80,17 +68,7 @@ fn needs_python(function: &Function) -> bool {
 }
 
 pub fn pxd(items: &Items) -> String {
-    let mut text = String::from(
-        "# cai.pxd: the declarations of cai/cai.h for Cython 3. The folder of this file's folder is the\n\
-         # include path: `from cai.cai cimport cai_array` in Cython, `#include <cai/cai.h>` in C.\n\
-         #\n\
-         # SPDX-License-Identifier: MIT OR Apache-2.0\n\
-         # Generated from the sources of libcai: do not edit.\n\n\
-         from cpython.object cimport PyObject\n\
-         from libc.stdint cimport (\n    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,\n)\n\n\
-         cdef extern from \"<stdbool.h>\":\n    ctypedef bint cai_bool \"bool\"\n\n\
-         cdef extern from \"cai/cai.h\":\n",
-    );
+    let mut text = String::new();
     for name in ["DLManagedTensor", "DLManagedTensorVersioned"] {
         writeln!(text, "    cdef struct {name}:\n        pass").unwrap();
     }
@@ -135,10 +113,7 @@ pub fn pxd(items: &Items) -> String {
             .unwrap();
         }
     }
-    for function in INLINE {
-        writeln!(text, "    {function} noexcept nogil").unwrap();
-    }
-    text
+    template("cai.pxd", &text)
 }
 
 fn cython_type(ctype: &str) -> String {
@@ -161,16 +136,10 @@ fn cython(variable: &Variable, nogil: bool) -> String {
 }
 
 pub fn ctypes(items: &Items) -> String {
-    let mut text = String::from(
-        "\"\"\"The declarations of cai/cai.h for ctypes.\n\n\
-         Structures have the names and members of the C headers. A `cai_owner *` is a `c_void_p`. `declare` sets\n\
-         the types of a loaded library's functions; those in `PYTHON_FUNCTIONS` need a `ctypes.PyDLL`.\n\n\
-         Generated from the sources of libcai: do not edit.\n\"\"\"\n\nimport ctypes as c\n\n",
-    );
+    let mut text = String::new();
     for constant in &items.constants {
         writeln!(text, "{} = {}", constant.name, items.number(&constant.value)).unwrap();
     }
-    text += "\n# Functions that owners call when their last reference is gone.\nDESTROY = c.CFUNCTYPE(None, c.c_void_p)\n";
     let names: Vec<&str> = structs(items).iter().map(|item| item.name.as_str()).collect();
     let structs: Vec<&Struct> = structs(items);
     for item in &structs {
@@ -205,39 +174,26 @@ pub fn ctypes(items: &Items) -> String {
         if line.len() <= crate::c::WIDTH {
             writeln!(text, "{line}").unwrap();
         } else {
-            let list = parameters.join(", ");
-            writeln!(
-                text,
-                "    \"{}\": (\n        {result},\n        [{list}],\n    ),",
-                function.name
-            )
-            .unwrap();
+            let list = parameters.join(",\n            ");
+            let head = format!("    \"{}\": (\n        {result},\n", function.name);
+            text += &format!("{head}        [\n            {list},\n        ],\n    ),\n");
         }
     }
     text += "}\n\nPYTHON_FUNCTIONS = (\n";
     for function in items.functions.iter().filter(|function| needs_python(function)) {
         writeln!(text, "    \"{}\",", function.name).unwrap();
     }
-    text += ")\n\n\n\
-        def init(cls, **members):\n    \
-        \"\"\"What the `_INIT` macros are in C: an array or options of the size that this file describes.\"\"\"\n    \
-        value = cls(struct_size=c.sizeof(cls))\n    \
-        if cls is cai_array:\n        value.version = CAI_INTERFACE_VERSION\n    \
-        if cls is cai_import_options:\n        value.stream = CAI_STREAM_UNKNOWN\n    \
-        for name, member in members.items():\n        setattr(value, name, member)\n    \
-        return value\n\n\n\
-        def declare(library, names=tuple(FUNCTIONS)):\n    \
-        \"\"\"Sets the types of functions of a library that `ctypes` has loaded, and returns the library.\"\"\"\n    \
-        for name in names:\n        \
-        function = getattr(library, name)\n        \
-        function.restype, function.argtypes = FUNCTIONS[name]\n    \
-        return library\n";
-    text
+    text += ")\n";
+    template("_abi.py", &text)
 }
 
 fn callback(result: &str, parameters: &[Variable], structs: &[&str]) -> String {
-    let list: Vec<String> = parameters.iter().map(|p| python_type(&p.ctype, structs)).collect();
-    format!("c.CFUNCTYPE({}, {})", python_type(result, structs), list.join(", "))
+    let mut list = vec![python_type(result, structs)];
+    list.extend(parameters.iter().map(|parameter| python_type(&parameter.ctype, structs)));
+    match &list[..] {
+        [result, only] => format!("c.CFUNCTYPE({result}, {only})"),
+        many => format!("c.CFUNCTYPE(\n        {},\n    )", many.join(",\n        ")),
+    }
 }
 
 fn python_type(ctype: &str, structs: &[&str]) -> String {

@@ -119,9 +119,11 @@ void leaks_end(void) {
 
 /* From one of Python's threads, several of which do so at once. */
 long leaks_share(PyObject *object, long times) {
+    cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+    options.flags = CAI_IMPORT_ALLOW_MASK;
     for (long index = 0; index < times; index++) {
         cai_array array = CAI_ARRAY_INIT;
-        if (cai_array_from_python(object, NULL, &array, NULL) != CAI_OK) return -1;
+        if (cai_array_from_python(object, &options, &array, NULL) != CAI_OK) return -1;
         if (index % 16 == 0) {
             void *state = PyEval_SaveThread();
             if (index % 32 == 0) {
@@ -208,13 +210,13 @@ static cai_status borrows(void *object, cai_array *out, cai_error *error) {
 }
 
 static const cai_exchange_api TABLES[] = {
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, fails, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, raises, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, is_silent, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, gives, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, lies, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, borrows, NULL},
-    {sizeof(cai_exchange_api), CAI_ABI_MAJOR, declines, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, fails, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, raises, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, is_silent, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, gives, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, lies, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, borrows, NULL},
+    {sizeof(cai_exchange_api), CAI_DATA_ABI, declines, NULL},
 };
 
 long leaks_publish(PyObject *type, int table) {

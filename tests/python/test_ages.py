@@ -71,6 +71,14 @@ def test_a_program_of_one_age_with_a_library_of_another(libraries, folder, name,
     run(program)
 
 
+@pytest.mark.parametrize("age", ["today", "later"])
+def test_structures_of_every_size(libraries, folder, age):
+    source = ROOT / "capi-tests/abi/sizes.c"
+    program = folder / f"sizes-{age}"
+    run(*compiler(source, age), source, libraries[age], "-o", program, *LINK)
+    run(program)
+
+
 def test_two_copies_of_different_ages(libraries, folder):
     """Each plug-in has headers and library of its age, and takes, keeps and releases the other's arrays."""
     special = ROOT / "capi-tests/special"

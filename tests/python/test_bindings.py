@@ -1,4 +1,5 @@
-"""The declarations for other languages, as they are shipped: each names what the headers name, and is loaded."""
+"""The declarations for other languages, as shipped: each names what the headers name, and is
+loaded."""
 
 import ctypes
 import importlib.util
@@ -28,23 +29,35 @@ def test_all_know_every_function():
     assert set(_abi.FUNCTIONS) == exported()
     for name in ("cai.cdef", "cai.pxd"):
         text = (INCLUDE / "cai" / name).read_text()
-        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(re.findall(r"\b(cai_inline_\w+)", text))
+        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(
+            re.findall(r"\b(cai_inline_\w+)", text)
+        )
         assert declared == exported(), name
 
 
 def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
-    structures = [value for value in vars(_abi).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)]
+    structures = [
+        value
+        for value in vars(_abi).values()
+        if isinstance(value, type) and issubclass(value, ctypes.Structure)
+    ]
     numbers = {name: value for name, value in vars(_abi).items() if name.startswith("CAI_")}
     assert len(structures) >= 14 and len(numbers) > 200
     lines = [f'printf("%llu\\n", (unsigned long long){name});' for name in numbers]
     for structure in structures:
         name = structure.__name__
         lines.append(f'printf("%zu\\n", sizeof({name}));')
-        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_]
+        lines += [
+            f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_
+        ]
     source = tmp_path / "layouts.c"
-    source.write_text("#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    source.write_text(
+        "#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n"
+    )
     subprocess.run(["gcc", "-I", INCLUDE, source, "-o", tmp_path / "layouts"], check=True)
-    found = subprocess.run([tmp_path / "layouts"], capture_output=True, text=True, check=True).stdout.split()
+    found = subprocess.run(
+        [tmp_path / "layouts"], capture_output=True, text=True, check=True
+    ).stdout.split()
     expected = list(numbers.values())
     for structure in structures:
         expected.append(ctypes.sizeof(structure))
@@ -80,13 +93,23 @@ def test_cffi_knows_the_numbers(library_path):
 @pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
 def test_cython(tmp_path, library_path):
     source = tmp_path / "cython_client.c"
-    command = [sys.executable, "-m", "cython", "-3", "-I", INCLUDE, ROOT / "tests/python/cython_client.pyx", "-o", source]
+    command = [
+        sys.executable,
+        "-m",
+        "cython",
+        "-3",
+        "-I",
+        INCLUDE,
+        ROOT / "tests/python/cython_client.pyx",
+        "-o",
+        source,
+    ]
     subprocess.run(command, check=True)
     (tmp_path / "libcai.so.1").symlink_to(library_path)
     module = tmp_path / "cython_client.so"
     subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", "-I", INCLUDE, "-isystem", PYTHON, source, "-o", module, library_path,
-         f"-Wl,-rpath,{tmp_path}"],
+        ["gcc", "-shared", "-fPIC", "-O1", "-I", INCLUDE, "-isystem", PYTHON, source, "-o", module,
+         library_path, f"-Wl,-rpath,{tmp_path}"],
         check=True,
     )  # fmt: skip
     spec = importlib.util.spec_from_file_location("cython_client", module)

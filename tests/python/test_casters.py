@@ -1,5 +1,5 @@
 """The casters of pybind11 and nanobind, and the example extensions: built by CMake as adopters build them, and used
-from Python on the simulated driver under several schedules. What is tested stands in casters/inside.py."""
+from Python on the simulated driver under several schedules. The tests are in casters/inside.py and casters/ages.py."""
 
 import os
 import pathlib
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 
+import cpp_ages
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ def cmake(source, folder, *options):
 
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory):
-    """A folder with the four extensions."""
+    """Folders with the extensions."""
     folder = tmp_path_factory.mktemp("casters")
     library = folder / "cai"
     shared = ["-DCAI_BUILD_EXAMPLES=OFF", "-DCMAKE_BUILD_TYPE=Release", f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}"]
@@ -41,6 +42,8 @@ def modules(tmp_path_factory):
     for name in LIBRARIES:
         asked = "--cmakedir" if name == "pybind11" else "--cmake_dir"
         options.append(f"-D{name}_DIR={run(sys.executable, '-m', name, asked).stdout.strip()}")
+    cpp_ages.write(folder)
+    options.append(f"-DLATER_DIR={folder}/later")
     cmake(ROOT / "tests/python/casters", folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", *options)
     for name in LIBRARIES:
         cmake(ROOT / "examples-py" / name, folder / name, "-DCMAKE_BUILD_TYPE=Release", *options)
@@ -53,6 +56,15 @@ def test_on_the_simulated_driver(modules, schedule):
     done = run(
         ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/inside.py",
+        PYTHONPATH=":".join(map(str, modules)),
+    )  # fmt: skip
+    assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+def test_extensions_of_two_ages(modules):
+    done = run(
+        ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", "--schedule=lazy", "--",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/ages.py",
         PYTHONPATH=":".join(map(str, modules)),
     )  # fmt: skip
     assert " passed" in done.stdout and "skipped" not in done.stdout
@@ -94,3 +106,43 @@ def test_views_in_containers_do_not_compile(tmp_path, name):
         )  # fmt: skip
         assert (done.returncode == 0) == compiles, done.stderr
         assert compiles or "views would outlive their arrays" in done.stderr
+
+
+MIXED = """
+#include <cai/pybind11.hpp>
+PYBIND11_MODULE(mixed, m) {
+    m.def("size", [](cai::view<float, 1> v) { return v.size(); });
+    m.def("size_on", [](cai::view<float, 1> v, cai::stream) { return v.size(); });
+    m.def("handle", [](cai::stream s) { return s.get(); });
+}
+"""
+USE_MIXED = """
+import mixed, pytest
+class Empty:
+    __cuda_array_interface__ = {"version": 3, "shape": (0,), "typestr": "<f4", "data": (0, False)}
+assert mixed.size_on(Empty(), 1) == 0 and mixed.handle(2) == 2
+with pytest.raises(ValueError, match="stream: found the default stream"):
+    mixed.size(Empty())
+with pytest.raises(ValueError, match="stream: found None"):
+    mixed.handle(None)
+"""
+
+
+def test_files_of_different_default_streams(tmp_path):
+    """The casters are shared by the files of an extension: neither default would be right."""
+    headers = ["-I", "include", "-isystem", INCLUDE]
+    found = run(sys.executable, "-m", "pybind11", "--includes").stdout.replace("-I", "").split()
+    headers += [word for folder in found for word in ("-isystem", folder)]
+    objects = []
+    for name, text, options in (
+        ("module", MIXED, []),
+        ("other", "#include <cai/pybind11.hpp>\n", ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]),
+    ):
+        source = tmp_path / f"{name}.cpp"
+        source.write_text(text)
+        objects.append(source.with_suffix(".o"))
+        run("g++", "-std=c++17", "-O0", "-fPIC", *options, *headers, "-c", source, "-o", objects[-1])
+    library = ROOT / "target/release"
+    (tmp_path / "libcai.so.1").symlink_to(library / "libcai.so")
+    run("g++", "-shared", *objects, library / "libcai.so", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "mixed.so")
+    run(sys.executable, "-c", USE_MIXED, PYTHONPATH=str(tmp_path))

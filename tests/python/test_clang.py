@@ -1,4 +1,4 @@
-"""The C++ tests with clang's library, which has std::mdspan. The clang is the one inside the zig package."""
+"""The C++ tests with clang's library, which has std::mdspan. The clang is that of zig."""
 
 import os
 import pathlib
@@ -13,7 +13,9 @@ CPP = [*CLANG, "c++"]
 
 def run(*command):
     environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -21,7 +23,18 @@ def run(*command):
 def test_cpp_with_mdspan(tmp_path):
     program = tmp_path / "cpp_array"
     includes = ["-I", ROOT / "include", "-I", ROOT / "capi-tests"]
-    macros = run(*CPP, "-std=c++23", *includes, "-include", "cai/cai.hpp", "-x", "c++", "-E", "-dM", os.devnull)
+    macros = run(
+        *CPP,
+        "-std=c++23",
+        *includes,
+        "-include",
+        "cai/cai.hpp",
+        "-x",
+        "c++",
+        "-E",
+        "-dM",
+        os.devnull,
+    )
     assert "__cpp_lib_mdspan" in macros
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(

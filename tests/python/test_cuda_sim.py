@@ -391,7 +391,7 @@ def test_exit_codes_and_report(race, tmp_path):
     assert done.returncode == 66
     assert "cuMemsetD8Async" in done.stderr and len(re.findall(r"main \S+race\.c:\d+", done.stderr)) == 2
     assert "missing: cuEventRecord" in done.stderr and "1 race found" in done.stderr
-    assert done.stdout == "0\n", "nobody waited, so nothing ran"
+    assert done.stdout == "0\n", "nothing waited, so nothing ran"
     assert sim("--races=warn", "--", race, check=False).returncode == 7
     quiet = sim("--races=off", "--", race, check=False)
     assert quiet.returncode == 7 and quiet.stderr == ""

@@ -27,7 +27,7 @@ OUTPUT = {
     "02_produce.c": "3 x 4 of <f8, bytes -128 to 32 around its data\n",
     "03_own_owner.c": "100 elements still there\nbuffer freed\n",
     "04_header_only.c": "3 elements of <f4, 1 reference\n0 references\n",
-    "05_view.cpp": "sum 21\ntypestr: found <f4, expected kind f of 8 bytes\n",
+    "05_view.cpp": "sum 21\ntypestr: found <f4, expected <f8\n",
 }
 
 

@@ -1,7 +1,8 @@
-"""The headers under gcc and clang: each alone, twice, and in any order, as every standard that they promise, with
-strict warnings; `cai/abi.h` without the library; and the programs that the headers show.
+"""The headers under gcc and clang: each alone, twice, and in any order, as every standard that they
+promise, with strict warnings; `cai/abi.h` without the library; and the programs that the headers
+show.
 
-The clang is the one inside the zig package."""
+The clang is that of the zig package."""
 
 import itertools
 import os
@@ -14,18 +15,30 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
-HEADERS = ["abi.h", "status.h", "array.h", "dtype.h", "sync.h", "driver.h", "dlpack.h", "python.h", "cai.h"]
+HEADERS = [
+    "abi.h",
+    "status.h",
+    "array.h",
+    "dtype.h",
+    "sync.h",
+    "driver.h",
+    "dlpack.h",
+    "python.h",
+    "cai.h",
+]
 
-STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wcast-align -Wundef
-    -Wredundant-decls -Wfloat-equal -Wformat=2 -Wnull-dereference -Werror""".split()
+STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual
+    -Wcast-align -Wundef -Wredundant-decls -Wfloat-equal -Wformat=2 -Wnull-dereference
+    -Werror""".split()
 STRICT_C = "-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wwrite-strings".split()
 STRICT_CPP = "-Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual".split()
-# What remains of -Weverything: no warnings about padding, about being valid for a newer standard only, and about
-# C code that is not the subset of Rust or of Microsoft.
-EVERYTHING = """-Weverything -Wno-padded -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-unsafe-buffer-usage
-    -Wno-declaration-after-statement -Wno-unused-macros -Wno-pre-c11-compat -Wno-pre-c23-compat
-    -Wno-c++-keyword -Wno-implicit-void-ptr-cast -Wno-disabled-macro-expansion -Wno-poison-system-directories
-    -Wno-c23-compat -Wno-nullability-completeness -Wno-reserved-identifier -Wno-reserved-macro-identifier
+# What remains of -Weverything: no warnings about padding, about code that is valid in a newer
+# standard only, and about C that is not the subset that it shares with C++ or Swift.
+EVERYTHING = """-Weverything -Wno-padded -Wno-c++98-compat -Wno-c++98-compat-pedantic
+    -Wno-unsafe-buffer-usage -Wno-declaration-after-statement -Wno-unused-macros
+    -Wno-pre-c11-compat -Wno-pre-c23-compat -Wno-c++-keyword -Wno-implicit-void-ptr-cast
+    -Wno-disabled-macro-expansion -Wno-poison-system-directories -Wno-c23-compat
+    -Wno-nullability-completeness -Wno-reserved-identifier -Wno-reserved-macro-identifier
     -Wno-c++-compat -Wno-unused-command-line-argument -Werror""".split()
 
 CLANG = [sys.executable, "-m", "ziglang"]
@@ -36,13 +49,17 @@ COMPILERS = (
     + [([*CLANG, "c++"], s) for s in ("c++11", "c++14", "c++17", "c++20", "c++23")]
 )
 all_compilers = pytest.mark.parametrize(
-    "compiler, standard", COMPILERS, ids=[f"{'gcc' if len(c) == 1 else 'clang'}-{s}" for c, s in COMPILERS]
+    "compiler, standard",
+    COMPILERS,
+    ids=[f"{'gcc' if len(c) == 1 else 'clang'}-{s}" for c, s in COMPILERS],
 )
 
 
 def run(*command, **options):
     environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, **options)
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, env=environment, **options
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -74,17 +91,30 @@ def includes(*headers):
 
 @all_compilers
 def test_each_alone_and_twice(tmp_path, compiler, standard):
-    # The clang compiles one file at a time: the oldest standards see each header alone, the others all at once.
+    # The clang compiles one file at a time: the oldest standards see each header alone, the others
+    # all at once.
     headers = HEADERS if len(compiler) == 1 or standard in ("c99", "c++11") else ["cai.h"]
     use = "int use(void);\nint use(void) { return CAI_ABI_H_VERSION > 0 ? 0 : 1; }\n"
     texts = {header.replace(".", "_"): includes(header, header) + use for header in headers}
     for file in sources(tmp_path, standard, texts):
-        run(*compiler, *strict(compiler, standard), "-I", INCLUDE, "-c", file, "-o", tmp_path / "alone.o")
+        run(
+            *compiler,
+            *strict(compiler, standard),
+            "-I",
+            INCLUDE,
+            "-c",
+            file,
+            "-o",
+            tmp_path / "alone.o",
+        )
 
 
 @pytest.mark.parametrize("compiler, standard", [("gcc", "c99"), ("g++", "c++11")])
 def test_in_any_order(tmp_path, compiler, standard):
-    texts = {f"{a}_{b}".replace(".", ""): includes(a, b, a) for a, b in itertools.permutations(HEADERS, 2)}
+    texts = {
+        f"{a}_{b}".replace(".", ""): includes(a, b, a)
+        for a, b in itertools.permutations(HEADERS, 2)
+    }
     files = sources(tmp_path, standard, texts)
     # A file without a declaration is no program of C.
     flags = [flag for flag in strict([compiler], standard) if flag != "-Wpedantic"]
@@ -98,7 +128,11 @@ def test_abi_without_the_library(tmp_path, compiler, standard):
     program = tmp_path / "abi_only"
     language = ["-x", "c++"] if is_cpp(standard) else []
     # The test itself has casts of C.
-    flags = [flag for flag in strict(compiler, standard) if flag not in ("-Wold-style-cast", "-Wuseless-cast")]
+    flags = [
+        flag
+        for flag in strict(compiler, standard)
+        if flag not in ("-Wold-style-cast", "-Wuseless-cast")
+    ]
     if is_cpp(standard):
         flags += ["-Wno-old-style-cast"]
     source = ROOT / "capi-tests/special/abi_only.c"
@@ -117,11 +151,14 @@ def test_abi_under_sanitizers(tmp_path):
 def test_a_copy_of_abi_is_all_that_is_needed(tmp_path):
     """In another tree, under another name, and then together with the installed headers."""
     (tmp_path / "vendored.h").write_text((INCLUDE / "cai/abi.h").read_text())
-    text = '#include "vendored.h"\nint main(void) { cai_array a = CAI_ARRAY_INIT; cai_inline_release(&a); return 0; }\n'
+    body = "cai_array a = CAI_ARRAY_INIT; cai_inline_release(&a); return 0;"
+    text = f'#include "vendored.h"\nint main(void) {{ {body} }}\n'
     (alone,) = sources(tmp_path, "c99", {"alone": text})
     run("gcc", *strict(["gcc"], "c99"), alone, "-o", tmp_path / "alone")
     run(tmp_path / "alone")
-    both = sources(tmp_path, "c99", {"both": '#include "vendored.h"\n' + includes("cai.h") + "int x;\n"})
+    both = sources(
+        tmp_path, "c99", {"both": '#include "vendored.h"\n' + includes("cai.h") + "int x;\n"}
+    )
     run("gcc", *strict(["gcc"], "c99"), "-I", INCLUDE, "-fsyntax-only", *both)
 
 
@@ -130,21 +167,38 @@ def test_an_older_copy_of_abi_is_refused(tmp_path, header):
     old = (INCLUDE / "cai/abi.h").read_text()
     (tmp_path / "vendored.h").write_text(re.sub(r"(CAI_ABI_H_VERSION) 0x\w+", r"\1 0xffff", old))
     (source,) = sources(tmp_path, "c99", {"old": '#include "vendored.h"\n' + includes(header)})
-    done = subprocess.run(["gcc", "-I", INCLUDE, "-fsyntax-only", source], capture_output=True, text=True)
+    done = subprocess.run(
+        ["gcc", "-I", INCLUDE, "-fsyntax-only", source], capture_output=True, text=True
+    )
     assert done.returncode != 0 and "an older copy of cai/abi.h" in done.stderr
 
 
 def test_narrow_platforms_are_refused(tmp_path):
-    (tmp_path / "narrow.h").write_text("#include <stdint.h>\n#undef UINTPTR_MAX\n#define UINTPTR_MAX 0xffffffffu\n")
+    (tmp_path / "narrow.h").write_text(
+        "#include <stdint.h>\n#undef UINTPTR_MAX\n#define UINTPTR_MAX 0xffffffffu\n"
+    )
     (source,) = sources(tmp_path, "c99", {"narrow": '#include "narrow.h"\n' + includes("abi.h")})
-    done = subprocess.run(["gcc", "-I", INCLUDE, "-fsyntax-only", source], capture_output=True, text=True)
+    done = subprocess.run(
+        ["gcc", "-I", INCLUDE, "-fsyntax-only", source], capture_output=True, text=True
+    )
     assert done.returncode != 0 and "64-bit platforms only" in done.stderr
 
 
 def test_the_per_thread_default_stream(tmp_path):
-    text = includes("abi.h") + "int main(void) { return cai_inline_stream(NULL) == CAI_STREAM_PER_THREAD ? 0 : 1; }\n"
+    text = (
+        includes("abi.h")
+        + "int main(void) { return cai_inline_stream(NULL) == CAI_STREAM_PER_THREAD ? 0 : 1; }\n"
+    )
     (source,) = sources(tmp_path, "c99", {"stream": text})
-    run("gcc", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM", "-I", INCLUDE, source, "-o", tmp_path / "stream")
+    run(
+        "gcc",
+        "-DCUDA_API_PER_THREAD_DEFAULT_STREAM",
+        "-I",
+        INCLUDE,
+        source,
+        "-o",
+        tmp_path / "stream",
+    )
     run(tmp_path / "stream")
 
 
@@ -152,7 +206,16 @@ def shown(header):
     """The program in the comment at the top of a header."""
     banner = (INCLUDE / "cai" / header).read_text().partition("*/")[0]
     lines = re.findall(r"^ \*(?:     (.*))?$", banner, re.M)
-    return "\n".join(lines[lines.index("#include <cai/abi.h>" if header == "abi.h" else "#include <cai/cai.h>") :]) + "\n"
+    return (
+        "\n".join(
+            lines[
+                lines.index(
+                    "#include <cai/abi.h>" if header == "abi.h" else "#include <cai/cai.h>"
+                ) :
+            ]
+        )
+        + "\n"
+    )
 
 
 @pytest.mark.parametrize("header", HEADERS[:-1])
@@ -161,9 +224,20 @@ def test_the_program_that_the_header_shows(tmp_path, header, library_path):
     for standard in ("c99", "c++11"):
         program = tmp_path / "program"
         (source,) = sources(tmp_path, standard, {"shown": text})
-        flags = [f for f in strict(["gcc"], standard) if f not in ("-Wold-style-cast", "-Wuseless-cast")]
+        flags = [
+            f for f in strict(["gcc"], standard) if f not in ("-Wold-style-cast", "-Wuseless-cast")
+        ]
         library = [] if header == "abi.h" else [library_path, f"-Wl,-rpath,{tmp_path}"]
         if library and not (tmp_path / "libcai.so.1").exists():
             (tmp_path / "libcai.so.1").symlink_to(library_path)
-        run("g++" if is_cpp(standard) else "gcc", *flags, "-I", INCLUDE, source, "-o", program, *library)
+        run(
+            "g++" if is_cpp(standard) else "gcc",
+            *flags,
+            "-I",
+            INCLUDE,
+            source,
+            "-o",
+            program,
+            *library,
+        )
         run(program)

@@ -183,7 +183,7 @@ def test_luajit(library_path):
 
 
 def test_released_at_exit(library_path):
-    """The last reference goes when the C library ends the process, long after the interpreter."""
+    """The last reference is released when the C library ends the process, long after the interpreter."""
     program = f"""
 import ctypes
 lib = ctypes.CDLL({library_path!r})

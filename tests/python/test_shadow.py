@@ -1,5 +1,4 @@
-"""The race checker beside a driver: the simulated one in the place of a real one, and a small one that knows nothing
-of the checker."""
+"""The race checker beside a driver: the simulated one as the real one, and a small one without simulator functions."""
 
 import concurrent.futures
 import json
@@ -150,7 +149,7 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize("how", ["direct", "capture"])
 @pytest.mark.parametrize("where", ["simulated", "beside"])
 def test_accesses_of_a_launch(simulated, driver, tmp_path, where, how):  # noqa: F811
-    """Said before or after it, captured or not, on the simulated driver and beside it."""
+    """Accesses are declared before or after a launch, captured or not, on the simulated driver and beside it."""
     (tmp_path / "declared.c").write_text(DECLARED)
     program = compile_program(driver, tmp_path / "declared", [tmp_path / "declared.c"])
 
@@ -164,7 +163,7 @@ def test_accesses_of_a_launch(simulated, driver, tmp_path, where, how):  # noqa:
 
 
 def test_registered_kernels(simulated, driver, tmp_path):  # noqa: F811
-    """What a program registered for the simulator names the real kernels, and says what they touch."""
+    """Registered kernels name the real ones and declare their accesses."""
     (tmp_path / "kernels.c").write_text(KERNELS)
     program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
     done = shadow(simulated, "--", program, check=False)

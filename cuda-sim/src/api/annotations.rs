@@ -155,10 +155,12 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
 
 /// Records an event of an array exchange that a library reports.
 extern "C" fn cai(note: *const Note) {
+    if note.is_null() {
+        return;
+    }
     // SAFETY: `note` is not NULL, and its first member is its size, which is read before any other.
-    if note.is_null()
-        || (unsafe { (&raw const (*note).struct_size).read() } as usize) < size_of::<Note>()
-    {
+    let size = unsafe { (&raw const (*note).struct_size).read() } as usize;
+    if size < size_of::<Note>() {
         return;
     }
     crate::ffi::note(|sim| {

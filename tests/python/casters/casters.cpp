@@ -12,7 +12,10 @@ using function = py::callable;
 #include <pybind11/stl.h>
 namespace py = pybind11;
 using function = py::function;
-#define MODULE PYBIND11_MODULE(casters_pybind11, m)
+#ifndef NAME
+#define NAME casters_pybind11
+#endif
+#define MODULE PYBIND11_MODULE(NAME, m)
 #endif
 
 #include <cuda_runtime_api.h>
