@@ -8,6 +8,14 @@ import subprocess
 
 import pytest
 
+from parameter_ids import stable_id
+
+
+def pytest_make_parametrize_id(val):
+    """Addresses differ between processes, and names of tests must not."""
+    return stable_id(val) if type(val) in (int, tuple) and "ADDRESS" in stable_id(val) else None
+
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -40,7 +48,9 @@ def sanitized(tmp_path_factory):
     library = tmp_path_factory.mktemp("sanitized") / "libcai.so.1"
     link = [ROOT / "abi/link.sh", folder / "libcai.a", library, "gcc", "-fsanitize=address"]
     subprocess.run(link, check=True)
-    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
+    runtime = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
+    ).stdout.strip()
     return os.environ | {
         "CAI_LIBRARY": str(library),
         "LD_PRELOAD": runtime,

@@ -7,7 +7,18 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import ERRORS, Exporter, even, give, make, take
-from importing import CAI, MISSING, Boom, Index, Property, exporter, interface, mask_of, refused
+from importing import (
+    CAI,
+    MISSING,
+    Boom,
+    Index,
+    Property,
+    exporter,
+    interface,
+    mask_of,
+    refused,
+)
+from parameter_ids import stable_id
 from producers import ADDRESS, STREAM
 
 # --- 13: masks
@@ -400,14 +411,14 @@ NOT_NUMBERS += [] if hasattr(np.True_, "__index__") else [np.True_]  # older Num
 HUGE = [2**63, 2**64, 2**200, -(2**63) - 1, -(2**200)]
 
 
-@pytest.mark.parametrize("found", NOT_NUMBERS, ids=repr)
+@pytest.mark.parametrize("found", NOT_NUMBERS, ids=stable_id)
 @pytest.mark.parametrize("key", ["shape", "strides"])
 def test_items_that_are_no_numbers(key, found):
     row = (3, found) if key == "shape" else (16, found)
     refused(exporter(**{key: row}), TypeError, f"{CAI}['{key}'][1]", "TYPE")
 
 
-@pytest.mark.parametrize("found", HUGE, ids=str)
+@pytest.mark.parametrize("found", HUGE, ids=stable_id)
 @pytest.mark.parametrize("key", ["shape", "strides"])
 def test_huge_items(key, found):
     refused(exporter(**{key: (found, 4)}), ValueError, f"{CAI}['{key}'][0]")
@@ -441,7 +452,7 @@ def test_a_number_that_raises(where):
     assert info.value is error
 
 
-@pytest.mark.parametrize("found", [True, 1.5, "4096", b"x", (1,), object()], ids=repr)
+@pytest.mark.parametrize("found", [True, 1.5, "4096", b"x", (1,), object()], ids=stable_id)
 def test_addresses_that_are_no_numbers(found):
     refused(exporter(data=(found, False)), TypeError, f"{CAI}['data'][0]", "TYPE")
 

@@ -6,8 +6,8 @@ import enum
 
 import pytest
 from inspecting import DESTRUCTOR, P, cai, look, new_capsule, rules
-
 from libcai import _dlpack
+from parameter_ids import stable_id
 
 
 class Tensor:
@@ -87,7 +87,7 @@ TENSORS = [
 ]
 
 
-@pytest.mark.parametrize("change, expected", TENSORS, ids=str)
+@pytest.mark.parametrize("change, expected", TENSORS, ids=stable_id)
 def test_tensors(change, expected):
     obj = Tensor(**change)
     assert rules(look(obj)) == expected
@@ -171,7 +171,7 @@ DISAGREEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("change, tensor, expected", DISAGREEMENTS, ids=str)
+@pytest.mark.parametrize("change, tensor, expected", DISAGREEMENTS, ids=stable_id)
 def test_disagreements(change, tensor, expected):
     said = {**cai((2, 3), "<f4", (P, False), 3, stream=None), **change}
 
