@@ -235,7 +235,7 @@ mutants: $(VENV)/ready lib sim
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
 
-# Style: rustfmt and clippy with warnings denied, clang-format for C and C++, and the header under clang too.
+# Style: rustfmt and clippy with warnings denied, clang-format for C and C++.
 lint: $(VENV)/ready
 	$(CARGO) fmt --check
 	$(CARGO) clippy -q --workspace --all-targets -- -D warnings

@@ -104,9 +104,9 @@
 #define CAI_DEVICE_TRN 18          /**< AWS Trainium. */
 
 /*
- * Values of cai_array.dtype_code, for types that NumPy's grammar cannot name. They travel as opaque
- * bytes: <V1, or <V2 for bfloat16. Types of less than 8 bits use one byte for each element, except
- * CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256 are DLPack's.
+ * Values of cai_array.dtype_code, for types that NumPy's grammar cannot name: opaque bytes, <V1, or
+ * <V2 for bfloat16 (u of that size and <f1 are valid too). Types below 8 bits use one byte each,
+ * except CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256 are DLPack's.
  */
 #define CAI_DTYPE_NONE 0               /**< None: `typestr` describes the type completely. */
 #define CAI_DTYPE_BFLOAT16 4           /**< bfloat16, 2 bytes. */

@@ -180,8 +180,8 @@ pub unsafe extern "C-unwind" fn cai_array_create(
 /// and `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
 /// `context`, `destroy`: as in `cai_array_create`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
-/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
 /// `cai_array_validate`.
 /// Thread safety: any thread, but not two on one structure at once; allocates one block. Source:
 /// CAI version 3, "Lifetime management", "Streams".
