@@ -383,10 +383,9 @@ static inline cai_status cai_inline_share(const cai_array *array, cai_array *out
     uint32_t size, common;
     if (array == NULL || out == NULL) return CAI_ERR_NULL_ARGUMENT;
     size = out->struct_size;
+    if (!CAI_PRIVATE_SIZE_OK(array->struct_size)) return CAI_ERR_STRUCT_SIZE;
     if (!CAI_PRIVATE_SIZE_OK(size)) return CAI_ERR_STRUCT_SIZE;
-    if (CAI_PRIVATE_SIZE_OK(array->struct_size) && array->flags > CAI_ARRAY_READONLY) {
-        return CAI_ERR_FLAGS;
-    }
+    if (array->flags > CAI_ARRAY_READONLY) return CAI_ERR_FLAGS;
     status = cai_inline_retain(array);
     if (status != CAI_OK) return status;
     common = array->struct_size < size ? array->struct_size : size;

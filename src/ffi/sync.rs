@@ -4,13 +4,14 @@
 //! `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
-use std::ptr::null_mut;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
-use crate::read;
+use crate::read::{self, sizes};
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 use crate::sync::{policy, produce, release_queue};
@@ -320,20 +321,28 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        unsafe { read::array_size(array) }?;
+        let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
-        if !owner.is_null() {
-            // SAFETY: the structure held a reference to this owner, which is alive as the header
-            // requires.
-            unsafe { release_after(owner, stream) }?;
-            // SAFETY: not NULL (checked above). The reference was given up, so nothing is left to
-            // release.
-            unsafe { (&raw mut (*array).owner).write(null_mut()) };
+        // The structure may be part of what the owner frees, at once or on another thread. So it is
+        // cleared before, and restored if the reference was not given up.
+        let mut before = [MaybeUninit::<u8>::uninit(); sizes::MAX];
+        // SAFETY: the structure has `size` readable bytes, at most `MAX` (`array_size` checked
+        // it), and a local array overlaps nothing.
+        unsafe { ptr::copy_nonoverlapping(array.cast(), before.as_mut_ptr(), size) };
+        // SAFETY: the structure has `size` writable bytes, which it stated.
+        unsafe { super::array::clear(array, size) };
+        if owner.is_null() {
+            return Ok(());
         }
-        // SAFETY: the header requires of the caller what this function requires.
-        unsafe { super::array::cai_array_release(array) };
-        Ok(())
+        // SAFETY: the structure held a reference to this owner, which is alive as the header
+        // requires.
+        let result = unsafe { release_after(owner, stream) };
+        if result.is_err() {
+            // SAFETY: the caller still has the reference, so the structure still exists.
+            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };
+        }
+        result
     })
 }
 
