@@ -44,7 +44,7 @@ lib: FORCE
 ifeq ($(shell uname),Darwin)
 	$(CARGO) rustc -q --release --lib --crate-type cdylib
 else
-	abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
+	@abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
 endif
 
 # A symbolic link, if it is missing: tests that run at the same time must not find it gone.
@@ -54,9 +54,9 @@ link = test -L $(2) || ln -s $(1) $(2)
 sim: FORCE
 	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
-	$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
-	$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
-	$(call link,cuda-sim,target/release/cai-race)
+	@$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
+	@$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
+	@$(call link,cuda-sim,target/release/cai-race)
 
 # --- the main targets -------------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ mutants: $(VENV)/ready lib sim
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
 
-# Style: rustfmt and clippy with warnings denied, clang-format for C and C++, and the header under clang too.
+# Style: rustfmt and clippy with warnings denied, clang-format for C and C++.
 lint: $(VENV)/ready
 	$(CARGO) fmt --check
 	$(CARGO) clippy -q --workspace --all-targets -- -D warnings

@@ -13,7 +13,7 @@ static void borrowed(void) {
     ASSERT(array.data == NULL && array.struct_size == sizeof(array));
 }
 
-static void tombstones(void) {
+static void cleared_structures(void) {
     static const cai_array zeros;
     int destroyed = 0;
     cai_array array = valid_array(), garbage;
@@ -318,9 +318,59 @@ static void failures(void) {
     ASSERT(destroyed == 1 && mask_destroyed == 1 && context == 0);
 }
 
+/* An array that is part of what its owner frees. */
+typedef struct {
+    cai_array array;
+    int *freed;
+} holder;
+
+static void free_holder(void *context) {
+    holder *held = (holder *)context;
+    static const cai_array zeros;
+    ASSERT(memcmp((char *)&held->array + 4, (const char *)&zeros + 4, sizeof(zeros) - 4) == 0);
+    ++*held->freed;
+    free(held);
+}
+
+static void inside_of_its_owner(void) {
+    int freed = 0, later;
+    for (later = 0; later < 2; later++) {
+        holder *held = (holder *)malloc(sizeof(*held));
+        ASSERT(held != NULL);
+        held->array = valid_array();
+        held->freed = &freed;
+        ASSERT_STATUS(CAI_OK, cai_owner_create(held, free_holder, &held->array.owner, NULL));
+        if (later) {
+            const cai_array before = held->array;
+            ASSERT_STATUS(CAI_ERR_STREAM_ZERO, cai_array_release_after(&held->array, 0, NULL));
+            ASSERT(memcmp(&held->array, &before, sizeof(before)) == 0 && freed == 1);
+            ASSERT_STATUS(CAI_OK, cai_array_release_after(&held->array, CAI_STREAM_NONE, NULL));
+        } else {
+            cai_array_release(&held->array);
+        }
+    }
+    ASSERT(freed == 2);
+}
+
+/* The library and the inline function check in the same order: pointers, sizes, flags. */
+static void sharing_wrongly(void) {
+    static const uint32_t sizes[] = {sizeof(cai_array), 8};
+    int bits;
+    for (bits = 0; bits < 16; bits++) {
+        cai_array array = valid_array(), out = CAI_ARRAY_INIT;
+        cai_array *const to = bits & 8 ? NULL : &out;
+        array.struct_size = sizes[bits & 1];
+        out.struct_size = sizes[bits >> 1 & 1];
+        array.flags = bits & 4 ? 2 : 0;
+        ASSERT(cai_inline_share(&array, to) == cai_array_share(&array, to, NULL));
+    }
+}
+
 int main(void) {
     borrowed();
-    tombstones();
+    inside_of_its_owner();
+    sharing_wrongly();
+    cleared_structures();
     cleared_first();
     sharing();
     blocks();

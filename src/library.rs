@@ -100,7 +100,10 @@ mod system {
         };
         let has = |part: &[u8]| message.to_bytes().windows(part.len()).any(|bytes| bytes == part);
         OpenError {
-            is_no_memory: message.is_empty() || has(b"allocate memory") || has(b"out of memory"),
+            is_no_memory: message.is_empty()
+                || has(b"allocate memory")
+                || has(b"out of memory")
+                || has(b"cannot create shared object descriptor"),
             message: Text::new(format_args!("{}", message.to_bytes().escape_ascii())),
         }
     }

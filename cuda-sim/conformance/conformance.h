@@ -7,8 +7,8 @@
 //     conformance run THEME/NAME   one rule in this process
 //
 // Sources: names of functions mean their documentation in cuda.h; "synchronization" is the chapter
-// on API synchronization behavior, "capture" that on stream capture; "observed" is what was seen on
-// real drivers, and "undocumented" what no documentation states.
+// on API synchronization behavior, "capture" that on stream capture; "observed" is what others
+// report of real drivers, and "undocumented" what no documentation states.
 #ifndef CONFORMANCE_H
 #define CONFORMANCE_H
 

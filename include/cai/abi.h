@@ -104,9 +104,9 @@
 #define CAI_DEVICE_TRN 18          /**< AWS Trainium. */
 
 /*
- * Values of cai_array.dtype_code, for types that NumPy's grammar cannot name. They travel as opaque
- * bytes: <V1, or <V2 for bfloat16. Types of less than 8 bits use one byte for each element, except
- * CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256 are DLPack's.
+ * Values of cai_array.dtype_code, for types that NumPy's grammar cannot name: opaque bytes, <V1, or
+ * <V2 for bfloat16 (u of that size and <f1 are valid too). Types below 8 bits use one byte each,
+ * except CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256 are DLPack's.
  */
 #define CAI_DTYPE_NONE 0               /**< None: `typestr` describes the type completely. */
 #define CAI_DTYPE_BFLOAT16 4           /**< bfloat16, 2 bytes. */
@@ -383,10 +383,9 @@ static inline cai_status cai_inline_share(const cai_array *array, cai_array *out
     uint32_t size, common;
     if (array == NULL || out == NULL) return CAI_ERR_NULL_ARGUMENT;
     size = out->struct_size;
+    if (!CAI_PRIVATE_SIZE_OK(array->struct_size)) return CAI_ERR_STRUCT_SIZE;
     if (!CAI_PRIVATE_SIZE_OK(size)) return CAI_ERR_STRUCT_SIZE;
-    if (CAI_PRIVATE_SIZE_OK(array->struct_size) && array->flags > CAI_ARRAY_READONLY) {
-        return CAI_ERR_FLAGS;
-    }
+    if (array->flags > CAI_ARRAY_READONLY) return CAI_ERR_FLAGS;
     status = cai_inline_retain(array);
     if (status != CAI_OK) return status;
     common = array->struct_size < size ? array->struct_size : size;

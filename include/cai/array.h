@@ -57,7 +57,7 @@ typedef struct cai_layout cai_layout;
  *
  * It reads the structure, shape, strides, fields and masks, and never the data. Only
  * `CAI_CHECK_DEVICE` and `CAI_CHECK_STREAM` call the CUDA driver. `CAI_CHECK_DEVICE` accepts arrays
- * without elements, in host memory and behind handles without a question to the driver.
+ * without elements, in host memory and behind handles without querying the driver.
  * `CAI_CHECK_STREAM` cannot detect a stream that was destroyed and whose handle was not reused: do
  * not pass one.
  *
@@ -68,13 +68,14 @@ typedef struct cai_layout cai_layout;
  * `CAI_ERR_DEVICE_TYPE`, `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`,
  * `CAI_ERR_BYTE_OFFSET`, `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
  * `CAI_ERR_STREAM_ID`, `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`,
- * `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_CYCLE` or
- * `CAI_ERR_MASK_DEPTH`; for a list of more than 32 fields also `CAI_ERR_NO_MEMORY`.
- * `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`, `CAI_ERR_DEVICE_MISMATCH`,
- * `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`. `CAI_CHECK_STREAM` adds
- * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_STREAM_STALE`,
- * `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT` and `CAI_ERR_NO_CONTEXT`. Both add the statuses
- * of `cai_driver_info_get`. For a violation inside a mask, `error->field` begins with `mask.`.
+ * `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH`, the rules for the mask
+ * itself, `CAI_ERR_MASK_TYPE` or `CAI_ERR_MASK_SHAPE`; for a list of more than 32 fields also
+ * `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
+ * `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`.
+ * `CAI_CHECK_STREAM` adds `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`,
+ * `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT`, `CAI_ERR_NO_CONTEXT`
+ * and `CAI_ERR_CAPTURE_LEGACY`. Both add the statuses of `cai_driver_info_get`. For a violation
+ * inside a mask, `error->field` begins with `mask.`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_array_validate(const cai_array *array, uint32_t checks, cai_error *error);
@@ -157,8 +158,8 @@ CAI_API cai_status cai_array_create(
  * `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
  * `context`, `destroy`: as in `cai_array_create`.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
- * `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+ * `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
  * `cai_array_validate`.
  * Thread safety: any thread, but not two on one structure at once; allocates one block. Source: CAI
  * version 3, "Lifetime management", "Streams".
@@ -247,10 +248,10 @@ CAI_API cai_status cai_array_layout(const cai_array *array, cai_layout *out, cai
  * `capacity`: number of strides that fit in `out`, at least `array->ndim`.
  * `out`: gets `array->ndim` strides, on success only. May be NULL if the array has no dimensions.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
- * `CAI_ERR_BIT_STRIDES` for bit fields that are not a whole number of bytes,
- * `CAI_ERR_SIZE_OVERFLOW`, or the status of `cai_array_validate` for an invalid type, shape or
- * strides.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+ * `CAI_ERR_BUFFER_SIZE` if `capacity` is too small, `CAI_ERR_BIT_STRIDES` for bit fields that are
+ * not a whole number of bytes, `CAI_ERR_SIZE_OVERFLOW`, or the status of `cai_array_validate` for
+ * an invalid type, shape or strides.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API cai_status cai_array_strides(
@@ -282,8 +283,9 @@ CAI_API cai_status cai_layout_strides(
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_array_validate` for an invalid
- * type, shape, strides, device or address; `error->field` then begins with `a.` or `b.`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, or the status
+ * of `cai_array_validate` for an invalid type, shape, strides, device or address; `error->field`
+ * then begins with `a.` or `b.`.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API cai_status cai_array_may_overlap(

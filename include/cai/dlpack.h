@@ -40,8 +40,8 @@ extern "C" {
 #endif
 
 /**
- * Makes an array of a DLPack tensor, which it takes over: the deleter runs exactly once, when the
- * last reference to the array is released, on that thread.
+ * Creates an array from a DLPack tensor, which it takes over: the deleter runs exactly once, when
+ * the last reference to the array is released, on that thread.
  *
  * `tensor`: belongs to the array if the function succeeds. If it fails, nothing has changed: the
  * caller must still call the deleter, also after `CAI_ERR_DLPACK_VERSION`.
@@ -69,7 +69,7 @@ CAI_API cai_status cai_array_from_dlpack(
     struct DLManagedTensorVersioned *tensor, cai_stream stream, cai_array *out, cai_error *error);
 
 /**
- * Makes an array of a tensor of DLPack's older structure, which has no version and is never
+ * Creates an array from a tensor of DLPack's older structure, which has no version and is never
  * read-only. Because it does not specify whether elements of less than a byte are packed, these are
  * refused with `CAI_ERR_CONVERT_TYPE`, bits included.
  *
@@ -80,7 +80,7 @@ CAI_API cai_status cai_array_from_dlpack_unversioned(
     struct DLManagedTensor *tensor, cai_stream stream, cai_array *out, cai_error *error);
 
 /**
- * Makes a DLPack tensor of an array, with a reference of its own, which the tensor's deleter
+ * Creates a DLPack tensor from an array, with a reference of its own, which the tensor's deleter
  * releases. The deleter must be called once, from any thread.
  *
  * DLPack has no streams. Before you pass the tensor on, make the receiver's stream wait for the

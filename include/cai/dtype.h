@@ -117,8 +117,8 @@ CAI_API bool cai_dtype_is_native(const cai_dtype *dtype);
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` status or
- * `CAI_ERR_DTYPE_CODE`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
+ * `CAI_ERR_TYPESTR_` status or `CAI_ERR_DTYPE_CODE`.
  * Thread safety: any thread; allocates nothing.
  */
 CAI_API cai_status cai_array_dtype(const cai_array *array, cai_dtype *out, cai_error *error);
@@ -129,9 +129,9 @@ CAI_API cai_status cai_array_dtype(const cai_array *array, cai_dtype *out, cai_e
  *
  * `out`: written on success only.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` or
- * `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or, for a list of more
- * than 32 fields, `CAI_ERR_NO_MEMORY`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
+ * `CAI_ERR_TYPESTR_` or `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or,
+ * for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
  * Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
  */
 CAI_API cai_status cai_array_is_native(const cai_array *array, bool *out, cai_error *error);

@@ -59,11 +59,12 @@ typedef struct cai_exchange_api cai_exchange_api;
  * write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
  * `typestr` without byte order. Only an AttributeError means that an object does not offer a
  * protocol. Any other exception of the producer ends the search and stays set, except that a
- * BufferError of `__dlpack__` gives way to a later protocol.
+ * BufferError of `__dlpack__`, or a BufferError or status of the exchange table of this library,
+ * gives way to a later protocol.
  *
  * The function orders nothing: `out->stream` is the stream on which the producer's work may be
- * pending, or `CAI_STREAM_UNKNOWN` (dictionaries before version 3 without `stream`). Call
- * `cai_array_consume_begin` before you use the data.
+ * pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3, some
+ * DLPack tensors). Call `cai_array_consume_begin` before you use the data.
  *
  * `object`: a `PyObject *`; the caller keeps its reference.
  * `options`: requirements, or NULL for none. An array with a mask is refused unless
@@ -71,21 +72,24 @@ typedef struct cai_exchange_api cai_exchange_api;
  * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
  * passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
  * on any thread, with or without the interpreter's lock: without it, the object is released by the
- * interpreter's main thread, or by the next call of this function, and the release never waits.
- * After the interpreter has ended, nothing is released. A tensor imported through `__dlpack__` is
- * released in stream order, on the stream that was passed to `__dlpack__`.
+ * interpreter's main thread, or by the next call of this function or of `cai_array_to_python`, and
+ * the release never waits. After the interpreter has ended, nothing is released. A tensor imported
+ * through `__dlpack__` is released in stream order, on the stream that was passed to `__dlpack__`:
+ * that release calls the driver and may start the thread of `cai_owner_release_after`.
  *
  * On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: KeyError for a
- * missing key, TypeError for a wrong type, BufferError for an array that does not meet the options,
- * otherwise ValueError. Its text begins with the key: `__cuda_array_interface__['shape'][1]: found
- * -1, expected at least 0`.
+ * missing key, TypeError for a wrong type or an object without a protocol, BufferError for an array
+ * that does not meet the options, MemoryError, RuntimeError for the driver, SystemError for an
+ * internal error, otherwise ValueError. Its text begins with the key:
+ * `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
  * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
  * `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`, `CAI_ERR_KEY`, `CAI_ERR_TYPE`,
  * `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
- * `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or `cai_array_from_dlpack`,
- * or, with `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
+ * `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
+ * `cai_array_from_dlpack`, any status of a type's `from_object`, or, with
+ * `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
  * Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
  * build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
  * Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
@@ -94,7 +98,7 @@ CAI_API cai_status cai_array_from_python(
     struct _object *object, const cai_import_options *options, cai_array *out, cai_error *error);
 
 /**
- * Makes a Python object of an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
+ * Creates a Python object from an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
  * `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
  * `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
  * It holds a reference to the array's owner as long as it lives.

@@ -58,11 +58,11 @@ extern "C" {
  * enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the consumer
  * must not touch the data.
  *
- * It enqueues an event and a wait, and never blocks the host. If the two streams are the same, if
- * the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes no driver
- * call. If the array has an `event` and is read-only, readers wait for the event alone, so that
- * several read in parallel; otherwise they wait for the stream. For `CAI_STREAM_UNKNOWN` the event,
- * if there is one, is waited for.
+ * It enqueues an event and a wait, and does not block the host. If both streams are the same
+ * `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes
+ * no driver call; for the default streams it compares the contexts. If the array has an `event` and
+ * is read-only, readers wait for the event alone, so that several read in parallel; otherwise they
+ * wait for the stream. For `CAI_STREAM_UNKNOWN` the event, if there is one, is waited for.
  *
  * `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's current
  * context, or a `CUstream`, also of another context or device than the producer's.
@@ -74,11 +74,11 @@ extern "C" {
  * of other threads are detected by `stream_id`. It makes no call on a capturing stream that could
  * invalidate the capture.
  *
- * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it.
- * `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
- * `event` of the array must then outlive the graph, so let the graph keep the owner with
- * `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
- * races.
+ * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
+ * drivers without `cuCtxRecordEvent` it blocks the host. `CAI_CAPTURE_EXTERNAL` makes each launch
+ * of the graph wait for the work that is pending now; an `event` of the array must then outlive the
+ * graph, so let the graph keep the owner with `cai_owner_release_after`. If you use
+ * `CAI_SYNC_IGNORE`, you are responsible for avoiding data races.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
  * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_MASK_DEPTH`,
@@ -99,9 +99,10 @@ CAI_API cai_status cai_array_consume_begin(
  * producer's later work comes after the consumer's. Call it before control returns to code that may
  * let the producer continue.
  *
- * It never blocks the host. If the streams are the same or the array's stream is `CAI_STREAM_NONE`,
- * it does nothing: such an array has no stream that could wait. Its owner must still outlive the
- * work: see `cai_owner_release_after`.
+ * It blocks the host only as described for `CAI_SYNC_CONSERVATIVE`. If the streams are the same, if
+ * the array's stream is `CAI_STREAM_NONE`, if it is `CAI_STREAM_UNKNOWN` without
+ * `CAI_SYNC_CONSERVATIVE`, or if the array has no elements, the producer is not made to wait. The
+ * owner must still outlive the work: see `cai_owner_release_after`.
  *
  * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
  *
@@ -151,11 +152,11 @@ CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags,
  * only then can consumers make `s` wait for them.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
- * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`,
- * `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`,
- * `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`,
- * `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or a
- * status of `cai_driver_info_get`.
+ * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`,
+ * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+ * `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+ * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+ * also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
  * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
  * version 3, "Interface Requirements".
  */
@@ -167,12 +168,12 @@ CAI_API cai_status cai_array_produce(
  * Releases a reference to an owner after the work that is enqueued on `stream` so far, without
  * blocking. For consumers that are done with an array while their kernels still read it.
  *
- * The first call starts a thread of the library, which waits for an event and then releases the
- * owner. So `destroy` runs on that thread, with no current context, and a slow one delays the
- * others. It never runs inside a callback of the driver. If `stream` is capturing, the graph holds
- * the reference until it and every executable graph made from it are destroyed. If the device is
- * lost or the context destroyed, the owner is released, because nothing runs any more. References
- * that are still pending when the process exits are not released.
+ * The first call starts a thread of the library, which queries an event periodically and then
+ * releases the owner. So `destroy` runs on that thread, with no current context, and a slow one
+ * delays the others. It never runs inside a callback of the driver. If `stream` is capturing, the
+ * graph holds the reference until it and every executable graph made from it are destroyed. If the
+ * device is lost or the context destroyed, the owner is released, because nothing runs any more.
+ * References that are still pending when the process exits are not released.
  *
  * `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
  * released at once.

@@ -13,7 +13,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::abi::{CAI_DRIVER_PATH_SIZE, CAI_ERR_NO_DRIVER, cai_driver_info};
@@ -52,6 +52,14 @@ static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
 
 /// The process in which a thread is looking for the driver; 0: none.
 static SEARCHER: AtomicU32 = AtomicU32::new(0);
+/// That thread, as [`this_thread`] numbers it; 0: none.
+static SEARCHING_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// Number of the calling thread: the address of a variable of its own, so it needs no memory.
+fn this_thread() -> usize {
+    thread_local!(static OWN: u8 = const { 0 });
+    OWN.with(|own| ptr::from_ref(own).addr())
+}
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -80,7 +88,7 @@ pub fn is_forked() -> bool {
 }
 
 #[cold]
-fn forked() -> Result<&'static Driver> {
+fn forked<T>() -> Result<T> {
     fail!(
         CAI_ERR_FORKED,
         "driver",
@@ -119,35 +127,44 @@ unsafe extern "C" {
 const CANCEL_DISABLE: std::ffi::c_int = 1;
 
 impl Search {
-    /// Begins the search when no other thread searches; `None`: in the child of a process that was
-    /// searching.
-    fn begin() -> Option<Self> {
-        let process = std::process::id();
+    /// Begins the search when no other thread searches. Fails in the child of a process that was
+    /// searching, and on the thread that searches: code that the driver runs while it is loaded or
+    /// started would wait for itself.
+    fn begin() -> Result<Self> {
+        let (process, thread) = (std::process::id(), this_thread());
         loop {
             // Acquire: what the thread before did comes before what this one does.
             match SEARCHER.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break,
-                Err(searcher) if searcher == process => {
-                    std::thread::sleep(Duration::from_micros(200));
+                Err(searcher) if searcher != process => return forked(),
+                Err(_) if SEARCHING_THREAD.load(Ordering::Relaxed) == thread => {
+                    return fail!(
+                        CAI_ERR_NO_DRIVER,
+                        "driver",
+                        found = "a call from code that runs while the driver is loaded or started",
+                        expected = "a call after that"
+                    );
                 }
-                Err(_) => return None,
+                Err(_) => std::thread::sleep(Duration::from_micros(200)),
             }
         }
+        SEARCHING_THREAD.store(thread, Ordering::Relaxed);
         #[cfg(target_os = "linux")]
         {
             let mut cancellation = 0;
             // The system's loader cannot be cancelled safely.
             // SAFETY: a constant and a local.
             unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut cancellation) };
-            Some(Search { cancellation })
+            Ok(Search { cancellation })
         }
         #[cfg(not(target_os = "linux"))]
-        Some(Search {})
+        Ok(Search {})
     }
 }
 
 impl Drop for Search {
     fn drop(&mut self) {
+        SEARCHING_THREAD.store(0, Ordering::Relaxed);
         // Release: see `begin`.
         SEARCHER.store(0, Ordering::Release);
         #[cfg(target_os = "linux")]
@@ -161,7 +178,7 @@ impl Drop for Search {
 #[cold]
 #[inline(never)]
 fn find() -> Result<&'static Driver> {
-    let Some(_search) = Search::begin() else { return forked() };
+    let _search = Search::begin()?;
     if let Some(driver) = loaded() {
         return Ok(driver);
     }

@@ -44,6 +44,19 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
     })
 }
 
+/// Sets the first `size` bytes of a structure to 0, except `struct_size`.
+///
+/// # Safety
+/// `array` points to `size` writable bytes; `size` is at least that of the prefix.
+#[inline(always)]
+pub(super) unsafe fn clear(array: *mut cai_array, size: usize) {
+    let kept = offset_of!(cai_array, flags);
+    // SAFETY: `size` bytes are writable (this function's contract), more than `kept`.
+    let clear = |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
+    // For a size that the compiler knows, that is eight instructions instead of a call.
+    if size == size_of::<cai_array>() { clear(size_of::<cai_array>()) } else { clear(size) }
+}
+
 /// Releases the reference that a structure holds on its owner, and sets all members except
 /// `struct_size` to 0. It does nothing for NULL, a second time, for a zeroed structure, for
 /// `CAI_ARRAY_INIT`, and for a borrowed array.
@@ -67,17 +80,8 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
         // whatever it does. A size that no age has was never set: then only the prefix of all ages
         // is touched.
         let legal = read::is_legal(size as usize, sizes::ARRAY);
-        let size = if legal { size as usize } else { sizes::PREFIX };
-        let kept = offset_of!(cai_array, flags);
-        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        let clear =
-            |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
-        // For a size that the compiler knows, that is eight instructions instead of a call.
-        if size == size_of::<cai_array>() {
-            clear(size_of::<cai_array>())
-        } else {
-            clear(size)
-        }
+        // SAFETY: the caller's structure has as many writable bytes as it stated.
+        unsafe { clear(array, if legal { size as usize } else { sizes::PREFIX }) };
         if !owner.is_null() {
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires.
@@ -105,10 +109,15 @@ pub unsafe extern "C-unwind" fn cai_array_share(
     error: *mut cai_error,
 ) -> cai_status {
     unguarded(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
+        // `cai_inline_share` checks in the same order: pointers, sizes, flags.
+        given(array, "array")?;
+        given(out, "out")?;
+        // SAFETY: not NULL (checked above).
+        unsafe { read::array_size(array) }?;
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
+        // SAFETY: the header requires of the caller what this function requires.
+        let local = unsafe { self::array(array, "array") }?;
         not_borrowed(local.owner)?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;
@@ -180,8 +189,8 @@ pub unsafe extern "C-unwind" fn cai_array_create(
 /// and `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
 /// `context`, `destroy`: as in `cai_array_create`.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`,
-/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY` or, if there is a mask, a status of
 /// `cai_array_validate`.
 /// Thread safety: any thread, but not two on one structure at once; allocates one block. Source:
 /// CAI version 3, "Lifetime management", "Streams".

@@ -126,8 +126,8 @@ pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> 
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` status or
-/// `CAI_ERR_DTYPE_CODE`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
+/// `CAI_ERR_TYPESTR_` status or `CAI_ERR_DTYPE_CODE`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_dtype(
@@ -151,9 +151,9 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, a `CAI_ERR_TYPESTR_` or
-/// `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or, for a list of more
-/// than 32 fields, `CAI_ERR_NO_MEMORY`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
+/// `CAI_ERR_TYPESTR_` or `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or,
+/// for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_is_native(
@@ -180,7 +180,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
 /// A list of fields whose every rule was checked.
 ///
 /// # Safety
-/// `descr` is not NULL and points to a list of the sizes it says.
+/// `descr` is not NULL and points to a list of the sizes that it states.
 unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
     let inside = |failure: Failure| failure.within(parameter);
     // SAFETY: the header requires of the caller what this function requires.

@@ -56,7 +56,8 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
 /// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
 /// `out`: gets `array->ndim` strides, on success only. May be NULL if the array has no dimensions.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
 /// `CAI_ERR_BIT_STRIDES` for bit fields that are not a whole number of bytes,
 /// `CAI_ERR_SIZE_OVERFLOW`, or the status of `cai_array_validate` for an invalid type, shape or
 /// strides.
@@ -166,8 +167,9 @@ unsafe fn write_strides(
 ///
 /// `out`: written on success only.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_array_validate` for an invalid
-/// type, shape, strides, device or address; `error->field` then begins with `a.` or `b.`.
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, or the status
+/// of `cai_array_validate` for an invalid type, shape, strides, device or address; `error->field`
+/// then begins with `a.` or `b.`.
 /// Thread safety: any thread; allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_may_overlap(
@@ -186,8 +188,7 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
         given(out, "out")?;
         // SAFETY: the header requires of the caller what this function requires.
         let overlap = unsafe { validate::may_overlap(&a, &b) }?;
-        // SAFETY: not NULL (checked above), with `count` writable strides (this function's
-        // contract).
+        // SAFETY: not NULL (checked above), and a writable `bool` as the header requires.
         unsafe { out.write(overlap) };
         Ok(())
     })

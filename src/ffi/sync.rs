@@ -4,13 +4,14 @@
 //! `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
-use std::ptr::null_mut;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
 use crate::error::{Failure, Result, fail};
-use crate::read;
+use crate::read::{self, sizes};
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 use crate::sync::{policy, produce, release_queue};
@@ -64,11 +65,12 @@ unsafe fn exchange(
 /// enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the
 /// consumer must not touch the data.
 ///
-/// It enqueues an event and a wait, and never blocks the host. If the two streams are the same, if
-/// the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes no driver
-/// call. If the array has an `event` and is read-only, readers wait for the event alone, so that
-/// several read in parallel; otherwise they wait for the stream. For `CAI_STREAM_UNKNOWN` the
-/// event, if there is one, is waited for.
+/// It enqueues an event and a wait, and does not block the host. If both streams are the same
+/// `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it
+/// makes no driver call; for the default streams it compares the contexts. If the array has an
+/// `event` and is read-only, readers wait for the event alone, so that several read in parallel;
+/// otherwise they wait for the stream. For `CAI_STREAM_UNKNOWN` the event, if there is one, is
+/// waited for.
 ///
 /// `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's
 /// current context, or a `CUstream`, also of another context or device than the producer's.
@@ -80,7 +82,8 @@ unsafe fn exchange(
 /// streams of other threads are detected by `stream_id`. It makes no call on a capturing stream
 /// that could invalidate the capture.
 ///
-/// `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it.
+/// `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
+/// drivers without `cuCtxRecordEvent` it blocks the host.
 /// `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
 /// `event` of the array must then outlive the graph, so let the graph keep the owner with
 /// `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
@@ -115,9 +118,10 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
 /// producer's later work comes after the consumer's. Call it before control returns to code that
 /// may let the producer continue.
 ///
-/// It never blocks the host. If the streams are the same or the array's stream is
-/// `CAI_STREAM_NONE`, it does nothing: such an array has no stream that could wait. Its owner must
-/// still outlive the work: see `cai_owner_release_after`.
+/// It blocks the host only as described for `CAI_SYNC_CONSERVATIVE`. If the streams are the same,
+/// if the array's stream is `CAI_STREAM_NONE`, if it is `CAI_STREAM_UNKNOWN` without
+/// `CAI_SYNC_CONSERVATIVE`, or if the array has no elements, the producer is not made to wait. The
+/// owner must still outlive the work: see `cai_owner_release_after`.
 ///
 /// `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
 ///
@@ -190,11 +194,11 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
 /// only then can consumers make `s` wait for them.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
-/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`,
-/// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_STREAMS`,
-/// `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`,
-/// `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or
-/// a status of `cai_driver_info_get`.
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+/// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
 /// version 3, "Interface Requirements".
 #[unsafe(no_mangle)]
@@ -253,12 +257,12 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
 /// Releases a reference to an owner after the work that is enqueued on `stream` so far, without
 /// blocking. For consumers that are done with an array while their kernels still read it.
 ///
-/// The first call starts a thread of the library, which waits for an event and then releases the
-/// owner. So `destroy` runs on that thread, with no current context, and a slow one delays the
-/// others. It never runs inside a callback of the driver. If `stream` is capturing, the graph holds
-/// the reference until it and every executable graph made from it are destroyed. If the device is
-/// lost or the context destroyed, the owner is released, because nothing runs any more. References
-/// that are still pending when the process exits are not released.
+/// The first call starts a thread of the library, which queries an event periodically and then
+/// releases the owner. So `destroy` runs on that thread, with no current context, and a slow one
+/// delays the others. It never runs inside a callback of the driver. If `stream` is capturing, the
+/// graph holds the reference until it and every executable graph made from it are destroyed. If the
+/// device is lost or the context destroyed, the owner is released, because nothing runs any more.
+/// References that are still pending when the process exits are not released.
 ///
 /// `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
 /// released at once.
@@ -317,20 +321,28 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        unsafe { read::array_size(array) }?;
+        let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
-        if !owner.is_null() {
-            // SAFETY: the structure held a reference to this owner, which is alive as the header
-            // requires.
-            unsafe { release_after(owner, stream) }?;
-            // SAFETY: not NULL (checked above). The reference was given up, so nothing is left to
-            // release.
-            unsafe { (&raw mut (*array).owner).write(null_mut()) };
+        // The structure may be part of what the owner frees, at once or on another thread. So it is
+        // cleared before, and restored if the reference was not given up.
+        let mut before = [MaybeUninit::<u8>::uninit(); sizes::MAX];
+        // SAFETY: the structure has `size` readable bytes, at most `MAX` (`array_size` checked
+        // it), and a local array overlaps nothing.
+        unsafe { ptr::copy_nonoverlapping(array.cast(), before.as_mut_ptr(), size) };
+        // SAFETY: the structure has `size` writable bytes, which it stated.
+        unsafe { super::array::clear(array, size) };
+        if owner.is_null() {
+            return Ok(());
         }
-        // SAFETY: the header requires of the caller what this function requires.
-        unsafe { super::array::cai_array_release(array) };
-        Ok(())
+        // SAFETY: the structure held a reference to this owner, which is alive as the header
+        // requires.
+        let result = unsafe { release_after(owner, stream) };
+        if result.is_err() {
+            // SAFETY: the caller still has the reference, so the structure still exists.
+            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };
+        }
+        result
     })
 }
 

@@ -21,7 +21,7 @@ LINK = ["-lpthread", "-ldl", "-lm"]
 
 # The programs whose structures cross the ABI boundary in both directions.
 PROGRAMS = [
-    "abi/sizes.c", "array_lifetime.c", "owner_lifetime.c", "descr_fields.c", "dlpack_bridge.c", "validate_rules.c",
+    "abi/sizes.c", "array_lifetime.c", "owner_lifetime.c", "descr_fields.c", "dlpack_export.c", "dlpack_import.c", "validate_rules.c",
     "cpp_array.cpp", "cpp_owner.cpp", "cpp_view.cpp",
 ]  # fmt: skip
 

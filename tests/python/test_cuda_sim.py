@@ -145,7 +145,7 @@ def test_generated_page_of_rules(conformance):
     text = "# Rules of the driver\n\nWhat the conformance suite states and checks, on the simulated driver and, with "
     text += "`make gpu-test`, on a real one. Sources:\nnames of functions mean their documentation in cuda.h; "
     text += "\"synchronization\" is the chapter on API synchronization behavior, \"capture\"\nthat on stream capture; "
-    text += "\"observed\" is what was seen on real drivers, \"undocumented\" what\nno documentation states. Some rules only record what they observe.\n"
+    text += "\"observed\" is what others report of real drivers and this project has not run yet, \"undocumented\" what\nno documentation states. Some rules only record what they observe.\n"
     theme = None
     for line in sorted(sim("--races=off", "--", conformance, "list").stdout.splitlines(), key=lambda l: l.split("/")[0]):
         name, rule, source = re.fullmatch(r"(\S+): (.*) \[(.*)\]", line).groups()

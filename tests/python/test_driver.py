@@ -1,6 +1,7 @@
 """Finding the CUDA driver, and everything that can be wrong with it: missing, a stub, old, forked, going away.
 Each case is a process of its own that uses the library through ctypes, as a stranger would."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -9,7 +10,7 @@ import textwrap
 
 import pytest
 
-from test_sync import BUILT, TESTS, Built, built, run, output_of  # noqa: F401
+from test_sync import BUILT, ROOT, TESTS, Built, built, output_of, run  # noqa: F401
 
 PRELUDE = """
 import ctypes as c, os, sys
@@ -197,7 +198,9 @@ def test_old_drivers(built, missing):  # noqa: F811
                 r"CAI_OK, expected CAI_ERR_STREAM|stream_id != 0", done.stderr
             )
             # Before CUDA 10.1 a thread cannot protect the captures of others from its calls.
-            unprotected = missing == "cuThreadExchangeStreamCaptureMode" and "CAI_ERR_CAPTURE:" in done.stderr
+            unprotected = missing == "cuThreadExchangeStreamCaptureMode" and re.search(
+                r"CAI_ERR_CAPTURE:|: 901$", done.stderr, re.M
+            )
             # A case that counts the calls of the function that is missing, or that it would lead to.
             counted = missing in COUNTED and "not true: COUNTED" in done.stderr
             expected = missed or unnoticed or unprotected or counted
@@ -468,3 +471,44 @@ def test_messages_name_the_call(driver):
         LD_LIBRARY_PATH=driver,
         CUDASIM_FAIL="cuEventRecord:1=400",
     )
+
+
+CALLS_BACK = """
+#include <dlfcn.h>
+#include <cai/cai.h>
+
+/* A driver that calls the library while it is loaded and started, as tools inside of one may. */
+static cai_status during[2];
+static cai_status look(void) {
+    cai_driver_info info;
+    cai_status (*get)(cai_driver_info *, cai_error *) =
+        (cai_status (*)(cai_driver_info *, cai_error *))dlsym(RTLD_DEFAULT, "cai_driver_info_get");
+    return get(&info, NULL);
+}
+__attribute__((constructor)) static void load(void) { during[0] = look(); }
+int cuInit(unsigned flags) { during[1] = look(); return 100; }
+cai_status *seen(void) { return during; }
+"""
+
+
+def test_calls_from_inside_of_the_driver(tmp_path, library_path):
+    """A call from code that the search itself runs gets a status; it does not wait for itself."""
+    (tmp_path / "driver.c").write_text(CALLS_BACK)
+    driver = tmp_path / "libdriver.so"
+    build = ["gcc", "-shared", "-fPIC", "-I", ROOT / "include", tmp_path / "driver.c", "-o", driver, "-ldl"]
+    subprocess.run(build, check=True)
+    code = f"""if True:
+        import ctypes as c
+        library = c.CDLL({library_path!r}, mode=c.RTLD_GLOBAL)
+        info = c.create_string_buffer(512)
+        outer = library.cai_driver_info_get(info, None)
+        seen = c.CDLL({str(driver)!r}).seen
+        seen.restype = c.POINTER(c.c_int32)
+        print(outer, seen()[0], seen()[1])
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"CAI_CUDA_DRIVER": str(driver)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "301 301 301\n", done.stdout + done.stderr

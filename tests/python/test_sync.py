@@ -125,7 +125,7 @@ NOT_FAILED = {"cuEventQuery", "cuInit"}
 # These codes mean that nothing runs any more, and owners are released, or kept because the process
 # exits; here the work goes on.
 BELIEVED = {4, 709, 719}
-RELEASES = ("release_", "captures_of_other_threads", "graph_keeps")
+RELEASES = ("release_", "still_pending", "captures_of_other_threads", "graph_keeps")
 
 
 def calls_of(built, program, case):
