@@ -200,7 +200,7 @@ static const void *find_table(PyObject *object, const char *attribute, const cha
 }
 
 static int prepare_own_table(way *w) {
-    w->table = find_table(w->object, "__cai_exchange_api__", "cai_exchange_api");
+    w->table = find_table(w->object, "__cai_exchange_api__", "cai_exchange_api_1");
     return w->table == NULL ? -1 : 0;
 }
 

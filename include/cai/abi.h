@@ -407,7 +407,8 @@ static inline void cai_inline_release(cai_array *array) {
     uint32_t size;
     if (array == NULL) return;
     owner = array->owner;
-    size = array->struct_size;
+    /* volatile: a compiler that has compared sizes before would warn about sizes that are not. */
+    size = *CAI_PRIVATE_CAST(volatile uint32_t *, &array->struct_size);
     /* A size that no version has: touch only the first 16 bytes, which never change. */
     memset(array, 0, CAI_PRIVATE_SIZE_OK(size) ? size : 16);
     array->struct_size = size;

@@ -52,7 +52,7 @@ ln -sf g++ usr/bin/c++
 for tool in gcc g++; do
     ln -sf x86_64-w64-mingw32-$tool-posix usr/bin/x86_64-w64-mingw32-$tool
 done
-mkdir -p proc sys dev tmp src work etc/ssl/certs
+mkdir -p proc sys dev tmp src libcai etc/ssl/certs
 cp /etc/ssl/certs/ca-certificates.crt etc/ssl/certs/
 cp /etc/passwd /etc/group etc/
 echo "127.0.0.1 localhost $(hostname)" >etc/hosts

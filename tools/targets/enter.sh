@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command inside the Debian folder, with the sources at /src and build/targets/work at /work:
+# Runs a command inside the Debian folder, with the sources at /src and build/targets/libcai at /libcai:
 # enter.sh FOLDER SOURCES WORK COMMAND...
 #
 # A mount namespace of its own, so that nothing stays mounted afterwards. Without root, a user namespace too.
@@ -22,8 +22,8 @@ mount --bind "$sources" "$root/src"
 for ignored in build target; do
     [ ! -d "$root/src/$ignored" ] || mount -t tmpfs none "$root/src/$ignored"
 done
-mount --bind "$work" "$root/work"
+mount --bind "$work" "$root/libcai"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 exec env -u TMPDIR -u RUSTUP_HOME -u RUSTUP_TOOLCHAIN -u RUSTC -u RUSTFLAGS -u MAKEFLAGS \
-    PATH=/usr/bin:/usr/sbin:/usr/lib/wine HOME=/work/home CARGO_HOME=/work/cargo CARGO_TARGET_DIR=/work/target \
+    PATH=/usr/bin:/usr/sbin:/usr/lib/wine HOME=/libcai/home CARGO_HOME=/libcai/cargo CARGO_TARGET_DIR=/libcai/target \
     LANG=C.UTF-8 chroot "$root" "$@"

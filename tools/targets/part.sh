@@ -7,7 +7,7 @@
 set -eu
 part=$1
 cd /src
-out=/work/$part
+out=/libcai/$part
 rm -rf "$out"
 mkdir -p "$out"
 
@@ -33,7 +33,7 @@ windows)
     cargo=with_std tools=x86_64-w64-mingw32- run=wine64 dynamic="-lpthread" library="$out/cai.dll" exe=.exe
     export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
     export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine64
-    export WINEDEBUG=-all WINEPREFIX=/work/wine
+    export WINEDEBUG=-all WINEPREFIX=/libcai/wine
     # Two start files of Rust that only its own packages for Windows have.
     start=/usr/lib/rustlib/$rust/lib
     mkdir -p "$start"
@@ -42,7 +42,7 @@ windows)
             /usr/lib/rustlib/src/rust/library/rtstartup/$file.rs
     done
     # Where the loader looks for DLLs, besides the folder of the program.
-    export WINEPATH="Z:\\work\\windows;Z:$(echo /usr/lib/gcc/x86_64-w64-mingw32/*-posix | tr / '\\');Z:\\usr\\x86_64-w64-mingw32\\lib"
+    export WINEPATH="Z:\\libcai\\windows;Z:$(echo /usr/lib/gcc/x86_64-w64-mingw32/*-posix | tr / '\\');Z:\\usr\\x86_64-w64-mingw32\\lib"
     ;;
 check)
     cargo check --locked --workspace --all-targets --exclude cudasim-shadow
@@ -59,12 +59,12 @@ $cargo test --quiet --locked --lib --target "$rust"
 case $part in
 windows)
     $cargo rustc --quiet --locked --release --lib --crate-type cdylib --target "$rust"
-    cp /work/target/$rust/release/cai.dll /work/target/$rust/release/libcai.dll.a "$out"
+    cp /libcai/target/$rust/release/cai.dll /libcai/target/$rust/release/libcai.dll.a "$out"
     link="-L $out -lcai"
     ;;
 *)
     $cargo rustc --quiet --locked --release --lib --crate-type staticlib --target "$rust"
-    abi/link.sh "/work/target/$rust/release/libcai.a" "$library" "${tools}gcc"
+    abi/link.sh "/libcai/target/$rust/release/libcai.a" "$library" "${tools}gcc"
     ln -s libcai.so "$out/libcai.so.1"
     link="$library -Wl,-rpath,$out"
     ;;

@@ -20,6 +20,6 @@ fi
 failed=
 for part in "$@"; do
     echo "--- $part"
-    "$here/enter.sh" "$folder/debian" "$sources" "$folder/work" sh /src/tools/targets/part.sh "$part" || failed="$failed $part"
+    "$here/enter.sh" "$folder/debian" "$sources" "$folder/libcai" sh /src/tools/targets/part.sh "$part" || failed="$failed $part"
 done
 [ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }
