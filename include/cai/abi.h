@@ -410,7 +410,8 @@ static inline void cai_inline_release(cai_array *array) {
     /* volatile: a compiler that has compared sizes before would warn about sizes that are not. */
     size = *CAI_PRIVATE_CAST(volatile uint32_t *, &array->struct_size);
     /* A size that no version has: touch only the first 16 bytes, which never change. */
-    memset(array, 0, CAI_PRIVATE_SIZE_OK(size) ? size : 16);
+    if (size == sizeof(*array)) memset(array, 0, sizeof(*array));
+    else memset(array, 0, CAI_PRIVATE_SIZE_OK(size) ? size : 16);
     array->struct_size = size;
     if (owner != NULL && CAI_PRIVATE_OPS_OK(owner->ops)) owner->ops->release(owner);
 }
@@ -446,5 +447,4 @@ static inline cai_stream cai_inline_stream(const void *cuda_stream) {
 #if defined(__cplusplus)
 }
 #endif
-
 #endif /* CAI_ABI_H */

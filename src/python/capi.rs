@@ -414,7 +414,8 @@ fn loaded_libpython() -> Option<Library> {
 #[cfg(windows)]
 fn loaded_libpython() -> Option<Library> {
     (9..40).flat_map(|minor| [(minor, ""), (minor, "t")]).find_map(|(minor, kind)| {
-        Library::open_already_loaded(format!("python3{minor}{kind}.dll")).ok()
+        let name = format!("python3{minor}{kind}.dll\0");
+        Library::loaded(CStr::from_bytes_with_nul(name.as_bytes()).ok()?)
     })
 }
 

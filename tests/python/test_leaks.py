@@ -187,7 +187,7 @@ def resident():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def even(run, objects, about=""):
+def even(run, objects, about="", slack=1 << 20):
     """Counts, blocks and memory are as before; a leak of one in a hundred would show."""
     limit = max(40, TIMES // 100)
     run(300)
@@ -205,7 +205,7 @@ def even(run, objects, about=""):
         assert abs(sys.getrefcount(obj) - old) <= limit, (about, obj, old, sys.getrefcount(obj))
     assert abs(sys.getallocatedblocks() - blocks) <= limit, (about, sys.getallocatedblocks() - blocks)
     # Half a byte for each import.
-    assert resident() - memory < (1 << 20) + TIMES // 2, (about, resident() - memory)
+    assert resident() - memory < slack + TIMES // 2, (about, resident() - memory)
 
 
 def test_imports(leaks):
@@ -247,5 +247,6 @@ def test_threads(leaks):
         # What is left goes at the next call.
         P.take(obj, allow_mask=True).release()
 
-    even(run, parts(obj), "threads")
+    # 800,000 imports. malloc keeps memory for each of ten threads.
+    even(run, parts(obj), "threads", slack=4 << 20)
     assert not failures
