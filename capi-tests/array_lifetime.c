@@ -43,6 +43,36 @@ static void cleared_structures(void) {
     ASSERT(destroyed == 3 && garbage.owner == NULL && garbage.ndim == 0x55555555);
 }
 
+/* A structure of a longer header keeps its size, and what this library does not know becomes 0. */
+static void longer_structures(void) {
+    union {
+        cai_array array;
+        uint64_t words[32];
+    } out;
+    int destroyed = 0;
+    size_t i;
+    cai_array array = valid_array();
+    array.owner = counting_owner(&destroyed);
+    memset(&out, 0, sizeof(out));
+    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+        out.words[i] = 0x5555555555555555u;
+    }
+    out.array.struct_size = sizeof(out);
+    ASSERT_STATUS(CAI_OK, cai_array_share(&array, &out.array, NULL));
+    ASSERT(out.array.struct_size == sizeof(out) && out.array.data == array.data);
+    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+        ASSERT(out.words[i] == 0);
+        out.words[i] = 7;
+    }
+    cai_array_release(&out.array);
+    ASSERT(out.array.struct_size == sizeof(out) && out.array.data == NULL);
+    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+        ASSERT(out.words[i] == 0);
+    }
+    cai_array_release(&array);
+    ASSERT(destroyed == 1);
+}
+
 /* Looks at the structure from inside the callback: it is cleared already. */
 static cai_array *released;
 static void look(void *context) {
@@ -371,6 +401,7 @@ int main(void) {
     inside_of_its_owner();
     sharing_wrongly();
     cleared_structures();
+    longer_structures();
     cleared_first();
     sharing();
     blocks();

@@ -77,8 +77,7 @@ static void bit_offsets(void) {
     ASSERT(found == &rows[0] && offset == 0);
     ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "c", &found, &offset, NULL));
     ASSERT(found == &rows[2] && offset == 1);
-    ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET,
-                  cai_descr_find(&descr, "b", &found, &offset, &error));
+    ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_descr_find(&descr, "b", &found, &offset, &error));
     ASSERT_TEXT("descr[1]", error.field);
     ASSERT_CONTAINS(error.message, "found bit 3");
     ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_descr_find(&descr, "d", &found, &offset, NULL));
@@ -111,7 +110,8 @@ static void names_and_titles(void) {
 }
 
 static void rules(void) {
-    static const int64_t negative[1] = {-1}, huge[2] = {INT64_MAX, INT64_MAX};
+    static const int64_t negative[1] = {-1}, huge[3] = {INT64_MAX, INT64_MAX, 0};
+    int64_t size = -1;
     cai_field rows[2] = {field("x", "<f4"), field("y", "<f4")};
     cai_descr descr = list(rows, 2);
 
@@ -164,6 +164,15 @@ static void rules(void) {
     rows[1].reserved = 3;
     refuses(CAI_ERR_DESCR_STRUCT, "descr[1].reserved", &descr, "found 3");
     rows[1].reserved = 0;
+    {
+        cai_field inner = field("z", "|u1");
+        cai_descr nested = list(&inner, 1);
+        rows[1] = field("y", "");
+        rows[1].nested = &nested;
+        rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2;
+        refuses(CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", &descr, "found 12");
+        rows[1] = field("y", "<f4");
+    }
 
     rows[1].ndim = -1;
     refuses(CAI_ERR_DESCR_SHAPE, "descr[1].ndim", &descr, "-1");
@@ -176,6 +185,10 @@ static void rules(void) {
     rows[1].ndim = 2;
     rows[1].shape = huge;
     refuses(CAI_ERR_SIZE_OVERFLOW, "descr[1].shape", &descr, "2^63");
+    /* An extent of 0 makes the size 0, whatever the others are. */
+    rows[1].ndim = 3;
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
+    ASSERT(size == 4);
     rows[1] = field("y", "|t3");
     refuses(CAI_ERR_DESCR_BIT_OFFSET, "descr", &descr, "35 bits");
 }
@@ -309,6 +322,18 @@ static void texts(void) {
         "17 deep");
 }
 
+/* A text that nests without end is refused before it is read to its end. */
+static void deep_text(void) {
+    static const char level[] = "[('a',";
+    enum { LEVELS = 200000, WIDTH = sizeof(level) - 1 };
+    static char text[LEVELS * WIDTH + 1];
+    size_t i;
+    for (i = 0; i < LEVELS; i++) {
+        memcpy(text + i * WIDTH, level, WIDTH);
+    }
+    does_not_parse(CAI_ERR_DESCR_DEPTH, text, "17 deep");
+}
+
 /* As many extents as an array may have, and one more. */
 static void extents(void) {
     char text[512] = "[('x', '<f4', (";
@@ -333,7 +358,7 @@ static void compares(void) {
         "[('x', '<f4'), ('y', '<i4')]",          "[('x', '<f4'), ('z', '<i4')]",
         "[('x', '<f4'), ('y', '>i4')]",          "[('x', '<f4'), ('y', '<i4', 2)]",
         "[('x', '<f4'), (('t', 'y'), '<i4')]",   "[('x', '<f4')]",
-        "[('x', '<f4'), ('y', [('y', '<i4')])]",
+        "[('x', '<f4'), ('y', [('y', '<i4')])]", "[('x', '<f4'), ('y', [('y', '<u4')])]",
     };
     enum { N = sizeof(texts) / sizeof(texts[0]) };
     int i, j;
@@ -373,6 +398,19 @@ static void in_arrays(void) {
     rows[0] = field("a", ">i4");
     ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
     ASSERT(!native);
+    /* Fields of fields count as well. */
+    {
+        cai_field inner = field("i", "<i4");
+        cai_descr nested = list(&inner, 1);
+        rows[0] = field("a", "");
+        rows[0].nested = &nested;
+        ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
+        ASSERT(native);
+        inner = field("i", ">i4");
+        ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
+        ASSERT(!native);
+        rows[0] = field("a", ">i4");
+    }
     rows[1] = field("x", "<q1");
     ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
     ASSERT_TEXT("descr[1].typestr", error.field);
@@ -465,6 +503,7 @@ int main(void) {
     nesting();
     many_names();
     texts();
+    deep_text();
     extents();
     compares();
     in_arrays();
