@@ -3,7 +3,7 @@
 //! May use: `abi`.
 //! Unsafe: none.
 
-use crate::abi;
+use crate::abi::{self, cai_device};
 
 /// Types of device whose data has an address that CUDA may know.
 const CUDA: u32 =
@@ -34,6 +34,26 @@ pub fn may_be_cuda(device_type: i32) -> bool {
 #[inline]
 pub fn is_addressed(device_type: i32) -> bool {
     is_in(ADDRESSED, device_type)
+}
+
+/// Returns true if the number of a device of this type may be unknown (-1): CUDA's own are always
+/// known, and the host has one.
+pub fn may_lack_id(device_type: i32) -> bool {
+    !is_in(CUDA | 1 << abi::CAI_DEVICE_CPU, device_type)
+}
+
+/// Returns true if code on the device of an array can read memory on another device, such as that
+/// of the array's mask. Memory on an unknown device is the producer's responsibility; an array on
+/// an unknown device is in memory that CUDA's devices can read.
+pub fn can_read(array: cai_device, memory: cai_device) -> bool {
+    match (array.r#type, memory.r#type) {
+        (_, abi::CAI_DEVICE_UNKNOWN) => true,
+        (abi::CAI_DEVICE_CPU, abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED) => true,
+        (abi::CAI_DEVICE_CUDA, abi::CAI_DEVICE_CUDA) => array.id == memory.id,
+        (of, to) if may_be_cuda(of) => is_cuda(to),
+        // A number that is not known may be that of the same device.
+        (of, to) => of == to && (array.id == memory.id || array.id < 0 || memory.id < 0),
+    }
 }
 
 /// Returns true if the data of this device type is behind a handle instead of at an address.

@@ -118,6 +118,9 @@ cdef extern from "cai/cai.h":
         CAI_IMPORT_ALLOW_HOST
         CAI_IMPORT_QUERY_DEVICE
         CAI_IMPORT_NO_EXCEPTION
+        CAI_IMPORT_ALLOW_GRAD
+        CAI_IMPORT_BUFFER_OPENCL
+        CAI_IMPORT_BUFFER_CUDA
         CAI_EXPORT_VERSION_2
         CAI_EXPORT_STRIDES
         CAI_EXPORT_HIDE_READONLY
@@ -159,6 +162,7 @@ cdef extern from "cai/cai.h":
         CAI_ERR_MASK_SHAPE
         CAI_ERR_MASK_CYCLE
         CAI_ERR_MASK_DEPTH
+        CAI_ERR_MASK_DEVICE
         CAI_ERR_TYPESTR_LENGTH
         CAI_ERR_TYPESTR_ORDER
         CAI_ERR_TYPESTR_KIND
@@ -222,6 +226,7 @@ cdef extern from "cai/cai.h":
         CAI_ERR_CONVERT_NDIM
         CAI_ERR_CONVERT_READONLY
         CAI_ERR_CONVERT_DEVICE
+        CAI_ERR_CONVERT_GRAD
         CAI_ERR_DLPACK_VERSION
         CAI_ERR_INTERNAL
     const uint64_t CAI_STREAM_NONE

@@ -215,6 +215,12 @@ struct cai_import_options {
 #define CAI_IMPORT_QUERY_DEVICE 512
 /** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
 #define CAI_IMPORT_NO_EXCEPTION 1024
+/** Accepts tensors that require grad: automatic differentiation does not see what is written. */
+#define CAI_IMPORT_ALLOW_GRAD 2048
+/** Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind. */
+#define CAI_IMPORT_BUFFER_OPENCL 4096
+/** Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind. */
+#define CAI_IMPORT_BUFFER_CUDA 8192
 
 /* Values of cai_import_options.protocols. */
 /** Exchange table of this library on the object's type: `__cai_exchange_api__`. */

@@ -223,7 +223,9 @@ table! {
         float_type = "PyFloat_Type";
     }
     exceptions {
+        exception = "PyExc_Exception";
         attribute_error = "PyExc_AttributeError";
+        import_error = "PyExc_ImportError";
         key_error = "PyExc_KeyError";
         type_error = "PyExc_TypeError";
         value_error = "PyExc_ValueError";

@@ -14,10 +14,10 @@ mod fast_path;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
-use crate::device::is_opaque;
+use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device, cai_dtype};
+use crate::device::{can_read, is_opaque, may_lack_id};
 use crate::dtype;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, Text, fail};
 use crate::layout::{self, Layout, Span};
 use crate::read::{self, Descr};
 
@@ -107,6 +107,7 @@ unsafe fn masks(
     let mut chain = [ptr::null(); CAI_MAX_MASKS as usize];
     let mut length = 0;
     let (mut parent, mut shape) = (parent, shape);
+    let mut device = parent.device;
     while !parent.mask.is_null() {
         let inside =
             |failure: Failure| (0..=length).fold(failure, |failure, _| failure.within("mask."));
@@ -145,9 +146,17 @@ unsafe fn masks(
         let (dtype, mask_extents) = unsafe { one(&mask, checks) }.map_err(inside)?;
         mask_type(&mask, &dtype).map_err(inside)?;
         mask_shape(mask_extents, shape).map_err(inside)?;
+        // Without elements there is nothing to read.
+        if !mask.data.is_null() {
+            mask_device(mask.device, device).map_err(inside)?;
+        }
         chain[length] = parent.mask;
         length += 1;
         shape = mask_extents;
+        // What a mask leaves unknown is the same as for the array.
+        if mask.device.r#type != abi::CAI_DEVICE_UNKNOWN {
+            device = mask.device;
+        }
         parent = mask;
     }
     Ok(())
@@ -159,11 +168,35 @@ fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
         return Ok(());
     }
     let text = read::typestr(&mask.typestr).unwrap_or_default();
+    let hint = match dtype.kind as u8 {
+        b'f' | b'c' => ": the bits of -0.0 are not those of false; pass mask != 0",
+        _ => "",
+    };
     fail!(
         CAI_ERR_MASK_TYPE,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = "a boolean (b), integer (i, u) or bit field (t)"
+        expected = "a boolean (b), integer (i, u) or bit field (t){hint}"
+    )
+}
+
+/// Checks that the device of an array can read the array's mask.
+fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
+    if can_read(array, mask) {
+        return Ok(());
+    }
+    let shown = |device: cai_device| -> Text<48> {
+        match device.r#type {
+            abi::CAI_DEVICE_CPU => Text::new(format_args!("host memory")),
+            abi::CAI_DEVICE_UNKNOWN => Text::new(format_args!("a CUDA device")),
+            of => Text::new(format_args!("device {} of type {of}", device.id)),
+        }
+    };
+    fail!(
+        CAI_ERR_MASK_DEVICE,
+        "device",
+        found = ("{}", shown(mask)),
+        expected = ("memory that {} can read, where the array is", shown(array))
     )
 }
 
@@ -234,12 +267,7 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
         );
     }
     if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
-        return fail!(
-            CAI_ERR_DEVICE_ID,
-            "device.id",
-            found = ("{}", device.id),
-            expected = "at least 0"
-        );
+        bad_id(device)?;
     }
     if (count == 0) != array.data.is_null() {
         return if count == 0 {
@@ -291,6 +319,23 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
                 found = ("{start:#x}, from which the array reaches {} bytes up", span.upper),
                 expected = "an end below 2^64"
             )
+        }
+    }
+}
+
+/// Checks a negative number of a device.
+#[cold]
+fn bad_id(device: cai_device) -> Result<()> {
+    match (may_lack_id(device.r#type), device.id) {
+        (true, -1) => Ok(()),
+        (true, id) => fail!(
+            CAI_ERR_DEVICE_ID,
+            "device.id",
+            found = "{id}",
+            expected = "at least 0, or -1 if it is not known"
+        ),
+        (false, id) => {
+            fail!(CAI_ERR_DEVICE_ID, "device.id", found = "{id}", expected = "at least 0")
         }
     }
 }

@@ -166,7 +166,8 @@ fn shown(array: &cai_array) -> Text<400> {
             _ => " device=other",
         };
         write!(text, "{device}")?;
-        if !device.is_empty() {
+        // A negative number is not known.
+        if !device.is_empty() && array.device.id >= 0 {
             write!(text, ":{}", array.device.id)?;
         }
         match array.stream {

@@ -142,7 +142,7 @@ pub fn finish(
 ) -> Result<()> {
     let mut more = None;
     if let Some(syclobj) = &extras.syclobj {
-        more = sycl::context(py, syclobj, &mut to.array)?;
+        more = Some(sycl::bind(py, object, syclobj, options, &mut to.array)?);
     }
     if let Some(fields) = &extras.fields {
         to.array.descr = fields.as_ptr();

@@ -57,21 +57,24 @@ fn with_references(
 
 /// Reads the attributes of the buffer interface.
 #[cold]
+#[allow(clippy::too_many_arguments)]
 pub fn read_buffer(
     py: Py,
     shape: Owned,
-    typestr: Option<Owned>,
+    typestr: Owned,
+    descr: Option<Owned>,
     data: Owned,
     strides: Option<Owned>,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<()> {
+) -> Result<Extras> {
     let mut values: Values = Default::default();
     values[SHAPE] = Some(shape);
-    values[TYPESTR] = typestr;
+    values[TYPESTR] = Some(typestr);
+    values[DESCR] = descr;
     values[DATA] = Some(data);
     values[STRIDES] = strides;
-    slow_path(py, values, Protocol::Buffer, options, to).map(drop)
+    slow_path(py, values, Protocol::Buffer, options, to)
 }
 
 /// Reads values one by one and reports errors in them.
