@@ -3,7 +3,12 @@
 //! May use: `abi`.
 //! Unsafe: none.
 
+use std::fmt;
+
 use crate::abi::{self, cai_device};
+
+/// The last device type of DLPack.
+pub(crate) const LAST: i32 = 18;
 
 /// Types of device whose data has an address that CUDA may know.
 const CUDA: u32 =
@@ -62,4 +67,37 @@ pub fn is_opaque(device_type: i32) -> bool {
     const METAL: i32 = 8;
     const WEBGPU: i32 = 15;
     matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
+}
+
+/// A device type by name, for messages and attributes.
+pub struct Name(pub i32);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        const NAMES: [&str; 19] = [
+            "unknown",
+            "cpu",
+            "cuda",
+            "cuda_host",
+            "opencl",
+            "",
+            "",
+            "vulkan",
+            "metal",
+            "vpi",
+            "rocm",
+            "rocm_host",
+            "ext_dev",
+            "cuda_managed",
+            "oneapi",
+            "webgpu",
+            "hexagon",
+            "maia",
+            "trn",
+        ];
+        match usize::try_from(self.0).ok().and_then(|index| NAMES.get(index)) {
+            Some(name) if !name.is_empty() => f.write_str(name),
+            _ => write!(f, "device type {}", self.0),
+        }
+    }
 }

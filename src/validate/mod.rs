@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device, cai_dtype};
-use crate::device::{can_read, is_opaque, may_lack_id};
+use crate::device::{LAST, Name, can_read, is_opaque, may_lack_id};
 use crate::dtype;
 use crate::error::{Failure, Result, Text, fail};
 use crate::layout::{self, Layout, Span};
@@ -256,14 +256,13 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
 
 /// Checks device, address and offset against the bytes that the array spans.
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
-    const LAST_DEVICE_TYPE: i32 = 18;
     let device = array.device;
-    if !(0..=LAST_DEVICE_TYPE).contains(&device.r#type) {
+    if !(0..=LAST).contains(&device.r#type) {
         return fail!(
             CAI_ERR_DEVICE_TYPE,
             "device.type",
             found = ("{}", device.r#type),
-            expected = "0 (not known) or a device type of DLPack, 1 to {LAST_DEVICE_TYPE}"
+            expected = "0 (not known) or a device type of DLPack, 1 to {LAST}"
         );
     }
     if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
@@ -292,7 +291,7 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
             CAI_ERR_BYTE_OFFSET,
             "byte_offset",
             found = ("{}", array.byte_offset),
-            expected = ("0, for data is an address on devices of type {}", device.r#type)
+            expected = ("0, for data is an address on device {}", Name(device.r#type))
         );
     }
     let (start, field) =

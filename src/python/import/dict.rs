@@ -40,8 +40,21 @@ pub fn read(
     to: &mut Description,
 ) -> Result<Found> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
-    if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, &dictionary, to) {
-        return read_general(py, &dictionary, protocol, options, to);
+    read_found(py, object, &dictionary, protocol, options, to)
+}
+
+/// Reads a dictionary into `to`. `object` keeps the data alive.
+#[inline(always)]
+pub fn read_found(
+    py: Py,
+    object: NonNull<Object>,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found> {
+    if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, dictionary, to) {
+        return read_general(py, dictionary, protocol, options, to);
     }
     // SAFETY: the array was described above, with `ndim` values.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }

@@ -57,8 +57,8 @@ impl ImportOptions {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->flags",
-                found = ("{:#x}", options.flags),
-                expected = "bits of {FLAGS:#x} only"
+                found = ("{:#x}, which has no name in this version", options.flags & !FLAGS),
+                expected = "flags that this version of cai/python.h names CAI_IMPORT_"
             );
         }
         if parsed.strict() && parsed.lenient() {
@@ -177,7 +177,8 @@ impl ImportOptions {
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_QUERY_DEVICE;
+            | abi::CAI_IMPORT_QUERY_DEVICE
+            | abi::CAI_IMPORT_REFUSE_OBJECTS;
         let options = &self.raw;
         options.flags & LOOKS == 0
             && options.typestr[0] == 0
