@@ -9,10 +9,6 @@ use crate::abi;
 const CUDA: u32 =
     1 << abi::CAI_DEVICE_CUDA | 1 << abi::CAI_DEVICE_CUDA_HOST | 1 << abi::CAI_DEVICE_CUDA_MANAGED;
 
-/// Types of device whose data has an address, and the unknown one.
-const ADDRESSED: u32 =
-    CUDA | 1 << abi::CAI_DEVICE_UNKNOWN | 1 << abi::CAI_DEVICE_CPU | 1 << abi::CAI_DEVICE_ONEAPI;
-
 #[inline]
 fn is_in(set: u32, device_type: i32) -> bool {
     matches!(device_type, 0..32) && set >> device_type & 1 == 1
@@ -24,16 +20,16 @@ pub fn is_cuda(device_type: i32) -> bool {
     is_in(CUDA, device_type)
 }
 
+/// Returns true for the unknown device and those that DLPack defines, 1 to 18.
+#[inline]
+pub fn is_defined(device_type: i32) -> bool {
+    matches!(device_type, 0..=18)
+}
+
 /// Returns true for the devices of CUDA and for the unknown device, which CUDA may know.
 #[inline]
 pub fn may_be_cuda(device_type: i32) -> bool {
     is_in(CUDA | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
-}
-
-/// Returns true if the data of this device type is certainly at an address, or the device unknown.
-#[inline]
-pub fn is_addressed(device_type: i32) -> bool {
-    is_in(ADDRESSED, device_type)
 }
 
 /// Returns true if the data of this device type is behind a handle instead of at an address.

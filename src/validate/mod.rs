@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
-use crate::device::is_opaque;
+use crate::device::{is_defined, is_opaque};
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout, Span};
@@ -68,12 +68,32 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: `array` refers to as many bytes as it states (this function's contract).
     let local = unsafe { read::view(array, &mut scratch) }?;
-    // SAFETY: shape and strides are readable (this function's contract).
-    if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { fast_path::is_sound(local) } {
-        return Ok(());
+    if checks & !abi::CAI_CHECK_LAYOUT == 0 {
+        // SAFETY: shape and strides are readable (this function's contract).
+        if let Some(bits) = unsafe { fast_path::sound_bits(local) } {
+            if !local.descr.is_null() {
+                // SAFETY: not NULL, and readable (this function's contract).
+                unsafe { fields(local, bits) }?;
+            }
+            // SAFETY: sound, with a mask; all is readable (this function's contract).
+            if local.mask.is_null() || unsafe { fast_path::has_sound_mask(local) } {
+                return Ok(());
+            }
+        }
     }
     // SAFETY: the contract is that of this function; `local` was read from `array`.
     unsafe { slow_path(array, local, checks) }
+}
+
+/// Returns true if type, layout and address of an array are sound. A result of false means nothing:
+/// [`array`] decides, and says what is wrong.
+///
+/// # Safety
+/// `ndim` is 0 to 64, and `shape`, and `strides` unless NULL, refer to as many values.
+#[inline(always)]
+pub unsafe fn is_layout_sound(array: &cai_array) -> bool {
+    // SAFETY: the contract is that of this function.
+    unsafe { fast_path::layout_bits(array, array.data as u64) }.is_some()
 }
 
 /// Checks an array of which only the structure's size is known to be sound.
@@ -223,14 +243,13 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
 
 /// Checks device, address and offset against the bytes that the array spans.
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
-    const LAST_DEVICE_TYPE: i32 = 18;
     let device = array.device;
-    if !(0..=LAST_DEVICE_TYPE).contains(&device.r#type) {
+    if !is_defined(device.r#type) {
         return fail!(
             CAI_ERR_DEVICE_TYPE,
             "device.type",
             found = ("{}", device.r#type),
-            expected = "0 (not known) or a device type of DLPack, 1 to {LAST_DEVICE_TYPE}"
+            expected = "0 (not known) or a device type of DLPack, 1 to 18"
         );
     }
     if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
