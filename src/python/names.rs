@@ -64,4 +64,5 @@ names! {
     get_capsule = c"_get_capsule";
     is_conj = c"is_conj";
     is_neg = c"is_neg";
+    empty = c"";
 }

@@ -14,6 +14,7 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod fields;
 pub mod mapping;
 pub mod options;
 pub mod requirements;
