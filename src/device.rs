@@ -3,7 +3,12 @@
 //! May use: `abi`.
 //! Unsafe: none.
 
+use std::fmt;
+
 use crate::abi;
+
+/// The last device type of DLPack.
+pub(crate) const LAST: i32 = 18;
 
 /// Types of device whose data has an address that CUDA may know.
 const CUDA: u32 =
@@ -20,12 +25,6 @@ pub fn is_cuda(device_type: i32) -> bool {
     is_in(CUDA, device_type)
 }
 
-/// Returns true for the unknown device and those that DLPack defines, 1 to 18.
-#[inline]
-pub fn is_defined(device_type: i32) -> bool {
-    matches!(device_type, 0..=18)
-}
-
 /// Returns true for the devices of CUDA and for the unknown device, which CUDA may know.
 #[inline]
 pub fn may_be_cuda(device_type: i32) -> bool {
@@ -38,4 +37,37 @@ pub fn is_opaque(device_type: i32) -> bool {
     const METAL: i32 = 8;
     const WEBGPU: i32 = 15;
     matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
+}
+
+/// A device type by name, for messages and attributes.
+pub struct Name(pub i32);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        const NAMES: [&str; 19] = [
+            "unknown",
+            "cpu",
+            "cuda",
+            "cuda_host",
+            "opencl",
+            "",
+            "",
+            "vulkan",
+            "metal",
+            "vpi",
+            "rocm",
+            "rocm_host",
+            "ext_dev",
+            "cuda_managed",
+            "oneapi",
+            "webgpu",
+            "hexagon",
+            "maia",
+            "trn",
+        ];
+        match usize::try_from(self.0).ok().and_then(|index| NAMES.get(index)) {
+            Some(name) if !name.is_empty() => f.write_str(name),
+            _ => write!(f, "device type {}", self.0),
+        }
+    }
 }

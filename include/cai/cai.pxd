@@ -99,6 +99,7 @@ cdef extern from "cai/cai.h":
         CAI_CAPTURE_JOIN
         CAI_CAPTURE_EXTERNAL
         CAI_DRIVER_PATH_SIZE
+        CAI_DLPACK_HIDE_READONLY
         CAI_PROTOCOL_EXCHANGE
         CAI_PROTOCOL_DLPACK_EXCHANGE
         CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
@@ -118,6 +119,7 @@ cdef extern from "cai/cai.h":
         CAI_IMPORT_ALLOW_HOST
         CAI_IMPORT_QUERY_DEVICE
         CAI_IMPORT_NO_EXCEPTION
+        CAI_IMPORT_REFUSE_OBJECTS
         CAI_EXPORT_VERSION_2
         CAI_EXPORT_STRIDES
         CAI_EXPORT_HIDE_READONLY
@@ -555,6 +557,13 @@ cdef extern from "cai/cai.h":
     ) noexcept nogil
     cai_status cai_array_from_python(
         PyObject *object,
+        const cai_import_options *options,
+        cai_array *out,
+        cai_error *error
+    ) noexcept
+    cai_status cai_array_from_python_dict(
+        PyObject *dictionary,
+        PyObject *owner,
         const cai_import_options *options,
         cai_array *out,
         cai_error *error

@@ -98,6 +98,29 @@ CAI_API cai_status cai_array_from_python(
     struct _object *object, const cai_import_options *options, cai_array *out, cai_error *error);
 
 /**
+ * Describes the array in a dictionary that is passed without its object, as
+ * `from_cuda_array_interface(desc, owner)` of Numba takes it. For code that has already read
+ * `__cuda_array_interface__`, or has written such a dictionary itself.
+ *
+ * `dictionary`: a `PyObject *`: a dictionary, or, without `CAI_IMPORT_STRICT`, any mapping. It is
+ * read during the call and never changed.
+ * `owner`: the `PyObject *` that keeps the data alive; the array holds a reference to it. NULL: the
+ * array holds a reference to the dictionary only, and the caller must keep the data alive.
+ * `options`: as for `cai_array_from_python`. `protocols[0]` names the interface that the dictionary
+ * belongs to: 0 or `CAI_PROTOCOL_CUDA_ARRAY_INTERFACE`, `CAI_PROTOCOL_SYCL_USM`, or, with
+ * `CAI_IMPORT_ALLOW_HOST`, `CAI_PROTOCOL_ARRAY_INTERFACE`; further protocols are refused. An object
+ * in `mask` is imported through any protocol. `out`, exceptions, release and thread safety: as for
+ * `cai_array_from_python`.
+ *
+ * Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
+ * Source: CAI version 3, "Python Interface Specification"; Numba,
+ * `numba.cuda.from_cuda_array_interface`.
+ */
+CAI_API cai_status cai_array_from_python_dict(
+    struct _object *dictionary, struct _object *owner, const cai_import_options *options,
+    cai_array *out, cai_error *error);
+
+/**
  * Creates a Python object from an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
  * `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
  * `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
@@ -215,6 +238,8 @@ struct cai_import_options {
 #define CAI_IMPORT_QUERY_DEVICE 512
 /** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
 #define CAI_IMPORT_NO_EXCEPTION 1024
+/** Refuses Python objects (`O`) as elements and in fields, which mean nothing on a device. */
+#define CAI_IMPORT_REFUSE_OBJECTS 2048
 
 /* Values of cai_import_options.protocols. */
 /** Exchange table of this library on the object's type: `__cai_exchange_api__`. */

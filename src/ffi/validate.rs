@@ -1,12 +1,13 @@
 //! Validation of arrays, for C.
 //!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `flags`, `validate`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::error::fail;
+use crate::flags::{self, Named};
 use crate::validate;
 
 /// Validates an array and its masks against every rule of the CUDA Array Interface and of
@@ -52,8 +53,8 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "checks",
-                found = "{checks:#x}",
-                expected = "bits of {KNOWN:#x} only"
+                found = ("{}", Named(checks & !KNOWN, flags::CHECKS)),
+                expected = ("only {}", Named(KNOWN, flags::CHECKS))
             );
         }
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.

@@ -292,30 +292,53 @@ pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
     }
 }
 
-/// Returns the first item of a tuple, such as the device type from `__dlpack_device__`.
-pub fn first_integer(py: Py, tuple: &Owned) -> Result<i64> {
+/// Returns the integers of a sequence of two, such as the result of `__dlpack_device__`. Integers
+/// of more than 64 bits are the nearest ones.
+pub fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)> {
     let capi = py.capi();
-    let expected = || {
-        fail!(
-            CAI_ERR_TYPE,
-            "__dlpack_device__",
-            found = ("an object of type {}", py.type_name(tuple.get())),
-            expected = "a tuple of two integers"
-        )
-    };
-    if !py.is(tuple.get(), capi.tuple_type) {
-        return expected();
-    }
-    // SAFETY: the GIL is held. Enumerations convert to integers by their index.
-    unsafe {
-        if (capi.tuple_size)(tuple.get()) != 2 {
-            return expected();
+    let item = |index: isize| -> Result<i64> {
+        // SAFETY: the GIL is held.
+        unsafe {
+            let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
+            let number = (capi.index)(item.get());
+            if number.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
+                py.clear();
+                return fail!(
+                    CAI_ERR_TYPE,
+                    "{name}[{index}]",
+                    found = ("an object of type {}", py.type_name(item.get())),
+                    expected = "an integer"
+                );
+            }
+            let number = Owned::new(py, number)?;
+            let mut overflow = 0;
+            let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
+            Ok(match overflow {
+                0 => value,
+                1.. => i64::MAX,
+                _ => i64::MIN,
+            })
         }
-        let number = Owned::new(py, (capi.index)((capi.tuple_get)(tuple.get(), 0)))?;
-        let mut overflow = 0;
-        let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
-        if overflow != 0 { expected() } else { Ok(value) }
+    };
+    // SAFETY: the GIL is held; `capsule_is` accepts any object.
+    unsafe {
+        let size = match (capi.sequence_check)(tuple.get()) {
+            0 => 0,
+            _ => (capi.sequence_size)(tuple.get()),
+        };
+        if size < 0 {
+            return raised();
+        }
+        if size != 2 {
+            return fail!(
+                CAI_ERR_TYPE,
+                "{name}",
+                found = ("an object of type {}", py.type_name(tuple.get())),
+                expected = "a tuple of two integers"
+            );
+        }
     }
+    Ok((item(0)?, item(1)?))
 }
 
 pub fn none(py: Py) -> Owned {

@@ -10,7 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 use crate::abi::{self, cai_array};
-use crate::device::{is_defined, is_opaque};
+use crate::device::{LAST, is_opaque};
 use crate::dtype;
 use crate::read;
 
@@ -28,7 +28,7 @@ pub unsafe fn sound_bits(array: &cai_array) -> Option<i64> {
         && array.stream != 0
         && (array.stream_id == 0 || !streamless)
         && (array.event.is_null() || array.stream != abi::CAI_STREAM_NONE)
-        && is_defined(device.r#type)
+        && (0..=LAST).contains(&device.r#type)
         && (device.id >= 0 || device.r#type == abi::CAI_DEVICE_UNKNOWN)
         && (0..=abi::CAI_MAX_NDIM).contains(&array.ndim)
         && (array.ndim == 0 || !array.shape.is_null());

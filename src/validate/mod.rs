@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
-use crate::device::{is_defined, is_opaque};
+use crate::device::{LAST, Name, is_opaque};
 use crate::dtype;
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout, Span};
@@ -244,12 +244,12 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
 /// Checks device, address and offset against the bytes that the array spans.
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     let device = array.device;
-    if !is_defined(device.r#type) {
+    if !(0..=LAST).contains(&device.r#type) {
         return fail!(
             CAI_ERR_DEVICE_TYPE,
             "device.type",
             found = ("{}", device.r#type),
-            expected = "0 (not known) or a device type of DLPack, 1 to 18"
+            expected = "0 (not known) or a device type of DLPack, 1 to {LAST}"
         );
     }
     if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
@@ -283,7 +283,7 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
             CAI_ERR_BYTE_OFFSET,
             "byte_offset",
             found = ("{}", array.byte_offset),
-            expected = ("0, for data is an address on devices of type {}", device.r#type)
+            expected = ("0, for data is an address on device {}", Name(device.r#type))
         );
     }
     let (start, field) =

@@ -166,7 +166,34 @@ def test_dlpack_capsules_that_are_none():
     ):
         with pytest.raises((TypeError, ValueError)):
             take(Bad(make((5,)), found=found), protocols=[P.DLPACK])
-    take(Bad(make((5,)), found=capsule), protocols=[P.DLPACK]).release()
+    once = Bad(make((5,)), found=capsule)
+    take(once, protocols=[P.DLPACK]).release()
+    for name in (capsule, api.PyCapsule_New(ADDRESS, b"used_dltensor_versioned", None)):
+        once.found = name
+        words = refused(once, TypeError, status="TYPE", protocols=[P.DLPACK])
+        assert words == "__dlpack__: found a capsule that was already consumed, expected a new capsule from each call"
+
+
+@pytest.mark.parametrize(
+    "device, kind, found",
+    [
+        ((1, None), TypeError, "__dlpack_device__[1]: found an object of type NoneType, expected an integer"),
+        (("2", 0), TypeError, "__dlpack_device__[0]: found an object of type str, expected an integer"),
+        ((99, 0), ValueError, "__dlpack_device__: found (99, 0), expected a device type of DLPack"),
+        ((0, 0), ValueError, "__dlpack_device__: found (0, 0), "),
+        ((-1, 0), ValueError, "__dlpack_device__: found (-1, 0), "),
+        ((2, -1), ValueError, "__dlpack_device__: found (2, -1), "),
+        ((2**32 + 2, 0), ValueError, "__dlpack_device__: found (4294967298, 0), "),
+        ((2, 2**40), ValueError, "__dlpack_device__: found (2, 1099511627776), "),
+        ((2, 0, 0), TypeError, "__dlpack_device__: found an object of type tuple, expected a tuple of two integers"),
+        ([2, 0], TypeError, "__dlpack_device__: found an object of type list, expected a tuple of two integers"),
+        (None, TypeError, "__dlpack_device__: found an object of type NoneType, "),
+    ],
+)  # fmt: skip
+def test_dlpack_device_of_nonsense(device, kind, found):
+    obj = Dlpack(make((5,)), device=device)
+    words = refused(obj, kind, found, protocols=[P.DLPACK])
+    assert words.startswith(found) and not obj.calls
 
 
 @pytest.mark.parametrize("protocols", [[9], [3, 200], [3, 255, 1]])
@@ -395,4 +422,4 @@ def test_what_only_offers_numpys_dictionary():
         assert (
             taken.shape == (3, 2) and taken.strides == (32, 16) and taken.data == array.ctypes.data
         )
-    refused(Plain(array), TypeError, status="NO_PROTOCOL")
+    refused(Plain(array), BufferError, status="HOST_MEMORY")

@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) ->
         fail!(
             CAI_ERR_CONVERT_DEVICE,
             "__cuda_array_interface__",
-            found = ("an array on a device of type {}", r#type),
+            found = ("an array on device {}", device::Name(r#type)),
             expected = "a CUDA device"
         )
     })

@@ -42,20 +42,33 @@ pub fn read(
     to: &mut Description,
 ) -> Result<Found> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
+    read_found(py, object, &dictionary, protocol, options, to)
+}
+
+/// Reads a dictionary into `to`. `object` keeps the data alive.
+#[inline(always)]
+pub fn read_found(
+    py: Py,
+    object: NonNull<Object>,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found> {
     let mut values = [ptr::null_mut(); KEYS];
     if protocol != Protocol::Cuda
-        || !dict_fast::stays_as_it_is(py, &dictionary)
+        || !dict_fast::stays_as_it_is(py, dictionary)
         || !dict_fast::entries(py, dictionary.get(), &mut values)
     {
-        return read_general(py, &dictionary, None, protocol, options, to);
+        return read_general(py, dictionary, None, protocol, options, to);
     }
     match dict_fast::read(py, &values, options.strict(), to) {
         Fast::Read { descr, mask } if descr.is_null() && mask.is_null() => {}
         Fast::Read { descr, mask } => return Ok(Found::Parts(Extras::share(py, descr, mask))),
         Fast::General => {
-            return read_general(py, &dictionary, Some(&values), protocol, options, to);
+            return read_general(py, dictionary, Some(&values), protocol, options, to);
         }
-        Fast::Stale => return read_general(py, &dictionary, None, protocol, options, to),
+        Fast::Stale => return read_general(py, dictionary, None, protocol, options, to),
     }
     // SAFETY: the array was described above, with `ndim` values. Its other members are those that
     // `dict_fast` sets.

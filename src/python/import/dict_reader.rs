@@ -415,27 +415,22 @@ impl Reader<'_> {
             to.array.stream = abi::CAI_STREAM_NONE;
             return Ok(());
         }
-        to.array.stream = match self.unsigned(object, STREAM, None)? {
+        const EXPECTED: &str =
+            "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t";
+        let value = self.int128(object, STREAM, None)?;
+        let wrong = |status| Err(self.wrong(status, STREAM, None, &value, EXPECTED));
+        to.array.stream = match u64::try_from(value) {
             // Versions below 3 have no such key, so it does not say which stream a 0 is.
-            0 if before.is_some() => {
+            Ok(0) if before.is_some() => {
                 to.array.version = stated.unwrap_or_default() as u16;
                 abi::CAI_STREAM_UNKNOWN
             }
-            0 if self.options.lenient() => abi::CAI_STREAM_LEGACY,
-            0 => {
-                return Err(self.wrong(
-                    abi::CAI_ERR_STREAM_ZERO,
-                    STREAM,
-                    None,
-                    &"0",
-                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a \
-                     cudaStream_t",
-                ));
+            Ok(0) if self.options.lenient() => abi::CAI_STREAM_LEGACY,
+            Ok(0) => return wrong(abi::CAI_ERR_STREAM_ZERO),
+            Ok(abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) | Err(_) => {
+                return wrong(abi::CAI_ERR_VALUE);
             }
-            value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {
-                return Err(self.wrong(abi::CAI_ERR_VALUE, STREAM, None, &value, "a cudaStream_t"));
-            }
-            value => value,
+            Ok(value) => value,
         };
         Ok(())
     }

@@ -32,7 +32,7 @@ use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
-use crate::python::interpreter::{Py, raised};
+use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
 
@@ -48,6 +48,51 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
+    if options.are_none() {
+        return Ok(());
+    }
+    check_requirements(to, options)
+}
+
+/// Imports a dictionary that comes without its object. `owner` keeps the data alive.
+///
+/// # Safety
+/// `dictionary` and `owner` are alive.
+#[cold]
+pub unsafe fn import_dictionary(
+    dictionary: NonNull<Object>,
+    owner: NonNull<Object>,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<()> {
+    let py = Py::here()?;
+    let protocol = match options.raw.protocols {
+        [0 | abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, 0, ..] => Protocol::Cuda,
+        [abi::CAI_PROTOCOL_SYCL_USM, 0, ..] => Protocol::Sycl,
+        [abi::CAI_PROTOCOL_ARRAY_INTERFACE, 0, ..] => Protocol::Host,
+        [first, second, ..] => {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "options->protocols",
+                found = "{first}, {second}",
+                expected = "at most one, which has a dictionary: \
+                 CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, _SYCL_USM or _ARRAY_INTERFACE"
+            );
+        }
+    };
+    if protocol == Protocol::Host && !options.host() {
+        return fail!(
+            CAI_ERR_HOST_MEMORY,
+            "dictionary",
+            found = "an array in host memory",
+            expected = "CAI_IMPORT_ALLOW_HOST among the flags"
+        );
+    }
+    let dictionary = Owned::share(py, dictionary);
+    let found = dict::read_found(py, owner, &dictionary, protocol, options, to)?;
+    if let Found::Parts(extras) = found {
+        from_parts(py, owner, protocol, options, 0, extras, to)?;
+    }
     if options.are_none() {
         return Ok(());
     }
@@ -340,12 +385,13 @@ fn not_found(
     host_only: bool,
 ) -> Result<()> {
     let name = py.type_name(object.as_ptr());
-    if host_only {
+    if host_only || offers_host_memory(py, object, options) {
         return fail!(
             CAI_ERR_HOST_MEMORY,
             "object",
             found = "an array in host memory, of type {name}",
-            expected = "an array in device memory, or CAI_IMPORT_ALLOW_HOST"
+            expected = "an array in device memory: copy it first, e.g. cupy.asarray(x), or allow \
+             host memory (CAI_IMPORT_ALLOW_HOST)"
         );
     }
     let mut list: Text<200> = Text::new(format_args!(""));
@@ -364,10 +410,22 @@ fn not_found(
         // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
+    // The whole message: the type comes first.
     fail!(
         CAI_ERR_NO_PROTOCOL,
         "object",
-        found = "an object of type {name}, which has none of them",
-        expected = "one of {list}"
+        found = "",
+        expected = "{name} is not a GPU array; convert it, e.g. cupy.asarray(x). It has none of \
+         {list}"
     )
+}
+
+/// Returns true if protocols for host memory were not tried although the object offers one.
+fn offers_host_memory(py: Py, object: NonNull<Object>, options: &ImportOptions) -> bool {
+    let untried = !options.host() && options.raw.protocols[0] == 0;
+    untried
+        && [py.names.array_struct, py.names.array_interface].into_iter().any(|name| {
+            // These attributes only make a message better. An exception is not the caller's.
+            py.attribute(object.as_ptr(), name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
+        })
 }

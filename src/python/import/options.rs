@@ -52,13 +52,13 @@ impl ImportOptions {
         // SAFETY: a structure of the size that it states (this function's contract).
         let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_REFUSE_OBJECTS - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->flags",
-                found = ("{:#x}", options.flags),
-                expected = "bits of {FLAGS:#x} only"
+                found = ("{:#x}, which has no name in this version", options.flags & !FLAGS),
+                expected = "flags that this version of cai/python.h names CAI_IMPORT_"
             );
         }
         if parsed.strict() && parsed.lenient() {
@@ -150,7 +150,8 @@ impl ImportOptions {
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_QUERY_DEVICE;
+            | abi::CAI_IMPORT_QUERY_DEVICE
+            | abi::CAI_IMPORT_REFUSE_OBJECTS;
         let options = &self.raw;
         options.flags & LOOKS == 0
             && options.typestr[0] == 0

@@ -78,6 +78,21 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             expected = "the byte order of this machine"
         );
     }
+    let has_objects = || -> Result<bool> {
+        if array.descr.is_null() {
+            return Ok(described.dtype.kind as u8 == b'O');
+        }
+        // SAFETY: the array was imported, and so validated.
+        dtype::descr::has_objects(unsafe { Descr::new(array.descr) }?)
+    };
+    if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && has_objects()? {
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "typestr",
+            found = ("{}, which contains Python objects", text_of(array)),
+            expected = "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set"
+        );
+    }
     if raw.typestr[0] != 0 {
         let wanted = dtype::from_field(&raw.typestr, raw.dtype_code)?;
         if !dtype::equal(&described.dtype, &wanted) {
