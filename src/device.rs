@@ -14,10 +14,6 @@ pub(crate) const LAST: i32 = 18;
 const CUDA: u32 =
     1 << abi::CAI_DEVICE_CUDA | 1 << abi::CAI_DEVICE_CUDA_HOST | 1 << abi::CAI_DEVICE_CUDA_MANAGED;
 
-/// Types of device whose data has an address, and the unknown one.
-const ADDRESSED: u32 =
-    CUDA | 1 << abi::CAI_DEVICE_UNKNOWN | 1 << abi::CAI_DEVICE_CPU | 1 << abi::CAI_DEVICE_ONEAPI;
-
 #[inline]
 fn is_in(set: u32, device_type: i32) -> bool {
     matches!(device_type, 0..32) && set >> device_type & 1 == 1
@@ -35,16 +31,11 @@ pub fn may_be_cuda(device_type: i32) -> bool {
     is_in(CUDA | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
 }
 
-/// Returns true if the data of this device type is certainly at an address, or the device unknown.
-#[inline]
-pub fn is_addressed(device_type: i32) -> bool {
-    is_in(ADDRESSED, device_type)
-}
-
-/// Returns true if the number of a device of this type may be unknown (-1): CUDA's own are always
-/// known, and the host has one.
-pub fn may_lack_id(device_type: i32) -> bool {
-    !is_in(CUDA | 1 << abi::CAI_DEVICE_CPU, device_type)
+/// Returns true if a negative number is a valid one: any number of an unknown device, and -1 for a
+/// device whose number is not known. The numbers of CUDA's devices are known, and the host has one.
+pub fn may_have_id(device: cai_device) -> bool {
+    device.r#type == abi::CAI_DEVICE_UNKNOWN
+        || (device.id == -1 && !is_in(CUDA | 1 << abi::CAI_DEVICE_CPU, device.r#type))
 }
 
 /// Returns true if code on the device of an array can read memory on another device, such as that

@@ -71,4 +71,5 @@ names! {
     requires_grad = c"requires_grad";
     is_conj = c"is_conj";
     is_neg = c"is_neg";
+    empty = c"";
 }

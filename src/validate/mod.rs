@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device, cai_dtype};
-use crate::device::{LAST, Name, can_read, is_opaque, may_lack_id};
+use crate::device::{LAST, Name, can_read, is_opaque, may_have_id};
 use crate::dtype;
 use crate::error::{Failure, Result, Text, fail};
 use crate::layout::{self, Layout, Span};
@@ -68,12 +68,32 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: `array` refers to as many bytes as it states (this function's contract).
     let local = unsafe { read::view(array, &mut scratch) }?;
-    // SAFETY: shape and strides are readable (this function's contract).
-    if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { fast_path::is_sound(local) } {
-        return Ok(());
+    if checks & !abi::CAI_CHECK_LAYOUT == 0 {
+        // SAFETY: shape and strides are readable (this function's contract).
+        if let Some(bits) = unsafe { fast_path::sound_bits(local) } {
+            if !local.descr.is_null() {
+                // SAFETY: not NULL, and readable (this function's contract).
+                unsafe { fields(local, bits) }?;
+            }
+            // SAFETY: sound, with a mask; all is readable (this function's contract).
+            if local.mask.is_null() || unsafe { fast_path::has_sound_mask(local) } {
+                return Ok(());
+            }
+        }
     }
     // SAFETY: the contract is that of this function; `local` was read from `array`.
     unsafe { slow_path(array, local, checks) }
+}
+
+/// Returns true if type, layout and address of an array are sound. A result of false means nothing:
+/// [`array`] decides, and says what is wrong.
+///
+/// # Safety
+/// `ndim` is 0 to 64, and `shape`, and `strides` unless NULL, refer to as many values.
+#[inline(always)]
+pub unsafe fn is_layout_sound(array: &cai_array) -> bool {
+    // SAFETY: the contract is that of this function.
+    unsafe { fast_path::layout_bits(array, array.data as u64) }.is_some()
 }
 
 /// Checks an array of which only the structure's size is known to be sound.
@@ -189,7 +209,8 @@ fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
         match device.r#type {
             abi::CAI_DEVICE_CPU => Text::new(format_args!("host memory")),
             abi::CAI_DEVICE_UNKNOWN => Text::new(format_args!("a CUDA device")),
-            of => Text::new(format_args!("device {} of type {of}", device.id)),
+            of if device.id < 0 => Text::new(format_args!("{}", Name(of))),
+            of => Text::new(format_args!("{}:{}", Name(of), device.id)),
         }
     };
     fail!(
@@ -265,8 +286,8 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
             expected = "0 (not known) or a device type of DLPack, 1 to {LAST}"
         );
     }
-    if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
-        bad_id(device)?;
+    if device.id < 0 && !may_have_id(device) {
+        return bad_id(device);
     }
     if (count == 0) != array.data.is_null() {
         return if count == 0 {
@@ -322,21 +343,18 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
     }
 }
 
-/// Checks a negative number of a device.
 #[cold]
 fn bad_id(device: cai_device) -> Result<()> {
-    match (may_lack_id(device.r#type), device.id) {
-        (true, -1) => Ok(()),
-        (true, id) => fail!(
-            CAI_ERR_DEVICE_ID,
-            "device.id",
-            found = "{id}",
-            expected = "at least 0, or -1 if it is not known"
-        ),
-        (false, id) => {
-            fail!(CAI_ERR_DEVICE_ID, "device.id", found = "{id}", expected = "at least 0")
-        }
-    }
+    let unknown = match may_have_id(cai_device { id: -1, ..device }) {
+        true => ", or -1 if it is not known",
+        false => "",
+    };
+    fail!(
+        CAI_ERR_DEVICE_ID,
+        "device.id",
+        found = ("{}", device.id),
+        expected = "at least 0{unknown}"
+    )
 }
 
 /// Checks the stream and the fields that belong to it.

@@ -86,8 +86,9 @@ def descr_text(descr):
     if not descr:
         return None
     size = c.c_size_t()
-    text = c.create_string_buffer(1 << 16)
     error = T.Error()
+    assert held.cai_descr_format(descr, None, 0, c.byref(size), c.byref(error)) == 0, error.message
+    text = c.create_string_buffer(size.value + 1)
     assert held.cai_descr_format(descr, text, len(text), c.byref(size), c.byref(error)) == 0, error.message
     return text.value.decode()
 

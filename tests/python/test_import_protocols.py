@@ -265,6 +265,20 @@ def test_sycl(kind):
         assert taken.context == 0x5151_0000 and taken.stream in (None, P.STREAM_UNKNOWN)
 
 
+@pytest.mark.parametrize("typestr", ["|V4", "<U1", "|S4", "<M8[s]", "|t8", "<V2"])
+def test_strict_sycl_has_numbers_and_booleans(typestr):
+    take(Usm(typestr=typestr)).release()
+    refused(
+        Usm(typestr=typestr),
+        ValueError,
+        "__sycl_usm_array_interface__['typestr']",
+        "TYPESTR_KIND",
+        strict=True,
+    )
+    for known in ("|b1", "<i4", "<u2", "<f8", "<c16"):
+        take(Usm(typestr=known), strict=True).release()
+
+
 def test_sycl_counts_elements():
     with take(Usm(strides=(8, -2), offset=7, data=(ADDRESS, True))) as taken:
         assert (

@@ -15,6 +15,7 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod fields;
 pub mod grad;
 pub mod mapping;
 pub mod options;

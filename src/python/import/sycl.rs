@@ -1,7 +1,7 @@
 //! `syclobj`: the context or the queue that memory of oneAPI is bound to, in all its forms.
 //!
 //! May use: `abi`, `error`, `python::capi`, `python::capsules`, `python::convert`,
-//! `python::import::options`, `python::interpreter`.
+//! `python::interpreter`.
 //! Unsafe: calls CPython with the GIL held.
 //!
 //! A queue becomes the array's `stream`, because work may be pending on it; a context becomes its
@@ -20,7 +20,6 @@ use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::convert::tuple;
-use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 
 const FIELD: &str = "__sycl_usm_array_interface__['syclobj']";
@@ -34,18 +33,8 @@ pub fn bind(
     py: Py,
     object: NonNull<Object>,
     syclobj: &Owned,
-    options: &ImportOptions,
     array: &mut cai_array,
 ) -> Result<Owned> {
-    let kind = array.typestr[1] as u8;
-    if options.strict() && !matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c') {
-        return fail!(
-            CAI_ERR_TYPESTR_KIND,
-            "__sycl_usm_array_interface__['typestr']",
-            found = ("kind '{}'", char::from(kind)),
-            expected = "one of b i u f c"
-        );
-    }
     array.device.id = UNKNOWN_ID;
     let (kept, device) = if py.is(syclobj.get(), py.capi().str_type) {
         let (context, device) = find(py, syclobj)?;
