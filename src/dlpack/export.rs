@@ -54,6 +54,14 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
         device.r#type,
         abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED | ROCM_HOST
     );
+    if device.id < 0 && !is_of_no_device {
+        return fail!(
+            CAI_ERR_CONVERT_DEVICE,
+            "device.id",
+            found = ("{}, which means that it is not known", device.id),
+            expected = "the number of the device, which DLPack requires"
+        );
+    }
     Ok((device.r#type, if is_of_no_device { 0 } else { device.id }))
 }
 

@@ -4,12 +4,14 @@
 //! Unsafe: none.
 //!
 //! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
-//! types; [`text`] reads and writes them as NumPy prints `descr`.
+//! types, [`fields`] holds them while they are read, and [`text`] reads and writes them as NumPy
+//! prints `descr`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 pub mod descr;
+pub mod fields;
 pub mod text;
 
 use std::ffi::c_char;
@@ -451,6 +453,13 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
 /// [`descr`].
 pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
     from_field(&array.typestr, array.dtype_code)
+}
+
+/// Returns true if fields define the elements of an array: only those of kind V without a code.
+/// The fields of any other array have to be right as well, but its type says what its elements are.
+pub fn has_fields(array: &cai_array) -> bool {
+    let [_, kind, ..] = array.typestr;
+    !array.descr.is_null() && kind as u8 == b'V' && array.dtype_code == abi::CAI_DTYPE_NONE
 }
 
 /// Returns the type of an inline typestr and a code.

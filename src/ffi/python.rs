@@ -34,7 +34,9 @@ use crate::python::{self, Description, ImportOptions};
 ///
 /// `object`: a `PyObject *`; the caller keeps its reference.
 /// `options`: requirements, or NULL for none. An array with a mask is refused unless
-/// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is.
+/// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
+/// requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
+/// not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
 /// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
 /// on any thread, with or without the interpreter's lock: without it, the object is released by the
@@ -58,7 +60,8 @@ use crate::python::{self, Description, ImportOptions};
 /// `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
 /// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
-/// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+/// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
+/// "OpenCL/CUDA Buffer Interface".
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_from_python(
     object: *mut _object,

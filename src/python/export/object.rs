@@ -157,7 +157,11 @@ fn shown(array: &cai_array) -> Text<400> {
             write!(text, "+{}", array.byte_offset)?;
         }
         if array.device.r#type != abi::CAI_DEVICE_UNKNOWN {
-            write!(text, " device={}:{}", Name(array.device.r#type), array.device.id)?;
+            write!(text, " device={}", Name(array.device.r#type))?;
+            // A negative number is not known.
+            if array.device.id >= 0 {
+                write!(text, ":{}", array.device.id)?;
+            }
         }
         match array.stream {
             abi::CAI_STREAM_NONE => write!(text, " stream=None")?,

@@ -142,21 +142,35 @@ fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
     )
 }
 
-/// Imports through the methods `__dlpack_device__` and `__dlpack__`.
+/// What the methods of DLPack led to.
+pub enum Method {
+    /// The object does not have them, or its memory is not wanted.
+    Nothing,
+    /// An array.
+    Array,
+    /// An array of oneAPI, which was not taken yet: its dictionary comes first.
+    OneApi,
+}
+
+/// Imports through the methods `__dlpack_device__` and `__dlpack__`. With `stop_at_oneapi`, an
+/// array of oneAPI is left to the caller.
 #[cold]
 pub fn from_dlpack(
     py: Py,
     object: NonNull<Object>,
     options: &ImportOptions,
+    stop_at_oneapi: bool,
     host_only: &mut bool,
     to: &mut Description,
-) -> Result<bool> {
+) -> Result<Method> {
     const NAME: &str = "__dlpack__";
     let capi = py.capi();
     let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else {
-        return Ok(false);
+        return Ok(Method::Nothing);
     };
-    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(false) };
+    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else {
+        return Ok(Method::Nothing);
+    };
     // SAFETY: the GIL is held.
     let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
     // SAFETY: the GIL is held.
@@ -165,15 +179,10 @@ pub fn from_dlpack(
     let device_type = i64::from(device_of(py, &device)?);
     if device_type == i64::from(abi::CAI_DEVICE_CPU) && !options.host() {
         *host_only = true;
-        return Ok(false);
+        return Ok(Method::Nothing);
     }
-    // oneAPI's dictionary contains more: the queue that may have pending work.
-    let prefers_sycl =
-        device_type == i64::from(abi::CAI_DEVICE_ONEAPI) && options.raw.protocols[0] == 0;
-    if prefers_sycl
-        && py.type_attribute(object.as_ptr(), py.names.sycl_usm_array_interface)?.is_some()
-    {
-        return Ok(false);
+    if stop_at_oneapi && device_type == i64::from(abi::CAI_DEVICE_ONEAPI) {
+        return Ok(Method::OneApi);
     }
     const ROCM: i64 = 10;
     let wished = options.raw.stream;
@@ -265,7 +274,7 @@ pub fn from_dlpack(
         defer_release(array)?;
     }
     resolved(py, object, &to.array, NAME)?;
-    Ok(true)
+    Ok(Method::Array)
 }
 
 /// Returns the device type in the result of `__dlpack_device__`.

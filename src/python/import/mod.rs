@@ -2,8 +2,9 @@
 //!
 //! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::array_struct`,
 //! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
-//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::options`,
-//! `python::import::requirements`, `python::interpreter`, `python::offers`, `python::owner`.
+//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::grad`,
+//! `python::import::options`, `python::import::requirements`, `python::interpreter`,
+//! `python::offers`, `python::owner`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
@@ -14,6 +15,8 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod fields;
+pub mod grad;
 pub mod mapping;
 pub mod options;
 pub mod requirements;
@@ -27,7 +30,7 @@ use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{Extras, Protocol};
-use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
+use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
@@ -115,6 +118,17 @@ fn from_dictionary(
         Found::Parts(extras) => extras,
     };
     from_parts(py, object, protocol, options, depth, extras, to).map(|()| true)
+}
+
+fn from_sycl(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<bool> {
+    let name = py.names.sycl_usm_array_interface;
+    from_dictionary(py, object, Protocol::Sycl, name, options, depth, to)
 }
 
 #[cold]
@@ -205,7 +219,7 @@ fn try_all(
         &mut declined,
         to,
     )? {
-        return Ok(());
+        return grad::check(py, object, options, offer);
     }
     // The cache may describe an earlier type with the same address.
     if offer.is_some_and(|offer| offer.is_nothing()) {
@@ -223,7 +237,7 @@ fn try_all(
                 to,
             )?
         {
-            return Ok(());
+            return grad::check(py, object, options, anew);
         }
     }
     if let Some(declined) = declined {
@@ -299,6 +313,7 @@ fn try_protocols(
     declined: &mut Option<Declined>,
     to: &mut Description,
 ) -> Result<bool> {
+    let default_order = options.raw.protocols[0] == 0;
     for &via in options.protocols() {
         let mut offered = || -> Result<Offer> {
             match offer {
@@ -332,26 +347,28 @@ fn try_protocols(
                 depth,
                 to,
             )?,
-            abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
-                Ok(found) => found,
-                // A BufferError of DLPack: it cannot express the array. Another protocol may.
-                Err(failure) => {
-                    to.reset();
-                    // The first refusal is reported.
-                    let refusal = Declined::buffer_error(py, failure)?;
-                    declined.get_or_insert(refusal);
-                    false
+            abi::CAI_PROTOCOL_DLPACK => {
+                let mut method = from_dlpack(py, object, options, default_order, host_only, to);
+                if let Ok(Method::OneApi) = method {
+                    // The dictionary contains more: the queue that may have pending work.
+                    if from_sycl(py, object, options, depth, to)? {
+                        return Ok(true);
+                    }
+                    method = from_dlpack(py, object, options, false, host_only, to);
                 }
-            },
-            abi::CAI_PROTOCOL_SYCL_USM => from_dictionary(
-                py,
-                object,
-                Protocol::Sycl,
-                py.names.sycl_usm_array_interface,
-                options,
-                depth,
-                to,
-            )?,
+                match method {
+                    Ok(method) => matches!(method, Method::Array),
+                    // A BufferError of DLPack: it cannot express the array. Another protocol may.
+                    Err(failure) => {
+                        to.reset();
+                        // The first refusal is reported.
+                        let refusal = Declined::buffer_error(py, failure)?;
+                        declined.get_or_insert(refusal);
+                        false
+                    }
+                }
+            }
+            abi::CAI_PROTOCOL_SYCL_USM => from_sycl(py, object, options, depth, to)?,
             abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
             abi::CAI_PROTOCOL_ARRAY_STRUCT => array_struct::import(py, object, to)?,
             _ => from_dictionary(

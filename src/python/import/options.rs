@@ -52,7 +52,7 @@ impl ImportOptions {
         // SAFETY: a structure of the size that it states (this function's contract).
         let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_REFUSE_OBJECTS - 1;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_BUFFER_CUDA - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
@@ -66,6 +66,15 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
+                expected = "at most one of them"
+            );
+        }
+        let buffers = abi::CAI_IMPORT_BUFFER_OPENCL | abi::CAI_IMPORT_BUFFER_CUDA;
+        if options.flags & buffers == buffers {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "options->flags",
+                found = "CAI_IMPORT_BUFFER_OPENCL and CAI_IMPORT_BUFFER_CUDA",
                 expected = "at most one of them"
             );
         }
@@ -108,7 +117,10 @@ impl ImportOptions {
         const KEPT: u32 = abi::CAI_IMPORT_STRICT
             | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
             | abi::CAI_IMPORT_ALLOW_MASK
-            | abi::CAI_IMPORT_ALLOW_HOST;
+            | abi::CAI_IMPORT_ALLOW_HOST
+            | abi::CAI_IMPORT_ALLOW_GRAD
+            | abi::CAI_IMPORT_BUFFER_OPENCL
+            | abi::CAI_IMPORT_BUFFER_CUDA;
         ImportOptions {
             raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
         }
@@ -141,6 +153,21 @@ impl ImportOptions {
     /// Accepts arrays in host memory.
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
+    }
+
+    /// Accepts tensors that require grad.
+    pub fn grad(&self) -> bool {
+        self.has(abi::CAI_IMPORT_ALLOW_GRAD)
+    }
+
+    /// Takes an ambiguous `_ptr` as a `cl_mem`.
+    pub fn opencl(&self) -> bool {
+        self.has(abi::CAI_IMPORT_BUFFER_OPENCL)
+    }
+
+    /// Takes an ambiguous `_ptr` as a CUDA address.
+    pub fn cuda(&self) -> bool {
+        self.has(abi::CAI_IMPORT_BUFFER_CUDA)
     }
 
     /// Returns true if nothing has to be checked after an import of an array without a mask.

@@ -64,10 +64,10 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     // SAFETY: the array was imported, and so validated.
     let described = unsafe { validate::describe(array) }?;
     let native = || -> Result<bool> {
-        if array.descr.is_null() {
+        if !dtype::has_fields(array) {
             return Ok(dtype::is_native(&described.dtype));
         }
-        // SAFETY: the array was imported, and so validated.
+        // SAFETY: not NULL, because the array has fields; it was imported, and so validated.
         dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
     };
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
