@@ -75,7 +75,8 @@ fn copy_to_host(py: Py, array: &cai_array, device_type: i32, versioned: bool) ->
     let capsule = Capsule::new(copy.array(), versioned).map_err(|failure| cannot(py, failure))?;
     // Other threads may have to run meanwhile: a function that a stream calls may need the lock.
     // SAFETY: the caller holds a reference to the object, which keeps the array alive.
-    py.without_lock(|| unsafe { copy.fill(array, device_type) })?;
+    py.without_lock(|| unsafe { copy.fill(array, device_type) })
+        .map_err(|failure| cannot(py, failure))?;
     if let Capsule::Versioned(tensor) = capsule {
         // SAFETY: the tensor is alive, and owned here.
         unsafe { dlpack::mark_copied(tensor) };
