@@ -198,7 +198,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
-            found = ("{}, with a stream", array.device.r#type),
+            found = ("{}, with a stream", device::Name(array.device.r#type)),
             expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }
@@ -264,6 +264,17 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
     let _entered = driver.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
     unsafe { release_queue::release_after(owner, array.stream) }
+}
+
+/// Runs `body` with the context of an array current. Captures of other threads forbid it no call.
+pub fn in_context<T>(
+    array: &cai_array,
+    body: impl FnOnce(&'static Driver) -> Result<T>,
+) -> Result<T> {
+    let driver = driver::driver()?;
+    let context = ArrayContext::of(driver, array)?;
+    let _entered = driver.enter(context.context)?;
+    driver.relaxed(|| body(driver))
 }
 
 /// Orders the stream of one array.
