@@ -75,6 +75,7 @@ table! {
     context_push = "cuCtxPushCurrent_v2"(context: CUcontext);
     context_pop = "cuCtxPopCurrent_v2"(out: *mut CUcontext);
     context_id = "cuCtxGetId"(context: CUcontext, out: *mut u64);
+    context_device = "cuCtxGetDevice"(out: *mut CUdevice);
     context_synchronize = "cuCtxSynchronize"();
     context_record = "cuCtxRecordEvent"(context: CUcontext, event: CUevent);
     context_wait = "cuCtxWaitEvent"(context: CUcontext, event: CUevent);

@@ -15,11 +15,12 @@ IS_COPIED = 2
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "threads", "random:3"])
-def test_on_the_simulated_driver(schedule):
+@pytest.mark.parametrize("name", ["host_copy_inside", "dlpack_inside"])
+def test_on_the_simulated_driver(name, schedule):
     """One race, and the exit code is 66."""
     done = subprocess.run(
-        [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable,
-         "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/host_copy_inside.py"],
+        [ROOT / "target/release/cuda-sim", "run", "--print=exit", "--devices=2", f"--schedule={schedule}", "--",
+         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/python/{name}.py"],
         cwd=ROOT, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": "tests/python"},
     )  # fmt: skip
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
