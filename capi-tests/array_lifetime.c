@@ -144,6 +144,9 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     rows[1].name = "";
     memcpy(rows[1].typestr, "|V8", 4);
 
+    /* Masks in memory that the device of the array can read. */
+    mask.device.type = mask_of_mask.device.type = CAI_DEVICE_CUDA;
+    mask.device.id = mask_of_mask.device.id = 3;
     set_typestr(&mask_of_mask, "|t1");
     mask_of_mask.ndim = 0;
     set_typestr(&mask, "|b1");
