@@ -266,6 +266,17 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
     unsafe { release_queue::release_after(owner, array.stream) }
 }
 
+/// Runs `body` with the context of an array current. Captures of other threads forbid it no call.
+pub fn in_context<T>(
+    array: &cai_array,
+    body: impl FnOnce(&'static Driver) -> Result<T>,
+) -> Result<T> {
+    let driver = driver::driver()?;
+    let context = ArrayContext::of(driver, array)?;
+    let _entered = driver.enter(context.context)?;
+    driver.relaxed(|| body(driver))
+}
+
 /// Orders the stream of one array.
 #[inline(never)]
 fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {

@@ -148,7 +148,7 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
         let tensor =
             unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
         let tensor = Capsule::Versioned(tensor);
-        DlpackRequest { stream: None, max_version: None, device: None }
+        DlpackRequest { stream: None, max_version: None, device: None, copy: None }
             .order(py, &array, device.0)?;
         if let Capsule::Versioned(tensor) = tensor {
             // SAFETY: `out` is writable by the contract of the table.
