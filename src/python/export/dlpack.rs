@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn dlpack_device_method(
 ) -> *mut Object {
     run_for_python(|py| {
         let (array, _) = array_of(py, object)?;
-        let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
+        let (r#type, id) = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
         pair(py, r#type.into(), id.into()).map(Owned::into_raw)
     })
 }
@@ -49,14 +49,14 @@ pub unsafe extern "C-unwind" fn dlpack_method(
     keywords: *mut Object,
 ) -> *mut Object {
     run_for_python(|py| {
-        let (array, flags) = array_of(py, object)?;
+        let (reading, flags) = array_of(py, object)?;
         let request = DlpackRequest::read(py, arguments, keywords)?;
         let versioned = request.versioned(py)?;
-        let device = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
+        let device = dlpack::device_of(&reading).map_err(|failure| cannot(py, failure))?;
         if request.copies(py, device).map_err(|failure| cannot(py, failure))? {
-            return copy_to_host(py, array, device.0, versioned)?.into_object(py);
+            return copy_to_host(py, &reading, device.0, versioned)?.into_object(py);
         }
-        let mut array = *array;
+        let mut array = *reading;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
