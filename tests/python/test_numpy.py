@@ -21,6 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Data type alias:DeprecationWarni
 
 # How many reasons `explained` gives.
 REASONS = 13
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]
 
@@ -121,7 +122,9 @@ def test_typestrs(cai):
     assert not unexplained, unexplained[:20]
     assert agreed > 10000 and taken > 400
     # Every listed difference was met: a stale one would hide new ones.
-    assert len(reasons) == REASONS, reasons
+    # Other versions of NumPy than the one that the tests install have some of them.
+    pinned = re.search(r"^numpy==(.*)$", (ROOT / "tools/requirements.txt").read_text(), re.M)[1]
+    assert len(reasons) == REASONS or (np.__version__ != pinned and len(reasons) < REASONS), reasons
 
 
 SCALARS = ["|b1", "|i1", "<i2", ">i4", "<u8", "<f2", ">f8", "<c8", "|S3", "<U2", ">U5", "|V7", "<M8[25us]", ">m8[D]", "|O"]
