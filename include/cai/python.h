@@ -64,7 +64,9 @@ typedef struct cai_exchange_api cai_exchange_api;
  *
  * The function orders nothing: `out->stream` is the stream on which the producer's work may be
  * pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3, some
- * DLPack tensors). Call `cai_array_consume_begin` before you use the data.
+ * DLPack tensors). Call `cai_array_consume_begin` before you use the data. For streams 1 and 2, in
+ * a process that has loaded a CUDA driver, `out->context` and `out->stream_id` are written: the
+ * streams are those of the context that owns the memory, and 2 that of the calling thread.
  *
  * `object`: a `PyObject *`; the caller keeps its reference.
  * `options`: requirements, or NULL for none. An array with a mask is refused unless
@@ -89,7 +91,8 @@ typedef struct cai_exchange_api cai_exchange_api;
  * `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
  * `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
  * `cai_array_from_dlpack`, any status of a type's `from_object`, or, with
- * `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
+ * `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`, with `CAI_IMPORT_IDENTIFY_STREAM`, of
+ * `cai_array_identify`.
  * Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
  * build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
  * Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
@@ -105,9 +108,12 @@ CAI_API cai_status cai_array_from_python(
  *
  * Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
  * array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
- * exported as version 2, which has no stream. A protocol that cannot represent the array is not
- * offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
- * BufferError. A read-only array is exported as read-only.
+ * exported as version 2, which has no stream. The per-thread stream of another thread is exported
+ * as the legacy stream of its context, which waits for it; a default stream of a context that
+ * readers of the dictionary would not look in is not exported there. With `CAI_SYNC_EXPORT_NONE` no
+ * stream is exported. A protocol that cannot represent the array is not offered: `hasattr` returns
+ * False, and the AttributeError gives the reason; `__dlpack__` raises BufferError. A read-only
+ * array is exported as read-only.
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
  * `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
@@ -215,6 +221,8 @@ struct cai_import_options {
 #define CAI_IMPORT_QUERY_DEVICE 512
 /** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
 #define CAI_IMPORT_NO_EXCEPTION 1024
+/** Asks the CUDA driver for the context and the id of any stream, not only of 1 and 2. */
+#define CAI_IMPORT_IDENTIFY_STREAM 2048
 
 /* Values of cai_import_options.protocols. */
 /** Exchange table of this library on the object's type: `__cai_exchange_api__`. */

@@ -108,6 +108,7 @@ CAI_IMPORT_ALLOW_MASK = 128
 CAI_IMPORT_ALLOW_HOST = 256
 CAI_IMPORT_QUERY_DEVICE = 512
 CAI_IMPORT_NO_EXCEPTION = 1024
+CAI_IMPORT_IDENTIFY_STREAM = 2048
 CAI_EXPORT_VERSION_2 = 1
 CAI_EXPORT_STRIDES = 2
 CAI_EXPORT_HIDE_READONLY = 4
@@ -641,6 +642,7 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_identify": (c.c_int32, [c.POINTER(cai_array), c.POINTER(cai_error)]),
     "cai_owner_release_after": (c.c_int32, [c.c_void_p, c.c_uint64, c.POINTER(cai_error)]),
     "cai_array_release_after": (
         c.c_int32,

@@ -51,6 +51,8 @@ pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
 pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;
 /// Sets no Python exception for a failure of this library. Exceptions of the producer stay set.
 pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;
+/// Asks the CUDA driver for the context and the id of any stream, not only of 1 and 2.
+pub const CAI_IMPORT_IDENTIFY_STREAM: u32 = 2048;
 
 /// Exports version 2 of the interface, which has no stream.
 pub const CAI_EXPORT_VERSION_2: u32 = 1;

@@ -1,7 +1,7 @@
 //! The CUDA driver, loaded at run time.
 //!
-//! May use: `driver::events`, `driver::load`, `driver::pointer`, `driver::result`,
-//! `driver::stream`.
+//! May use: `driver::context`, `driver::events`, `driver::load`, `driver::pointer`,
+//! `driver::result`, `driver::stream`.
 //! Unsafe: none.
 //!
 //! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
@@ -9,6 +9,7 @@
 
 mod context;
 mod events;
+mod known_streams;
 mod load;
 mod pointer;
 mod result;
@@ -16,6 +17,7 @@ mod slots;
 mod stream;
 mod table;
 
+pub use context::CallingThread;
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;

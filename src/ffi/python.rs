@@ -30,7 +30,9 @@ use crate::python::{self, Description, ImportOptions};
 ///
 /// The function orders nothing: `out->stream` is the stream on which the producer's work may be
 /// pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3,
-/// some DLPack tensors). Call `cai_array_consume_begin` before you use the data.
+/// some DLPack tensors). Call `cai_array_consume_begin` before you use the data. For streams 1 and
+/// 2, in a process that has loaded a CUDA driver, `out->context` and `out->stream_id` are written:
+/// the streams are those of the context that owns the memory, and 2 that of the calling thread.
 ///
 /// `object`: a `PyObject *`; the caller keeps its reference.
 /// `options`: requirements, or NULL for none. An array with a mask is refused unless
@@ -55,7 +57,8 @@ use crate::python::{self, Description, ImportOptions};
 /// `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
 /// `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
 /// `cai_array_from_dlpack`, any status of a type's `from_object`, or, with
-/// `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
+/// `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`, with `CAI_IMPORT_IDENTIFY_STREAM`, of
+/// `cai_array_identify`.
 /// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
 /// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
@@ -98,7 +101,10 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
 ///
 /// Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
 /// array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
-/// exported as version 2, which has no stream. A protocol that cannot represent the array is not
+/// exported as version 2, which has no stream. The per-thread stream of another thread is exported
+/// as the legacy stream of its context, which waits for it; a default stream of a context that
+/// readers of the dictionary would not look in is not exported there. With `CAI_SYNC_EXPORT_NONE`
+/// no stream is exported. A protocol that cannot represent the array is not
 /// offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
 /// BufferError. A read-only array is exported as read-only.
 ///

@@ -29,7 +29,7 @@ BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2 = 4, 10, 12
 
 IMPORT = {
     "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "allow_mask": 128,
-    "host": 256, "device": 512, "quiet": 1024,
+    "host": 256, "device": 512, "quiet": 1024, "identify_stream": 2048,
 }  # fmt: skip
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}

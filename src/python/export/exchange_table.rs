@@ -1,7 +1,8 @@
 //! Functions of the exchange tables of the type: this library's and DLPack's.
 //!
 //! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
-//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`, `unwind`.
+//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`,
+//! `sync::outgoing`, `unwind`.
 //! Unsafe: follows the pointers that a table's contract describes.
 
 use std::ffi::{c_int, c_void};
@@ -16,6 +17,7 @@ use crate::python::export::object::{
     array_of, body, export, is_ours, not_ours, run_for_python, wrap,
 };
 use crate::python::interpreter::Py;
+use crate::sync::outgoing;
 use crate::{dlpack, owner, read, unwind};
 
 /// Runs the body of a function in a table: failures become exceptions and a status.
@@ -67,6 +69,8 @@ unsafe fn share(array: &cai_array, out: *mut cai_array) -> Result<()> {
             expected = "one that cai_array_to_python made"
         );
     }
+    let replaced = outgoing::replaced(array)?;
+    let array = replaced.as_ref().unwrap_or(array);
     // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
     // caller vouches for as many bytes.
     unsafe {

@@ -3,7 +3,8 @@
 //! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::array_struct`,
 //! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
 //! `python::import::dlpack`, `python::import::exchange_table`, `python::import::options`,
-//! `python::import::requirements`, `python::interpreter`, `python::offers`, `python::owner`.
+//! `python::import::requirements`, `python::interpreter`, `python::offers`, `python::owner`,
+//! `sync::identity`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
@@ -34,6 +35,7 @@ use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::interpreter::{Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
+use crate::sync::identity;
 
 /// Imports an object into `to`.
 ///
@@ -47,10 +49,20 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
+    identify(to);
     if options.are_none() {
         return Ok(());
     }
     check_requirements(to, options)
+}
+
+/// Finds out which stream is meant by 1 or 2, which another thread or context would take for
+/// another one.
+#[inline]
+fn identify(to: &mut Description) {
+    if matches!(to.array.stream, abi::CAI_STREAM_LEGACY | abi::CAI_STREAM_PER_THREAD) {
+        identity::identify_default(&mut to.array);
+    }
 }
 
 /// Imports through a dictionary; its mask is imported by any protocol.
@@ -99,6 +111,7 @@ fn from_parts(
         let found = mask.insert(Description::new());
         find(py, object, &options.of_mask(), depth + 1, found)
             .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+        identify(found);
     }
     dict::finish(py, object, protocol, options, extras, mask, to)
 }
