@@ -51,8 +51,16 @@ pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
 pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;
 /// Sets no Python exception for a failure of this library. Exceptions of the producer stay set.
 pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;
+/// Refuses Python objects (`O`) as elements and in fields, which mean nothing on a device.
+pub const CAI_IMPORT_REFUSE_OBJECTS: u32 = 2048;
+/// Accepts tensors that require grad: automatic differentiation does not see what is written.
+pub const CAI_IMPORT_ALLOW_GRAD: u32 = 4096;
+/// Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind.
+pub const CAI_IMPORT_BUFFER_OPENCL: u32 = 8192;
+/// Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind.
+pub const CAI_IMPORT_BUFFER_CUDA: u32 = 16384;
 /// Asks the CUDA driver for the context and the id of any stream, not only of 1 and 2.
-pub const CAI_IMPORT_IDENTIFY_STREAM: u32 = 2048;
+pub const CAI_IMPORT_IDENTIFY_STREAM: u32 = 32768;
 
 /// Exports version 2 of the interface, which has no stream.
 pub const CAI_EXPORT_VERSION_2: u32 = 1;
@@ -77,8 +85,9 @@ pub struct cai_import_options {
     /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
     pub protocols: [u8; 8],
     /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders
-    /// its work before it. `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the
-    /// producer orders nothing. 0 is refused.
+    /// its work before it, and the array is released on it: it must live until then.
+    /// `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
+    /// nothing. 0 is refused.
     pub stream: cai_stream,
     /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     pub ndim: i32,

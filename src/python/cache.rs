@@ -28,15 +28,17 @@ pub struct Offer {
     pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
+    /// The type has an attribute `requires_grad`: its objects are tensors that may require grad.
+    pub may_require_grad: bool,
 }
 
 impl Offer {
     /// No table.
-    const NOTHING: Offer = Offer { exchange: None, dlpack: None };
+    const NOTHING: Offer = Offer { exchange: None, dlpack: None, may_require_grad: false };
 
-    /// Returns true if the type offers no table.
+    /// Returns true if the type offers no table, and its objects never require grad.
     pub fn is_nothing(&self) -> bool {
-        self.exchange.is_none() && self.dlpack.is_none()
+        self.exchange.is_none() && self.dlpack.is_none() && !self.may_require_grad
     }
 }
 

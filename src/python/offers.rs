@@ -40,7 +40,11 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     // Code that looks up an attribute may give the object another type, so a reference to this one
     // is held meanwhile.
     let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
-    let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
+    let offer = Offer {
+        exchange: exchange(py, r#type)?,
+        dlpack: dlpack(py, r#type)?,
+        may_require_grad: py.attribute(r#type, py.names.requires_grad)?.is_some(),
+    };
     if py.types.add(r#type, offer) {
         // The reference is never released.
         std::mem::forget(kept);

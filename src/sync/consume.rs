@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 
 use crate::abi::{self, cai_array, cai_owner};
 use crate::device;
-use crate::driver::{self, CallingThread, Capture, Stream};
+use crate::driver::{self, CallingThread, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::read;
 use crate::sync::array_context::{ArrayContext, with_stream};
@@ -199,11 +199,26 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
-            found = ("{}, with a stream", array.device.r#type),
+            found = ("{}, with a stream", device::Name(array.device.r#type)),
             expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
+}
+
+/// Returns the id of a stream that the calling thread may use now, for `cai_array.stream_id`; 0 if
+/// it is not known: without a driver that was loaded before, and during a capture of the stream.
+pub fn id_of(stream: u64) -> u64 {
+    let id = || {
+        driver::loaded().map(|_| ())?;
+        let thread = &CallingThread::new(driver::driver().ok()?);
+        let stream = Stream::from_current_context(thread, stream).ok()?;
+        match stream.capture(thread).ok()? {
+            Capture::None => stream.id(thread).ok(),
+            _ => None,
+        }
+    };
+    id().unwrap_or(0)
 }
 
 /// Releases an owner once the work that is enqueued on the array's own stream is done. A default
@@ -214,6 +229,10 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
 /// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
+        if array.stream_id != 0 {
+            let thread = &CallingThread::new(driver::driver()?);
+            same_thread(thread, &Stream::from_handle(array.stream, array.stream_id))?;
+        }
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
         return unsafe { release_queue::release_after(owner, array.stream) };
@@ -223,6 +242,17 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
     let _entered = thread.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
     unsafe { release_queue::release_after(owner, array.stream) }
+}
+
+/// Runs `body` with the context of an array current. Captures of other threads forbid it no call.
+pub fn in_context<T>(
+    array: &cai_array,
+    body: impl FnOnce(&'static Driver) -> Result<T>,
+) -> Result<T> {
+    let thread = CallingThread::new(driver::driver()?);
+    let context = ArrayContext::of(&thread, array)?;
+    let _entered = thread.enter(context.context)?;
+    thread.relaxed(|| body(thread.driver()))
 }
 
 /// Orders the stream of one array.
@@ -312,8 +342,8 @@ fn event_suffices(array: &cai_array, flags: u32) -> bool {
         && flags & abi::CAI_ACCESS_WRITE == 0
 }
 
-/// Fails for the per-thread default stream of another thread. A default stream with the same name
-/// in the same context is otherwise the same stream.
+/// Fails for the per-thread default stream of another thread, and for a handle that was reused. A
+/// default stream with the same name in the same context is otherwise the same stream.
 fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()> {
     if stream.has_id() && stream.capture(thread)? == Capture::None {
         stream.check_id(thread)?;

@@ -33,7 +33,7 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
-            found = ("{}, with a stream", array.device.r#type),
+            found = ("{}, with a stream", device::Name(array.device.r#type)),
             expected = "a CUDA device: streams of other devices have no identity"
         );
     }

@@ -14,7 +14,7 @@ use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
 use crate::python::export::object::{
-    array_of, body, export, is_ours, not_ours, run_for_python, wrap,
+    Body, Reading, array_of, body, export, is_ours, not_ours, run_for_python, wrap,
 };
 use crate::python::interpreter::Py;
 use crate::sync::outgoing;
@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn table_from_object(
     }
     // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
     // caller's by the contract of the table.
-    match unsafe { share(&(*body(capi, object.cast())).array, out) } {
+    match unsafe { share(body(capi, object.cast()), out) } {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
@@ -56,21 +56,22 @@ pub unsafe extern "C-unwind" fn table_from_object(
 /// Writes the array of an object, with a reference of its own, into `out` of any age.
 ///
 /// # Safety
-/// `out` points to a structure of the size that it states.
+/// `body` is that of a live object, and `out` points to a structure of the size that it states.
 #[inline(always)]
-unsafe fn share(array: &cai_array, out: *mut cai_array) -> Result<()> {
+unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
     // SAFETY: a structure begins with its size.
     let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
-    if array.owner.is_null() {
+    // SAFETY: the object is alive (this function's contract).
+    let Some(reading) = (unsafe { Reading::of(body) }) else {
         return fail!(
             CAI_ERR_VALUE,
             "object",
             found = "an object without an array",
-            expected = "one that cai_array_to_python made"
+            expected = "one that cai_array_to_python made and that was not released"
         );
-    }
-    let replaced = outgoing::replaced(array)?;
-    let array = replaced.as_ref().unwrap_or(array);
+    };
+    let replaced = outgoing::replaced(&reading)?;
+    let array = replaced.as_ref().unwrap_or(&reading);
     // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
     // caller vouches for as many bytes.
     unsafe {
@@ -141,8 +142,8 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
         if !is_ours(py.capi(), object.cast()) {
             return not_ours(py, object.cast());
         }
-        let (array, flags) = array_of(py, object.cast())?;
-        let mut array = *array;
+        let (reading, flags) = array_of(py, object.cast())?;
+        let mut array = *reading;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
@@ -151,7 +152,7 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
         let tensor =
             unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
         let tensor = Capsule::Versioned(tensor);
-        DlpackRequest { stream: None, max_version: None, device: None }
+        DlpackRequest { stream: None, max_version: None, device: None, copy: None }
             .order(py, &array, device.0)?;
         if let Capsule::Versioned(tensor) = tensor {
             // SAFETY: `out` is writable by the contract of the table.

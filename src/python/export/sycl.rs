@@ -1,6 +1,6 @@
 //! `__sycl_usm_array_interface__` of an exported array.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::capsules`, `python::convert`,
+//! May use: `abi`, `device`, `error`, `python::capi`, `python::capsules`, `python::convert`,
 //! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `validate`.
 //! Unsafe: calls CPython with the GIL held.
 
@@ -14,7 +14,7 @@ use crate::python::convert::{integer, none};
 use crate::python::export::cai_dict::{Dictionary, data, row, typestr};
 use crate::python::export::object::{array_of, attribute};
 use crate::python::interpreter::{Owned, Py};
-use crate::validate;
+use crate::{device, validate};
 
 pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
@@ -24,8 +24,8 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}",
-                found = ("an array on a device of type {}", array.device.r#type),
-                expected = ("a oneAPI device ({})", abi::CAI_DEVICE_ONEAPI)
+                found = ("an array on device {}", device::Name(array.device.r#type)),
+                expected = "a oneAPI device"
             );
         }
         if !array.mask.is_null() {
@@ -36,7 +36,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
                 expected = "an array without a mask"
             );
         }
-        let Some(syclobj) = syclobj(py, array)? else {
+        let Some(syclobj) = syclobj(py, &array)? else {
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}['syclobj']",
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
             );
         };
         // SAFETY: the array was validated when the object was made.
-        let described = unsafe { validate::describe(array) }?;
+        let described = unsafe { validate::describe(&array) }?;
         if !matches!(described.dtype.kind as u8, b'b' | b'i' | b'u' | b'f' | b'c') {
             return fail!(
                 CAI_ERR_CONVERT_TYPE,
@@ -69,7 +69,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
         let lowest = cai_array { data: array.data.wrapping_byte_offset(below as isize), ..*array };
         let dictionary = Dictionary::new(py)?;
         dictionary.set(py.names.shape, row(py, described.layout.shape)?)?;
-        dictionary.set(py.names.typestr, typestr(py, array)?)?;
+        dictionary.set(py.names.typestr, typestr(py, &array)?)?;
         dictionary.set(py.names.data, data(py, &lowest, flags)?)?;
         let c_order = described.layout.is_c_contiguous() && flags & abi::CAI_EXPORT_STRIDES == 0;
         let strides = if c_order { none(py) } else { element_steps(py, &described)? };

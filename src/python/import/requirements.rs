@@ -33,10 +33,7 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
         array.dtype_code = meant;
     }
-    if options.has(abi::CAI_IMPORT_QUERY_DEVICE)
-        && array.device.r#type == abi::CAI_DEVICE_UNKNOWN
-        && !array.data.is_null()
-    {
+    if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         ask_device(array)?;
         if array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
             return fail!(
@@ -72,10 +69,10 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     // SAFETY: the array was imported, and so validated.
     let described = unsafe { validate::describe(array) }?;
     let native = || -> Result<bool> {
-        if array.descr.is_null() {
+        if !dtype::has_fields(array) {
             return Ok(dtype::is_native(&described.dtype));
         }
-        // SAFETY: the array was imported, and so validated.
+        // SAFETY: not NULL, because the array has fields; it was imported, and so validated.
         dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
     };
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
@@ -84,6 +81,21 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             "typestr",
             found = ("{}", text_of(array)),
             expected = "the byte order of this machine"
+        );
+    }
+    let has_objects = || -> Result<bool> {
+        if array.descr.is_null() {
+            return Ok(described.dtype.kind as u8 == b'O');
+        }
+        // SAFETY: the array was imported, and so validated.
+        dtype::descr::has_objects(unsafe { Descr::new(array.descr) }?)
+    };
+    if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && has_objects()? {
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "typestr",
+            found = ("{}, which contains Python objects", text_of(array)),
+            expected = "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set"
         );
     }
     if raw.typestr[0] != 0 {
@@ -146,6 +158,10 @@ fn text_of(array: &cai_array) -> Text<40> {
 
 /// Asks the driver for the device, and for the context if the stream has none.
 fn ask_device(array: &mut cai_array) -> Result<()> {
+    if array.data.is_null() {
+        array.device = driver::device_without_memory(array.context);
+        return Ok(());
+    }
     let driver = driver::driver()?;
     let (device, context) = driver.relaxed(|| driver::location(driver, array.data))?;
     array.device = device;

@@ -1,0 +1,449 @@
+// view.hpp: typed access to the elements of arrays; part of cai.hpp, which includes it.
+//
+//   cai::view, cai::contiguous_view             elements of device memory, accessible in kernels
+//   cai::host_view, cai::host_contiguous_view   elements of memory that the host can reach
+//
+// A view checks once, when it is constructed, all that access to elements relies on. It owns
+// nothing and allocates nothing.
+//
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef CAI_VIEW_HPP
+#define CAI_VIEW_HPP
+
+#include "cai.hpp"
+
+#if CAI_HPP_VERSION != 1
+#error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
+#endif
+
+#if defined(__has_include)
+#if __has_include(<version>)
+#include <version>
+#endif
+#endif
+#if defined(__cpp_lib_mdspan)
+#include <mdspan>
+#endif
+
+namespace cai {
+inline namespace CAI_PRIVATE_NAMESPACE {
+
+// What a view accepts beyond the default. Combine with |.
+enum class allow : std::uint32_t {
+    nothing = 0,
+    // An array with a mask. The caller is responsible for reading the mask.
+    mask = 1,
+    // Memory of any kind. The caller is responsible for accessing elements only where they can be
+    // reached.
+    any_device = 2,
+};
+constexpr allow operator|(allow a, allow b) noexcept {
+    return static_cast<allow>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+constexpr bool has(allow all, allow one) noexcept {
+    return (static_cast<std::uint32_t>(all) & static_cast<std::uint32_t>(one)) != 0;
+}
+
+// What a view requires of its array.
+struct requirements {
+    bool host;
+    allow allowed;
+    bool writable;
+    std::int32_t ndim; // -1: any
+    bool contiguous;
+    char kind; // of the typestr; 0: any
+    std::uint16_t code;
+    std::size_t size, alignment;
+    char typestr[CAI_TYPESTR_SIZE];
+
+    template <class T>
+    static requirements of(allow allowed, std::int32_t ndim, bool contiguous, bool host) noexcept {
+        using value_type = std::remove_cv_t<T>;
+        requirements made = {};
+        made.host = host;
+        made.allowed = allowed;
+        made.writable = !std::is_const_v<T>;
+        made.ndim = ndim;
+        made.contiguous = contiguous;
+        made.kind = element<value_type>::kind;
+        made.code = code_of<value_type>::value;
+        made.size = sizeof(T);
+        made.alignment = alignof(T);
+        write_typestr<value_type>(made.typestr);
+        return made;
+    }
+};
+
+inline void describe_type(char (&out)[64], const char *typestr, std::uint16_t code) noexcept {
+    std::snprintf(out, sizeof out, code == CAI_DTYPE_NONE ? "%.16s" : "%.16s with dtype_code %u",
+                  typestr, static_cast<unsigned>(code));
+}
+
+inline void require_device(const cai_array &array, const requirements &wanted) {
+    char found[64];
+    std::snprintf(found, sizeof found, "%d", static_cast<int>(array.device.type));
+    switch (array.device.type) {
+    case CAI_DEVICE_OPENCL:
+    case CAI_DEVICE_VULKAN:
+    case CAI_DEVICE_METAL:
+    case CAI_DEVICE_WEBGPU:
+        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
+               "memory with an address, not a handle");
+    default: break;
+    }
+    if (has(wanted.allowed, allow::any_device)) {
+        return;
+    }
+    const bool on_host = array.device.type == CAI_DEVICE_CPU;
+    if (!wanted.host && on_host) {
+        refuse(CAI_ERR_HOST_MEMORY, "device.type", "host memory",
+               "device memory, a cai::host_view, or cai::allow::any_device");
+    }
+    const bool reachable = on_host || array.device.type == CAI_DEVICE_CUDA_HOST ||
+                           array.device.type == CAI_DEVICE_CUDA_MANAGED ||
+                           array.device.type == CAI_DEVICE_ROCM_HOST;
+    if (wanted.host && !reachable && array.data != nullptr) {
+        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
+               "host memory, a cai::view, or cai::allow::any_device");
+    }
+}
+
+// Throws where an array does not meet the requirements: the status is the one that
+// cai_array_from_python has for the same requirement, and the order of the checks is the same.
+inline void require(const cai_array &array, const requirements &wanted) {
+    call(cai_array_validate, &array, std::uint32_t{CAI_CHECK_LAYOUT});
+    require_device(array, wanted);
+    if (wanted.writable && (array.flags & CAI_ARRAY_READONLY) != 0) {
+        refuse(CAI_ERR_READONLY, "flags", "a read-only array",
+               "a writable one, or a view of const elements");
+    }
+    if (array.mask != nullptr && !has(wanted.allowed, allow::mask)) {
+        refuse(CAI_ERR_CONVERT_MASK, "mask", "a mask", "none, or cai::allow::mask");
+    }
+    if (wanted.ndim >= 0 && array.ndim != wanted.ndim) {
+        char found[16], expected[32];
+        std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
+        std::snprintf(expected, sizeof expected, "%d dimensions", static_cast<int>(wanted.ndim));
+        refuse(CAI_ERR_CONVERT_NDIM, "ndim", found, expected);
+    }
+    char found[64], expected[64];
+    describe_type(found, array.typestr, array.dtype_code);
+    cai_dtype dtype;
+    call(cai_array_dtype, &array, &dtype);
+    bool native = false;
+    call(cai_array_is_native, &array, &native);
+    if (!native) {
+        refuse(CAI_ERR_CONVERT_BYTE_ORDER, array.descr != nullptr ? "descr" : "typestr", found,
+               "the byte order of this machine");
+    }
+    // A code names the elements, whatever kind carries them.
+    const bool same_kind =
+        wanted.kind == 0 ||
+        (dtype.code == wanted.code && (wanted.code != CAI_DTYPE_NONE || dtype.kind == wanted.kind));
+    if (!same_kind || dtype.itemsize != static_cast<std::int64_t>(wanted.size)) {
+        if (wanted.kind == 0) {
+            std::snprintf(expected, sizeof expected, "elements of 1 byte");
+        } else {
+            describe_type(expected, wanted.typestr, wanted.code);
+        }
+        refuse(CAI_ERR_CONVERT_TYPE, "typestr", found, expected);
+    }
+    if (wanted.contiguous) {
+        cai_layout layout;
+        call(cai_array_layout, &array, &layout);
+        if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0) {
+            refuse(CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides", "a C-contiguous array");
+        }
+    }
+    // The library knows the alignment of numbers; the compiler knows that of every type.
+    const auto alignment = static_cast<std::int64_t>(wanted.alignment);
+    std::snprintf(expected, sizeof expected, "a multiple of %zu", wanted.alignment);
+    if (reinterpret_cast<std::uintptr_t>(array.data) % wanted.alignment != 0) {
+        std::snprintf(found, sizeof found, "%p", array.data);
+        refuse(CAI_ERR_ALIGNMENT, "data", found, expected);
+    }
+    for (std::int32_t d = 0; array.data != nullptr && d < array.ndim; ++d) {
+        if (array.strides != nullptr && array.shape[d] > 1 && array.strides[d] % alignment != 0) {
+            char field[32];
+            std::snprintf(field, sizeof field, "strides[%d]", static_cast<int>(d));
+            std::snprintf(found, sizeof found, "%lld", static_cast<long long>(array.strides[d]));
+            refuse(CAI_ERR_ALIGNMENT, field, found, expected);
+        }
+    }
+}
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Bases of the views. Not hidden, so that a class of the caller's may have a view as a member.
+namespace parts {
+
+// What both views of N dimensions have in common.
+template <class T, std::size_t N> class strided {
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    static constexpr std::size_t rank() noexcept { return N; }
+
+    // The element whose indices are all zero; NULL where there are no elements.
+    CAI_PRIVATE_HOST_DEVICE T *data() const noexcept { return data_; }
+    CAI_PRIVATE_HOST_DEVICE std::int64_t extent(std::size_t dimension) const noexcept {
+        return shape_[dimension];
+    }
+    CAI_PRIVATE_HOST_DEVICE std::int64_t stride_bytes(std::size_t dimension) const noexcept {
+        return strides_[dimension];
+    }
+    // Number of elements.
+    CAI_PRIVATE_HOST_DEVICE std::int64_t size() const noexcept {
+        if (data_ == nullptr) {
+            return 0; // the extents need not have a product
+        }
+        std::int64_t product = 1;
+        for (std::size_t d = 0; d < N; ++d) {
+            product *= shape_[d];
+        }
+        return product;
+    }
+    CAI_PRIVATE_HOST_DEVICE bool empty() const noexcept { return data_ == nullptr; }
+    // Whether the elements lie in C order without gaps. A view without elements does.
+    CAI_PRIVATE_HOST_DEVICE bool is_contiguous() const noexcept {
+        std::int64_t step = sizeof(T);
+        for (std::size_t d = N; data_ != nullptr && d-- > 0;) {
+            if (shape_[d] != 1 && strides_[d] != step) {
+                return false;
+            }
+            step *= shape_[d];
+        }
+        return true;
+    }
+
+  protected:
+    strided(const cai_array &array, allow allowed, bool host) {
+        constexpr auto ndim = static_cast<std::int32_t>(N);
+        detail::require(array, detail::requirements::of<T>(allowed, ndim, false, host));
+        detail::call(cai_array_strides, &array, static_cast<std::int32_t>(N), strides_);
+        for (std::size_t d = 0; d < N; ++d) {
+            shape_[d] = array.shape[d];
+        }
+        data_ = static_cast<T *>(array.data);
+    }
+    // Elements that may be written may also be read.
+    explicit strided(const strided<value_type, N> &other, int) noexcept : data_(other.data()) {
+        for (std::size_t d = 0; d < N; ++d) {
+            shape_[d] = other.extent(d);
+            strides_[d] = other.stride_bytes(d);
+        }
+    }
+
+    template <class... Index> CAI_PRIVATE_HOST_DEVICE T &element_at(Index... index) const noexcept {
+        static_assert(sizeof...(Index) == N, "one index for each dimension");
+        using bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
+        const std::int64_t at[N + 1] = {static_cast<std::int64_t>(index)..., 0};
+        std::int64_t offset = 0;
+        for (std::size_t d = 0; d < N; ++d) {
+            offset += at[d] * strides_[d];
+        }
+        return *reinterpret_cast<T *>(reinterpret_cast<bytes *>(data_) + offset);
+    }
+
+  private:
+    T *data_ = nullptr;
+    // One more than needed, so that a view of no dimensions has an array too.
+    std::int64_t shape_[N + 1] = {};
+    std::int64_t strides_[N + 1] = {};
+};
+
+// What both contiguous views have in common.
+template <class T> class dense {
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+
+    CAI_PRIVATE_HOST_DEVICE T *data() const noexcept { return data_; }
+    // Number of elements.
+    CAI_PRIVATE_HOST_DEVICE std::int64_t size() const noexcept { return size_; }
+    CAI_PRIVATE_HOST_DEVICE bool empty() const noexcept { return size_ == 0; }
+    CAI_PRIVATE_HOST_DEVICE std::size_t ndim() const noexcept { return ndim_; }
+    // The array's own extents, in host memory.
+    extents shape() const noexcept { return {shape_, ndim_}; }
+
+  protected:
+    dense(const cai_array &array, allow allowed, int ndim, bool host) {
+        detail::require(array, detail::requirements::of<T>(allowed, ndim, true, host));
+        cai_layout layout;
+        detail::call(cai_array_layout, &array, &layout);
+        data_ = static_cast<T *>(array.data);
+        size_ = layout.count;
+        ndim_ = static_cast<std::size_t>(array.ndim);
+        shape_ = array.shape;
+    }
+    explicit dense(const dense<value_type> &other, int) noexcept
+        : data_(other.data()), size_(other.size()), ndim_(other.ndim()),
+          shape_(other.shape().data()) {}
+
+  private:
+    T *data_;
+    std::int64_t size_;
+    std::size_t ndim_;
+    const std::int64_t *shape_;
+};
+
+} // namespace parts
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+template <class T, class U>
+using if_const_of = std::enable_if_t<!std::is_same_v<T, U> && std::is_same_v<T, const U>>;
+
+// Steps to the next dimension.
+inline void check_index(std::size_t &dimension, std::int64_t index, std::int64_t extent) {
+    if (index < 0 || index >= extent) {
+        char field[32], found[32], expected[48];
+        std::snprintf(field, sizeof field, "index[%zu]", dimension);
+        std::snprintf(found, sizeof found, "%lld", static_cast<long long>(index));
+        std::snprintf(expected, sizeof expected, "0 to below %lld", static_cast<long long>(extent));
+        refuse(CAI_ERR_ARGUMENT, field, found, expected);
+    }
+    ++dimension;
+}
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Elements of device memory with a checked type and number of dimensions, through strides in bytes.
+// Pass it to kernels by value. Owns nothing: the array must outlive it, and orders nothing: that is
+// done by cai::consumer.
+//
+// Construction checks all that access to elements relies on. It throws what cai_array_validate
+// returns, or for an array that does not fit: CAI_ERR_HOST_MEMORY, CAI_ERR_CONVERT_DEVICE (data is
+// a handle), CAI_ERR_READONLY (unless T is const), CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_NDIM,
+// CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_TYPE, CAI_ERR_ALIGNMENT.
+//
+// Elements are accessible in device code only. On the host, use cai::host_view.
+template <class T, std::size_t N> class view : public parts::strided<T, N> {
+    using base = parts::strided<T, N>;
+
+  public:
+    explicit view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, false) {}
+    explicit view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, false) {}
+    // It would outlive its array.
+    explicit view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    view(const view<U, N> &other) noexcept : base(other, 0) {}
+
+    // The element at these indices, which are not checked.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+    template <class... Index> __device__ T &operator()(Index... index) const noexcept {
+        return base::element_at(index...);
+    }
+#else
+    template <class... Index> T &operator()(Index... index) const = delete;
+#endif
+};
+
+// Elements of memory that the host can reach: of the host, page-locked or managed. Otherwise as
+// cai::view. Memory of another device, or of one that is not known, is refused with
+// CAI_ERR_CONVERT_DEVICE. Call array::synchronize before the first access.
+template <class T, std::size_t N> class host_view : public parts::strided<T, N> {
+    using base = parts::strided<T, N>;
+
+  public:
+    explicit host_view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, true) {}
+    explicit host_view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, true) {}
+    explicit host_view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    host_view(const host_view<U, N> &other) noexcept : base(other, 0) {}
+
+    // The element at these indices, which are not checked.
+    template <class... Index> T &operator()(Index... index) const noexcept {
+        return base::element_at(index...);
+    }
+    // The element at these indices. Throws CAI_ERR_ARGUMENT where one is out of range.
+    template <class... Index> T &at(Index... index) const {
+        static_assert(sizeof...(Index) == N, "one index for each dimension");
+        [[maybe_unused]] std::size_t d = 0;
+        (detail::check_index(d, static_cast<std::int64_t>(index), base::extent(d)), ...);
+        return base::element_at(index...);
+    }
+
+#if defined(__cpp_lib_mdspan)
+    // The same elements as a std::mdspan. Throws CAI_ERR_CONVERT_STRIDES for strides that it cannot
+    // express: negative, zero over more than one element, or no multiple of the element.
+    using mdspan_type = std::mdspan<T, std::dextents<std::int64_t, N>, std::layout_stride>;
+    mdspan_type mdspan() const {
+        std::array<std::int64_t, N> shape{}, steps{};
+        for (std::size_t d = 0; d < N; ++d) {
+            constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+            const std::int64_t step = base::stride_bytes(d);
+            shape[d] = base::extent(d);
+            // Over at most one element the stride is not used: any positive one will do.
+            const bool used = shape[d] > 1 && !base::empty();
+            if (used && (step <= 0 || step % size != 0)) {
+                char field[32], found[32];
+                std::snprintf(field, sizeof field, "strides[%zu]", d);
+                std::snprintf(found, sizeof found, "%lld", static_cast<long long>(step));
+                detail::refuse(CAI_ERR_CONVERT_STRIDES, field, found,
+                               "a positive multiple of the element's size");
+            }
+            steps[d] = used ? step / size : 1;
+        }
+        using extents_type = std::dextents<std::int64_t, N>;
+        using mapping = typename std::layout_stride::template mapping<extents_type>;
+        return mdspan_type(base::data(), mapping(extents_type(shape), steps));
+    }
+#endif
+};
+
+// The rank of a contiguous view that accepts any number of dimensions.
+inline constexpr int any_rank = -1;
+
+// Elements of device memory in C order without gaps: a pointer, a count and a shape, with a checked
+// number of dimensions N or with any (as `nb::ndarray<float, nb::c_contig>`). Otherwise as
+// cai::view; an array with other strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
+template <class T, int N = any_rank> class contiguous_view : public parts::dense<T> {
+    using base = parts::dense<T>;
+
+  public:
+    explicit contiguous_view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, N, false) {}
+    explicit contiguous_view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, N, false) {}
+    explicit contiguous_view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    contiguous_view(const contiguous_view<U, N> &other) noexcept : base(other, 0) {}
+
+    // The element at this place in C order, which is not checked.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+    __device__ T &operator[](std::int64_t place) const noexcept { return base::data()[place]; }
+#else
+    T &operator[](std::int64_t) const = delete;
+#endif
+};
+
+// The same of memory that the host can reach, as cai::host_view. A range.
+template <class T, int N = any_rank> class host_contiguous_view : public parts::dense<T> {
+    using base = parts::dense<T>;
+
+  public:
+    explicit host_contiguous_view(const cai_array &array, allow allowed = allow::nothing)
+        : base(array, allowed, N, true) {}
+    explicit host_contiguous_view(const cai::array &array, allow allowed = allow::nothing)
+        : base(array.get(), allowed, N, true) {}
+    explicit host_contiguous_view(const cai::array &&, allow = allow::nothing) = delete;
+    template <class U, class = detail::if_const_of<T, U>>
+    host_contiguous_view(const host_contiguous_view<U, N> &other) noexcept : base(other, 0) {}
+
+    T &operator[](std::int64_t place) const noexcept { return base::data()[place]; }
+    T *begin() const noexcept { return base::data(); }
+    T *end() const noexcept { return base::data() + base::size(); }
+};
+
+} // namespace CAI_PRIVATE_NAMESPACE
+} // namespace cai
+
+#endif // CAI_VIEW_HPP
