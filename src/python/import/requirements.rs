@@ -1,17 +1,19 @@
 //! Requirements of the caller, checked after an import.
 //!
-//! May use: `abi`, `device`, `driver`, `dtype`, `error`, `python::import::options`, `python::owner`, `read`,
-//! `validate`.
+//! May use: `abi`, `device`, `driver`, `dtype`, `error`, `python::import::options`,
+//! `python::owner`, `read`, `sync::identity`, `validate`.
 //! Unsafe: reads validated arrays.
 
 use std::fmt;
 
 use crate::abi::{self, cai_array};
+use crate::device::{is_cuda, may_be_cuda};
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::read::{self, Descr};
-use crate::{device, driver, dtype, validate};
+use crate::sync::identity;
+use crate::{driver, dtype, validate};
 
 /// Checks the caller's requirements, and completes the array as requested.
 #[cold]
@@ -44,6 +46,12 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && !array.mask.is_null() {
         ask_masks(array)?;
+    }
+    if options.has(abi::CAI_IMPORT_IDENTIFY_STREAM)
+        && array.version >= 3
+        && may_be_cuda(array.device.r#type)
+    {
+        identity::identify(array)?;
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
         return fail!(
@@ -179,7 +187,7 @@ fn ask_masks(array: &cai_array) -> Result<()> {
         let mask = unsafe { read::array(next) }?;
         if !mask.data.is_null() {
             let mut place = mask.device;
-            if place.r#type == abi::CAI_DEVICE_UNKNOWN && device::is_cuda(of.r#type) {
+            if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
                 let driver = driver::driver()?;
                 (place, _) = driver.relaxed(|| driver::location(driver, mask.data))?;
             }
