@@ -230,7 +230,7 @@ enum class outcome {
 };
 
 // Begins a message with the argument: its number and name where they are known, otherwise its type
-// as in the signature. Neither binding library tells a caster which argument it loads.
+// as in the signature. Neither binding library passes the position to the caster.
 inline void name_argument(cai_error &why, const char *type) noexcept {
     char prefix[160];
     const argument_place *place = this_thread.argument;

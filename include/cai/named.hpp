@@ -1,8 +1,9 @@
 // named.hpp: functions whose messages name the argument; part of cai/pybind11.hpp and
 // cai/nanobind.hpp, which include it and define `cai::def`.
 //
-// Neither binding library tells a caster which argument it loads. `cai::def` binds a function whose
-// parameters are of types of its own, one for each position, so their casters know it.
+// Neither binding library passes the position of an argument to its caster. `cai::def` binds a
+// function whose parameters are of types of its own, one for each position, so their casters know
+// it.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_NAMED_HPP
