@@ -28,11 +28,13 @@ pub struct Offer {
     pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
+    /// The type is that of this copy's own exports in this interpreter.
+    pub is_own: bool,
 }
 
 impl Offer {
     /// No table.
-    const NOTHING: Offer = Offer { exchange: None, dlpack: None };
+    const NOTHING: Offer = Offer { exchange: None, dlpack: None, is_own: false };
 
     /// Returns true if the type offers no table.
     pub fn is_nothing(&self) -> bool {

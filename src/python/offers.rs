@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
 
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
@@ -40,7 +41,11 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     // Code that looks up an attribute may give the object another type, so a reference to this one
     // is held meanwhile.
     let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
-    let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)? };
+    let offer = Offer {
+        exchange: exchange(py, r#type)?,
+        dlpack: dlpack(py, r#type)?,
+        is_own: r#type == py.exports.load(Ordering::Relaxed),
+    };
     if py.types.add(r#type, offer) {
         // The reference is never released.
         std::mem::forget(kept);
