@@ -51,7 +51,17 @@ static void out_readonly(void) {
     ASSERT_STATUS(CAI_ERR_CONVERT_READONLY,
                   cai_array_to_dlpack_unversioned(&array, 0, &older, &error));
     ASSERT_TEXT("flags", error.field);
+    ASSERT_CONTAINS(error.message, "CAI_DLPACK_HIDE_READONLY");
     ASSERT(older == NULL && destroyed == 0);
+    /* Where the caller vouches for it, both kinds of tensors are writable. */
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, CAI_DLPACK_HIDE_READONLY, &older,
+                                                          &error));
+    ASSERT(older->dl_tensor.data == array.data && (array.flags & CAI_ARRAY_READONLY));
+    older->deleter(older);
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, CAI_DLPACK_HIDE_READONLY, &tensor, &error));
+    ASSERT(tensor->flags == 0);
+    tensor->deleter(tensor);
+    ASSERT(destroyed == 0);
     cai_array_release(&array);
     ASSERT(destroyed == 1);
 }

@@ -114,6 +114,8 @@ int main(void) {
         REFUSES("out", cai_array_to_dlpack_unversioned(&array, 0, NULL, e));
         REFUSES("array", cai_array_to_python(NULL, NULL, &object, e));
         REFUSES("out", cai_array_to_python(&array, NULL, NULL, e));
+        REFUSES("dictionary", cai_array_from_python_dict(NULL, NULL, NULL, &out, e));
+        REFUSES("out", cai_array_from_python_dict((struct _object *)text, NULL, NULL, NULL, e));
         ASSERT(object == NULL);
         ASSERT(tensor == NULL && older == NULL);
     }

@@ -47,7 +47,7 @@ static void structure(void) {
     a.flags = 2;
     refused(CAI_ERR_FLAGS, "flags", "found 0x2");
     a.flags = 0x80000001u;
-    refused(CAI_ERR_FLAGS, "flags", "found 0x80000001");
+    refused(CAI_ERR_FLAGS, "flags", "found CAI_ARRAY_READONLY | 0x80000000");
     /* Above 3 means at least 3: what must be understood is in the flags. */
     a.version = 4;
     passes();
@@ -187,6 +187,20 @@ static void devices(void) {
     passes();
     a.device.id = -2;
     refused(CAI_ERR_DEVICE_ID, "device.id", "found -2");
+    /* -1: not known. CUDA's numbers always are, and the host has one. */
+    for (type = 1; type <= 18; type++) {
+        a.device.type = type;
+        a.device.id = -1;
+        if (type == CAI_DEVICE_CPU || type == CAI_DEVICE_CUDA || type == CAI_DEVICE_CUDA_HOST ||
+            type == CAI_DEVICE_CUDA_MANAGED) {
+            refused(CAI_ERR_DEVICE_ID, "device.id", "found -1, expected at least 0");
+        } else {
+            passes();
+        }
+        a.device.type = type;
+        a.device.id = -2;
+        refused(CAI_ERR_DEVICE_ID, "device.id", "found -2, expected at least 0");
+    }
     a.device.type = CAI_DEVICE_UNKNOWN;
     a.device.id = -2; /* what the driver says of memory that it does not know */
     passes();
@@ -212,6 +226,69 @@ static cai_array mask_array(void) {
     cai_array mask = valid_array();
     set_typestr(&mask, "|b1");
     return mask;
+}
+
+/* The array's device can read the mask, as far as both are known. */
+static void mask_devices(void) {
+    static const struct {
+        cai_device array, mask;
+        cai_status status;
+    } cases[] = {
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_UNKNOWN, 0}, CAI_OK},
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_CUDA, 1}, CAI_OK},
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_CUDA_HOST, 0}, CAI_OK},
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_CUDA_MANAGED, 0}, CAI_OK},
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_CUDA, 0}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_CPU, 0}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_CUDA, 1}, {CAI_DEVICE_ONEAPI, 1}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_UNKNOWN, 0}, {CAI_DEVICE_CPU, 0}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_UNKNOWN, 0}, {CAI_DEVICE_CUDA, 3}, CAI_OK},
+        {{CAI_DEVICE_CUDA_HOST, 0}, {CAI_DEVICE_CPU, 0}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_CUDA_HOST, 0}, {CAI_DEVICE_CUDA, 1}, CAI_OK},
+        {{CAI_DEVICE_CUDA_MANAGED, 0}, {CAI_DEVICE_CUDA, 1}, CAI_OK},
+        {{CAI_DEVICE_CPU, 0}, {CAI_DEVICE_CPU, 0}, CAI_OK},
+        {{CAI_DEVICE_CPU, 0}, {CAI_DEVICE_CUDA_HOST, 0}, CAI_OK},
+        {{CAI_DEVICE_CPU, 0}, {CAI_DEVICE_CUDA_MANAGED, 0}, CAI_OK},
+        {{CAI_DEVICE_CPU, 0}, {CAI_DEVICE_CUDA, 0}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_ONEAPI, 1}, CAI_OK},
+        {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_ONEAPI, -1}, CAI_OK},
+        {{CAI_DEVICE_ONEAPI, -1}, {CAI_DEVICE_ONEAPI, 2}, CAI_OK},
+        {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_ONEAPI, 2}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_OPENCL, 1}, CAI_ERR_MASK_DEVICE},
+        {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_CPU, 0}, CAI_ERR_MASK_DEVICE},
+    };
+    static const int64_t none[2] = {3, 0};
+    cai_array mask = mask_array(), inner = mask_array();
+    size_t i;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        a.device = cases[i].array;
+        mask.device = cases[i].mask;
+        a.mask = &mask;
+        if (cases[i].status == CAI_OK) {
+            passes();
+        } else {
+            refused(cases[i].status, "mask.device", "can read");
+        }
+        /* Through a mask of unknown device, which is where the array is. */
+        a.device = cases[i].array;
+        inner = mask;
+        mask = mask_array();
+        mask.device.type = CAI_DEVICE_UNKNOWN;
+        mask.mask = &inner;
+        a.mask = &mask;
+        if (cases[i].status == CAI_OK) {
+            passes();
+        } else {
+            refused(cases[i].status, "mask.mask.device", "can read");
+        }
+        mask = mask_array();
+    }
+    /* Without elements nothing is read. */
+    a.shape = mask.shape = none;
+    a.data = mask.data = NULL;
+    mask.device.type = CAI_DEVICE_CPU;
+    a.mask = &mask;
+    passes();
 }
 
 static void masks(void) {
@@ -398,6 +475,7 @@ int main(void) {
     streams();
     devices();
     masks();
+    mask_devices();
     alignment();
     checks();
     return 0;

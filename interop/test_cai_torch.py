@@ -55,12 +55,17 @@ def test_types(dtype, typestr, code, way):
 
 
 def test_requires_grad():
-    """PyTorch's own exceptions pass through. Its table does not check: tensors that it refuses elsewhere are imported."""
+    """PyTorch's own exceptions pass through. Its table does not look, so the importer does."""
     tensor = torch.zeros(3, requires_grad=True)
     with pytest.raises((RuntimeError, BufferError), match="gradient"):
         take(tensor, host=True, protocols=[P.DLPACK])
-    with take(tensor, host=True) as taken:
+    with pytest.raises(BufferError, match="CAI_IMPORT_ALLOW_GRAD"):
+        take(tensor, host=True)
+    with pytest.raises(BufferError, match="detach"):
+        take(torch.nn.Parameter(torch.zeros(3)), host=True)
+    with take(tensor, host=True, grad=True) as taken:
         assert taken.data == tensor.data_ptr()
+    take(tensor.detach(), host=True).release()
 
 
 @pytest.mark.parametrize("way", WAYS)

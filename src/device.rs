@@ -3,15 +3,16 @@
 //! May use: `abi`.
 //! Unsafe: none.
 
-use crate::abi;
+use std::fmt;
+
+use crate::abi::{self, cai_device};
+
+/// The last device type of DLPack.
+pub(crate) const LAST: i32 = 18;
 
 /// Types of device whose data has an address that CUDA may know.
 const CUDA: u32 =
     1 << abi::CAI_DEVICE_CUDA | 1 << abi::CAI_DEVICE_CUDA_HOST | 1 << abi::CAI_DEVICE_CUDA_MANAGED;
-
-/// Types of device whose data has an address, and the unknown one.
-const ADDRESSED: u32 =
-    CUDA | 1 << abi::CAI_DEVICE_UNKNOWN | 1 << abi::CAI_DEVICE_CPU | 1 << abi::CAI_DEVICE_ONEAPI;
 
 #[inline]
 fn is_in(set: u32, device_type: i32) -> bool {
@@ -30,10 +31,25 @@ pub fn may_be_cuda(device_type: i32) -> bool {
     is_in(CUDA | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
 }
 
-/// Returns true if the data of this device type is certainly at an address, or the device unknown.
-#[inline]
-pub fn is_addressed(device_type: i32) -> bool {
-    is_in(ADDRESSED, device_type)
+/// Returns true if a negative number is a valid one: any number of an unknown device, and -1 for a
+/// device whose number is not known. The numbers of CUDA's devices are known, and the host has one.
+pub fn may_have_id(device: cai_device) -> bool {
+    device.r#type == abi::CAI_DEVICE_UNKNOWN
+        || (device.id == -1 && !is_in(CUDA | 1 << abi::CAI_DEVICE_CPU, device.r#type))
+}
+
+/// Returns true if code on the device of an array can read memory on another device, such as that
+/// of the array's mask. Memory on an unknown device is the producer's responsibility; an array on
+/// an unknown device is in memory that CUDA's devices can read.
+pub fn can_read(array: cai_device, memory: cai_device) -> bool {
+    match (array.r#type, memory.r#type) {
+        (_, abi::CAI_DEVICE_UNKNOWN) => true,
+        (abi::CAI_DEVICE_CPU, abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED) => true,
+        (abi::CAI_DEVICE_CUDA, abi::CAI_DEVICE_CUDA) => array.id == memory.id,
+        (of, to) if may_be_cuda(of) => is_cuda(to),
+        // A number that is not known may be that of the same device.
+        (of, to) => of == to && (array.id == memory.id || array.id < 0 || memory.id < 0),
+    }
 }
 
 /// Returns true if the data of this device type is behind a handle instead of at an address.
@@ -42,4 +58,37 @@ pub fn is_opaque(device_type: i32) -> bool {
     const METAL: i32 = 8;
     const WEBGPU: i32 = 15;
     matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
+}
+
+/// A device type by name, for messages and attributes.
+pub struct Name(pub i32);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        const NAMES: [&str; 19] = [
+            "unknown",
+            "cpu",
+            "cuda",
+            "cuda_host",
+            "opencl",
+            "",
+            "",
+            "vulkan",
+            "metal",
+            "vpi",
+            "rocm",
+            "rocm_host",
+            "ext_dev",
+            "cuda_managed",
+            "oneapi",
+            "webgpu",
+            "hexagon",
+            "maia",
+            "trn",
+        ];
+        match usize::try_from(self.0).ok().and_then(|index| NAMES.get(index)) {
+            Some(name) if !name.is_empty() => f.write_str(name),
+            _ => write!(f, "device type {}", self.0),
+        }
+    }
 }

@@ -164,6 +164,16 @@ impl Failure {
         self
     }
 
+    /// Appends a hint to the value expected.
+    #[cold]
+    pub fn hint(mut self, hint: fmt::Arguments) -> Self {
+        if let Some(details) = &mut self.0 {
+            // A full text ends in a mark.
+            let _ = details.expected.write_fmt(hint);
+        }
+        self
+    }
+
     /// Replaces the field.
     #[cold]
     pub fn at(mut self, field: impl fmt::Display) -> Self {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`abi`] | types and constants of the ABI; no logic |
 //! | `error` | the inner error: status, field, found, expected |
+//! | `flags` | names of flags, for messages |
 //! | `unwind` | catches panics without stopping threads that end |
 //! | `environment` | reads environment variables without allocation |
 //! | `library` | opens shared libraries without allocation |
@@ -44,6 +45,7 @@ compile_error!("libcai turns panics into statuses: build it with panic = \"unwin
 
 pub mod abi;
 mod error;
+mod flags;
 mod unwind;
 mod environment;
 mod library;

@@ -1,6 +1,6 @@
 //! Reads and writes the structures of a caller, whatever age of the headers it was compiled with.
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `flags`.
 //! Unsafe: follows a caller's pointers, whose contract each function states.
 //!
 //! A structure states its size. That member is read by itself first; no reference to the whole is
@@ -17,6 +17,7 @@ use crate::abi::{
     cai_import_options,
 };
 use crate::error::{Failure, Result, fail};
+use crate::flags::{self, Named};
 
 /// Sizes of the first release. A structure of any age is at least that long, so these numbers never
 /// change; today's headers may know more. They are literals because the size of today's structure
@@ -209,8 +210,8 @@ pub unsafe fn view(
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
-            found = ("{:#x}", array.flags),
-            expected = "flags that this version knows"
+            found = ("{}", Named(array.flags, flags::ARRAY)),
+            expected = "CAI_ARRAY_READONLY or 0, the flags that this version knows"
         );
     }
     Ok(array)

@@ -165,7 +165,7 @@ typedef uint64_t cai_stream;
 struct cai_device {
     /** A `CAI_DEVICE_` number: DLPack's `DLDeviceType`, or `CAI_DEVICE_UNKNOWN`. */
     int32_t type;
-    /** Ordinal of the device. Ignored if the type is `CAI_DEVICE_UNKNOWN`. */
+    /** Ordinal of the device; -1: not known (not for CUDA). Ignored if the type is unknown. */
     int32_t id;
 };
 

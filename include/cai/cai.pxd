@@ -99,6 +99,7 @@ cdef extern from "cai/cai.h":
         CAI_CAPTURE_JOIN
         CAI_CAPTURE_EXTERNAL
         CAI_DRIVER_PATH_SIZE
+        CAI_DLPACK_HIDE_READONLY
         CAI_PROTOCOL_EXCHANGE
         CAI_PROTOCOL_DLPACK_EXCHANGE
         CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
@@ -118,6 +119,10 @@ cdef extern from "cai/cai.h":
         CAI_IMPORT_ALLOW_HOST
         CAI_IMPORT_QUERY_DEVICE
         CAI_IMPORT_NO_EXCEPTION
+        CAI_IMPORT_REFUSE_OBJECTS
+        CAI_IMPORT_ALLOW_GRAD
+        CAI_IMPORT_BUFFER_OPENCL
+        CAI_IMPORT_BUFFER_CUDA
         CAI_EXPORT_VERSION_2
         CAI_EXPORT_STRIDES
         CAI_EXPORT_HIDE_READONLY
@@ -159,6 +164,7 @@ cdef extern from "cai/cai.h":
         CAI_ERR_MASK_SHAPE
         CAI_ERR_MASK_CYCLE
         CAI_ERR_MASK_DEPTH
+        CAI_ERR_MASK_DEVICE
         CAI_ERR_TYPESTR_LENGTH
         CAI_ERR_TYPESTR_ORDER
         CAI_ERR_TYPESTR_KIND
@@ -222,6 +228,7 @@ cdef extern from "cai/cai.h":
         CAI_ERR_CONVERT_NDIM
         CAI_ERR_CONVERT_READONLY
         CAI_ERR_CONVERT_DEVICE
+        CAI_ERR_CONVERT_GRAD
         CAI_ERR_DLPACK_VERSION
         CAI_ERR_INTERNAL
     const uint64_t CAI_STREAM_NONE
@@ -555,6 +562,13 @@ cdef extern from "cai/cai.h":
     ) noexcept nogil
     cai_status cai_array_from_python(
         PyObject *object,
+        const cai_import_options *options,
+        cai_array *out,
+        cai_error *error
+    ) noexcept
+    cai_status cai_array_from_python_dict(
+        PyObject *dictionary,
+        PyObject *owner,
         const cai_import_options *options,
         cai_array *out,
         cai_error *error

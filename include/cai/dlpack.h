@@ -89,7 +89,8 @@ CAI_API cai_status cai_array_from_dlpack_unversioned(
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. If `device` is
  * not known, the CUDA driver is queried; an array without elements is then on CUDA device 0.
- * `flags`: 0.
+ * `flags`: `CAI_DLPACK_` bits. With `CAI_DLPACK_HIDE_READONLY`, the caller must ensure that nothing
+ * writes to the data of a read-only array.
  * `out`: a tensor of version 1.3. `strides` is NULL only without dimensions. The id of host and
  * managed memory is 0, as DLPack requires. Written on success only.
  *
@@ -108,13 +109,17 @@ CAI_API cai_status cai_array_to_dlpack(
 
 /**
  * Makes a tensor of DLPack's older structure. It cannot express a read-only array
- * (`CAI_ERR_CONVERT_READONLY`), nor how elements of less than a byte are packed
- * (`CAI_ERR_CONVERT_TYPE`).
+ * (`CAI_ERR_CONVERT_READONLY`, unless `flags` contain `CAI_DLPACK_HIDE_READONLY`), nor how elements
+ * of less than a byte are packed (`CAI_ERR_CONVERT_TYPE`).
  *
  * Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
  */
 CAI_API cai_status cai_array_to_dlpack_unversioned(
     const cai_array *array, uint32_t flags, struct DLManagedTensor **out, cai_error *error);
+
+/* Bits of the parameter flags of cai_array_to_dlpack and cai_array_to_dlpack_unversioned. */
+/** Makes a tensor of a read-only array that does not state so, for consumers that reject those. */
+#define CAI_DLPACK_HIDE_READONLY 4
 
 #if defined(__cplusplus)
 }

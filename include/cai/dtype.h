@@ -124,8 +124,8 @@ CAI_API bool cai_dtype_is_native(const cai_dtype *dtype);
 CAI_API cai_status cai_array_dtype(const cai_array *array, cai_dtype *out, cai_error *error);
 
 /**
- * Reports whether the elements of an array, and all of their fields, have the machine's byte order.
- * Masks are ignored.
+ * Reports whether the elements of an array have the machine's byte order: for kind `V` without a
+ * `dtype_code`, all of their fields. Masks are ignored.
  *
  * `out`: written on success only.
  *

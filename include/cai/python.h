@@ -68,7 +68,9 @@ typedef struct cai_exchange_api cai_exchange_api;
  *
  * `object`: a `PyObject *`; the caller keeps its reference.
  * `options`: requirements, or NULL for none. An array with a mask is refused unless
- * `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is.
+ * `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
+ * requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
+ * not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
  * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
  * passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
  * on any thread, with or without the interpreter's lock: without it, the object is released by the
@@ -92,10 +94,34 @@ typedef struct cai_exchange_api cai_exchange_api;
  * `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
  * Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
  * build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
- * Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+ * Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
+ * "OpenCL/CUDA Buffer Interface".
  */
 CAI_API cai_status cai_array_from_python(
     struct _object *object, const cai_import_options *options, cai_array *out, cai_error *error);
+
+/**
+ * Describes the array in a dictionary that is passed without its object, as
+ * `from_cuda_array_interface(desc, owner)` of Numba takes it. For code that has already read
+ * `__cuda_array_interface__`, or has written such a dictionary itself.
+ *
+ * `dictionary`: a `PyObject *`: a dictionary, or, without `CAI_IMPORT_STRICT`, any mapping. It is
+ * read during the call and never changed.
+ * `owner`: the `PyObject *` that keeps the data alive; the array holds a reference to it. NULL: the
+ * array holds a reference to the dictionary only, and the caller must keep the data alive.
+ * `options`: as for `cai_array_from_python`. `protocols[0]` names the interface that the dictionary
+ * belongs to: 0 or `CAI_PROTOCOL_CUDA_ARRAY_INTERFACE`, `CAI_PROTOCOL_SYCL_USM`, or, with
+ * `CAI_IMPORT_ALLOW_HOST`, `CAI_PROTOCOL_ARRAY_INTERFACE`; further protocols are refused. An object
+ * in `mask` is imported through any protocol. `out`, exceptions, release and thread safety: as for
+ * `cai_array_from_python`.
+ *
+ * Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
+ * Source: CAI version 3, "Python Interface Specification"; Numba,
+ * `numba.cuda.from_cuda_array_interface`.
+ */
+CAI_API cai_status cai_array_from_python_dict(
+    struct _object *dictionary, struct _object *owner, const cai_import_options *options,
+    cai_array *out, cai_error *error);
 
 /**
  * Creates a Python object from an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
@@ -215,6 +241,14 @@ struct cai_import_options {
 #define CAI_IMPORT_QUERY_DEVICE 512
 /** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
 #define CAI_IMPORT_NO_EXCEPTION 1024
+/** Refuses Python objects (`O`) as elements and in fields, which mean nothing on a device. */
+#define CAI_IMPORT_REFUSE_OBJECTS 2048
+/** Accepts tensors that require grad: automatic differentiation does not see what is written. */
+#define CAI_IMPORT_ALLOW_GRAD 4096
+/** Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind. */
+#define CAI_IMPORT_BUFFER_OPENCL 8192
+/** Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind. */
+#define CAI_IMPORT_BUFFER_CUDA 16384
 
 /* Values of cai_import_options.protocols. */
 /** Exchange table of this library on the object's type: `__cai_exchange_api__`. */

@@ -164,7 +164,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_EVENT 223
 /** `device.type` is not a device type of DLPack. */
 #define CAI_ERR_DEVICE_TYPE 224
-/** `device.id` is negative. */
+/** `device.id` is negative, and not -1 for a device whose number is not known. */
 #define CAI_ERR_DEVICE_ID 225
 /** `byte_offset` is set, but `data` is an address. */
 #define CAI_ERR_BYTE_OFFSET 226
@@ -180,6 +180,8 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_MASK_CYCLE 233
 /** The chain of masks is longer than `CAI_MAX_MASKS`. */
 #define CAI_ERR_MASK_DEPTH 234
+/** The mask is in memory that the array's device cannot read. */
+#define CAI_ERR_MASK_DEVICE 235
 /** `typestr` is empty, or not terminated within its 16 bytes. */
 #define CAI_ERR_TYPESTR_LENGTH 240
 /** `typestr` does not begin with a byte order: one of `<`, `>`, `|`. */
@@ -313,6 +315,8 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_CONVERT_READONLY 708
 /** The other protocol cannot express the device or context of the array. */
 #define CAI_ERR_CONVERT_DEVICE 709
+/** The tensor requires grad: automatic differentiation would not see what is written to it. */
+#define CAI_ERR_CONVERT_GRAD 711
 /** The tensor has another major version of DLPack than this library knows. */
 #define CAI_ERR_DLPACK_VERSION 710
 

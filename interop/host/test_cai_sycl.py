@@ -29,7 +29,7 @@ def test_memory(kind):
     found = memory.__sycl_usm_array_interface__
     with take(memory) as taken:
         assert taken.shape == (64,) and taken.typestr == "|u1" and taken.data == found["data"][0] == memory._pointer
-        assert taken.device == (P.ONEAPI, 0)
+        assert taken.device == (P.ONEAPI, memory.sycl_device.get_device_id())
         # dpctl writes True where the protocol has the read-only flag. The protocol's word counts.
         assert found["data"][1] is True and taken.readonly
         again = dpctl.memory.as_usm_memory(give(taken))
@@ -42,6 +42,7 @@ def test_arrays_in(index):
     found = array.__sycl_usm_array_interface__
     with take(array, protocols=SYCL) as taken:
         assert taken.shape == array.shape and taken.typestr == found["typestr"] == "|f4" and not taken.readonly
+        assert taken.device == tuple(array.__dlpack_device__())
         assert taken.data == found["data"][0] + 4 * found["offset"] and taken.byte_offset == 0
         if found["strides"] is not None and array.ndim:
             assert taken.strides == tuple(4 * step for step in found["strides"])
@@ -137,9 +138,12 @@ def test_what_syclobj_may_be():
         with take(Offers(**dict(given, syclobj=syclobj))) as taken:
             assert taken.stream in (None, P.STREAM_UNKNOWN) and taken.context
             assert dpctl.memory.as_usm_memory(give(taken))._pointer == memory._pointer
-    # A filter string names a context that only SYCL's runtime can find.
+    # dpctl finds the device and the default context of a filter string.
     with take(Offers(**dict(given, syclobj="cpu"))) as taken:
-        assert taken.context is None and not hasattr(give(taken), "__sycl_usm_array_interface__")
+        assert taken.context and taken.device == (P.ONEAPI, dpctl.SyclDevice("cpu").get_device_id())
+        assert dpctl.memory.as_usm_memory(give(taken))._pointer == memory._pointer
+    with pytest.raises(Exception):
+        take(Offers(**dict(given, syclobj="no such device")))
 
 
 def test_empty():

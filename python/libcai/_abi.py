@@ -89,6 +89,7 @@ CAI_SYNC_THIS_CALL = 128
 CAI_CAPTURE_JOIN = 256
 CAI_CAPTURE_EXTERNAL = 512
 CAI_DRIVER_PATH_SIZE = 448
+CAI_DLPACK_HIDE_READONLY = 4
 CAI_PROTOCOL_EXCHANGE = 1
 CAI_PROTOCOL_DLPACK_EXCHANGE = 2
 CAI_PROTOCOL_CUDA_ARRAY_INTERFACE = 3
@@ -108,6 +109,10 @@ CAI_IMPORT_ALLOW_MASK = 128
 CAI_IMPORT_ALLOW_HOST = 256
 CAI_IMPORT_QUERY_DEVICE = 512
 CAI_IMPORT_NO_EXCEPTION = 1024
+CAI_IMPORT_REFUSE_OBJECTS = 2048
+CAI_IMPORT_ALLOW_GRAD = 4096
+CAI_IMPORT_BUFFER_OPENCL = 8192
+CAI_IMPORT_BUFFER_CUDA = 16384
 CAI_EXPORT_VERSION_2 = 1
 CAI_EXPORT_STRIDES = 2
 CAI_EXPORT_HIDE_READONLY = 4
@@ -151,6 +156,7 @@ CAI_ERR_MASK_TYPE = 231
 CAI_ERR_MASK_SHAPE = 232
 CAI_ERR_MASK_CYCLE = 233
 CAI_ERR_MASK_DEPTH = 234
+CAI_ERR_MASK_DEVICE = 235
 CAI_ERR_TYPESTR_LENGTH = 240
 CAI_ERR_TYPESTR_ORDER = 241
 CAI_ERR_TYPESTR_KIND = 242
@@ -214,6 +220,7 @@ CAI_ERR_CONVERT_CONTIGUOUS = 706
 CAI_ERR_CONVERT_NDIM = 707
 CAI_ERR_CONVERT_READONLY = 708
 CAI_ERR_CONVERT_DEVICE = 709
+CAI_ERR_CONVERT_GRAD = 711
 CAI_ERR_DLPACK_VERSION = 710
 CAI_ERR_INTERNAL = 901
 
@@ -697,6 +704,16 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_from_python_dict": (
+        c.c_int32,
+        [
+            c.py_object,
+            c.py_object,
+            c.POINTER(cai_import_options),
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
+    ),
     "cai_array_to_python": (
         c.c_int32,
         [
@@ -719,6 +736,7 @@ FUNCTIONS = {
 
 PYTHON_FUNCTIONS = (
     "cai_array_from_python",
+    "cai_array_from_python_dict",
     "cai_array_to_python",
     "cai_python_raise",
     "cai_python_publish",

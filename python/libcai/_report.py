@@ -134,7 +134,10 @@ class Inspection:
         self.library = library
 
     def __getitem__(self, name):
-        return next(protocol for protocol in self.protocols if protocol.name == name)
+        for protocol in self.protocols:
+            if protocol.name == name:
+                return protocol
+        raise KeyError(name)
 
     def as_dict(self):
         return {

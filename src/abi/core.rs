@@ -124,7 +124,7 @@ pub const CAI_DTYPE_UINT1: u16 = 262;
 pub struct cai_device {
     /// A `CAI_DEVICE_` number: DLPack's `DLDeviceType`, or `CAI_DEVICE_UNKNOWN`.
     pub r#type: i32,
-    /// Ordinal of the device. Ignored if the type is `CAI_DEVICE_UNKNOWN`.
+    /// Ordinal of the device; -1: not known (not for CUDA). Ignored if the type is unknown.
     pub id: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Names of DLPack's structures, for `cai/dlpack.h`.
+//! Names of DLPack's structures, and flags, for `cai/dlpack.h`.
 //!
 //! May use: nothing.
 //! Unsafe: none.
@@ -8,3 +8,6 @@ pub enum DLManagedTensor {}
 
 /// `DLManagedTensorVersioned` of DLPack 1.0 and later.
 pub enum DLManagedTensorVersioned {}
+
+/// Makes a tensor of a read-only array that does not state so, for consumers that reject those.
+pub const CAI_DLPACK_HIDE_READONLY: u32 = 4;

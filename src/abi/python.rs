@@ -51,6 +51,14 @@ pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
 pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;
 /// Sets no Python exception for a failure of this library. Exceptions of the producer stay set.
 pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;
+/// Refuses Python objects (`O`) as elements and in fields, which mean nothing on a device.
+pub const CAI_IMPORT_REFUSE_OBJECTS: u32 = 2048;
+/// Accepts tensors that require grad: automatic differentiation does not see what is written.
+pub const CAI_IMPORT_ALLOW_GRAD: u32 = 4096;
+/// Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind.
+pub const CAI_IMPORT_BUFFER_OPENCL: u32 = 8192;
+/// Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind.
+pub const CAI_IMPORT_BUFFER_CUDA: u32 = 16384;
 
 /// Exports version 2 of the interface, which has no stream.
 pub const CAI_EXPORT_VERSION_2: u32 = 1;

@@ -118,7 +118,7 @@ pub const CAI_ERR_STREAM_ID: cai_status = 222;
 pub const CAI_ERR_EVENT: cai_status = 223;
 /// `device.type` is not a device type of DLPack.
 pub const CAI_ERR_DEVICE_TYPE: cai_status = 224;
-/// `device.id` is negative.
+/// `device.id` is negative, and not -1 for a device whose number is not known.
 pub const CAI_ERR_DEVICE_ID: cai_status = 225;
 /// `byte_offset` is set, but `data` is an address.
 ///
@@ -138,6 +138,10 @@ pub const CAI_ERR_MASK_SHAPE: cai_status = 232;
 pub const CAI_ERR_MASK_CYCLE: cai_status = 233;
 /// The chain of masks is longer than `CAI_MAX_MASKS`.
 pub const CAI_ERR_MASK_DEPTH: cai_status = 234;
+/// The mask is in memory that the array's device cannot read.
+///
+/// A mask of an array on a device is on that device, or in page-locked or managed memory.
+pub const CAI_ERR_MASK_DEVICE: cai_status = 235;
 
 /// `typestr` is empty, or not terminated within its 16 bytes.
 pub const CAI_ERR_TYPESTR_LENGTH: cai_status = 240;
@@ -307,6 +311,10 @@ pub const CAI_ERR_CONVERT_NDIM: cai_status = 707;
 pub const CAI_ERR_CONVERT_READONLY: cai_status = 708;
 /// The other protocol cannot express the device or context of the array.
 pub const CAI_ERR_CONVERT_DEVICE: cai_status = 709;
+/// The tensor requires grad: automatic differentiation would not see what is written to it.
+///
+/// Pass `tensor.detach()`, or set `CAI_IMPORT_ALLOW_GRAD`.
+pub const CAI_ERR_CONVERT_GRAD: cai_status = 711;
 /// The tensor has another major version of DLPack than this library knows.
 ///
 /// Only its deleter may be used.

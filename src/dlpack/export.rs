@@ -40,7 +40,7 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
                     CAI_ERR_CONVERT_DEVICE,
                     "device.type",
                     found = (
-                        "0 (unknown), and {:p}, which the CUDA driver does not know either",
+                        "device unknown, and {:p}, which the CUDA driver does not know either",
                         array.data
                     ),
                     expected = "a device type"
@@ -54,6 +54,14 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
         device.r#type,
         abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED | ROCM_HOST
     );
+    if device.id < 0 && !is_of_no_device {
+        return fail!(
+            CAI_ERR_CONVERT_DEVICE,
+            "device.id",
+            found = ("{}, which means that it is not known", device.id),
+            expected = "the number of the device, which DLPack requires"
+        );
+    }
     Ok((device.r#type, if is_of_no_device { 0 } else { device.id }))
 }
 
@@ -75,8 +83,13 @@ unsafe fn convert<'a>(
     flags: u32,
     steps: &mut [i64; DIMENSIONS],
 ) -> Result<Export<'a>> {
-    if flags != 0 {
-        return fail!(CAI_ERR_NEWER_CALLER, "flags", found = "{flags:#x}", expected = "0");
+    if flags & !abi::CAI_DLPACK_HIDE_READONLY != 0 {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "flags",
+            found = ("{:#x}", flags & !abi::CAI_DLPACK_HIDE_READONLY),
+            expected = "CAI_DLPACK_HIDE_READONLY or 0"
+        );
     }
     // SAFETY: the array is readable (this function's contract).
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
@@ -113,7 +126,9 @@ unsafe fn convert<'a>(
     let is_empty = array.data.is_null();
     element_steps(layout, is_empty, steps)?;
     let (device_type, device_id) = device_of(array)?;
-    let read_only = if array.flags & abi::CAI_ARRAY_READONLY != 0 { READ_ONLY } else { 0 };
+    let states_read_only =
+        array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_DLPACK_HIDE_READONLY == 0;
+    let read_only = if states_read_only { READ_ONLY } else { 0 };
     let is_padded = theirs.is_below_a_byte() && dtype.code != abi::CAI_DTYPE_NONE;
     let padded = if is_padded { PADDED } else { 0 };
     Ok(Export {
@@ -237,7 +252,7 @@ unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
 }
 
 /// Makes a versioned tensor of an array, with a reference of its own to the array's owner. `flags`
-/// must be 0.
+/// are `CAI_DLPACK_` bits.
 ///
 /// # Safety
 /// `array` is readable as [`validate::array`] requires.
@@ -270,7 +285,7 @@ pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLMan
             CAI_ERR_CONVERT_READONLY,
             "flags",
             found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, or a versioned tensor"
+            expected = "a writable array, a versioned tensor, or CAI_DLPACK_HIDE_READONLY"
         );
     }
     if export.tensor.dtype.is_below_a_byte() {

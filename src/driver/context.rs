@@ -55,8 +55,8 @@ impl Driver {
                 CAI_ERR_NO_CONTEXT,
                 "stream",
                 found = "no current context in this thread",
-                expected =
-                    "a context for the default stream: call cuCtxSetCurrent in this thread first"
+                expected = "a context for the default stream: call cuCtxSetCurrent or \
+                     cudaSetDevice in this thread first"
             );
         }
         Ok(context)

@@ -81,11 +81,20 @@ impl Call {
                 format_args!("a newer CUDA driver"),
             );
         }
+        let expected = match self.code {
+            INVALID_CONTEXT => {
+                "a current context: call cuCtxSetCurrent or cudaSetDevice in this thread first"
+            }
+            INVALID_HANDLE => {
+                "a stream that is alive: keep the stream as long as every array that names it"
+            }
+            _ => "success",
+        };
         Failure::new(
             self.status(),
             format_args!("driver"),
             format_args!("{self}"),
-            format_args!("success"),
+            format_args!("{expected}"),
         )
         .driver(self.code)
     }

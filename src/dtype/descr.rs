@@ -190,6 +190,20 @@ pub fn is_native(descr: Descr) -> Result<bool> {
     Ok(true)
 }
 
+/// Returns true if a field consists of Python objects. The fields must have been checked.
+pub fn has_objects(descr: Descr) -> Result<bool> {
+    for field in descr.fields() {
+        let has_objects = match field.nested()? {
+            Some(nested) => has_objects(nested)?,
+            None => field_dtype(&field)?.kind as u8 == b'O',
+        };
+        if has_objects {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Returns true if two lists describe the same fields: names, titles, types, shapes. Both must have
 /// been checked.
 pub fn equal(a: Descr, b: Descr) -> Result<bool> {

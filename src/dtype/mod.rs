@@ -4,12 +4,14 @@
 //! Unsafe: none.
 //!
 //! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
-//! types; [`text`] reads and writes them as NumPy prints `descr`.
+//! types, [`fields`] holds them while they are read, and [`text`] reads and writes them as NumPy
+//! prints `descr`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 pub mod descr;
+pub mod fields;
 pub mod text;
 
 use std::ffi::c_char;
@@ -28,8 +30,18 @@ const MAX_UNIT_COUNT: i64 = i32::MAX as i64;
 const UNITS: [&[u8]; 13] =
     [b"Y", b"M", b"W", b"D", b"h", b"m", b"s", b"ms", b"us", b"ns", b"ps", b"fs", b"as"];
 
-/// Parses a typestr.
+/// Parses a typestr. A message ends in the typestr that was most likely meant.
 pub fn parse(text: &[u8]) -> Result<cai_dtype> {
+    parse_exact(text).map_err(|failure| match suggestion(text) {
+        Some(meant) => {
+            let meant = meant.split(|byte| *byte == 0).next().unwrap_or_default();
+            failure.hint(format_args!(": did you mean \"{}\"?", meant.escape_ascii()))
+        }
+        None => failure,
+    })
+}
+
+fn parse_exact(text: &[u8]) -> Result<cai_dtype> {
     let (order, kind, rest) = match text {
         [order, kind, rest @ ..] => (*order, *kind, rest),
         [] => {
@@ -140,7 +152,32 @@ pub fn parse_lenient(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
         *to = *from;
         written = written.saturating_add(1);
     }
-    parse(out.get(..written)?).is_ok().then_some(out)
+    parse_exact(out.get(..written)?).is_ok().then_some(out)
+}
+
+/// Returns the typestr that the writer of a wrong one most likely means: `<f4` for `f4`, `float32`
+/// and `torch.float32`.
+#[cold]
+fn suggestion(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
+    if let Some(complete) = parse_lenient(text) {
+        return Some(complete);
+    }
+    let name = text.rsplit(|byte| *byte == b'.').next()?;
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (letters, bits) = name.split_at_checked(name.len().checked_sub(digits)?)?;
+    let (kind, bits) = match (letters, number(bits)) {
+        (b"bool" | b"bool_", None) => (b'b', 8),
+        (b"half", None) => (b'f', 16),
+        (b"double", None) => (b'f', 64),
+        (b"int", Some((bits, _))) => (b'i', bits),
+        (b"uint", Some((bits, _))) => (b'u', bits),
+        (b"float", Some((bits, _))) => (b'f', bits),
+        (b"complex", Some((bits, _))) => (b'c', bits),
+        _ => return None,
+    };
+    let size: crate::error::Text<24> =
+        crate::error::Text::new(format_args!("{}{}", char::from(kind), bits.checked_div(8)?));
+    parse_lenient(size.as_str().as_bytes()).filter(|_| bits.checked_rem(8) == Some(0))
 }
 
 /// Splits a text into its leading decimal digits, without leading zeros, and the rest.
@@ -185,20 +222,11 @@ fn bad_length<T>(text: &[u8]) -> Result<T> {
 
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
-    if let Some(complete) = parse_lenient(text) {
-        let complete = complete.split(|byte| *byte == 0).next().unwrap_or_default();
-        return fail!(
-            CAI_ERR_TYPESTR_ORDER,
-            "typestr",
-            found = ("\"{}\"", text.escape_ascii()),
-            expected = ("a byte order first: did you mean \"{}\"?", complete.escape_ascii())
-        );
-    }
     fail!(
         CAI_ERR_TYPESTR_ORDER,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = "a byte order first: < (little-endian), > (big-endian) or | (not relevant)"
+        expected = "a byte order first, < (little-endian), > (big-endian) or | (not relevant)"
     )
 }
 
@@ -425,6 +453,13 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
 /// [`descr`].
 pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
     from_field(&array.typestr, array.dtype_code)
+}
+
+/// Returns true if fields define the elements of an array: only those of kind V without a code.
+/// The fields of any other array have to be right as well, but its type says what its elements are.
+pub fn has_fields(array: &cai_array) -> bool {
+    let [_, kind, ..] = array.typestr;
+    !array.descr.is_null() && kind as u8 == b'V' && array.dtype_code == abi::CAI_DTYPE_NONE
 }
 
 /// Returns the type of an inline typestr and a code.

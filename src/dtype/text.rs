@@ -1,6 +1,6 @@
 //! Structured types as text: the list of tuples that NumPy prints as `dtype.descr`.
 //!
-//! May use: `abi`, `error`, `read`.
+//! May use: `dtype::fields`, `error`, `read`.
 //! Unsafe: none.
 //!
 //! Reads the literals of Python and of JSON: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and `[["x",
@@ -11,25 +11,10 @@
 #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
 
 use std::fmt::{self, Write};
-use std::ptr;
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_descr, cai_field};
+use crate::dtype::fields::{Fields, List, NewRow};
 use crate::error::{Failure, Result, fail};
 use crate::read::Descr;
-
-/// A list of fields that was read from a text, with all the memory that its rows point to.
-pub struct Fields {
-    // One element; a vector, so that its address does not change.
-    descr: Vec<cai_descr>,
-    // Keeps alive what the pointers in the list refer to.
-    _rows: Vec<cai_field>,
-    _names: Vec<Name>,
-    _shapes: Vec<Vec<i64>>,
-    _nested: Vec<Fields>,
-}
-
-/// A name with its NUL.
-type Name = Vec<u8>;
 
 /// Appends a value, or fails if there is no memory.
 fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
@@ -42,97 +27,21 @@ fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     }
 }
 
-impl Fields {
-    /// Returns the list, valid as long as `self`.
-    pub fn as_ptr(&self) -> *const cai_descr {
-        self.descr.as_ptr()
-    }
-
-    /// Returns true for one nameless row with a type, which NumPy writes for types that have no
-    /// fields.
-    pub fn is_plain(&self) -> bool {
-        match (self._rows.as_slice(), self._names.as_slice()) {
-            ([row], [name]) => name.as_slice() == [0] && row.typestr[0] != 0 && row.ndim == 0,
-            _ => false,
-        }
-    }
-
-    fn new(rows: Vec<Row>) -> Result<Self> {
-        let mut fields = Fields {
-            descr: Vec::new(),
-            _rows: Vec::new(),
-            _names: Vec::new(),
-            _shapes: Vec::new(),
-            _nested: Vec::new(),
-        };
-        for row in rows {
-            let mut raw = cai_field {
-                name: row.name.as_ptr().cast(),
-                title: row.title.as_ref().map_or(ptr::null(), |title| title.as_ptr().cast()),
-                typestr: [0; CAI_TYPESTR_SIZE],
-                nested: ptr::null(),
-                shape: if row.shape.is_empty() { ptr::null() } else { row.shape.as_ptr() },
-                ndim: row.shape.len() as i32,
-                dtype_code: abi::CAI_DTYPE_NONE,
-                reserved: 0,
-            };
-            match row.kind {
-                Kind::Typestr(text) => {
-                    for (to, from) in raw.typestr.iter_mut().zip(text) {
-                        *to = from as std::ffi::c_char;
-                    }
-                }
-                Kind::Nested(rows) => {
-                    let nested = Fields::new(rows)?;
-                    raw.nested = nested.as_ptr();
-                    push(&mut fields._nested, nested)?;
-                }
-            }
-            push(&mut fields._names, row.name)?;
-            if let Some(title) = row.title {
-                push(&mut fields._names, title)?;
-            }
-            push(&mut fields._shapes, row.shape)?;
-            push(&mut fields._rows, raw)?;
-        }
-        let descr = cai_descr {
-            struct_size: size_of::<cai_descr>() as u32,
-            field_size: size_of::<cai_field>() as u32,
-            count: fields._rows.len() as u64,
-            fields: fields._rows.as_ptr(),
-        };
-        push(&mut fields.descr, descr)?;
-        Ok(fields)
-    }
-}
-
-struct Row {
-    name: Name,
-    title: Option<Name>,
-    kind: Kind,
-    shape: Vec<i64>,
-}
-
-enum Kind {
-    Typestr([u8; CAI_TYPESTR_SIZE]),
-    Nested(Vec<Row>),
-}
-
 /// Parses a list of fields. Types and names are only separated here; `descr::bits` checks them.
 pub fn parse(text: &str) -> Result<Fields> {
-    let mut reader = Reader { text, at: 0, fields: 0 };
-    let rows = reader.list(1)?;
+    let mut reader = Reader { text, at: 0, fields: Fields::new() };
+    reader.list(1)?;
     reader.space();
     if reader.at < text.len() {
         return reader.expected("the end of the text");
     }
-    Fields::new(rows)
+    Ok(reader.fields)
 }
 
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    fields: u64,
+    fields: Fields,
 }
 
 impl Reader<'_> {
@@ -195,119 +104,78 @@ impl Reader<'_> {
         if self.take(close) { Ok(false) } else { self.expected("',' or the end of the sequence") }
     }
 
-    fn list(&mut self, depth: i32) -> Result<Vec<Row>> {
-        if depth > abi::CAI_MAX_DESCR_DEPTH {
-            return fail!(
-                CAI_ERR_DESCR_DEPTH,
-                "text",
-                found = "fields nested {depth} deep",
-                expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
-            );
-        }
+    fn list(&mut self, depth: i32) -> Result<List> {
+        let list = self.fields.list(depth).map_err(|failure| failure.at("text"))?;
         if !self.take('[') {
             return self.expected("'[' and a list of fields");
         }
-        let mut rows = Vec::new();
         let mut more = !self.take(']');
         while more {
-            self.fields += 1;
-            if self.fields > abi::CAI_MAX_FIELDS {
-                return fail!(
-                    CAI_ERR_DESCR_COUNT,
-                    "text",
-                    found = ("{} fields", self.fields),
-                    expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
-                );
-            }
             let row = self.row(depth)?;
-            push(&mut rows, row)?;
+            self.fields.push(list, row).map_err(|failure| failure.at("text"))?;
             more = self.more(']')?;
         }
-        Ok(rows)
+        Ok(list)
     }
 
-    fn row(&mut self, depth: i32) -> Result<Row> {
+    fn row(&mut self, depth: i32) -> Result<NewRow> {
         let Some(close) = self.open() else {
             return self.expected("a field: (name, type) or (name, type, shape)");
         };
-        let (name, title) = self.names()?;
+        let mut row = NewRow::new();
+        self.names(&mut row)?;
         if !self.more(close)? {
             return self.expected("the field's type");
         }
         self.space();
-        let kind = if self.peek() == Some('[') {
-            Kind::Nested(self.list(depth + 1)?)
+        if self.peek() == Some('[') {
+            let nested = self.list(depth + 1)?;
+            self.fields.nested(&mut row, nested);
         } else {
             let typestr = self.string()?;
-            if typestr.is_empty() || typestr.len() >= CAI_TYPESTR_SIZE || typestr.contains(&0) {
-                return fail!(
-                    CAI_ERR_TYPESTR_LENGTH,
-                    "text",
-                    found = ("\"{}\" before byte {}", typestr.escape_ascii(), self.at),
-                    expected = ("1 to {} characters", CAI_TYPESTR_SIZE - 1)
-                );
-            }
-            let mut characters = [0; CAI_TYPESTR_SIZE];
-            characters[..typestr.len()].copy_from_slice(&typestr);
-            Kind::Typestr(characters)
-        };
-        let mut shape = Vec::new();
+            self.fields.typestr(&mut row, &typestr).map_err(|failure| failure.at("text"))?;
+        }
         if self.more(close)? {
-            shape = self.shape()?;
+            self.shape(&mut row)?;
             if self.more(close)? {
                 return self.expected("the end of the field");
             }
         }
-        Ok(Row { name, title, kind, shape })
+        Ok(row)
     }
 
-    fn names(&mut self) -> Result<(Name, Option<Name>)> {
-        let Some(close) = self.open() else { return Ok((self.name()?, None)) };
-        let title = self.name()?;
+    fn names(&mut self, row: &mut NewRow) -> Result<()> {
+        let inside = |failure: Failure| failure.at("text");
+        let Some(close) = self.open() else {
+            let name = self.string()?;
+            return self.fields.name(row, &name).map_err(inside);
+        };
+        let title = self.string()?;
+        self.fields.title(row, &title).map_err(inside)?;
         if !self.more(close)? {
             return self.expected("the name after the title");
         }
-        let name = self.name()?;
+        let name = self.string()?;
+        self.fields.name(row, &name).map_err(inside)?;
         if self.more(close)? {
             return self.expected("the end of title and name");
         }
-        Ok((name, Some(title)))
+        Ok(())
     }
 
-    fn name(&mut self) -> Result<Name> {
-        let mut name = self.string()?;
-        if name.contains(&0) {
-            return fail!(
-                CAI_ERR_DESCR_NAME,
-                "text",
-                found = ("a NUL in \"{}\" before byte {}", name.escape_ascii(), self.at),
-                expected = "a name without NUL"
-            );
-        }
-        push(&mut name, 0)?;
-        Ok(name)
-    }
-
-    fn shape(&mut self) -> Result<Vec<i64>> {
-        let mut shape = Vec::new();
+    fn shape(&mut self, row: &mut NewRow) -> Result<()> {
+        let inside = |failure: Failure| failure.at("text");
         let Some(close) = self.open() else {
-            push(&mut shape, self.extent()?)?;
-            return Ok(shape);
+            let extent = self.extent()?;
+            return self.fields.extent(row, extent).map_err(inside);
         };
         let mut more = !self.take(close);
         while more {
-            if shape.len() == abi::CAI_MAX_NDIM as usize {
-                return fail!(
-                    CAI_ERR_DESCR_SHAPE,
-                    "text",
-                    found = ("more extents at byte {}", self.at),
-                    expected = ("at most {}", abi::CAI_MAX_NDIM)
-                );
-            }
-            push(&mut shape, self.extent()?)?;
+            let extent = self.extent()?;
+            self.fields.extent(row, extent).map_err(inside)?;
             more = self.more(close)?;
         }
-        Ok(shape)
+        Ok(())
     }
 
     fn extent(&mut self) -> Result<i64> {

@@ -1,7 +1,7 @@
 //! Element types, for C.
 //!
 //! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
-//! `owner::description`, `read`.
+//! `owner`, `owner::description`, `read`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
@@ -15,7 +15,7 @@ use crate::abi::{
 };
 use crate::dtype::{self, descr, text};
 use crate::error::{Failure, Result, fail};
-use crate::owner::description;
+use crate::owner::{self, description};
 use crate::read::{self, Descr, Field};
 
 /// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind
@@ -146,8 +146,8 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
     })
 }
 
-/// Reports whether the elements of an array, and all of their fields, have the machine's byte
-/// order. Masks are ignored.
+/// Reports whether the elements of an array have the machine's byte order: for kind `V` without a
+/// `dtype_code`, all of their fields. Masks are ignored.
 ///
 /// `out`: written on success only.
 ///
@@ -169,7 +169,10 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
         let mut native = dtype::is_native(&dtype);
         if !local.descr.is_null() {
             // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-            native = native && descr::is_native(unsafe { checked(local.descr, "descr") }?)?;
+            let fields = unsafe { checked(local.descr, "descr") }?;
+            if dtype::has_fields(&local) {
+                native = descr::is_native(fields)?;
+            }
         }
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(native) };
@@ -391,11 +394,13 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
                 expected = "UTF-8"
             );
         };
-        let fields = text::parse(text)?;
-        // SAFETY: `fields` is alive until the end of this function.
-        let list = unsafe { checked(fields.as_ptr(), "descr") }?;
-        // SAFETY: checked above, and unchanged since.
-        let (descr, owner) = unsafe { description::new_descr(list) }?;
+        let (descr, owner) = description::new_descr(&text::parse(text)?)?;
+        // SAFETY: a list that was made above, which its owner keeps alive.
+        if let Err(failure) = unsafe { checked(descr, "descr") } {
+            // SAFETY: this function has the only reference.
+            unsafe { owner::release(owner) };
+            return Err(failure);
+        }
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_descr.write(descr);

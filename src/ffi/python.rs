@@ -34,7 +34,9 @@ use crate::python::{self, Description, ImportOptions};
 ///
 /// `object`: a `PyObject *`; the caller keeps its reference.
 /// `options`: requirements, or NULL for none. An array with a mask is refused unless
-/// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is.
+/// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
+/// requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
+/// not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
 /// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
 /// on any thread, with or without the interpreter's lock: without it, the object is released by the
@@ -58,7 +60,8 @@ use crate::python::{self, Description, ImportOptions};
 /// `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
 /// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
-/// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1.
+/// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
+/// "OpenCL/CUDA Buffer Interface".
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cai_array_from_python(
     object: *mut _object,
@@ -69,25 +72,50 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-        // SAFETY: the header requires of the caller what this function requires.
-        let size = unsafe { output_size(out, "out") }?;
-        let given;
-        let import_options = if options.is_null() {
-            &ImportOptions::NONE
-        } else {
-            // SAFETY: not NULL (checked above), with as many readable bytes as it states, as the
-            // header requires.
-            given = unsafe { ImportOptions::new(options) }?;
-            &given
+        // SAFETY: the header requires of the caller what these functions require.
+        unsafe {
+            import_with(options, out, raises, |options, to| python::import(object, options, to))
+        }
+    })
+}
+
+/// Describes the array in a dictionary that is passed without its object, as
+/// `from_cuda_array_interface(desc, owner)` of Numba takes it. For code that has already read
+/// `__cuda_array_interface__`, or has written such a dictionary itself.
+///
+/// `dictionary`: a `PyObject *`: a dictionary, or, without `CAI_IMPORT_STRICT`, any mapping. It is
+/// read during the call and never changed.
+/// `owner`: the `PyObject *` that keeps the data alive; the array holds a reference to it. NULL:
+/// the array holds a reference to the dictionary only, and the caller must keep the data alive.
+/// `options`: as for `cai_array_from_python`. `protocols[0]` names the interface that the
+/// dictionary belongs to: 0 or `CAI_PROTOCOL_CUDA_ARRAY_INTERFACE`, `CAI_PROTOCOL_SYCL_USM`, or,
+/// with `CAI_IMPORT_ALLOW_HOST`, `CAI_PROTOCOL_ARRAY_INTERFACE`; further protocols are refused. An
+/// object in `mask` is imported through any protocol.
+/// `out`, exceptions, release and thread safety: as for `cai_array_from_python`.
+///
+/// Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
+/// Source: CAI version 3, "Python Interface Specification"; Numba,
+/// `numba.cuda.from_cuda_array_interface`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
+    dictionary: *mut _object,
+    owner: *mut _object,
+    options: *const cai_import_options,
+    out: *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    let mut raises = true;
+    with_exception(error, &mut raises, |raises| {
+        let Some(dictionary) = NonNull::new(dictionary) else {
+            return Err(Failure::null("dictionary"));
         };
-        *raises = !import_options.quiet();
-        let mut to = Description::new();
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { python::import(object, import_options, &mut to) }?;
-        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &to.array) };
-        to.taken();
-        Ok(())
+        let owner = NonNull::new(owner).unwrap_or(dictionary);
+        // SAFETY: the header requires of the caller what this function requires.
+        unsafe {
+            import_with(options, out, raises, |options, to| {
+                python::import_dictionary(dictionary, owner, options, to)
+            })
+        }
     })
 }
 
@@ -205,4 +233,35 @@ fn with_exception(
         });
     }
     status
+}
+
+/// Reads a caller's options, imports with them, and writes the array.
+///
+/// # Safety
+/// `options` is NULL or points to a structure of the size that it states; `out` is NULL or points
+/// to one that is writable.
+#[inline(always)]
+unsafe fn import_with(
+    options: *const cai_import_options,
+    out: *mut cai_array,
+    raises: &mut bool,
+    body: impl FnOnce(&ImportOptions, &mut Description) -> Result<()>,
+) -> Result<()> {
+    // SAFETY: NULL or writable (this function's contract).
+    let size = unsafe { output_size(out, "out") }?;
+    let given;
+    let import_options = if options.is_null() {
+        &ImportOptions::NONE
+    } else {
+        // SAFETY: not NULL, with as many readable bytes as it states (this function's contract).
+        given = unsafe { ImportOptions::new(options) }?;
+        &given
+    };
+    *raises = !import_options.quiet();
+    let mut to = Description::new();
+    body(import_options, &mut to)?;
+    // SAFETY: the caller's structure has `size` writable bytes, which it stated.
+    unsafe { write_array(out, size, &to.array) };
+    to.taken();
+    Ok(())
 }

@@ -1,12 +1,13 @@
 //! Validation of arrays, for C.
 //!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `flags`, `validate`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::error::fail;
+use crate::flags::{self, Named};
 use crate::validate;
 
 /// Validates an array and its masks against every rule of the CUDA Array Interface and of
@@ -28,8 +29,8 @@ use crate::validate;
 /// `CAI_ERR_BYTE_OFFSET`, `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
 /// `CAI_ERR_STREAM_ID`, `CAI_ERR_EVENT`, a `CAI_ERR_DESCR_` status, `CAI_ERR_ALIGNMENT`,
 /// `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH`, the rules for the mask
-/// itself, `CAI_ERR_MASK_TYPE` or `CAI_ERR_MASK_SHAPE`; for a list of more than 32 fields also
-/// `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
+/// itself, `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE` or `CAI_ERR_MASK_DEVICE`; for a list of more
+/// than 32 fields also `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds `CAI_ERR_NOT_DEVICE_POINTER`,
 /// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and `CAI_ERR_OUT_OF_ALLOCATION`.
 /// `CAI_CHECK_STREAM` adds `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`,
 /// `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT`, `CAI_ERR_NO_CONTEXT`
@@ -52,8 +53,8 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "checks",
-                found = "{checks:#x}",
-                expected = "bits of {KNOWN:#x} only"
+                found = ("{}", Named(checks & !KNOWN, flags::CHECKS)),
+                expected = ("only {}", Named(KNOWN, flags::CHECKS))
             );
         }
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.

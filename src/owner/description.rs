@@ -1,7 +1,8 @@
 //! An owner that holds a copied description: one block of memory with the count, references to the
 //! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
-//! May use: `abi`, `error`, `memory`, `owner`, `owner::nesting`, `owner::shape`, `read`.
+//! May use: `abi`, `dtype::fields`, `error`, `memory`, `owner`, `owner::nesting`, `owner::shape`,
+//! `read`.
 //! Unsafe: writes into a block that it allocated.
 //!
 //! The copy runs the same code twice, first to measure and then to write. If the description
@@ -13,7 +14,8 @@ use std::mem::{align_of, size_of};
 use std::ptr;
 
 use super::{Destroy, Header, nesting, shape};
-use crate::abi::{CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
+use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
+use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
 use crate::memory::Memory;
 use crate::read::{self, Descr};
@@ -33,13 +35,32 @@ struct Block {
 }
 
 /// A bump allocator over one block; without a base it only measures.
-struct Arena {
+pub struct Arena {
     base: *mut u8,
     used: usize,
     size: usize,
 }
 
 impl Arena {
+    /// Measures what a block needs behind its first `used` bytes.
+    pub fn measure(used: usize) -> Self {
+        Arena { base: ptr::null_mut(), used, size: isize::MAX as usize }
+    }
+
+    /// Fills a block of `size` bytes behind its first `used` bytes.
+    ///
+    /// # Safety
+    /// `size` bytes at `base` are writable, unused behind the first `used`, and aligned for every
+    /// type of a description.
+    pub unsafe fn fill(base: *mut u8, used: usize, size: usize) -> Self {
+        Arena { base, used, size }
+    }
+
+    /// Returns the bytes in use, with those before the arena.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
     /// Returns the next piece, or NULL while measuring.
     fn take<T>(&mut self, count: usize) -> Result<*mut T> {
         let start = self.used.next_multiple_of(align_of::<T>());
@@ -72,7 +93,7 @@ impl Arena {
         Ok(to)
     }
 
-    fn put_text(&mut self, text: &str) -> Result<*const c_char> {
+    fn put_text(&mut self, text: &[u8]) -> Result<*const c_char> {
         let to = self.take::<u8>(text.len() + 1)?;
         if !to.is_null() {
             // SAFETY: `take` returned space for the text and its NUL.
@@ -90,9 +111,9 @@ impl Arena {
         for (index, field) in from.fields().enumerate() {
             let shape = field.shape()?;
             let row = cai_field {
-                name: self.put_text(field.name()?)?,
+                name: self.put_text(field.name()?.as_bytes())?,
                 title: match field.title()? {
-                    Some(title) => self.put_text(title)?,
+                    Some(title) => self.put_text(title.as_bytes())?,
                     None => ptr::null(),
                 },
                 nested: match field.nested()? {
@@ -107,17 +128,41 @@ impl Arena {
                 unsafe { rows.add(index).write(row) };
             }
         }
-        if !descr.is_null() {
-            // SAFETY: `take` returned space for one list.
-            unsafe {
-                descr.write(cai_descr {
-                    struct_size: size_of::<cai_descr>() as u32,
-                    field_size: size_of::<cai_field>() as u32,
-                    count: from.count,
-                    fields: rows,
-                });
+        // SAFETY: NULL, or space for one list from `take`.
+        unsafe { write_descr(descr, rows, from.count) };
+        Ok(descr)
+    }
+
+    /// Copies a list of fields that was read. Nested lists are at most `CAI_MAX_DESCR_DEPTH` deep,
+    /// which [`Fields::list`] checks.
+    pub fn put_fields(&mut self, fields: &Fields, list: List) -> Result<*const cai_descr> {
+        let count = fields.count(list);
+        let descr = self.take::<cai_descr>(1)?;
+        let rows = self.take::<cai_field>(count)?;
+        for (index, field) in fields.rows(list).enumerate().take(count) {
+            let row = cai_field {
+                name: self.put_text(field.name)?,
+                title: match field.title {
+                    Some(title) => self.put_text(title)?,
+                    None => ptr::null(),
+                },
+                typestr: field.typestr,
+                nested: match field.nested {
+                    Some(nested) => self.put_fields(fields, nested)?,
+                    None => ptr::null(),
+                },
+                shape: if field.shape.is_empty() { ptr::null() } else { self.put(field.shape)? },
+                ndim: field.shape.len() as i32,
+                dtype_code: abi::CAI_DTYPE_NONE,
+                reserved: 0,
+            };
+            if !rows.is_null() {
+                // SAFETY: `take` returned space for `count` rows, and `index` is below `count`.
+                unsafe { rows.add(index).write(row) };
             }
         }
+        // SAFETY: NULL, or space for one list from `take`.
+        unsafe { write_descr(descr, rows, count as u64) };
         Ok(descr)
     }
 
@@ -166,6 +211,24 @@ impl Arena {
     }
 }
 
+/// Writes a list of fields.
+///
+/// # Safety
+/// `descr` is NULL or has space for one list.
+unsafe fn write_descr(descr: *mut cai_descr, rows: *const cai_field, count: u64) {
+    if !descr.is_null() {
+        // SAFETY: not NULL, so it has space for one list (this function's contract).
+        unsafe {
+            descr.write(cai_descr {
+                struct_size: size_of::<cai_descr>() as u32,
+                field_size: size_of::<cai_field>() as u32,
+                count,
+                fields: rows,
+            });
+        }
+    }
+}
+
 /// The owners that a block releases when it is destroyed.
 struct Owners {
     list: [*mut cai_owner; MAX_OWNERS],
@@ -210,8 +273,7 @@ pub unsafe fn new(
     }
     let mut owners = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
     owners.add(from.owner)?;
-    let mut measure =
-        Arena { base: ptr::null_mut(), used: size_of::<Block>(), size: isize::MAX as usize };
+    let mut measure = Arena::measure(size_of::<Block>());
     // SAFETY: `from` was validated and is unchanged (this function's contract).
     unsafe { measure.put_description(from, ptr::null_mut(), &mut owners) }?;
 
@@ -328,19 +390,16 @@ unsafe fn destroy_block(header: *mut Header) {
     }
 }
 
-/// Copies a list of fields into a block that owns it. Returns the list and its owner, with one
-/// reference.
-///
-/// # Safety
-/// What `from` points to was checked and is unchanged since.
-pub unsafe fn new_descr(from: Descr) -> Result<(*const cai_descr, *mut cai_owner)> {
-    let mut measure =
-        Arena { base: ptr::null_mut(), used: size_of::<Block>(), size: isize::MAX as usize };
-    measure.put_descr(from)?;
+/// Copies a list of fields that was read into a block that owns it. Returns the list, whose rules
+/// are not checked, and its owner, with one reference.
+pub fn new_descr(fields: &Fields) -> Result<(*const cai_descr, *mut cai_owner)> {
+    let mut measure = Arena::measure(size_of::<Block>());
+    measure.put_fields(fields, fields.outermost())?;
     let size = measure.used;
     let memory = Memory::new(layout(size))?;
-    let mut arena = Arena { base: memory.start(), used: size_of::<Block>(), size };
-    let descr = arena.put_descr(from)?;
+    // SAFETY: fresh memory of this size, which is aligned for a `Block`.
+    let mut arena = unsafe { Arena::fill(memory.start(), size_of::<Block>(), size) };
+    let descr = arena.put_fields(fields, fields.outermost())?;
     let block = memory.into_raw().cast::<Block>();
     let header = Header::new(destroy_block);
     let owners = [ptr::null_mut(); MAX_OWNERS];

@@ -158,6 +158,8 @@ table! {
         dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
         dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object,
             *mut *mut Object) -> c_int;
+        list_size = "PyList_Size" (*mut Object) -> isize;
+        list_get = "PyList_GetItem" (*mut Object, isize) -> *mut Object;
         tuple_new = "PyTuple_New" (isize) -> *mut Object;
         tuple_set = "PyTuple_SetItem" (*mut Object, isize, *mut Object) -> c_int;
         tuple_get = "PyTuple_GetItem" (*mut Object, isize) -> *mut Object;
@@ -203,6 +205,9 @@ table! {
             *mut *mut Object) -> c_int;
         optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object,
             *mut *mut Object) -> c_int;
+        // Looks an attribute up in the types that a type derives from; borrowed, and without an
+        // exception if there is none. Used up to 3.13 only.
+        type_lookup = "_PyType_Lookup" (*mut Object, *mut Object) -> *mut Object;
         // 3.13: returns a new reference, as free-threaded code needs.
         dict_get_ref = "PyDict_GetItemRef" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
     }
@@ -223,7 +228,9 @@ table! {
         float_type = "PyFloat_Type";
     }
     exceptions {
+        exception = "PyExc_Exception";
         attribute_error = "PyExc_AttributeError";
+        import_error = "PyExc_ImportError";
         key_error = "PyExc_KeyError";
         type_error = "PyExc_TypeError";
         value_error = "PyExc_ValueError";
@@ -248,15 +255,32 @@ pub struct Facts {
     pub tuple_size: usize,
     /// Bytes from the start of a tuple to its items, if `tuple_size` is known.
     pub tuple_items: usize,
+    /// Bytes from the start of a dictionary to the number of its entries; 0 if not known.
+    pub dict_used: usize,
+    /// How integers store their digits.
+    pub integers: Integers,
     /// Bytes from the start of a thread's state to the id of the thread; 0 if not known. Up to
     /// 3.11.
     pub thread_offset: usize,
-    /// Bytes of the head that every object begins with.
+    /// Bytes of the head that every object begins with; 0 if not known.
     pub head: usize,
     /// A free-threaded build: several threads run Python at once.
     pub free_threaded: bool,
     /// The version, as in 0x030d: 3.13.
     pub version: u32,
+}
+
+/// How integers store their digits, which have 30 bits each and follow a word.
+#[derive(Default, Clone, Copy, PartialEq)]
+pub enum Integers {
+    /// Not as known here.
+    #[default]
+    Unknown,
+    /// Up to 3.11. The word is the number of digits, negative for negative numbers.
+    Signed,
+    /// The word is the number of digits times 8, and 2 for negative numbers, 1 for zero. From 3.14
+    /// on, a bit of 4 marks immortal numbers.
+    Tagged,
 }
 
 fn optional<T: Copy>(library: &Library, name: &CStr) -> Option<T> {
@@ -277,6 +301,9 @@ fn required<T: Copy>(library: &Library, name: &CStr) -> Result<T> {
         }
     }
 }
+
+/// The last version whose `_PyType_Lookup` is known: it is private.
+const LAST_TYPE_LOOKUP: u32 = 0x030d;
 
 static CAPI: AtomicPtr<Capi> = AtomicPtr::new(ptr::null_mut());
 
@@ -332,6 +359,9 @@ fn find() -> Result<&'static Capi> {
         text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
     capi.facts.version = numbers.next().unwrap_or(0) << 8 | numbers.next().unwrap_or(0);
     capi.facts.free_threaded = text.contains("free-threading");
+    if capi.facts.version > LAST_TYPE_LOOKUP {
+        capi.type_lookup = None;
+    }
     if capi.facts.version < 0x0309 {
         return fail!(
             CAI_ERR_PYTHON_VERSION,
@@ -571,7 +601,120 @@ impl Capi {
                 }
                 (self.decref)(name);
             }
+            self.look_at_integers();
+            self.look_at_dictionaries();
             (self.error_clear)();
+        }
+    }
+
+    /// Probes how integers store their digits, with numbers of zero to three.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn look_at_integers(&mut self) {
+        const DIGIT: i64 = 1 << 30;
+        const NUMBERS: [i64; 12] = [
+            0,
+            1,
+            -1,
+            257,
+            DIGIT - 1,
+            DIGIT,
+            -DIGIT,
+            5 * DIGIT + 3,
+            -7 * DIGIT - 1,
+            DIGIT * DIGIT - 1,
+            DIGIT * DIGIT,
+            i64::MIN,
+        ];
+        if self.facts.head == 0 || size_of::<usize>() != 8 {
+            return;
+        }
+        for integers in [Integers::Signed, Integers::Tagged] {
+            self.facts.integers = integers;
+            let agrees = NUMBERS.iter().all(|&number| {
+                // SAFETY: the GIL is held. Every integer is at least as long as its head, a word
+                // and a digit, and every bit pattern is a valid word or digit. A wrong layout takes
+                // the first numbers for others before it expects more digits.
+                unsafe {
+                    let object = (self.long_from_signed)(number);
+                    if object.is_null() {
+                        return false;
+                    }
+                    let is_short = -DIGIT * DIGIT < number && number < DIGIT * DIGIT;
+                    let read = self.short_integer(object);
+                    (self.decref)(object);
+                    read == is_short.then_some(number)
+                }
+            });
+            if agrees {
+                return;
+            }
+        }
+        self.facts.integers = Integers::Unknown;
+    }
+
+    /// Probes where dictionaries store the number of their entries, with one that grows.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn look_at_dictionaries(&mut self) {
+        // SAFETY: the GIL is held. A dictionary is longer than its head and a word. The keys can be
+        // hashed, and are immortal or referred to by the interpreter.
+        unsafe {
+            let dict = (self.dict_new)();
+            if dict.is_null() || self.facts.head == 0 {
+                return;
+            }
+            let entries = || dict.cast::<u8>().add(self.facts.head).cast::<usize>().read();
+            let mut agrees = entries() == 0;
+            for (index, key) in [self.none, self.r#false, self.long_type].into_iter().enumerate() {
+                agrees = agrees && (self.dict_set)(dict, key, key) == 0 && entries() == index + 1;
+            }
+            (self.decref)(dict);
+            self.facts.dict_used = if agrees { self.facts.head } else { 0 };
+        }
+    }
+
+    /// Returns the value of an exact integer of up to two digits.
+    ///
+    /// # Safety
+    /// The GIL is held; a live integer.
+    #[inline(always)]
+    pub unsafe fn short_integer(&self, integer: *mut Object) -> Option<i64> {
+        if self.facts.integers == Integers::Unknown {
+            return None;
+        }
+        // SAFETY: `look_at_integers` found the word there, and a digit behind it, or as many as it
+        // states. The integer is alive (this function's contract) and does not change.
+        unsafe {
+            let word = integer.cast::<u8>().add(self.facts.head).cast::<usize>();
+            let digits = word.add(1).cast::<u32>();
+            let (count, is_negative) = match word.read() {
+                tag if self.facts.integers == Integers::Tagged => (tag >> 3, tag & 3 == 2),
+                size => ((size as isize).unsigned_abs(), (size as isize) < 0),
+            };
+            let value = match count {
+                0 => 0,
+                1 => i64::from(digits.read()),
+                2 => i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30,
+                _ => return None,
+            };
+            Some(if is_negative { -value } else { value })
+        }
+    }
+
+    /// Returns the number of entries of a dictionary, or more if that is not known.
+    ///
+    /// # Safety
+    /// The GIL is held; a live dictionary.
+    #[inline(always)]
+    pub unsafe fn dict_len(&self, dictionary: *mut Object) -> usize {
+        match self.facts.dict_used {
+            0 => usize::MAX,
+            // SAFETY: `look_at_dictionaries` found the number there, and the dictionary is alive
+            // (this function's contract).
+            offset => unsafe { dictionary.cast::<u8>().add(offset).cast::<usize>().read() },
         }
     }
 

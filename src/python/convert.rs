@@ -6,7 +6,7 @@
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
-use crate::error::{Result, fail};
+use crate::error::{Result, Text, fail};
 use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py, raised};
 
@@ -101,9 +101,20 @@ impl Py {
         self.attribute(r#type.get(), name)
     }
 
+    /// Returns true if an object's type, or one that it derives from, has an attribute.
+    pub fn type_has(self, object: *mut Object, name: *mut Object) -> Result<bool> {
+        let Some(lookup) = self.capi().type_lookup else {
+            return self.type_attribute(object, name).map(|found| found.is_some());
+        };
+        let Some(r#type) = NonNull::new(self.type_of(object)) else { return Ok(false) };
+        // Comparing names may run code that gives the object another type.
+        let r#type = Owned::share(self, r#type);
+        // SAFETY: the GIL is held; both objects are alive. The result is borrowed, and not used.
+        Ok(!unsafe { lookup(r#type.get(), name) }.is_null())
+    }
+
     /// Returns the name of an object's type, for messages.
-    pub fn type_name(self, object: *mut Object) -> crate::error::Text<64> {
-        use crate::error::Text;
+    pub fn type_name(self, object: *mut Object) -> Text<64> {
         match self.type_attribute(object, self.names.name) {
             Ok(Some(name)) if self.is(name.get(), self.capi().str_type) => {
                 let text = self.text(name.get()).unwrap_or_default();
@@ -144,6 +155,129 @@ impl Py {
     }
 }
 
+/// What an object is as an integer.
+pub enum Number {
+    /// An integer of 64 bits, signed or unsigned.
+    Value(i128),
+    /// An integer of more bits.
+    Wide,
+    /// No integer: a boolean, a float, a text, or any other object without `__index__`.
+    Other,
+}
+
+/// Converts an integer of any type: in strict mode only Python's own. Calls `__index__`.
+pub fn number(py: Py, object: *mut Object, strict: bool) -> Result<Number> {
+    let capi = py.capi();
+    if let Some(value) = exact_integer(py, object) {
+        return Ok(Number::Value(value.into()));
+    }
+    // A boolean is an integer in Python, but not an address or an extent.
+    if py.type_of(object) == capi.bool_type {
+        return Ok(Number::Other);
+    }
+    let made = if py.is(object, capi.long_type) {
+        None
+    } else if strict || py.is(object, capi.float_type) || py.is(object, capi.str_type) {
+        return Ok(Number::Other);
+    } else {
+        // SAFETY: the GIL is held.
+        let number = unsafe { (capi.index)(object) };
+        if number.is_null() {
+            // SAFETY: the GIL is held.
+            unsafe {
+                if (capi.error_matches)(*capi.type_error) == 0 {
+                    return raised();
+                }
+                (capi.error_clear)();
+            }
+            return Ok(Number::Other);
+        }
+        Some(Owned::new(py, number)?)
+    };
+    let integer = made.as_ref().map_or(object, Owned::get);
+    let mut overflow = 0;
+    // SAFETY: the GIL is held; the object is an integer.
+    let value = unsafe { (capi.long_as_signed)(integer, &raw mut overflow) };
+    if overflow == 0 {
+        return Ok(Number::Value(value.into()));
+    }
+    if overflow > 0 {
+        // SAFETY: the GIL is held; the object is an integer.
+        let value = unsafe { (capi.long_as_unsigned)(integer) };
+        if !py.has_exception() {
+            return Ok(Number::Value(value.into()));
+        }
+        py.clear();
+    }
+    Ok(Number::Wide)
+}
+
+/// Returns the value of an exact integer of up to 64 bits, signed. Runs no Python code and sets no
+/// exception.
+#[inline(always)]
+pub fn exact_integer(py: Py, object: *mut Object) -> Option<i64> {
+    let capi = py.capi();
+    if py.type_of(object) != capi.long_type {
+        return None;
+    }
+    // SAFETY: the GIL is held; an exact integer.
+    if let Some(value) = unsafe { capi.short_integer(object) } {
+        return Some(value);
+    }
+    let mut overflow = 0;
+    // SAFETY: the object is an exact integer: no Python code runs, and no exception is set.
+    let value = unsafe { (capi.long_as_signed)(object, &raw mut overflow) };
+    (overflow == 0).then_some(value)
+}
+
+/// Returns true for a sequence that may be used instead of a tuple.
+pub fn is_sequence(py: Py, object: *mut Object, strict: bool) -> bool {
+    let capi = py.capi();
+    if py.is(object, capi.tuple_type) {
+        return true;
+    }
+    let other = [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.dict_type];
+    !strict
+        && !other.iter().any(|&of| py.is(object, of))
+        // SAFETY: the GIL is held; any object may be passed.
+        && unsafe { (capi.sequence_check)(object) } != 0
+}
+
+/// Returns the number of items of a sequence. May run Python code.
+pub fn size(py: Py, sequence: *mut Object) -> Result<usize> {
+    // SAFETY: the GIL is held.
+    let size = unsafe { (py.capi().sequence_size)(sequence) };
+    // A negative result is an exception of the producer.
+    usize::try_from(size).or_else(|_| raised())
+}
+
+/// Returns an item of a sequence. May run Python code.
+pub fn item(py: Py, sequence: *mut Object, index: usize) -> Result<Owned> {
+    // SAFETY: the GIL is held.
+    Owned::new(py, unsafe { (py.capi().sequence_item)(sequence, index as isize) })
+}
+
+/// Formats an object for a message: its value if that is short, otherwise its type.
+pub fn shown(py: Py, object: *mut Object) -> Text<64> {
+    let capi = py.capi();
+    if object == capi.none {
+        return Text::new(format_args!("None"));
+    }
+    let plain = [capi.long_type, capi.str_type, capi.bool_type, capi.float_type, capi.bytes_type];
+    if plain.contains(&py.type_of(object)) {
+        // SAFETY: the GIL is held.
+        let text = unsafe { (capi.repr)(object) };
+        match Owned::new(py, text) {
+            Ok(text) => {
+                let text = py.text(text.get()).unwrap_or_default();
+                return Text::new(format_args!("{}", String::from_utf8_lossy(text)));
+            }
+            Err(_) => py.clear(),
+        }
+    }
+    Text::new(format_args!("an object of type {}", py.type_name(object)))
+}
+
 /// Makes a tuple of two integers.
 pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
     let capi = py.capi();
@@ -158,30 +292,53 @@ pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
     }
 }
 
-/// Returns the first item of a tuple, such as the device type from `__dlpack_device__`.
-pub fn first_integer(py: Py, tuple: &Owned) -> Result<i64> {
+/// Returns the integers of a sequence of two, such as the result of `__dlpack_device__`. Integers
+/// of more than 64 bits are the nearest ones.
+pub fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)> {
     let capi = py.capi();
-    let expected = || {
-        fail!(
-            CAI_ERR_TYPE,
-            "__dlpack_device__",
-            found = ("an object of type {}", py.type_name(tuple.get())),
-            expected = "a tuple of two integers"
-        )
-    };
-    if !py.is(tuple.get(), capi.tuple_type) {
-        return expected();
-    }
-    // SAFETY: the GIL is held. Enumerations convert to integers by their index.
-    unsafe {
-        if (capi.tuple_size)(tuple.get()) != 2 {
-            return expected();
+    let item = |index: isize| -> Result<i64> {
+        // SAFETY: the GIL is held.
+        unsafe {
+            let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
+            let number = (capi.index)(item.get());
+            if number.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
+                py.clear();
+                return fail!(
+                    CAI_ERR_TYPE,
+                    "{name}[{index}]",
+                    found = ("an object of type {}", py.type_name(item.get())),
+                    expected = "an integer"
+                );
+            }
+            let number = Owned::new(py, number)?;
+            let mut overflow = 0;
+            let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
+            Ok(match overflow {
+                0 => value,
+                1.. => i64::MAX,
+                _ => i64::MIN,
+            })
         }
-        let number = Owned::new(py, (capi.index)((capi.tuple_get)(tuple.get(), 0)))?;
-        let mut overflow = 0;
-        let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
-        if overflow != 0 { expected() } else { Ok(value) }
+    };
+    // SAFETY: the GIL is held; `capsule_is` accepts any object.
+    unsafe {
+        let size = match (capi.sequence_check)(tuple.get()) {
+            0 => 0,
+            _ => (capi.sequence_size)(tuple.get()),
+        };
+        if size < 0 {
+            return raised();
+        }
+        if size != 2 {
+            return fail!(
+                CAI_ERR_TYPE,
+                "{name}",
+                found = ("an object of type {}", py.type_name(tuple.get())),
+                expected = "a tuple of two integers"
+            );
+        }
     }
+    Ok((item(0)?, item(1)?))
 }
 
 pub fn none(py: Py) -> Owned {

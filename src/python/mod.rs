@@ -25,8 +25,8 @@ mod owner;
 
 pub use error::{raise, raise_nothing};
 pub use export::{export, flags as export_flags};
-pub use import::import;
 pub use import::options::ImportOptions;
+pub use import::{import, import_dictionary};
 pub use owner::Description;
 
 use interpreter::{Owned, Py, raised};

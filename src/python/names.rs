@@ -57,11 +57,19 @@ names! {
     base_data = c"base_data";
     ptr = c"_ptr";
     int_ptr = c"int_ptr";
+    fields = c"fields";
     dtype = c"dtype";
     str = c"str";
     context = c"context";
     queue = c"queue";
     get_capsule = c"_get_capsule";
+    sycl_device = c"sycl_device";
+    sycl_device_type = c"SyclDevice";
+    sycl_platform = c"sycl_platform";
+    default_context = c"default_context";
+    get_device_id = c"get_device_id";
+    requires_grad = c"requires_grad";
     is_conj = c"is_conj";
     is_neg = c"is_neg";
+    empty = c"";
 }

@@ -45,6 +45,7 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
         exchange: exchange(py, r#type)?,
         dlpack: dlpack(py, r#type)?,
         is_own: r#type == py.exports.load(Ordering::Relaxed),
+        may_require_grad: py.attribute(r#type, py.names.requires_grad)?.is_some(),
     };
     if py.types.add(r#type, offer) {
         // The reference is never released.

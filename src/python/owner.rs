@@ -1,6 +1,7 @@
 //! The owner that keeps Python objects alive, and the description that it holds.
 //!
-//! May use: `abi`, `dlpack`, `error`, `owner`, `python::interpreter`, `read`.
+//! May use: `abi`, `dlpack`, `dtype::fields`, `error`, `owner`, `owner::description`,
+//! `python::interpreter`, `read`.
 //! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -8,9 +9,11 @@ use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_owner};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_owner};
 use crate::dlpack::Deleter;
+use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
+use crate::owner::description::Arena;
 use crate::owner::{self, Header};
 use crate::python::interpreter::{Held, Interpreter, Owned, Py, Waiting, release_from_anywhere};
 use crate::read::NOTHING;
@@ -149,8 +152,21 @@ fn layout(size: usize) -> Layout {
 /// refers to `ndim` values of each; on failure it does not change.
 #[inline]
 pub fn attach(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
+    attach_with_fields(py, array, object, more, None)
+}
+
+/// As [`attach`]. The owner also holds a copy of the fields, which `array.descr` points to then.
+/// Their rules have not been checked.
+#[inline]
+pub fn attach_with_fields(
+    py: Py,
+    array: &mut cai_array,
+    object: Owned,
+    more: Option<Owned>,
+    fields: Option<&Fields>,
+) -> Result<()> {
     let objects = [object.get(), more.as_ref().map_or(ptr::null_mut(), Owned::get)];
-    own(py, array, Held { objects, finish: None, context: ptr::null_mut() })?;
+    own(py, array, Held { objects, finish: None, context: ptr::null_mut() }, fields)?;
     std::mem::forget((object, more));
     Ok(())
 }
@@ -163,15 +179,23 @@ pub fn attach_tensor(
     deleter: Deleter,
     tensor: *mut c_void,
 ) -> Result<()> {
-    own(py, array, Held { objects: [ptr::null_mut(); 2], finish: deleter, context: tensor })
+    let objects = [ptr::null_mut(); 2];
+    own(py, array, Held { objects, finish: deleter, context: tensor }, None)
 }
 
 #[inline]
-fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
+fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Result<()> {
     let ndim = array.ndim as usize;
     let rows = if array.strides.is_null() { 1 } else { 2 };
-    let size = size_of::<ObjectOwner>() + rows * ndim * size_of::<i64>();
-    let (block, size) = allocate(py, size);
+    let start_of_fields = size_of::<ObjectOwner>() + rows * ndim * size_of::<i64>();
+    let (block, size) = match fields {
+        None => allocate(py, start_of_fields),
+        Some(fields) => {
+            let (block, size, descr) = allocate_with_fields(py, start_of_fields, fields)?;
+            array.descr = descr;
+            (block, size)
+        }
+    };
     if block.is_null() {
         return Err(Failure::no_memory(size));
     }
@@ -196,6 +220,32 @@ fn own(py: Py, array: &mut cai_array, held: Held) -> Result<()> {
     }
     array.owner = block.cast::<cai_owner>();
     Ok(())
+}
+
+/// Allocates a block, and copies fields into it, behind its first `start` bytes.
+#[cold]
+#[inline(never)]
+fn allocate_with_fields(
+    py: Py,
+    start: usize,
+    fields: &Fields,
+) -> Result<(*mut ObjectOwner, usize, *const cai_descr)> {
+    let mut measure = Arena::measure(start);
+    measure.put_fields(fields, fields.outermost())?;
+    let (block, size) = allocate(py, measure.used());
+    if block.is_null() {
+        return Err(Failure::no_memory(size));
+    }
+    // SAFETY: fresh memory of this size, aligned for an owner and so for pointers.
+    let mut arena = unsafe { Arena::fill(block.cast(), start, size) };
+    match arena.put_fields(fields, fields.outermost()) {
+        Ok(descr) => Ok((block, size, descr)),
+        Err(failure) => {
+            // SAFETY: allocated above, and not used any more.
+            unsafe { free_block(py, block, size) };
+            Err(failure)
+        }
+    }
 }
 
 unsafe fn destroy(header: *mut Header) {
@@ -227,6 +277,19 @@ unsafe fn free(py: Py, waiting: *mut Waiting) {
     unsafe {
         let block = waiting.byte_sub(offset_of!(ObjectOwner, waiting)).cast::<ObjectOwner>();
         let size = (*block).size;
+        free_block(py, block, size);
+    }
+}
+
+/// Frees what `allocate` returned.
+///
+/// # Safety
+/// The block has this size, and nothing uses it.
+#[inline(always)]
+unsafe fn free_block(py: Py, block: *mut ObjectOwner, size: usize) {
+    // SAFETY: all blocks of the pooled size are alike, and others were allocated with this layout;
+    // nothing uses this one (this function's contract).
+    unsafe {
         if size != POOLED || !py.spare.put(py, block.cast()) {
             dealloc(block.cast(), layout(size));
         }

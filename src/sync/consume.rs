@@ -198,7 +198,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
-            found = ("{}, with a stream", array.device.r#type),
+            found = ("{}, with a stream", device::Name(array.device.r#type)),
             expected = "a CUDA device: streams of other devices cannot be ordered"
         );
     }

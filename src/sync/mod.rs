@@ -1,6 +1,6 @@
 //! Orders producers and consumers on their streams; deferred release.
 //!
-//! May use: `abi`, `error`.
+//! May use: `abi`, `error`, `flags`.
 //! Unsafe: none.
 //!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
@@ -18,12 +18,13 @@ pub mod produce;
 pub mod release_queue;
 
 use crate::abi;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, Text, fail};
+use crate::flags::{self, Named};
 
 /// The failure for flags of which a function takes only `taken`. Bits that no function of this
 /// module knows come from a newer caller; the others are a mistake.
 #[cold]
-fn bad_flags(flags: u32, field: &str, taken: u32) -> Failure {
+fn bad_flags(given: u32, field: &str, taken: u32) -> Failure {
     const KNOWN: u32 = abi::CAI_ACCESS_READ
         | abi::CAI_ACCESS_WRITE
         | abi::CAI_SYNC_IGNORE
@@ -32,14 +33,23 @@ fn bad_flags(flags: u32, field: &str, taken: u32) -> Failure {
         | abi::CAI_SYNC_THIS_CALL
         | abi::CAI_CAPTURE_JOIN
         | abi::CAI_CAPTURE_EXTERNAL;
-    let unknown = flags & !KNOWN != 0;
-    let needs_access = taken & abi::CAI_ACCESS_READ != 0;
+    const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
+    let unknown = given & !KNOWN != 0;
+    let needs_access = taken & ACCESS != 0;
     let access = "CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and ";
+    let found: Text<96> = match given & !taken {
+        0 => Text::new(format_args!("neither CAI_ACCESS_READ nor CAI_ACCESS_WRITE")),
+        other => Text::new(format_args!("{}", Named(other, flags::SYNC))),
+    };
     Failure::new(
         if unknown { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT },
         format_args!("{field}"),
-        format_args!("{flags:#x}"),
-        format_args!("{}bits of {taken:#x} only", if needs_access { access } else { "" }),
+        format_args!("{found}"),
+        format_args!(
+            "{}only {}",
+            if needs_access { access } else { "" },
+            Named(taken & !ACCESS, flags::SYNC)
+        ),
     )
 }
 

@@ -4,7 +4,7 @@
 //! Unsafe: none.
 
 use crate::abi::{self, cai_array};
-use crate::device::may_be_cuda;
+use crate::device::{Name, may_be_cuda};
 use crate::driver::{self, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
@@ -39,8 +39,8 @@ fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
         return fail!(
             CAI_ERR_DEVICE_MISMATCH,
             "device.type",
-            found = ("{}", stated.r#type),
-            expected = ("{}, the kind of memory at {:p}", info.device.r#type, array.data)
+            found = ("{}", Name(stated.r#type)),
+            expected = ("{}, the kind of memory at {:p}", Name(info.device.r#type), array.data)
         );
     }
     if stated.r#type == abi::CAI_DEVICE_CUDA && !info.managed && stated.id != info.device.id {

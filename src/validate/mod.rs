@@ -14,10 +14,10 @@ mod fast_path;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_dtype};
-use crate::device::is_opaque;
+use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device, cai_dtype};
+use crate::device::{LAST, Name, can_read, is_opaque, may_have_id};
 use crate::dtype;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, Text, fail};
 use crate::layout::{self, Layout, Span};
 use crate::read::{self, Descr};
 
@@ -68,12 +68,32 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     let mut scratch = MaybeUninit::uninit();
     // SAFETY: `array` refers to as many bytes as it states (this function's contract).
     let local = unsafe { read::view(array, &mut scratch) }?;
-    // SAFETY: shape and strides are readable (this function's contract).
-    if checks & !abi::CAI_CHECK_LAYOUT == 0 && unsafe { fast_path::is_sound(local) } {
-        return Ok(());
+    if checks & !abi::CAI_CHECK_LAYOUT == 0 {
+        // SAFETY: shape and strides are readable (this function's contract).
+        if let Some(bits) = unsafe { fast_path::sound_bits(local) } {
+            if !local.descr.is_null() {
+                // SAFETY: not NULL, and readable (this function's contract).
+                unsafe { fields(local, bits) }?;
+            }
+            // SAFETY: sound, with a mask; all is readable (this function's contract).
+            if local.mask.is_null() || unsafe { fast_path::has_sound_mask(local) } {
+                return Ok(());
+            }
+        }
     }
     // SAFETY: the contract is that of this function; `local` was read from `array`.
     unsafe { slow_path(array, local, checks) }
+}
+
+/// Returns true if type, layout and address of an array are sound. A result of false means nothing:
+/// [`array`] decides, and says what is wrong.
+///
+/// # Safety
+/// `ndim` is 0 to 64, and `shape`, and `strides` unless NULL, refer to as many values.
+#[inline(always)]
+pub unsafe fn is_layout_sound(array: &cai_array) -> bool {
+    // SAFETY: the contract is that of this function.
+    unsafe { fast_path::layout_bits(array, array.data as u64) }.is_some()
 }
 
 /// Checks an array of which only the structure's size is known to be sound.
@@ -107,6 +127,7 @@ unsafe fn masks(
     let mut chain = [ptr::null(); CAI_MAX_MASKS as usize];
     let mut length = 0;
     let (mut parent, mut shape) = (parent, shape);
+    let mut device = parent.device;
     while !parent.mask.is_null() {
         let inside =
             |failure: Failure| (0..=length).fold(failure, |failure, _| failure.within("mask."));
@@ -145,9 +166,17 @@ unsafe fn masks(
         let (dtype, mask_extents) = unsafe { one(&mask, checks) }.map_err(inside)?;
         mask_type(&mask, &dtype).map_err(inside)?;
         mask_shape(mask_extents, shape).map_err(inside)?;
+        // Without elements there is nothing to read.
+        if !mask.data.is_null() {
+            mask_device(mask.device, device).map_err(inside)?;
+        }
         chain[length] = parent.mask;
         length += 1;
         shape = mask_extents;
+        // What a mask leaves unknown is the same as for the array.
+        if mask.device.r#type != abi::CAI_DEVICE_UNKNOWN {
+            device = mask.device;
+        }
         parent = mask;
     }
     Ok(())
@@ -159,11 +188,36 @@ fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
         return Ok(());
     }
     let text = read::typestr(&mask.typestr).unwrap_or_default();
+    let hint = match dtype.kind as u8 {
+        b'f' | b'c' => ": the bits of -0.0 are not those of false; pass mask != 0",
+        _ => "",
+    };
     fail!(
         CAI_ERR_MASK_TYPE,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = "a boolean (b), integer (i, u) or bit field (t)"
+        expected = "a boolean (b), integer (i, u) or bit field (t){hint}"
+    )
+}
+
+/// Checks that the device of an array can read the array's mask.
+fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
+    if can_read(array, mask) {
+        return Ok(());
+    }
+    let shown = |device: cai_device| -> Text<48> {
+        match device.r#type {
+            abi::CAI_DEVICE_CPU => Text::new(format_args!("host memory")),
+            abi::CAI_DEVICE_UNKNOWN => Text::new(format_args!("a CUDA device")),
+            of if device.id < 0 => Text::new(format_args!("{}", Name(of))),
+            of => Text::new(format_args!("{}:{}", Name(of), device.id)),
+        }
+    };
+    fail!(
+        CAI_ERR_MASK_DEVICE,
+        "device",
+        found = ("{}", shown(mask)),
+        expected = ("memory that {} can read, where the array is", shown(array))
     )
 }
 
@@ -223,23 +277,17 @@ unsafe fn one<'a>(array: &cai_array, checks: u32) -> Result<(cai_dtype, &'a [i64
 
 /// Checks device, address and offset against the bytes that the array spans.
 fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
-    const LAST_DEVICE_TYPE: i32 = 18;
     let device = array.device;
-    if !(0..=LAST_DEVICE_TYPE).contains(&device.r#type) {
+    if !(0..=LAST).contains(&device.r#type) {
         return fail!(
             CAI_ERR_DEVICE_TYPE,
             "device.type",
             found = ("{}", device.r#type),
-            expected = "0 (not known) or a device type of DLPack, 1 to {LAST_DEVICE_TYPE}"
+            expected = "0 (not known) or a device type of DLPack, 1 to {LAST}"
         );
     }
-    if device.id < 0 && device.r#type != abi::CAI_DEVICE_UNKNOWN {
-        return fail!(
-            CAI_ERR_DEVICE_ID,
-            "device.id",
-            found = ("{}", device.id),
-            expected = "at least 0"
-        );
+    if device.id < 0 && !may_have_id(device) {
+        return bad_id(device);
     }
     if (count == 0) != array.data.is_null() {
         return if count == 0 {
@@ -264,7 +312,7 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
             CAI_ERR_BYTE_OFFSET,
             "byte_offset",
             found = ("{}", array.byte_offset),
-            expected = ("0, for data is an address on devices of type {}", device.r#type)
+            expected = ("0, for data is an address on device {}", Name(device.r#type))
         );
     }
     let (start, field) =
@@ -293,6 +341,20 @@ fn place(array: &cai_array, count: i64, span: Span) -> Result<()> {
             )
         }
     }
+}
+
+#[cold]
+fn bad_id(device: cai_device) -> Result<()> {
+    let unknown = match may_have_id(cai_device { id: -1, ..device }) {
+        true => ", or -1 if it is not known",
+        false => "",
+    };
+    fail!(
+        CAI_ERR_DEVICE_ID,
+        "device.id",
+        found = ("{}", device.id),
+        expected = "at least 0{unknown}"
+    )
 }
 
 /// Checks the stream and the fields that belong to it.

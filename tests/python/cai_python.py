@@ -29,7 +29,8 @@ BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2 = 4, 10, 12
 
 IMPORT = {
     "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "allow_mask": 128,
-    "host": 256, "device": 512, "quiet": 1024,
+    "host": 256, "device": 512, "quiet": 1024, "no_objects": T.abi.CAI_IMPORT_REFUSE_OBJECTS,
+    "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_BUFFER_OPENCL, "cuda": T.abi.CAI_IMPORT_BUFFER_CUDA,
 }  # fmt: skip
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
@@ -85,8 +86,9 @@ def descr_text(descr):
     if not descr:
         return None
     size = c.c_size_t()
-    text = c.create_string_buffer(1 << 16)
     error = T.Error()
+    assert held.cai_descr_format(descr, None, 0, c.byref(size), c.byref(error)) == 0, error.message
+    text = c.create_string_buffer(size.value + 1)
     assert held.cai_descr_format(descr, text, len(text), c.byref(size), c.byref(error)) == 0, error.message
     return text.value.decode()
 

@@ -268,6 +268,22 @@ def test_empty(shape, pointer):
         assert taken.data == 0 and taken.readonly
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (2, 0, 2**62)])
+def test_strict_wants_no_address_for_no_elements(shape):
+    """Versions 2 and 3 say so; 0 and 1 leave it open."""
+    for version in (2, 3):
+        changes = dict(shape=shape, version=version, stream=MISSING)
+        for address in (1, ADDRESS, 2**64 - 1):
+            given = exporter(data=(address, False), **changes)
+            refused(given, ValueError, f"{CAI}['data'][0]", "DATA_NOT_NULL", strict=True)
+            take(given).release()
+        take(exporter(data=(0, False), **changes), strict=True).release()
+    for version in (0, 1):
+        given = exporter(shape=shape, version=version, stream=MISSING)
+        with take(given, strict=True) as taken:
+            assert taken.data == 0
+
+
 def test_elements_need_an_address():
     refused(exporter(data=(0, False)), ValueError, f"{CAI}['data'][0]", "DATA_NULL")
     refused(exporter(data=(None, False)), TypeError, f"{CAI}['data'][0]", "TYPE")
@@ -301,6 +317,26 @@ def test_stream_zero(stream):
     refused(exporter(stream=stream), ValueError, f"{CAI}['stream']", "STREAM_ZERO")
     with take(exporter(stream=stream), lenient=True) as taken:
         assert taken.stream == P.STREAM_LEGACY
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("stream", [0, Index(0), np.int64(0)])
+def test_stream_zero_before_version_3(version, lenient, stream):
+    """Those versions have no such key, so it says nothing."""
+    with take(exporter(stream=stream, version=version), lenient=lenient) as taken:
+        assert taken.stream == P.STREAM_UNKNOWN and taken.version == version
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("stream", [None, 0, 1, 2, STREAM])
+def test_strict_wants_no_stream_before_version_3(version, stream):
+    given = exporter(stream=stream, version=version)
+    words = refused(given, ValueError, f"{CAI}['stream']", "STREAM_VERSION", strict=True)
+    assert f"version {version}" in words
+    take(exporter(stream=MISSING, version=version), strict=True).release()
+    if stream != 0:
+        take(exporter(stream=stream), strict=True).release()
 
 
 @pytest.mark.parametrize("stream", [-1, 2**64, 2**200, -(2**200), 2**64 - 1, 2**64 - 2])

@@ -406,3 +406,22 @@ def test_raise():
     P.free.cai_python_raise(
         c.byref(T.Error(code=506, message=b"words"))
     )  # without the lock: nothing
+
+
+# --- Python objects as elements
+
+
+def test_objects_may_be_refused():
+    fields = [("a", "<i4"), ("b", "|O")]
+    nested = [("a", "<i4"), ("b", [("c", "|O", (1,))])]
+    for changes in (
+        dict(typestr="|O"),
+        dict(typestr="|O8"),
+        dict(typestr="|V12", descr=fields),
+        dict(typestr="|V12", descr=nested),
+    ):
+        take(exporter(**changes)).release()
+        words = refused(exporter(**changes), BufferError, "contains Python objects", "CONVERT_TYPE", no_objects=True)
+        assert "CAI_IMPORT_REFUSE_OBJECTS" in words
+    for changes in (dict(), dict(typestr="|V12", descr=[("O", "<i4"), ("b", "<f8")]), dict(typestr="|V8")):
+        take(exporter(**changes), no_objects=True).release()

@@ -1,8 +1,11 @@
 """Imports: other keys, other protocols, SYCL, OpenCL buffers and host memory."""
 
+import ast
 import ctypes as c
 import gc
 import itertools
+import sys
+import types
 import weakref
 
 import cai_python as P
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from cai_python import ERRORS, Exporter, even, give, make, soon, take
 from importing import MISSING, Boom, exporter, interface, refused
+from parameter_ids import stable_id
 from producers import ADDRESS, STREAM
 
 # --- 19: what else is in the dictionary, and what else the object offers
@@ -166,7 +170,34 @@ def test_dlpack_capsules_that_are_none():
     ):
         with pytest.raises((TypeError, ValueError)):
             take(Bad(make((5,)), found=found), protocols=[P.DLPACK])
-    take(Bad(make((5,)), found=capsule), protocols=[P.DLPACK]).release()
+    once = Bad(make((5,)), found=capsule)
+    take(once, protocols=[P.DLPACK]).release()
+    for name in (capsule, api.PyCapsule_New(ADDRESS, b"used_dltensor_versioned", None)):
+        once.found = name
+        words = refused(once, TypeError, status="TYPE", protocols=[P.DLPACK])
+        assert words == "__dlpack__: found a capsule that was already consumed, expected a new capsule from each call"
+
+
+@pytest.mark.parametrize(
+    "device, kind, found",
+    [
+        ((1, None), TypeError, "__dlpack_device__[1]: found an object of type NoneType, expected an integer"),
+        (("2", 0), TypeError, "__dlpack_device__[0]: found an object of type str, expected an integer"),
+        ((99, 0), ValueError, "__dlpack_device__: found (99, 0), expected a device type of DLPack"),
+        ((0, 0), ValueError, "__dlpack_device__: found (0, 0), "),
+        ((-1, 0), ValueError, "__dlpack_device__: found (-1, 0), "),
+        ((2, -1), ValueError, "__dlpack_device__: found (2, -1), "),
+        ((2**32 + 2, 0), ValueError, "__dlpack_device__: found (4294967298, 0), "),
+        ((2, 2**40), ValueError, "__dlpack_device__: found (2, 1099511627776), "),
+        ((2, 0, 0), TypeError, "__dlpack_device__: found an object of type tuple, expected a tuple of two integers"),
+        ([2, 0], TypeError, "__dlpack_device__: found an object of type list, expected a tuple of two integers"),
+        (None, TypeError, "__dlpack_device__: found an object of type NoneType, "),
+    ],
+)  # fmt: skip
+def test_dlpack_device_of_nonsense(device, kind, found):
+    obj = Dlpack(make((5,)), device=device)
+    words = refused(obj, kind, found, protocols=[P.DLPACK])
+    assert words.startswith(found) and not obj.calls
 
 
 @pytest.mark.parametrize("protocols", [[9], [3, 200], [3, 255, 1]])
@@ -234,6 +265,20 @@ def test_sycl(kind):
         assert taken.context == 0x5151_0000 and taken.stream in (None, P.STREAM_UNKNOWN)
 
 
+@pytest.mark.parametrize("typestr", ["|V4", "<U1", "|S4", "<M8[s]", "|t8", "<V2"])
+def test_strict_sycl_has_numbers_and_booleans(typestr):
+    take(Usm(typestr=typestr)).release()
+    refused(
+        Usm(typestr=typestr),
+        ValueError,
+        "__sycl_usm_array_interface__['typestr']",
+        "TYPESTR_KIND",
+        strict=True,
+    )
+    for known in ("|b1", "<i4", "<u2", "<f8", "<c16"):
+        take(Usm(typestr=known), strict=True).release()
+
+
 def test_sycl_counts_elements():
     with take(Usm(strides=(8, -2), offset=7, data=(ADDRESS, True))) as taken:
         assert (
@@ -257,6 +302,190 @@ def test_sycl_counts_elements():
 def test_malformed_sycl(changes, kind):
     with pytest.raises(kind, match="__sycl_usm_array_interface__"):
         take(Usm(**changes))
+
+
+@pytest.mark.parametrize("kind", ["SyclQueueRef", "SyclContextRef"])
+def test_the_device_of_a_sycl_dictionary_is_not_known(kind):
+    """The dictionary has no number, and a capsule has none either: it is not device 0."""
+    with take(Usm(syclobj=capsule(kind))) as taken:
+        assert taken.device == (P.ONEAPI, -1)
+        assert "oneapi:" not in repr(give(taken)) and "oneapi" in repr(give(taken))
+        # DLPack requires a number.
+        for call in (give(taken).__dlpack_device__, give(taken).__dlpack__):
+            with pytest.raises(BufferError, match="not known"):
+                call()
+        with take(give(taken)) as again:
+            assert again.device == (P.ONEAPI, -1)
+
+
+class SyclDevice:
+    """dpctl's, as far as it is used here."""
+
+    number = 3
+
+    def __init__(self, selector="gpu"):
+        if selector == "tpu":
+            raise ValueError("no device of that kind")
+        self.sycl_platform = types.SimpleNamespace(default_context=HasCapsule("SyclContextRef"))
+
+    def get_device_id(self):
+        if self.number is None:
+            raise ValueError("a sub-device")
+        return self.number
+
+
+@pytest.mark.parametrize(
+    "number, expected",
+    [(0, 0), (3, 3), (None, -1), (-1, -1), (2**40, -1), ("3", -1), (2.0, -1)],
+)
+def test_the_device_of_a_queue(number, expected):
+    queue = HasCapsule("SyclQueueRef")
+    queue.sycl_device = SyclDevice()
+    queue.sycl_device.number = number
+    obj = Usm(syclobj=queue)
+    with even(obj, queue, queue.sycl_device), take(obj) as taken:
+        assert taken.device == (P.ONEAPI, expected) and taken.stream == 0x5151_0000
+
+
+@pytest.mark.parametrize(
+    "answer, expected",
+    [((14, 2), 2), ((14, 0), 0), ((14, -1), -1), ((2, 5), -1), ((14, None), -1), ((14,), -1), (None, -1),
+     (BufferError("a sub-device"), -1)],
+)  # fmt: skip
+def test_the_device_that_dlpack_states(answer, expected):
+    class Both(Usm):
+        def __dlpack_device__(self):
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    with take(Both(), protocols=[P.SYCL_USM]) as taken:
+        assert taken.device == (P.ONEAPI, expected)
+
+    class Ends(Usm):
+        def __dlpack_device__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take(Ends(), protocols=[P.SYCL_USM])
+
+
+def test_filter_strings(monkeypatch):
+    """Only SYCL's runtime finds the device of a filter string, and its context: it is asked, or the array is refused."""
+    monkeypatch.setitem(sys.modules, "dpctl", None)
+    words = refused(Usm(syclobj="level_zero:gpu:0"), ValueError, "['syclobj']", "VALUE")
+    assert "'level_zero:gpu:0'" in words and "dpctl" in words
+    dpctl = types.ModuleType("dpctl")
+    monkeypatch.setitem(sys.modules, "dpctl", dpctl)
+    refused(Usm(syclobj="gpu"), ValueError, "['syclobj']", "VALUE")
+    dpctl.SyclDevice = SyclDevice
+    obj = Usm(syclobj="level_zero:gpu:3")
+    with even(obj), take(obj) as taken:
+        assert taken.device == (P.ONEAPI, 3) and taken.context == 0x5151_0000
+        assert taken.stream == P.STREAM_UNKNOWN
+    with pytest.raises(ValueError, match="no device of that kind"):
+        take(Usm(syclobj="tpu"))
+    dpctl.SyclDevice = lambda selector: types.SimpleNamespace(sycl_platform=None)
+    refused(Usm(syclobj="gpu"), ValueError, "['syclobj']", "VALUE")
+
+
+def test_what_made_the_capsule_is_kept_alive():
+    """The reference in a capsule belongs to the object that made it."""
+
+    class Queue(HasCapsule):
+        pass
+
+    class Fresh:
+        """Its dictionary, and the queue in it, are made anew each time."""
+
+        @property
+        def __sycl_usm_array_interface__(self):
+            queue = Queue("SyclQueueRef")
+            self.queue = weakref.ref(queue)
+            return Usm(syclobj=queue).__sycl_usm_array_interface__
+
+    obj = Fresh()
+    taken = take(obj)
+    gc.collect()
+    assert obj.queue() is not None
+    taken.release()
+    gc.collect()
+    assert obj.queue() is None
+
+
+def test_the_context_of_a_filter_string_is_kept_alive(monkeypatch):
+    class Context(HasCapsule):
+        pass
+
+    class Device(SyclDevice):
+        def __init__(self, selector):
+            context = Context("SyclContextRef")
+            contexts.append(weakref.ref(context))
+            self.sycl_platform = types.SimpleNamespace(default_context=context)
+
+    contexts = []
+    dpctl = types.ModuleType("dpctl")
+    dpctl.SyclDevice = Device
+    monkeypatch.setitem(sys.modules, "dpctl", dpctl)
+    taken = take(Usm(syclobj="gpu"))
+    gc.collect()
+    assert contexts[0]() is not None
+    taken.release()
+    gc.collect()
+    assert contexts[0]() is None
+
+
+class DpnpArray(Dlpack):
+    """DLPack beside the dictionary, which stands on the instance."""
+
+    def __init__(self, **others):
+        super().__init__(make((5,), device=(P.ONEAPI, 2)), device=(P.ONEAPI, 2), **others)
+
+
+def test_a_sycl_dictionary_before_dlpack():
+    """It names the queue: also where it stands on the instance, or is made by `__getattr__`."""
+    on_instance = DpnpArray(__sycl_usm_array_interface__=Usm().__sycl_usm_array_interface__)
+
+    class Dynamic(DpnpArray):
+        def __getattr__(self, name):
+            if name == "__sycl_usm_array_interface__":
+                return Usm().__sycl_usm_array_interface__
+            raise AttributeError(name)
+
+    class OnType(DpnpArray):
+        @property
+        def __sycl_usm_array_interface__(self):
+            return Usm().__sycl_usm_array_interface__
+
+    for obj in (on_instance, Dynamic(), OnType()):
+        with take(obj) as taken:
+            assert taken.shape == (3, 4) and taken.stream == 0x5151_0000 and not obj.calls
+            assert taken.device == (P.ONEAPI, 2)
+        with take(obj, protocols=[P.DLPACK, P.SYCL_USM]) as taken:
+            assert taken.shape == (5,)
+
+
+def test_dlpack_without_a_sycl_dictionary():
+    """A property that declines leaves the array to DLPack."""
+
+    class Declines(DpnpArray):
+        @property
+        def __sycl_usm_array_interface__(self):
+            raise AttributeError("not this one")
+
+    for obj in (DpnpArray(), Declines()):
+        with take(obj) as taken:
+            assert taken.shape == (5,) and taken.device == (P.ONEAPI, 2)
+
+
+@pytest.mark.parametrize("typestr", ["|b1", "<i4", "|u1", "<f2", "<c16"])
+def test_types_of_sycl(typestr):
+    take(Usm(typestr=typestr), strict=True).release()
+
+
+@pytest.mark.parametrize("typestr", ["|V4", "<M8[s]", "<m8[s]", "|S4", "<U4", "|t8"])
+def test_types_that_sycl_does_not_have(typestr):
+    refused(Usm(typestr=typestr), ValueError, "['typestr']", strict=True)
 
 
 class Handle:
@@ -287,6 +516,107 @@ def test_opencl(offset):
             and taken.byte_offset == offset
         )
         assert taken.shape == (3, 4) and taken.typestr == "<f4" and taken.contiguous()
+
+
+class Pointer:
+    def __init__(self, pointer):
+        self._ptr = pointer
+
+
+class Buffer:
+    """What the proposal of the interface names, and nothing else."""
+
+    def __init__(self, pointer=0x6161_0000, **changes):
+        found = dict(buffer=Pointer(pointer), offset=0, dtype=np.dtype("f4"), shape=(3, 4), strides=(16, 4))
+        found.update(changes)
+        self.__dict__.update((name, value) for name, value in found.items() if value is not MISSING)
+
+    def release(self):
+        pass
+
+
+def test_a_buffer_does_not_state_what_it_is():
+    """`_ptr` is a cl_mem or a CUDA address: the caller states which, or the object is refused."""
+    for obj in (Buffer(), Buffer(offset=16), Buffer(shape=(0, 4), buffer=None)):
+        words = refused(obj, BufferError, "['buffer']", "CONVERT_DEVICE")
+        assert "CAI_IMPORT_BUFFER_OPENCL" in words and "CAI_IMPORT_BUFFER_CUDA" in words
+    obj = Buffer(offset=16)
+    with even(obj, obj.buffer), take(obj, opencl=True) as taken:
+        assert taken.device == (P.OPENCL, -1) and taken.stream == P.STREAM_UNKNOWN
+        assert taken.data == 0x6161_0000 and taken.byte_offset == 16 and taken.context is None
+        assert taken.strides == (16, 4) and taken.typestr == "<f4"
+    with take(Buffer(), cuda=True) as taken:
+        assert taken.device[0] == P.UNKNOWN and taken.data == 0x6161_0000 and taken.byte_offset == 0
+    with take(Buffer(shape=(0, 4), buffer=None), opencl=True) as taken:
+        assert taken.device[0] == P.OPENCL and taken.data == 0
+    refused(Buffer(offset=16), ValueError, "['offset']", "VALUE", cuda=True)
+    with pytest.raises(ValueError, match="CAI_IMPORT_BUFFER_OPENCL and"):
+        take(Buffer(), cuda=True, opencl=True)
+
+
+def test_a_buffer_that_states_what_it_is():
+    """The options decide nothing then."""
+    for options in ({}, {"cuda": True}, {"opencl": True}):
+        with take(OpenCl(), **options) as taken:
+            assert taken.device == (P.OPENCL, -1)
+        with take(Buffer(queue=Handle(0x7171_0000)), **options) as taken:
+            assert taken.device == (P.OPENCL, -1) and taken.stream == 0x7171_0000
+        with take(Buffer(context=Handle(0x7272_0000)), **options) as taken:
+            assert taken.device == (P.OPENCL, -1) and taken.context == 0x7272_0000
+
+
+def test_fields_of_a_buffer():
+    """A structured dtype keeps its fields, or is refused."""
+    kind = np.dtype([("a", "<i4"), ("b", "|i1"), (("title", "c"), "<f8", (2,))], align=True)
+    obj = Buffer(dtype=kind, strides=(4 * kind.itemsize, kind.itemsize))
+    with even(obj), take(obj, opencl=True) as taken:
+        assert np.dtype(ast.literal_eval(taken.descr)) == np.dtype(kind.descr) and taken.typestr == kind.str
+        assert taken.device == (P.OPENCL, -1) and taken.data == 0x6161_0000
+    with take(Buffer(dtype=np.dtype("V7"), strides=None), cuda=True) as taken:
+        assert taken.descr is None and taken.typestr == "|V7"
+    overlapping = np.dtype({"names": ["a", "b"], "formats": ["<i4", "<i2"], "offsets": [0, 2]})
+    with pytest.raises(ValueError, match="descr|overlapping"):
+        take(Buffer(dtype=overlapping, strides=None), opencl=True)
+
+    class Fields:
+        str, fields = "|V8", {"a": 1}
+
+    refused(Buffer(dtype=Fields(), strides=None), BufferError, "['dtype']", "CONVERT_TYPE", opencl=True)
+
+
+@pytest.mark.parametrize(
+    "changes, kind, text",
+    [(dict(dtype=np.float32), TypeError, "['dtype']: found the class float32"),
+     (dict(dtype=7), TypeError, "['dtype']: found an object of type int"),
+     (dict(dtype="f"), None, ""), (dict(dtype="<f4"), None, ""),
+     (dict(dtype="float7"), ValueError, "['dtype']"),
+     (dict(offset=-4), ValueError, "['offset']: found -4, expected at least 0"),
+     (dict(offset=2**64), ValueError, "['offset']: found an integer of more than 64 bits"),
+     (dict(offset=1.5), TypeError, "['offset']: found an object of type float"),
+     (dict(offset=True), TypeError, "['offset']"), (dict(offset=None), None, ""), (dict(offset=MISSING), None, ""),
+     (dict(shape=(3, -4)), ValueError, "['shape'][1]"), (dict(strides=(16,)), ValueError, "['strides']"),
+     (dict(strides=None), None, ""), (dict(strides=MISSING), None, ""),
+     (dict(pointer=-1), ValueError, "['_ptr']: found -1"), (dict(pointer=2**64), ValueError, "['_ptr']"),
+     (dict(pointer=0), ValueError, "['buffer']"), (dict(offset=2**64 - 8), ValueError, "['offset']")],
+    ids=lambda value: stable_id(value) if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_malformed_buffers(changes, kind, text):
+    obj = Buffer(**changes)
+    if kind is None:
+        take(obj, opencl=True).release()
+    else:
+        refused(obj, kind, text, opencl=True)
+
+
+def test_strict_buffers():
+    take(Buffer(), opencl=True, strict=True).release()
+    refused(Buffer(offset=MISSING), KeyError, "['offset']", "KEY", opencl=True, strict=True)
+    refused(Buffer(offset=None), TypeError, "['offset']", "TYPE", opencl=True, strict=True)
+
+
+@pytest.mark.parametrize("changes", [dict(dtype=MISSING), dict(shape=MISSING), dict(buffer=object()), dict(pointer="x")])
+def test_objects_that_are_no_buffers(changes):
+    refused(Buffer(**changes), TypeError, status="NO_PROTOCOL", opencl=True)
 
 
 # --- host memory
@@ -381,4 +711,4 @@ def test_what_only_offers_numpys_dictionary():
         assert (
             taken.shape == (3, 2) and taken.strides == (32, 16) and taken.data == array.ctypes.data
         )
-    refused(Plain(array), TypeError, status="NO_PROTOCOL")
+    refused(Plain(array), BufferError, status="HOST_MEMORY")

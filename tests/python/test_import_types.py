@@ -147,6 +147,34 @@ def test_version_0_has_no_mask():
     )
 
 
+def test_a_mask_in_host_memory():
+    """A kernel that reads the array could not read it, and no dictionary could carry it on."""
+    given = exporter(mask=np.ones((3, 4), bool))
+    words = refused(given, ValueError, f"{CAI}['mask'].device", "MASK_DEVICE", allow_mask=True, host=True)
+    assert "host memory" in words and "CUDA" in words
+    refused(given, BufferError, f"{CAI}['mask']", "HOST_MEMORY", allow_mask=True)
+    # A mask of a mask, too.
+    deep = exporter(mask=mask_of(mask=np.ones((3, 4), bool)))
+    refused(deep, ValueError, f"['mask'].{CAI}['mask'].device", "MASK_DEVICE", allow_mask=True, host=True)
+
+    class Masked:
+        """An array in host memory, as its mask is."""
+
+        def __init__(self, mask):
+            self.array = np.zeros((3, 4), "f4")
+            self.__array_interface__ = dict(self.array.__array_interface__, mask=mask)
+
+    with take(Masked(np.ones((3, 4), bool)), allow_mask=True, host=True) as taken:
+        assert taken.mask.device == (P.CPU, 0)
+
+
+@pytest.mark.parametrize("typestr", ["<f4", "<f8", "<c8"])
+def test_a_mask_of_floats(typestr):
+    """The bits of -0.0 are not those of false: who wants floats compares them with 0 first."""
+    words = refused(exporter(mask=mask_of(typestr=typestr)), ValueError, "['mask']", "MASK_TYPE", allow_mask=True)
+    assert "mask != 0" in words
+
+
 def test_a_mask_that_raises():
     error = Boom()
     with pytest.raises(Boom) as info:

@@ -324,3 +324,11 @@ def test_opencl():
     plain = pyopencl(buffer=type("Buffer", (), {"_ptr": 7})(), base_data=None)
     assert rules(look(plain)) == set()
     assert look(memoryview(b"abc"))["buffer"].state == "absent"
+
+
+def test_a_protocol_that_does_not_exist():
+    found = look(object())
+    assert found["__dlpack__"].name == "__dlpack__"
+    with pytest.raises(KeyError) as raised:
+        found["nope"]
+    assert raised.value.args == ("nope",)

@@ -1,11 +1,13 @@
 //! `__array_interface__` of an exported array.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::export::cai_dict`, `python::export::object`.
+//! May use: `abi`, `device`, `error`, `python::capi`, `python::export::cai_dict`,
+//! `python::export::object`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 
 use crate::abi;
+use crate::device;
 use crate::error::fail;
 use crate::python::capi::Object;
 use crate::python::export::cai_dict::{Dictionary, common, mask_of};
@@ -18,7 +20,7 @@ pub unsafe extern "C-unwind" fn get_host(object: *mut Object, _: *mut c_void) ->
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
                 "__array_interface__",
-                found = ("an array on a device of type {}", array.device.r#type),
+                found = ("an array on device {}", device::Name(array.device.r#type)),
                 expected = "an array in host memory"
             );
         }

@@ -1,7 +1,7 @@
 //! `__cuda_array_interface__` of an exported array, and what other dictionaries have in common with
 //! it.
 //!
-//! May use: `abi`, `device`, `error`, `owner`, `python::capi`, `python::convert`,
+//! May use: `abi`, `device`, `dtype`, `error`, `owner`, `python::capi`, `python::convert`,
 //! `python::export::object`, `python::interpreter`, `read`, `validate`.
 //! Unsafe: calls CPython with the GIL held.
 
@@ -15,7 +15,7 @@ use crate::python::convert::{integer, none, shared, tuple, unsigned};
 use crate::python::export::object::{array_of, attribute, wrap};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::read::{self, Descr};
-use crate::{device, owner, validate};
+use crate::{device, dtype, owner, validate};
 
 pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) ->
         fail!(
             CAI_ERR_CONVERT_DEVICE,
             "__cuda_array_interface__",
-            found = ("an array on a device of type {}", r#type),
+            found = ("an array on device {}", device::Name(r#type)),
             expected = "a CUDA device"
         )
     })
@@ -109,8 +109,8 @@ pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i
     };
     dictionary.set(names.strides, strides)?;
     dictionary.set(names.version, integer(py, version)?)?;
-    if !array.descr.is_null() {
-        // SAFETY: the array was validated when the object was made.
+    if dtype::has_fields(array) {
+        // SAFETY: not NULL, because the array has fields, and validated when the object was made.
         dictionary.set(names.descr, fields(py, unsafe { Descr::new(array.descr) }?)?)?;
     }
     Ok(())

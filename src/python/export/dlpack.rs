@@ -14,7 +14,7 @@ use crate::dlpack;
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
-use crate::python::convert::pair;
+use crate::python::convert::{pair, two_integers};
 use crate::python::error::raise_as;
 use crate::python::export::object::{array_of, run_for_python};
 use crate::python::interpreter::{Owned, Py, raised};
@@ -189,6 +189,8 @@ impl DlpackRequest {
             None => abi::CAI_STREAM_LEGACY,
             // SAFETY: the GIL is held.
             Some(stream) => unsafe {
+                const EXPECTED: &str = "None or 1 (legacy default stream), 2 (per-thread default \
+                                        stream), -1 (no order) or a cudaStream_t";
                 let number = Owned::new(py, (capi.index)(stream.get()))?;
                 let mut overflow = 0;
                 match (capi.long_as_signed)(number.get(), &raw mut overflow) {
@@ -199,8 +201,7 @@ impl DlpackRequest {
                             CAI_ERR_STREAM_ZERO,
                             "stream",
                             found = "0",
-                            expected = "None or 1 (legacy default stream), 2 (per-thread default \
-                             stream), -1 (no order) or a cudaStream_t"
+                            expected = "{EXPECTED}"
                         );
                     }
                     _ if overflow != 0 => {
@@ -208,7 +209,7 @@ impl DlpackRequest {
                             CAI_ERR_VALUE,
                             "stream",
                             found = "an integer of more than 63 bits",
-                            expected = "a cudaStream_t"
+                            expected = "{EXPECTED}"
                         );
                     }
                     value => {
@@ -216,7 +217,7 @@ impl DlpackRequest {
                             CAI_ERR_VALUE,
                             "stream",
                             found = "{value}",
-                            expected = "-1, or at least 1"
+                            expected = "{EXPECTED}"
                         );
                     }
                 }
@@ -233,43 +234,6 @@ impl DlpackRequest {
         // SAFETY: the array was validated when the object was made.
         unsafe { consume::exchange(Phase::Begin, array, stream, access | unknown) }
     }
-}
-
-fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i64)> {
-    let capi = py.capi();
-    let item = |index: isize| -> Result<i64> {
-        // SAFETY: the GIL is held.
-        unsafe {
-            let item = Owned::new(py, (capi.sequence_item)(tuple.get(), index))?;
-            let number = Owned::new(py, (capi.index)(item.get()))?;
-            let mut overflow = 0;
-            let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
-            Ok(match overflow {
-                0 => value,
-                1.. => i64::MAX,
-                _ => i64::MIN,
-            })
-        }
-    };
-    // SAFETY: the GIL is held; `capsule_is` accepts any object.
-    unsafe {
-        let size = match (capi.sequence_check)(tuple.get()) {
-            0 => 0,
-            _ => (capi.sequence_size)(tuple.get()),
-        };
-        if size < 0 {
-            return raised();
-        }
-        if size != 2 {
-            return fail!(
-                CAI_ERR_TYPE,
-                "{name}",
-                found = ("an object of type {}", py.type_name(tuple.get())),
-                expected = "a tuple of two integers"
-            );
-        }
-    }
-    Ok((item(0)?, item(1)?))
 }
 
 /// A tensor before it is in a capsule.

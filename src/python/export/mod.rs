@@ -1,11 +1,12 @@
 //! Exports arrays as Python objects: a type whose objects hold an array and offer it in every
 //! protocol that can represent it.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::export::object`,
+//! May use: `abi`, `error`, `flags`, `python::capi`, `python::export::object`,
 //! `python::export::type_object`, `python::interpreter`, `read`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_interface;
+pub mod attributes;
 pub mod cai_dict;
 pub mod dlpack;
 pub mod exchange_table;
@@ -15,6 +16,7 @@ pub mod type_object;
 
 use crate::abi::{self, cai_array, cai_export_options};
 use crate::error::{Result, fail};
+use crate::flags::{self, Named};
 use crate::python::capi::Object;
 use crate::python::export::type_object::export_type;
 use crate::python::interpreter::Py;
@@ -36,8 +38,8 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
         return fail!(
             CAI_ERR_NEWER_CALLER,
             "options->flags",
-            found = "{flags:#x}",
-            expected = "bits of {KNOWN:#x} only"
+            found = ("{}", Named(flags & !KNOWN, flags::EXPORT)),
+            expected = ("only {}", Named(KNOWN, flags::EXPORT))
         );
     }
     Ok(flags)

@@ -1,7 +1,7 @@
 //! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
 //!
-//! May use: `abi`, `error`, `owner`, `python::capi`, `python::error`, `python::interpreter`,
-//! `read`, `unwind`, `validate`.
+//! May use: `abi`, `device`, `error`, `owner`, `python::capi`, `python::error`,
+//! `python::interpreter`, `read`, `unwind`, `validate`.
 //! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::c_void;
@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::ptr;
 
 use crate::abi::{self, cai_array};
+use crate::device::Name;
 use crate::error::{Result, Text, fail};
 use crate::python::capi::{Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
@@ -155,19 +156,12 @@ fn shown(array: &cai_array) -> Text<400> {
         if array.byte_offset != 0 {
             write!(text, "+{}", array.byte_offset)?;
         }
-        let device = match array.device.r#type {
-            abi::CAI_DEVICE_UNKNOWN => "",
-            abi::CAI_DEVICE_CPU => " device=cpu",
-            abi::CAI_DEVICE_CUDA => " device=cuda",
-            abi::CAI_DEVICE_CUDA_HOST => " device=cuda_host",
-            abi::CAI_DEVICE_OPENCL => " device=opencl",
-            abi::CAI_DEVICE_CUDA_MANAGED => " device=cuda_managed",
-            abi::CAI_DEVICE_ONEAPI => " device=oneapi",
-            _ => " device=other",
-        };
-        write!(text, "{device}")?;
-        if !device.is_empty() {
-            write!(text, ":{}", array.device.id)?;
+        if array.device.r#type != abi::CAI_DEVICE_UNKNOWN {
+            write!(text, " device={}", Name(array.device.r#type))?;
+            // A negative number is not known.
+            if array.device.id >= 0 {
+                write!(text, ":{}", array.device.id)?;
+            }
         }
         match array.stream {
             abi::CAI_STREAM_NONE => write!(text, " stream=None")?,

@@ -1,6 +1,6 @@
 //! `__sycl_usm_array_interface__` of an exported array.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::capsules`, `python::convert`,
+//! May use: `abi`, `device`, `error`, `python::capi`, `python::capsules`, `python::convert`,
 //! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `validate`.
 //! Unsafe: calls CPython with the GIL held.
 
@@ -14,7 +14,7 @@ use crate::python::convert::{integer, none};
 use crate::python::export::cai_dict::{Dictionary, data, row, typestr};
 use crate::python::export::object::{array_of, attribute};
 use crate::python::interpreter::{Owned, Py};
-use crate::validate;
+use crate::{device, validate};
 
 pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
@@ -24,8 +24,8 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}",
-                found = ("an array on a device of type {}", array.device.r#type),
-                expected = ("a oneAPI device ({})", abi::CAI_DEVICE_ONEAPI)
+                found = ("an array on device {}", device::Name(array.device.r#type)),
+                expected = "a oneAPI device"
             );
         }
         if !array.mask.is_null() {

@@ -1,9 +1,9 @@
 //! The type `libcai.Array`: its attributes, its methods and its exchange tables.
 //!
 //! May use: `abi`, `dlpack::exchange_table`, `error`, `memory`, `python::capi`, `python::capsules`,
-//! `python::export::array_interface`, `python::export::cai_dict`, `python::export::dlpack`,
-//! `python::export::exchange_table`, `python::export::object`, `python::export::sycl`,
-//! `python::interpreter`.
+//! `python::export::array_interface`, `python::export::attributes`, `python::export::cai_dict`,
+//! `python::export::dlpack`, `python::export::exchange_table`, `python::export::object`,
+//! `python::export::sycl`, `python::interpreter`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -23,6 +23,9 @@ use crate::python::capi::{
 };
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::export::array_interface::get_host;
+use crate::python::export::attributes::{
+    array_method, get_device, get_dtype, get_shape, get_strides,
+};
 use crate::python::export::cai_dict::get_cuda;
 use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table;
@@ -42,8 +45,8 @@ pub fn export_type(py: Py) -> Result<*mut Object> {
 
 /// The attributes and methods of the type.
 struct Members {
-    getters: [GetSetDef; 4],
-    methods: [MethodDef; 3],
+    getters: [GetSetDef; 8],
+    methods: [MethodDef; 4],
     members: [MemberDef; 2],
 }
 
@@ -91,6 +94,10 @@ fn make_type(py: Py) -> Result<*mut Object> {
             getter(c"__cuda_array_interface__", get_cuda, c"The CUDA Array Interface."),
             getter(c"__sycl_usm_array_interface__", get_sycl, c"The SYCL USM array interface."),
             getter(c"__array_interface__", get_host, c"NumPy's array interface, for host memory."),
+            getter(c"shape", get_shape, c"The extents."),
+            getter(c"strides", get_strides, c"The strides in bytes."),
+            getter(c"dtype", get_dtype, c"The type as a numpy.dtype; without NumPy, the typestr."),
+            getter(c"device", get_device, c"The device, such as 'cuda:0', or None."),
             null_getter,
         ],
         methods: [
@@ -106,6 +113,13 @@ fn make_type(py: Py) -> Result<*mut Object> {
                 dlpack_device_method as *const c_void,
                 METH_NOARGS,
                 c"__dlpack_device__($self, /)\n--\n\nDevice type and number of DLPack.",
+            ),
+            method(
+                c"__array__",
+                array_method as *const c_void,
+                METH_VARARGS_KEYWORDS,
+                c"__array__($self, dtype=None, /, *, copy=None)\n--\n\nFor NumPy: raises TypeError \
+             unless the array is in host memory.",
             ),
             null_method,
         ],

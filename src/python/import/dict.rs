@@ -1,23 +1,25 @@
 //! Import from interface dictionaries.
 //!
-//! May use: `abi`, `error`, `owner::description`, `python::capi`, `python::import::dict_fast`,
-//! `python::import::dict_keys`, `python::import::dict_reader`, `python::import::options`,
-//! `python::import::sycl`, `python::interpreter`, `python::owner`, `read`, `validate`.
+//! May use: `abi`, `dtype`, `error`, `owner::description`, `python::capi`,
+//! `python::import::dict_fast`, `python::import::dict_keys`, `python::import::dict_reader`,
+//! `python::import::fields`, `python::import::options`, `python::import::sycl`,
+//! `python::interpreter`, `python::owner`, `read`, `validate`.
 //! Unsafe: calls CPython with the GIL held, and reads validated arrays.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array};
+use crate::abi::{self, cai_array, cai_descr};
 use crate::error::{Result, fail};
 use crate::owner::description;
 use crate::python::capi::Object;
-use crate::python::import::dict_keys::{Extras, Protocol, in_dictionary};
+use crate::python::import::dict_fast::Fast;
+use crate::python::import::dict_keys::{Extras, KEYS, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::{dict_fast, dict_reader, sycl};
+use crate::python::import::{dict_fast, dict_reader, fields, sycl};
 use crate::python::interpreter::{Owned, Py, raised};
-use crate::python::owner::{Description, attach};
-use crate::validate;
+use crate::python::owner::{Description, attach, attach_with_fields};
+use crate::{dtype, validate};
 
 /// What [`read`] found.
 pub enum Found {
@@ -40,12 +42,42 @@ pub fn read(
     to: &mut Description,
 ) -> Result<Found> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
-    if protocol != Protocol::Cuda || !dict_fast::is_fast_path(py, &dictionary, to) {
-        return read_general(py, &dictionary, protocol, options, to);
+    read_found(py, object, &dictionary, protocol, options, to)
+}
+
+/// Reads a dictionary into `to`. `object` keeps the data alive.
+#[inline(always)]
+pub fn read_found(
+    py: Py,
+    object: NonNull<Object>,
+    dictionary: &Owned,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found> {
+    let mut values = [ptr::null_mut(); KEYS];
+    if protocol != Protocol::Cuda
+        || !dict_fast::stays_as_it_is(py, dictionary)
+        || !dict_fast::entries(py, dictionary.get(), &mut values)
+    {
+        return read_general(py, dictionary, None, protocol, options, to);
     }
-    // SAFETY: the array was described above, with `ndim` values.
-    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
-        .map_err(|failure| in_dictionary(protocol, failure))?;
+    match dict_fast::read(py, &values, options.strict(), to) {
+        Fast::Read { descr, mask } if descr.is_null() && mask.is_null() => {}
+        Fast::Read { descr, mask } => return Ok(Found::Parts(Extras::share(py, descr, mask))),
+        Fast::General => {
+            return read_general(py, dictionary, Some(&values), protocol, options, to);
+        }
+        Fast::Stale => return read_general(py, dictionary, None, protocol, options, to),
+    }
+    // SAFETY: the array was described above, with `ndim` values. Its other members are those that
+    // `dict_fast` sets.
+    unsafe {
+        if !validate::is_layout_sound(to.array()) {
+            validate::array(to.array(), abi::CAI_CHECK_LAYOUT)
+                .map_err(|failure| in_dictionary(protocol, failure))?;
+        }
+    }
     attach(py, &mut to.array, Owned::share(py, object), None)?;
     resolved(py, object, &to.array, protocol.name())?;
     Ok(Found::Array)
@@ -56,11 +88,16 @@ pub fn read(
 fn read_general(
     py: Py,
     dictionary: &Owned,
+    values: Option<&[*mut Object; KEYS]>,
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Found> {
-    dict_reader::read(py, dictionary, protocol, options, to).map(Found::Parts)
+    match values {
+        Some(values) => dict_reader::read_values(py, values, protocol, options, to),
+        None => dict_reader::read(py, dictionary, protocol, options, to),
+    }
+    .map(Found::Parts)
 }
 
 /// Fails for tensors of PyTorch whose values are the conjugates, or the negatives, of those in
@@ -105,7 +142,7 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
     let capi = py.capi();
     // Only tensors have both methods.
     for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
-        if py.type_attribute(object.as_ptr(), method)?.is_none() {
+        if !py.type_has(object.as_ptr(), method)? {
             return Ok(());
         }
         let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
@@ -130,6 +167,12 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
     Ok(())
 }
 
+/// Returns the fields, unless the typestr alone says what the elements are: then they were only
+/// checked.
+fn fields_in_use(array: &cai_array) -> *const cai_descr {
+    if dtype::has_fields(array) { array.descr } else { ptr::null() }
+}
+
 /// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
 pub fn finish(
     py: Py,
@@ -142,29 +185,36 @@ pub fn finish(
 ) -> Result<()> {
     let mut more = None;
     if let Some(syclobj) = &extras.syclobj {
-        more = sycl::context(py, syclobj, &mut to.array)?;
+        more = Some(sycl::bind(py, object, syclobj, &mut to.array)?);
     }
-    if let Some(fields) = &extras.fields {
-        to.array.descr = fields.as_ptr();
-    }
+    let in_dictionary = |failure| in_dictionary(protocol, failure);
+    let fields = match &extras.descr {
+        Some(descr) => Some(
+            fields::read(py, descr, options.strict())
+                .map_err(|failure| in_dictionary(failure.within("descr")))?,
+        ),
+        None => None,
+    };
+    let fields = fields.filter(|fields| !fields.is_trivial(&to.array.typestr));
+    to.array();
+    // One block holds the object, shape, strides and fields.
+    attach_with_fields(py, &mut to.array, Owned::share(py, object), more, fields.as_ref())?;
     if let (Some(mask), Some(of)) = (&mut mask, extras.mask_object()) {
         as_bits(py, of, options, to, &mut mask.array);
     }
     to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
     // SAFETY: the array was described above; its fields and its mask are alive.
-    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
-        .map_err(|failure| in_dictionary(protocol, failure))?;
-    let described = *to.array();
-    to.array.descr = ptr::null();
+    let sound = unsafe { validate::array(&to.array, abi::CAI_CHECK_LAYOUT) };
+    let described = cai_array { descr: fields_in_use(&to.array), ..to.array };
     to.array.mask = ptr::null();
-    attach(py, &mut to.array, Owned::share(py, object), more)?;
+    to.array.descr = described.descr;
+    sound.map_err(in_dictionary)?;
     resolved(py, object, &to.array, protocol.name())?;
-    if described.descr.is_null() && described.mask.is_null() {
+    if described.mask.is_null() {
         return Ok(());
     }
-    let described = cai_array { owner: to.array.owner, ..described };
-    // SAFETY: validated above; the owner is the one that `attach` made, and `mask` holds those of
-    // the masks.
+    // SAFETY: validated above; the owner is the one that `attach_with_fields` made, and `mask`
+    // holds those of the masks.
     let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
     to.set(array);
     Ok(())

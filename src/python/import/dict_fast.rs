@@ -1,7 +1,7 @@
 //! Fast path for dictionaries of CUDA's protocol: exact built-in types, read in place.
 //!
-//! May use: `abi`, `python::capi`, `python::import::dict_keys`, `python::interpreter`,
-//! `python::owner`.
+//! May use: `abi`, `python::capi`, `python::convert`, `python::import::dict_keys`,
+//! `python::interpreter`, `python::owner`.
 //! Unsafe: calls CPython with the GIL held, and keeps no borrowed reference.
 
 use std::ffi::c_void;
@@ -10,20 +10,26 @@ use std::ptr;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE};
 use crate::python::capi::Object;
+use crate::python::convert::exact_integer;
 use crate::python::import::dict_keys::{
     DATA, DESCR, KEYS, MASK, SHAPE, STREAM, STRIDES, TEXTS, TYPESTR, VERSION,
 };
 use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
 
-/// Reads a dictionary of CUDA's protocol into `to`, if it has only common values. If not, returns
-/// false; the general reader starts again.
-#[inline]
-pub fn is_fast_path(py: Py, dictionary: &Owned, to: &mut Description) -> bool {
-    let mut values = [ptr::null_mut(); KEYS];
-    stays_as_it_is(py, dictionary)
-        && entries(py, dictionary.get(), &mut values)
-        && read_entries(py, &values, to).is_some()
+/// What the fast path made of the values of a dictionary.
+pub enum Fast {
+    /// An array, and borrowed objects that are still to be read, or NULL.
+    Read {
+        /// The fields.
+        descr: *mut Object,
+        /// The mask.
+        mask: *mut Object,
+    },
+    /// The general reader has to start again.
+    General,
+    /// The same, and the borrowed values are not valid any more.
+    Stale,
 }
 
 /// Returns true if its entries may be read in place.
@@ -40,11 +46,18 @@ pub fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]
     let capi = py.capi();
     let names = &py.names;
     let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the GIL is held. Nothing between the calls runs Python code, so the dictionary does
-    // not change.
-    while unsafe { (capi.dict_next)(dictionary, &raw mut position, &raw mut key, &raw mut value) }
-        != 0
-    {
+    // SAFETY: the GIL is held; a dictionary that the caller keeps alive.
+    let count = unsafe { capi.dict_len(dictionary) };
+    let mut next = || {
+        // SAFETY: the GIL is held. Nothing between the calls runs Python code, so the dictionary
+        // does not change.
+        let found = unsafe {
+            (capi.dict_next)(dictionary, &raw mut position, &raw mut key, &raw mut value)
+        };
+        (found != 0).then_some((key, value))
+    };
+    for _ in 0..count {
+        let Some((key, value)) = next() else { break };
         let index = if key == names.shape {
             SHAPE
         } else if key == names.typestr {
@@ -75,13 +88,14 @@ pub fn entries(py: Py, dictionary: *mut Object, values: &mut [*mut Object; KEYS]
     true
 }
 
-/// Reads the values if they are common ones.
+/// Reads the values into `to` if they are common ones. `strict` leaves to the general reader what
+/// the specification forbids.
 #[inline]
-fn read_entries(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> Option<()> {
+pub fn read(py: Py, values: &[*mut Object; KEYS], strict: bool, to: &mut Description) -> Fast {
     let capi = py.capi();
     let typestr = values[TYPESTR];
     if typestr.is_null() || py.type_of(typestr) != capi.str_type {
-        return None;
+        return Fast::General;
     }
     let mut length = 0;
     // SAFETY: the GIL is held; the object is a string.
@@ -89,61 +103,77 @@ fn read_entries(py: Py, values: &[*mut Object; KEYS], to: &mut Description) -> O
     if text.is_null() {
         // As in `entries`, borrowed values are not valid any more.
         py.clear();
-        return None;
+        return Fast::Stale;
     }
     // SAFETY: CPython returned the text with this length, and it lives as long as the string.
     let text: &[u8] = unsafe { std::slice::from_raw_parts(text.cast(), length as usize) };
-    read_values(py, values, text, to)
+    match read_values(py, values, text, strict, to) {
+        None => Fast::General,
+        Some((descr, mask)) if descr.is_null() || strict => Fast::Read { descr, mask },
+        Some((descr, mask)) => match repeats_type(py, descr, text) {
+            Some(true) => Fast::Read { descr: ptr::null_mut(), mask },
+            Some(false) => Fast::Read { descr, mask },
+            None => Fast::Stale,
+        },
+    }
 }
 
-/// Reads the values, given the text of the type. Runs no Python code.
-#[inline]
+/// Reads the values, given the text of the type. Runs no Python code. Returns the fields and the
+/// mask that are still to be read.
+#[inline(always)]
 fn read_values(
     py: Py,
     values: &[*mut Object; KEYS],
     text: &[u8],
+    strict: bool,
     to: &mut Description,
-) -> Option<()> {
+) -> Option<(*mut Object, *mut Object)> {
     let capi = py.capi();
     let is_none = |object: *mut Object| object.is_null() || object == capi.none;
-    let [shape, _, data, version, strides, descr, mask, stream, ..] = *values;
-    if shape.is_null() || data.is_null() || version.is_null() || !is_none(mask) {
+    let [shape, _, data, version, strides, mut descr, mut mask, stream, ..] = *values;
+    if shape.is_null() || data.is_null() || version.is_null() {
         return None;
     }
-    let version = small(py, version).filter(|version| (0..=3).contains(version))?;
+    let version = exact_integer(py, version).filter(|version| (0..=3).contains(version))?;
+    // A list may be changed by another thread of a free-threaded build.
+    let lists = !strict && !capi.facts.free_threaded;
     // Shape and strides.
-    let ndim = row(py, shape, &mut to.shape)?;
+    let ndim = row(py, shape, lists, &mut to.shape)?;
     to.array.ndim = ndim as i32;
-    if to.extents().iter().any(|&extent| extent < 1) {
-        return None;
+    let mut is_empty = false;
+    for &extent in to.extents() {
+        if extent < 1 {
+            if extent < 0 {
+                return None;
+            }
+            is_empty = true;
+        }
     }
     to.has_strides = !is_none(strides);
-    if to.has_strides && row(py, strides, &mut to.strides)? != ndim {
+    if to.has_strides && row(py, strides, lists, &mut to.strides)? != ndim {
         return None;
     }
-    // Type.
-    if !(3..CAI_TYPESTR_SIZE).contains(&text.len()) {
-        return None;
-    }
-    // Opaque types may have fields, and a type without a byte order needs the general reader.
-    let fields = !is_none(descr) && text[1] == b'V';
-    if !matches!(text[0], b'<' | b'>' | b'|') || fields || has_nul(text) {
+    // Type. One without a byte order needs the general reader.
+    if !(3..CAI_TYPESTR_SIZE).contains(&text.len())
+        || !matches!(text[0], b'<' | b'>' | b'|')
+        || has_nul(text)
+    {
         return None;
     }
     to.set_typestr(text);
     // Data.
-    if py.type_of(data) != capi.tuple_type {
-        return None;
-    }
-    // SAFETY: a tuple; the items are borrowed.
-    let (address, readonly) = unsafe {
-        if capi.tuple_len(data) != 2 {
+    let (address, readonly) = pair(py, data, lists)?;
+    let address = exact_integer(py, address).filter(|&address| address >= 0)?;
+    if is_empty {
+        if address != 0 && strict {
             return None;
         }
-        (capi.tuple_item(data, 0), capi.tuple_item(data, 1))
-    };
-    let address = small(py, address).filter(|&address| address > 0)?;
-    to.array.data = address as *mut c_void;
+        to.array.data = ptr::null_mut();
+    } else if address == 0 {
+        return None;
+    } else {
+        to.array.data = address as *mut c_void;
+    }
     to.array.flags = if readonly == capi.r#true {
         abi::CAI_ARRAY_READONLY
     } else if readonly == capi.r#false {
@@ -155,15 +185,28 @@ fn read_values(
     if stream.is_null() {
         to.array.stream = if version < 3 { abi::CAI_STREAM_UNKNOWN } else { abi::CAI_STREAM_NONE };
         to.array.version = version as u16;
+    } else if strict && version < 3 {
+        return None;
     } else {
         to.array.stream = if stream == capi.none {
             abi::CAI_STREAM_NONE
         } else {
-            small(py, stream).filter(|&stream| stream > 0)? as u64
+            exact_integer(py, stream).filter(|&stream| stream > 0)? as u64
         };
         to.array.version = abi::CAI_INTERFACE_VERSION;
     }
-    Some(())
+    // Fields and mask.
+    if strict {
+        if descr == capi.none {
+            return None;
+        }
+    } else if is_none(descr) || text[1] != b'V' {
+        descr = ptr::null_mut();
+    }
+    if is_none(mask) {
+        mask = ptr::null_mut();
+    }
+    Some((descr, mask))
 }
 
 /// Returns true if a typestr contains a NUL. Nearly all have three characters, for which no call is
@@ -176,31 +219,76 @@ fn has_nul(text: &[u8]) -> bool {
     }
 }
 
-/// Returns an exact integer that fits.
-#[inline(always)]
-fn small(py: Py, object: *mut Object) -> Option<i64> {
+/// Returns true for the list of one nameless row that only repeats the type, and `None` if borrowed
+/// values are not valid any more.
+fn repeats_type(py: Py, descr: *mut Object, text: &[u8]) -> Option<bool> {
     let capi = py.capi();
-    if py.type_of(object) != capi.long_type {
-        return None;
+    if py.type_of(descr) != capi.list_type || capi.facts.free_threaded {
+        return Some(false);
     }
-    let mut overflow = 0;
-    // SAFETY: the object is an exact integer: no Python code runs, and no exception is set.
-    let value = unsafe { (capi.long_as_signed)(object, &raw mut overflow) };
-    (overflow == 0).then_some(value)
+    // SAFETY: the GIL is held; a list, and a position below its size.
+    let row = unsafe {
+        if (capi.list_size)(descr) != 1 {
+            return Some(false);
+        }
+        (capi.list_get)(descr, 0)
+    };
+    let Some((name, r#type)) = pair(py, row, false) else { return Some(false) };
+    // The empty string is interned.
+    if name != py.names.empty || py.type_of(r#type) != capi.str_type {
+        return Some(false);
+    }
+    // As in `entries`, an exception may have run code.
+    py.text(r#type).map(|found| found == text)
 }
 
-/// Reads an exact tuple of such integers.
+/// Returns the two items of an exact tuple or, if allowed, list.
 #[inline(always)]
-pub fn row(py: Py, tuple: *mut Object, to: &mut [MaybeUninit<i64>]) -> Option<usize> {
+fn pair(py: Py, object: *mut Object, lists: bool) -> Option<(*mut Object, *mut Object)> {
     let capi = py.capi();
-    if py.type_of(tuple) != capi.tuple_type {
-        return None;
+    // SAFETY: the GIL is held; the sizes are checked, and the items are borrowed.
+    unsafe {
+        if py.type_of(object) == capi.tuple_type {
+            (capi.tuple_len(object) == 2)
+                .then(|| (capi.tuple_item(object, 0), capi.tuple_item(object, 1)))
+        } else if lists && py.type_of(object) == capi.list_type {
+            ((capi.list_size)(object) == 2)
+                .then(|| ((capi.list_get)(object, 0), (capi.list_get)(object, 1)))
+        } else {
+            None
+        }
+    }
+}
+
+/// Reads an exact tuple or, if allowed, list of exact integers.
+#[inline(always)]
+fn row(py: Py, object: *mut Object, lists: bool, to: &mut [MaybeUninit<i64>]) -> Option<usize> {
+    let capi = py.capi();
+    if py.type_of(object) != capi.tuple_type {
+        return if lists { list(py, object, to) } else { None };
     }
     // SAFETY: the object is a tuple.
-    let size = unsafe { capi.tuple_len(tuple) };
+    let size = unsafe { capi.tuple_len(object) };
     for (index, place) in to.get_mut(..size)?.iter_mut().enumerate() {
         // SAFETY: the index is below the tuple's size; the item is borrowed.
-        place.write(small(py, unsafe { capi.tuple_item(tuple, index) })?);
+        place.write(exact_integer(py, unsafe { capi.tuple_item(object, index) })?);
+    }
+    Some(size)
+}
+
+/// Reads an exact list of exact integers.
+#[inline(never)]
+fn list(py: Py, object: *mut Object, to: &mut [MaybeUninit<i64>]) -> Option<usize> {
+    let capi = py.capi();
+    if py.type_of(object) != capi.list_type {
+        return None;
+    }
+    // SAFETY: the object is a list.
+    let size = unsafe { (capi.list_size)(object) } as usize;
+    for (index, place) in to.get_mut(..size)?.iter_mut().enumerate() {
+        // SAFETY: the index is below the list's size, which does not change: no Python code runs,
+        // and no other thread holds the GIL. The item is borrowed.
+        place.write(exact_integer(py, unsafe { (capi.list_get)(object, index as isize) })?);
     }
     Some(size)
 }

@@ -1,14 +1,13 @@
 //! Keys and protocols of the interface dictionaries.
 //!
-//! May use: `dtype::text`, `error`, `python::capi`, `python::interpreter`.
+//! May use: `error`, `python::capi`, `python::interpreter`.
 //! Unsafe: none.
 
 use std::ptr::NonNull;
 
-use crate::dtype::text::Fields;
 use crate::error::{Failure, Text};
 use crate::python::capi::Object;
-use crate::python::interpreter::Owned;
+use crate::python::interpreter::{Owned, Py};
 
 /// The protocol that a dictionary belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,8 +71,8 @@ pub(crate) const TEXTS: [&str; KEYS] = [
 
 /// What a dictionary contains besides the description.
 pub struct Extras {
-    /// The fields of a structured type.
-    pub fields: Option<Fields>,
+    /// The object in `descr`, if it is used or has to be checked.
+    pub descr: Option<Owned>,
     /// The object in `mask`.
     pub mask: Option<Owned>,
     /// The object in `syclobj`.
@@ -82,7 +81,13 @@ pub struct Extras {
 
 impl Extras {
     /// Nothing besides the description.
-    pub const NONE: Extras = Extras { fields: None, mask: None, syclobj: None };
+    pub const NONE: Extras = Extras { descr: None, mask: None, syclobj: None };
+
+    /// Adds references to fields and mask, which may be NULL.
+    pub fn share(py: Py, descr: *mut Object, mask: *mut Object) -> Self {
+        let share = |object| NonNull::new(object).map(|object| Owned::share(py, object));
+        Extras { descr: share(descr), mask: share(mask), syclobj: None }
+    }
 
     /// Returns the object in `mask`.
     pub fn mask_object(&self) -> Option<NonNull<Object>> {

@@ -1,21 +1,21 @@
 //! Reads any interface dictionary, and reports every error in it.
 //!
-//! May use: `abi`, `dtype`, `dtype::text`, `error`, `python::capi`, `python::import::dict_fast`,
-//! `python::import::dict_keys`, `python::import::mapping`, `python::import::options`,
-//! `python::interpreter`, `python::owner`.
+//! May use: `abi`, `dtype`, `error`, `python::capi`, `python::convert`,
+//! `python::import::dict_fast`, `python::import::dict_keys`, `python::import::mapping`,
+//! `python::import::options`, `python::interpreter`, `python::owner`.
 //! Unsafe: calls CPython with the GIL held.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_device};
 use crate::dtype;
-use crate::dtype::text::Fields;
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::capi::Object;
-use crate::python::import::dict_fast::{entries, stays_as_it_is};
+use crate::python::convert::{Number, is_sequence, item, number, shown, size};
+use crate::python::import::dict_fast::{self, Fast, entries, stays_as_it_is};
 use crate::python::import::dict_keys::{
     DATA, DESCR, Extras, KEYS, MASK, OFFSET, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TEXTS,
     TYPESTR, VERSION, Values,
@@ -36,14 +36,23 @@ pub fn read(
 ) -> Result<Extras> {
     let mut values = [ptr::null_mut(); KEYS];
     if stays_as_it_is(py, dictionary) && entries(py, dictionary.get(), &mut values) {
-        return with_references(py, &values, protocol, options, to);
+        return read_values(py, &values, protocol, options, to);
     }
     let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
     let values = look_up(py, dictionary.get(), exact, protocol, options)?;
+    if exact && protocol == Protocol::Cuda && py.capi().facts.free_threaded {
+        // These values are referred to, and immutable as far as the fast path reads them.
+        let borrowed =
+            values.each_ref().map(|value| value.as_ref().map_or(ptr::null_mut(), Owned::get));
+        if let Fast::Read { descr, mask } = dict_fast::read(py, &borrowed, options.strict(), to) {
+            return Ok(Extras::share(py, descr, mask));
+        }
+    }
     slow_path(py, values, protocol, options, to)
 }
 
-fn with_references(
+/// Reads the values of an exact dictionary, which are borrowed and valid.
+pub fn read_values(
     py: Py,
     values: &[*mut Object; KEYS],
     protocol: Protocol,
@@ -57,21 +66,24 @@ fn with_references(
 
 /// Reads the attributes of the buffer interface.
 #[cold]
+#[allow(clippy::too_many_arguments)]
 pub fn read_buffer(
     py: Py,
     shape: Owned,
-    typestr: Option<Owned>,
+    typestr: Owned,
+    descr: Option<Owned>,
     data: Owned,
     strides: Option<Owned>,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<()> {
+) -> Result<Extras> {
     let mut values: Values = Default::default();
     values[SHAPE] = Some(shape);
-    values[TYPESTR] = typestr;
+    values[TYPESTR] = Some(typestr);
+    values[DESCR] = descr;
     values[DATA] = Some(data);
     values[STRIDES] = strides;
-    slow_path(py, values, Protocol::Buffer, options, to).map(drop)
+    slow_path(py, values, Protocol::Buffer, options, to)
 }
 
 /// Reads values one by one and reports errors in them.
@@ -138,6 +150,15 @@ fn slow_path(
     }
     let empty = to.is_empty();
     let (address, readonly) = reader.data(data, empty)?;
+    if empty && address != 0 && options.strict() && protocol == Protocol::Cuda && stated >= Some(2)
+    {
+        return fail!(
+            CAI_ERR_DATA_NOT_NULL,
+            ("{}['data'][0]", protocol.name()),
+            found = "{address}",
+            expected = "0, because the array has no elements"
+        );
+    }
     to.array.data = if empty { ptr::null_mut() } else { address as *mut c_void };
     to.array.flags = if readonly { abi::CAI_ARRAY_READONLY } else { 0 };
 
@@ -148,6 +169,14 @@ fn slow_path(
             reader.stream(stream, stated, to)?;
         }
         Protocol::Sycl => {
+            let is_named = matches!(typestr[1], b'b' | b'i' | b'u' | b'f' | b'c');
+            if options.strict() && !is_named {
+                let found: Text<48> =
+                    Text::new(format_args!("kind '{}'", [typestr[1]].escape_ascii()));
+                let expected = "one of b i u f c, which the specification of SYCL names";
+                let status = abi::CAI_ERR_TYPESTR_KIND;
+                return Err(reader.wrong(status, TYPESTR, None, &found, expected));
+            }
             to.array.device = cai_device { r#type: abi::CAI_DEVICE_ONEAPI, id: 0 };
             to.array.stream = abi::CAI_STREAM_UNKNOWN;
             let offset =
@@ -166,32 +195,15 @@ fn slow_path(
         }
         Protocol::Buffer => {}
     }
-    if let Some(descr) = given(DESCR).filter(|_| typestr[1] == b'V') {
-        rest.fields = reader.descr(descr)?;
-    }
+    // Fields define the elements of kind V only. Strict mode checks those of other kinds.
+    let descr = if options.strict() && matches!(protocol, Protocol::Cuda | Protocol::Host) {
+        values[DESCR].as_ref().map(Owned::get)
+    } else {
+        given(DESCR).filter(|_| typestr[1] == b'V')
+    };
+    rest.descr = descr.and_then(NonNull::new).map(|descr| Owned::share(py, descr));
     rest.mask = given(MASK).and_then(NonNull::new).map(|mask| Owned::share(py, mask));
     Ok(rest)
-}
-
-/// Formats an object for a message: its value if that is short, otherwise its type.
-fn shown(py: Py, object: *mut Object) -> Text<64> {
-    let capi = py.capi();
-    if object == capi.none {
-        return Text::new(format_args!("None"));
-    }
-    let plain = [capi.long_type, capi.str_type, capi.bool_type, capi.float_type, capi.bytes_type];
-    if plain.contains(&py.type_of(object)) {
-        // SAFETY: the GIL is held.
-        let text = unsafe { (capi.repr)(object) };
-        match Owned::new(py, text) {
-            Ok(text) => {
-                let text = py.text(text.get()).unwrap_or_default();
-                return Text::new(format_args!("{}", String::from_utf8_lossy(text)));
-            }
-            Err(_) => py.clear(),
-        }
-    }
-    Text::new(format_args!("an object of type {}", py.type_name(object)))
 }
 
 impl Reader<'_> {
@@ -232,56 +244,17 @@ impl Reader<'_> {
 
     /// Converts an integer of any type, as wide as needed here.
     fn int128(&self, object: *mut Object, key: usize, index: Option<usize>) -> Result<i128> {
-        const EXPECTED: &str = "an integer";
-        let (py, capi) = (self.py, self.py.capi());
-        // A boolean is an integer in Python, but not an address or an extent.
-        if py.type_of(object) == capi.bool_type {
-            return Err(self.wrong_type(key, index, object, EXPECTED));
+        match number(self.py, object, self.options.strict())? {
+            Number::Value(value) => Ok(value),
+            Number::Wide => Err(self.wrong(
+                abi::CAI_ERR_VALUE,
+                key,
+                index,
+                &"an integer of more than 64 bits",
+                "at most 64 bits",
+            )),
+            Number::Other => Err(self.wrong_type(key, index, object, "an integer")),
         }
-        let number = if py.is(object, capi.long_type) {
-            None
-        } else if self.options.strict()
-            || py.is(object, capi.float_type)
-            || py.is(object, capi.str_type)
-        {
-            return Err(self.wrong_type(key, index, object, EXPECTED));
-        } else {
-            // SAFETY: the GIL is held.
-            let number = unsafe { (capi.index)(object) };
-            if number.is_null() {
-                // SAFETY: the GIL is held.
-                unsafe {
-                    if (capi.error_matches)(*capi.type_error) == 0 {
-                        return crate::python::interpreter::raised();
-                    }
-                    (capi.error_clear)();
-                }
-                return Err(self.wrong_type(key, index, object, EXPECTED));
-            }
-            Some(Owned::new(py, number)?)
-        };
-        let number = number.as_ref().map_or(object, Owned::get);
-        let mut overflow: c_int = 0;
-        // SAFETY: the GIL is held; the object is an integer.
-        let value = unsafe { (capi.long_as_signed)(number, &raw mut overflow) };
-        if overflow == 0 {
-            return Ok(value.into());
-        }
-        if overflow > 0 {
-            // SAFETY: the GIL is held; the object is an integer.
-            let value = unsafe { (capi.long_as_unsigned)(number) };
-            if !py.has_exception() {
-                return Ok(value.into());
-            }
-            py.clear();
-        }
-        Err(self.wrong(
-            abi::CAI_ERR_VALUE,
-            key,
-            index,
-            &"an integer of more than 64 bits",
-            "at most 64 bits",
-        ))
     }
 
     /// Converts a signed integer.
@@ -298,39 +271,14 @@ impl Reader<'_> {
             .map_err(|_| self.wrong(abi::CAI_ERR_VALUE, key, index, &value, "at least 0"))
     }
 
-    /// Returns true for a sequence that may be used instead of a tuple.
-    fn is_sequence(&self, object: *mut Object) -> bool {
-        let (py, capi) = (self.py, self.py.capi());
-        if py.is(object, capi.tuple_type) {
-            return true;
-        }
-        let other = [capi.str_type, capi.bytes_type, capi.bytearray_type, capi.dict_type];
-        !self.options.strict()
-            && !other.iter().any(|&of| py.is(object, of))
-            // SAFETY: the GIL is held; any object may be passed.
-            && unsafe { (capi.sequence_check)(object) } != 0
-    }
-
-    /// Returns the number of items. A negative result is an exception of the producer.
-    fn size(&self, object: *mut Object) -> Result<usize> {
-        // SAFETY: the GIL is held.
-        let size = unsafe { (self.py.capi().sequence_size)(object) };
-        usize::try_from(size).or_else(|_| crate::python::interpreter::raised())
-    }
-
-    fn item(&self, object: *mut Object, index: usize) -> Result<Owned> {
-        // SAFETY: the GIL is held.
-        Owned::new(self.py, unsafe { (self.py.capi().sequence_item)(object, index as isize) })
-    }
-
     /// Reads shape or strides.
     fn row(&self, object: *mut Object, key: usize, to: &mut [MaybeUninit<i64>]) -> Result<usize> {
-        if !self.is_sequence(object) {
+        if !is_sequence(self.py, object, self.options.strict()) {
             return Err(self.wrong_type(key, None, object, "a tuple of integers"));
         }
-        let size = self.size(object)?;
-        if size > to.len() {
-            let found: Text<48> = Text::new(format_args!("{size} items"));
+        let count = size(self.py, object)?;
+        if count > to.len() {
+            let found: Text<48> = Text::new(format_args!("{count} items"));
             return Err(self.wrong(
                 abi::CAI_ERR_NDIM,
                 key,
@@ -339,20 +287,15 @@ impl Reader<'_> {
                 "at most CAI_MAX_NDIM (64)",
             ));
         }
-        for (index, place) in to.iter_mut().enumerate().take(size) {
-            let item = self.item(object, index)?;
+        for (index, place) in to.iter_mut().enumerate().take(count) {
+            let item = item(self.py, object, index)?;
             place.write(self.integer(item.get(), key, Some(index))?);
         }
-        Ok(size)
+        Ok(count)
     }
 
     fn version(&self, object: Option<*mut Object>) -> Result<Option<i64>> {
         let versions = self.protocol.versions();
-        let expected: Text<48> = if versions.start() == versions.end() {
-            Text::new(format_args!("{}", versions.start()))
-        } else {
-            Text::new(format_args!("{} to {}", versions.start(), versions.end()))
-        };
         let Some(object) = object else {
             return if self.options.strict() && self.protocol != Protocol::Buffer {
                 Err(self.wrong(
@@ -370,6 +313,11 @@ impl Reader<'_> {
         if versions.contains(&version) || (self.options.lenient() && version > *versions.end()) {
             return Ok(Some(version.min(*versions.end())));
         }
+        let expected: Text<48> = if versions.start() == versions.end() {
+            Text::new(format_args!("{}", versions.start()))
+        } else {
+            Text::new(format_args!("{} to {}", versions.start(), versions.end()))
+        };
         Err(self.wrong(abi::CAI_ERR_VERSION, VERSION, None, &version, expected.as_str()))
     }
 
@@ -397,15 +345,15 @@ impl Reader<'_> {
     /// Reads address and read-only flag.
     fn data(&self, object: *mut Object, empty: bool) -> Result<(u64, bool)> {
         const EXPECTED: &str = "a tuple of an address and a read-only flag";
-        if !self.is_sequence(object) {
+        if !is_sequence(self.py, object, self.options.strict()) {
             return Err(self.wrong_type(DATA, None, object, EXPECTED));
         }
-        let size = self.size(object)?;
-        if size != 2 {
-            let found: Text<48> = Text::new(format_args!("{size} items"));
+        let count = size(self.py, object)?;
+        if count != 2 {
+            let found: Text<48> = Text::new(format_args!("{count} items"));
             return Err(self.wrong(abi::CAI_ERR_VALUE, DATA, None, &found, EXPECTED));
         }
-        let (address, readonly) = (self.item(object, 0)?, self.item(object, 1)?);
+        let (address, readonly) = (item(self.py, object, 0)?, item(self.py, object, 1)?);
         let (py, capi) = (self.py, self.py.capi());
         let address = if address.get() == capi.none && empty && !self.options.strict() {
             0
@@ -459,27 +407,33 @@ impl Reader<'_> {
                 if to.array.version < 3 { abi::CAI_STREAM_UNKNOWN } else { abi::CAI_STREAM_NONE };
             return Ok(());
         };
+        let before = stated.filter(|&version| version < abi::CAI_INTERFACE_VERSION.into());
+        if let Some(version) = before.filter(|_| self.options.strict()) {
+            let found: Text<48> = Text::new(format_args!("a stream in version {version}"));
+            let expected = "no such key below version 3";
+            return Err(self.wrong(abi::CAI_ERR_STREAM_VERSION, STREAM, None, &found, expected));
+        }
         to.array.version = abi::CAI_INTERFACE_VERSION;
         if object == self.py.capi().none {
             to.array.stream = abi::CAI_STREAM_NONE;
             return Ok(());
         }
-        to.array.stream = match self.unsigned(object, STREAM, None)? {
-            0 if self.options.lenient() => abi::CAI_STREAM_LEGACY,
-            0 => {
-                return Err(self.wrong(
-                    abi::CAI_ERR_STREAM_ZERO,
-                    STREAM,
-                    None,
-                    &"0",
-                    "None, 1 (legacy default stream), 2 (per-thread default stream) or a \
-                     cudaStream_t",
-                ));
+        const EXPECTED: &str =
+            "None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t";
+        let value = self.int128(object, STREAM, None)?;
+        let wrong = |status| Err(self.wrong(status, STREAM, None, &value, EXPECTED));
+        to.array.stream = match u64::try_from(value) {
+            // Versions below 3 have no such key, so it does not say which stream a 0 is.
+            Ok(0) if before.is_some() => {
+                to.array.version = stated.unwrap_or_default() as u16;
+                abi::CAI_STREAM_UNKNOWN
             }
-            value @ (abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) => {
-                return Err(self.wrong(abi::CAI_ERR_VALUE, STREAM, None, &value, "a cudaStream_t"));
+            Ok(0) if self.options.lenient() => abi::CAI_STREAM_LEGACY,
+            Ok(0) => return wrong(abi::CAI_ERR_STREAM_ZERO),
+            Ok(abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) | Err(_) => {
+                return wrong(abi::CAI_ERR_VALUE);
             }
-            value => value,
+            Ok(value) => value,
         };
         Ok(())
     }
@@ -513,46 +467,4 @@ impl Reader<'_> {
         }
         Ok(())
     }
-
-    /// Reads the fields. Returns `None` for the one nameless row that only repeats the typestr.
-    fn descr(&self, object: *mut Object) -> Result<Option<Fields>> {
-        let (py, capi) = (self.py, self.py.capi());
-        let tuple = py.is(object, capi.tuple_type);
-        if !py.is(object, capi.list_type) && (!tuple || self.options.strict()) {
-            return Err(self.wrong_type(DESCR, None, object, "a list of tuples"));
-        }
-        // The parser reads what NumPy prints.
-        let list =
-            if tuple { Some(Owned::new(py, call(py, capi.list_type, object)?)?) } else { None };
-        let list = Owned::new(py, repr(py, list.as_ref().map_or(object, Owned::get)))?;
-        let Some(text) = py.text(list.get()).and_then(|text| std::str::from_utf8(text).ok()) else {
-            return Err(self.wrong(
-                abi::CAI_ERR_DESCR_SYNTAX,
-                DESCR,
-                None,
-                &"no valid UTF-8",
-                "a list of tuples",
-            ));
-        };
-        let fields = dtype::text::parse(text)
-            .map_err(|failure| failure.rename(|_| self.path(DESCR, None)))?;
-        Ok(if fields.is_plain() { None } else { Some(fields) })
-    }
-}
-
-/// Calls an object with one argument.
-fn call(py: Py, function: *mut Object, argument: *mut Object) -> Result<*mut Object> {
-    let capi = py.capi();
-    // SAFETY: the GIL is held. The tuple takes over the reference that is added here.
-    unsafe {
-        let arguments = Owned::new(py, (capi.tuple_new)(1))?;
-        (capi.incref)(argument);
-        (capi.tuple_set)(arguments.get(), 0, argument);
-        Ok((capi.call)(function, arguments.get(), ptr::null_mut()))
-    }
-}
-
-fn repr(py: Py, object: *mut Object) -> *mut Object {
-    // SAFETY: the GIL is held.
-    unsafe { (py.capi().repr)(object) }
 }

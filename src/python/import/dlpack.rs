@@ -13,7 +13,7 @@ use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai
 use crate::dlpack::exchange_table::ExchangeTable;
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
-use crate::python::convert::{first_integer, pair};
+use crate::python::convert::{pair, two_integers};
 use crate::python::import::dict::resolved;
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
@@ -142,38 +142,47 @@ fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
     )
 }
 
-/// Imports through the methods `__dlpack_device__` and `__dlpack__`.
+/// What the methods of DLPack led to.
+pub enum Method {
+    /// The object does not have them, or its memory is not wanted.
+    Nothing,
+    /// An array.
+    Array,
+    /// An array of oneAPI, which was not taken yet: its dictionary comes first.
+    OneApi,
+}
+
+/// Imports through the methods `__dlpack_device__` and `__dlpack__`. With `stop_at_oneapi`, an
+/// array of oneAPI is left to the caller.
 #[cold]
 pub fn from_dlpack(
     py: Py,
     object: NonNull<Object>,
     options: &ImportOptions,
+    stop_at_oneapi: bool,
     host_only: &mut bool,
     to: &mut Description,
-) -> Result<bool> {
+) -> Result<Method> {
     const NAME: &str = "__dlpack__";
     let capi = py.capi();
     let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else {
-        return Ok(false);
+        return Ok(Method::Nothing);
     };
-    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else { return Ok(false) };
+    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else {
+        return Ok(Method::Nothing);
+    };
     // SAFETY: the GIL is held.
     let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
     // SAFETY: the GIL is held.
     let device =
         Owned::new(py, unsafe { (capi.call)(device.get(), nothing.get(), ptr::null_mut()) })?;
-    let device_type = first_integer(py, &device)?;
+    let device_type = i64::from(device_of(py, &device)?);
     if device_type == i64::from(abi::CAI_DEVICE_CPU) && !options.host() {
         *host_only = true;
-        return Ok(false);
+        return Ok(Method::Nothing);
     }
-    // oneAPI's dictionary contains more: the queue that may have pending work.
-    let prefers_sycl =
-        device_type == i64::from(abi::CAI_DEVICE_ONEAPI) && options.raw.protocols[0] == 0;
-    if prefers_sycl
-        && py.type_attribute(object.as_ptr(), py.names.sycl_usm_array_interface)?.is_some()
-    {
-        return Ok(false);
+    if stop_at_oneapi && device_type == i64::from(abi::CAI_DEVICE_ONEAPI) {
+        return Ok(Method::OneApi);
     }
     const ROCM: i64 = 10;
     let wished = options.raw.stream;
@@ -231,14 +240,21 @@ pub fn from_dlpack(
     } else if !unversioned.is_null() {
         (Tensor::Unversioned(unversioned.cast()), c"used_dltensor")
     } else {
-        let is_used = ["used_dltensor_versioned", "used_dltensor"];
-        let used =
-            [c"used_dltensor_versioned", c"used_dltensor"].map(|name| !pointer(name).is_null());
-        let name = is_used.iter().zip(used).find(|(_, is)| *is).map_or("", |(name, _)| name);
+        let is_used = [c"used_dltensor_versioned", c"used_dltensor"]
+            .into_iter()
+            .any(|name| !pointer(name).is_null());
+        if is_used {
+            return fail!(
+                CAI_ERR_TYPE,
+                "{NAME}",
+                found = "a capsule that was already consumed",
+                expected = "a new capsule from each call"
+            );
+        }
         return fail!(
             CAI_ERR_TYPE,
             "{NAME}",
-            found = ("an object of type {} {name}", py.type_name(capsule.get())),
+            found = ("an object of type {}", py.type_name(capsule.get())),
             expected = "a capsule named dltensor_versioned or dltensor"
         );
     };
@@ -258,7 +274,30 @@ pub fn from_dlpack(
         defer_release(array)?;
     }
     resolved(py, object, &to.array, NAME)?;
-    Ok(true)
+    Ok(Method::Array)
+}
+
+/// Returns the device type in the result of `__dlpack_device__`.
+fn device_of(py: Py, device: &Owned) -> Result<i32> {
+    const NAME: &str = "__dlpack_device__";
+    if !py.is(device.get(), py.capi().tuple_type) {
+        return fail!(
+            CAI_ERR_TYPE,
+            "{NAME}",
+            found = ("an object of type {}", py.type_name(device.get())),
+            expected = "a tuple of two integers"
+        );
+    }
+    let (r#type, id) = two_integers(py, device, NAME)?;
+    match (i32::try_from(r#type), i32::try_from(id)) {
+        (Ok(found @ 1..=device::LAST), Ok(0..)) => Ok(found),
+        _ => fail!(
+            CAI_ERR_VALUE,
+            "{NAME}",
+            found = ("({}, {id})", r#type),
+            expected = ("a device type of DLPack, 1 to {}, and an id of at least 0", device::LAST)
+        ),
+    }
 }
 
 /// A tensor of `__dlpack__` with its array, which states the stream of the consumer.

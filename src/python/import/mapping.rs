@@ -48,11 +48,18 @@ pub fn look_up(
         } else {
             py.type_name(mapping)
         };
+        let hint = match found.as_str() {
+            "method" | "function" | "builtin_function_or_method" => ": make it a property",
+            "property" | "getset_descriptor" | "member_descriptor" => {
+                ": pass an instance, not the class"
+            }
+            _ => "",
+        };
         return fail!(
             CAI_ERR_TYPE,
             ("{}", protocol.name()),
             found = "{found}",
-            expected = "a dictionary"
+            expected = "a dictionary{hint}"
         );
     }
     // A dictionary with a default factory would store what it makes, so membership is tested first.

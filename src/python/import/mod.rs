@@ -2,8 +2,9 @@
 //!
 //! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::array_struct`,
 //! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
-//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::options`,
-//! `python::import::requirements`, `python::interpreter`, `python::offers`, `python::owner`.
+//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::grad`,
+//! `python::import::options`, `python::import::requirements`, `python::interpreter`,
+//! `python::offers`, `python::owner`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
@@ -14,6 +15,8 @@ pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
 pub mod exchange_table;
+pub mod fields;
+pub mod grad;
 pub mod mapping;
 pub mod options;
 pub mod requirements;
@@ -27,11 +30,11 @@ use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{Extras, Protocol};
-use crate::python::import::dlpack::{from_dlpack, from_dlpack_table};
+use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
-use crate::python::interpreter::{Py, raised};
+use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
 
@@ -47,6 +50,51 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
+    if options.are_none() {
+        return Ok(());
+    }
+    check_requirements(to, options)
+}
+
+/// Imports a dictionary that comes without its object. `owner` keeps the data alive.
+///
+/// # Safety
+/// `dictionary` and `owner` are alive.
+#[cold]
+pub unsafe fn import_dictionary(
+    dictionary: NonNull<Object>,
+    owner: NonNull<Object>,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<()> {
+    let py = Py::here()?;
+    let protocol = match options.raw.protocols {
+        [0 | abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, 0, ..] => Protocol::Cuda,
+        [abi::CAI_PROTOCOL_SYCL_USM, 0, ..] => Protocol::Sycl,
+        [abi::CAI_PROTOCOL_ARRAY_INTERFACE, 0, ..] => Protocol::Host,
+        [first, second, ..] => {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "options->protocols",
+                found = "{first}, {second}",
+                expected = "at most one, which has a dictionary: \
+                 CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, _SYCL_USM or _ARRAY_INTERFACE"
+            );
+        }
+    };
+    if protocol == Protocol::Host && !options.host() {
+        return fail!(
+            CAI_ERR_HOST_MEMORY,
+            "dictionary",
+            found = "an array in host memory",
+            expected = "CAI_IMPORT_ALLOW_HOST among the flags"
+        );
+    }
+    let dictionary = Owned::share(py, dictionary);
+    let found = dict::read_found(py, owner, &dictionary, protocol, options, to)?;
+    if let Found::Parts(extras) = found {
+        from_parts(py, owner, protocol, options, 0, extras, to)?;
+    }
     if options.are_none() {
         return Ok(());
     }
@@ -70,6 +118,17 @@ fn from_dictionary(
         Found::Parts(extras) => extras,
     };
     from_parts(py, object, protocol, options, depth, extras, to).map(|()| true)
+}
+
+fn from_sycl(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<bool> {
+    let name = py.names.sycl_usm_array_interface;
+    from_dictionary(py, object, Protocol::Sycl, name, options, depth, to)
 }
 
 #[cold]
@@ -135,7 +194,9 @@ pub fn find(
         begun.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
     } else if let Some(table) = offer.exchange {
         match from_table(py, object, table, offer.is_own, options, to)? {
-            Answer::Array if is_allowed(to, options) => return Ok(()),
+            Answer::Array if is_allowed(to, options) => {
+                return grad::check(py, object, options, begun.offer);
+            }
             Answer::Array => begun.host_only = true,
             Answer::Refused(failure) => begun.refused = Some(failure),
         }
@@ -144,7 +205,7 @@ pub fn find(
     } else if let Some(table) = offer.dlpack {
         let found = from_dlpack_table(py, object, table, options, &mut begun.host_only, to)?;
         if found && is_allowed(to, options) {
-            return Ok(());
+            return grad::check(py, object, options, begun.offer);
         }
         begun.host_only |= found;
         to.reset();
@@ -196,7 +257,7 @@ fn try_all(
         &mut declined,
         to,
     )? {
-        return Ok(());
+        return grad::check(py, object, options, offer);
     }
     // The cache may describe an earlier type with the same address.
     if offer.is_some_and(|offer| offer.is_nothing()) {
@@ -214,7 +275,7 @@ fn try_all(
                 to,
             )?
         {
-            return Ok(());
+            return grad::check(py, object, options, anew);
         }
     }
     if let Some(declined) = declined {
@@ -290,6 +351,7 @@ fn try_protocols(
     declined: &mut Option<Declined>,
     to: &mut Description,
 ) -> Result<bool> {
+    let default_order = options.raw.protocols[0] == 0;
     for &via in options.protocols() {
         let mut offered = || -> Result<Offer> {
             match offer {
@@ -323,26 +385,28 @@ fn try_protocols(
                 depth,
                 to,
             )?,
-            abi::CAI_PROTOCOL_DLPACK => match from_dlpack(py, object, options, host_only, to) {
-                Ok(found) => found,
-                // A BufferError of DLPack: it cannot express the array. Another protocol may.
-                Err(failure) => {
-                    to.reset();
-                    // The first refusal is reported.
-                    let refusal = Declined::buffer_error(py, failure)?;
-                    declined.get_or_insert(refusal);
-                    false
+            abi::CAI_PROTOCOL_DLPACK => {
+                let mut method = from_dlpack(py, object, options, default_order, host_only, to);
+                if let Ok(Method::OneApi) = method {
+                    // The dictionary contains more: the queue that may have pending work.
+                    if from_sycl(py, object, options, depth, to)? {
+                        return Ok(true);
+                    }
+                    method = from_dlpack(py, object, options, false, host_only, to);
                 }
-            },
-            abi::CAI_PROTOCOL_SYCL_USM => from_dictionary(
-                py,
-                object,
-                Protocol::Sycl,
-                py.names.sycl_usm_array_interface,
-                options,
-                depth,
-                to,
-            )?,
+                match method {
+                    Ok(method) => matches!(method, Method::Array),
+                    // A BufferError of DLPack: it cannot express the array. Another protocol may.
+                    Err(failure) => {
+                        to.reset();
+                        // The first refusal is reported.
+                        let refusal = Declined::buffer_error(py, failure)?;
+                        declined.get_or_insert(refusal);
+                        false
+                    }
+                }
+            }
+            abi::CAI_PROTOCOL_SYCL_USM => from_sycl(py, object, options, depth, to)?,
             abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
             abi::CAI_PROTOCOL_ARRAY_STRUCT => array_struct::import(py, object, to)?,
             _ => from_dictionary(
@@ -375,12 +439,13 @@ fn not_found(
     host_only: bool,
 ) -> Result<()> {
     let name = py.type_name(object.as_ptr());
-    if host_only {
+    if host_only || offers_host_memory(py, object, options) {
         return fail!(
             CAI_ERR_HOST_MEMORY,
             "object",
             found = "an array in host memory, of type {name}",
-            expected = "an array in device memory, or CAI_IMPORT_ALLOW_HOST"
+            expected = "an array in device memory: copy it first, e.g. cupy.asarray(x), or allow \
+             host memory (CAI_IMPORT_ALLOW_HOST)"
         );
     }
     let mut list: Text<200> = Text::new(format_args!(""));
@@ -399,10 +464,22 @@ fn not_found(
         // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
+    // The whole message: the type comes first.
     fail!(
         CAI_ERR_NO_PROTOCOL,
         "object",
-        found = "an object of type {name}, which has none of them",
-        expected = "one of {list}"
+        found = "",
+        expected = "{name} is not a GPU array; convert it, e.g. cupy.asarray(x). It has none of \
+         {list}"
     )
+}
+
+/// Returns true if protocols for host memory were not tried although the object offers one.
+fn offers_host_memory(py: Py, object: NonNull<Object>, options: &ImportOptions) -> bool {
+    let untried = !options.host() && options.raw.protocols[0] == 0;
+    untried
+        && [py.names.array_struct, py.names.array_interface].into_iter().any(|name| {
+            // These attributes only make a message better. An exception is not the caller's.
+            py.attribute(object.as_ptr(), name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
+        })
 }

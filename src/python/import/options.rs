@@ -52,13 +52,13 @@ impl ImportOptions {
         // SAFETY: a structure of the size that it states (this function's contract).
         let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_NO_EXCEPTION - 1;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_BUFFER_CUDA - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->flags",
-                found = ("{:#x}", options.flags),
-                expected = "bits of {FLAGS:#x} only"
+                found = ("{:#x}, which has no name in this version", options.flags & !FLAGS),
+                expected = "flags that this version of cai/python.h names CAI_IMPORT_"
             );
         }
         if parsed.strict() && parsed.lenient() {
@@ -66,6 +66,15 @@ impl ImportOptions {
                 CAI_ERR_ARGUMENT,
                 "options->flags",
                 found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
+                expected = "at most one of them"
+            );
+        }
+        let buffers = abi::CAI_IMPORT_BUFFER_OPENCL | abi::CAI_IMPORT_BUFFER_CUDA;
+        if options.flags & buffers == buffers {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "options->flags",
+                found = "CAI_IMPORT_BUFFER_OPENCL and CAI_IMPORT_BUFFER_CUDA",
                 expected = "at most one of them"
             );
         }
@@ -108,7 +117,10 @@ impl ImportOptions {
         const KEPT: u32 = abi::CAI_IMPORT_STRICT
             | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
             | abi::CAI_IMPORT_ALLOW_MASK
-            | abi::CAI_IMPORT_ALLOW_HOST;
+            | abi::CAI_IMPORT_ALLOW_HOST
+            | abi::CAI_IMPORT_ALLOW_GRAD
+            | abi::CAI_IMPORT_BUFFER_OPENCL
+            | abi::CAI_IMPORT_BUFFER_CUDA;
         ImportOptions {
             raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
         }
@@ -143,6 +155,21 @@ impl ImportOptions {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
+    /// Accepts tensors that require grad.
+    pub fn grad(&self) -> bool {
+        self.has(abi::CAI_IMPORT_ALLOW_GRAD)
+    }
+
+    /// Takes an ambiguous `_ptr` as a `cl_mem`.
+    pub fn opencl(&self) -> bool {
+        self.has(abi::CAI_IMPORT_BUFFER_OPENCL)
+    }
+
+    /// Takes an ambiguous `_ptr` as a CUDA address.
+    pub fn cuda(&self) -> bool {
+        self.has(abi::CAI_IMPORT_BUFFER_CUDA)
+    }
+
     /// Returns true if nothing has to be checked after an import of an array without a mask.
     pub fn are_none(&self) -> bool {
         const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
@@ -150,7 +177,8 @@ impl ImportOptions {
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_QUERY_DEVICE;
+            | abi::CAI_IMPORT_QUERY_DEVICE
+            | abi::CAI_IMPORT_REFUSE_OBJECTS;
         let options = &self.raw;
         options.flags & LOOKS == 0
             && options.typestr[0] == 0

@@ -64,10 +64,10 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     // SAFETY: the array was imported, and so validated.
     let described = unsafe { validate::describe(array) }?;
     let native = || -> Result<bool> {
-        if array.descr.is_null() {
+        if !dtype::has_fields(array) {
             return Ok(dtype::is_native(&described.dtype));
         }
-        // SAFETY: the array was imported, and so validated.
+        // SAFETY: not NULL, because the array has fields; it was imported, and so validated.
         dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
     };
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
@@ -76,6 +76,21 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             "typestr",
             found = ("{}", text_of(array)),
             expected = "the byte order of this machine"
+        );
+    }
+    let has_objects = || -> Result<bool> {
+        if array.descr.is_null() {
+            return Ok(described.dtype.kind as u8 == b'O');
+        }
+        // SAFETY: the array was imported, and so validated.
+        dtype::descr::has_objects(unsafe { Descr::new(array.descr) }?)
+    };
+    if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && has_objects()? {
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "typestr",
+            found = ("{}, which contains Python objects", text_of(array)),
+            expected = "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set"
         );
     }
     if raw.typestr[0] != 0 {

@@ -1,0 +1,153 @@
+//! Attributes of an exported array for people: `shape`, `strides`, `dtype`, `device`; and
+//! `__array__`, which NumPy calls.
+//!
+//! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::convert`,
+//! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `read`, `validate`.
+//! Unsafe: calls CPython with the GIL held.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+
+use crate::abi::{self, cai_array};
+use crate::device::Name;
+use crate::error::{Result, Text, fail};
+use crate::python::capi::Object;
+use crate::python::convert::{none, tuple};
+use crate::python::export::cai_dict::{fields, row, typestr};
+use crate::python::export::object::{array_of, attribute, run_for_python};
+use crate::python::interpreter::{Owned, Py};
+use crate::read::{self, Descr};
+use crate::{dlpack, validate};
+
+pub unsafe extern "C-unwind" fn get_shape(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        let (array, _) = array_of(py, object)?;
+        // SAFETY: the array was validated when the object was made.
+        let (shape, _) = unsafe { read::shape_and_strides(array) }?;
+        row(py, shape).map(Owned::into_raw)
+    })
+}
+
+/// The strides in bytes, whether or not the array states them. None for packed bits.
+pub unsafe extern "C-unwind" fn get_strides(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        let (array, _) = array_of(py, object)?;
+        // SAFETY: the array was validated when the object was made.
+        let layout = unsafe { validate::describe(array) }?.layout;
+        if layout.is_packed_bits() {
+            return Ok(none(py).into_raw());
+        }
+        let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+        let steps = &mut steps[..layout.shape.len()];
+        layout.write_strides(steps)?;
+        row(py, steps).map(Owned::into_raw)
+    })
+}
+
+/// The type as NumPy's, where NumPy is installed and has it; otherwise the typestr.
+pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        let (array, _) = array_of(py, object)?;
+        let text = if array.descr.is_null() {
+            typestr(py, array)?
+        } else {
+            // SAFETY: the array was validated when the object was made.
+            fields(py, unsafe { Descr::new(array.descr) }?)?
+        };
+        Ok(numpy_dtype(py, &text)?.unwrap_or(text).into_raw())
+    })
+}
+
+/// Returns a function of NumPy's.
+fn numpy(py: Py, name: &CStr) -> Result<Owned> {
+    let capi = py.capi();
+    // SAFETY: the GIL is held; the names are terminated.
+    unsafe {
+        let module = Owned::new(py, (capi.import)(c"numpy".as_ptr()))?;
+        let name = Owned::new(py, (capi.str_intern)(name.as_ptr()))?;
+        Owned::new(py, (capi.get_attr)(module.get(), name.get()))
+    }
+}
+
+/// Returns NumPy's type for a typestr or a list of fields. Returns `None` if NumPy is not installed
+/// or does not have it.
+fn numpy_dtype(py: Py, text: &Owned) -> Result<Option<Owned>> {
+    let capi = py.capi();
+    let arguments = tuple(py, [Owned::share(py, text.object)])?;
+    let made = numpy(py, c"dtype").and_then(|dtype| {
+        // SAFETY: the GIL is held; a tuple of arguments.
+        Owned::new(py, unsafe { (capi.call)(dtype.get(), arguments.get(), ptr::null_mut()) })
+    });
+    // SAFETY: the GIL is held; a variable that CPython keeps an exception in.
+    if made.is_err() && unsafe { (capi.error_matches)(*capi.memory_error) } == 0 {
+        py.clear();
+        return Ok(None);
+    }
+    made.map(Some)
+}
+
+/// The device by name and number: `cuda:0`. None if it is not known.
+pub unsafe extern "C-unwind" fn get_device(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        let (array, _) = array_of(py, object)?;
+        match device_text(array) {
+            Some(text) => py.string(text.as_str().as_bytes()).map(Owned::into_raw),
+            None => Ok(none(py).into_raw()),
+        }
+    })
+}
+
+fn device_text(array: &cai_array) -> Option<Text<32>> {
+    let (r#type, id) = match (array.device.r#type, array.device.id) {
+        (abi::CAI_DEVICE_UNKNOWN, _) => dlpack::device_of(array).ok()?,
+        known => known,
+    };
+    Some(match r#type {
+        abi::CAI_DEVICE_CPU => Text::new(format_args!("cpu")),
+        _ => Text::new(format_args!("{}:{id}", Name(r#type))),
+    })
+}
+
+/// `__array__`: fails for memory that is not the host's, so that NumPy does not make an array of
+/// one Python object. NumPy reads arrays in host memory through `__array_interface__` before it
+/// calls this.
+pub unsafe extern "C-unwind" fn array_method(
+    object: *mut Object,
+    arguments: *mut Object,
+    keywords: *mut Object,
+) -> *mut Object {
+    run_for_python(|py| {
+        let capi = py.capi();
+        let (array, _) = array_of(py, object)?;
+        if array.device.r#type != abi::CAI_DEVICE_CPU {
+            let device = device_text(array).unwrap_or(Text::new(format_args!("unknown")));
+            return fail!(
+                CAI_ERR_TYPE,
+                "__array__",
+                found = "an array on device {device}",
+                expected = "host memory: copy it with numpy.from_dlpack(x, device=\"cpu\")"
+            );
+        }
+        if py.attribute(object, py.names.array_interface)?.is_none() {
+            return fail!(
+                CAI_ERR_TYPE,
+                "__array__",
+                found = "an array that __array_interface__ cannot express",
+                expected = "a type that NumPy has"
+            );
+        }
+        // SAFETY: the GIL is held. CPython passes a tuple, and NULL or a dictionary. `tuple_set`
+        // takes over the reference that is added to an item.
+        unsafe {
+            let count = (capi.tuple_size)(arguments);
+            let all = Owned::new(py, (capi.tuple_new)(count + 1))?;
+            for index in 0..=count {
+                let item = if index == 0 { object } else { (capi.tuple_get)(arguments, index - 1) };
+                (capi.incref)(item);
+                (capi.tuple_set)(all.get(), index, item);
+            }
+            let asarray = numpy(py, c"asarray")?;
+            Owned::new(py, (capi.call)(asarray.get(), all.get(), keywords)).map(Owned::into_raw)
+        }
+    })
+}

@@ -1,0 +1,199 @@
+//! Reads the fields of a structured type from Python objects: NumPy's `descr`.
+//!
+//! May use: `abi`, `dtype`, `dtype::fields`, `error`, `python::capi`, `python::convert`,
+//! `python::interpreter`.
+//! Unsafe: none.
+//!
+//! Each object is read once, without formatting it. Numbers and sequences of the producer may run
+//! code that changes the lists: an object is used only while a reference to it, or to the tuple
+//! that contains it, is held, and sizes are read again for each item.
+
+use std::fmt;
+
+use crate::abi;
+use crate::dtype;
+use crate::dtype::fields::{Fields, List, NewRow};
+use crate::error::{Failure, Result, fail};
+use crate::python::capi::Object;
+use crate::python::convert::{Number, exact_integer, is_sequence, item, number, shown, size};
+use crate::python::interpreter::{Owned, Py};
+
+const ROW: &str = "a tuple (name, type) or (name, type, shape)";
+
+/// Reads a list of tuples. The rules about fields are not checked here.
+pub fn read(py: Py, descr: &Owned, strict: bool) -> Result<Fields> {
+    let mut reader = Reader { py, strict, fields: Fields::new() };
+    if !reader.is_list(descr.get()) {
+        return Err(wrong_type(py, "", descr.get(), "a list of tuples"));
+    }
+    reader.list(descr.get(), 1)?;
+    Ok(reader.fields)
+}
+
+struct Reader {
+    py: Py,
+    strict: bool,
+    fields: Fields,
+}
+
+#[cold]
+fn wrong_type(py: Py, field: &str, found: *mut Object, expected: &str) -> Failure {
+    Failure::new(
+        abi::CAI_ERR_TYPE,
+        format_args!("{field}"),
+        format_args!("{}", shown(py, found)),
+        format_args!("{expected}"),
+    )
+}
+
+impl Reader {
+    fn is_list(&self, object: *mut Object) -> bool {
+        let (py, capi) = (self.py, self.py.capi());
+        py.is(object, capi.list_type) || (!self.strict && py.is(object, capi.tuple_type))
+    }
+
+    fn list(&mut self, rows: *mut Object, depth: i32) -> Result<List> {
+        let list = self.fields.list(depth)?;
+        let mut index = 0;
+        while index < size(self.py, rows)? {
+            let row = item(self.py, rows, index)?;
+            self.row(&row, depth)
+                .and_then(|new| self.fields.push(list, new))
+                .map_err(|failure| failure.within(format_args!("[{index}]")))?;
+            index += 1;
+        }
+        Ok(list)
+    }
+
+    fn row(&mut self, row: &Owned, depth: i32) -> Result<NewRow> {
+        let py = self.py;
+        if !is_sequence(py, row.get(), self.strict) {
+            return Err(wrong_type(py, "", row.get(), ROW));
+        }
+        let count = size(py, row.get())?;
+        if !(2..=3).contains(&count) {
+            return fail!(CAI_ERR_DESCR_SYNTAX, "", found = "{count} items", expected = "{ROW}");
+        }
+        let mut new = NewRow::new();
+        self.names(item(py, row.get(), 0)?, &mut new)?;
+        self.kind(item(py, row.get(), 1)?, depth, &mut new)?;
+        if count == 3 {
+            self.shape(item(py, row.get(), 2)?, &mut new)?;
+        }
+        Ok(new)
+    }
+
+    /// Reads a name, or a title and a name.
+    fn names(&mut self, names: Owned, new: &mut NewRow) -> Result<()> {
+        const EXPECTED: &str = "a name, or a tuple (title, name)";
+        let (py, capi) = (self.py, self.py.capi());
+        if py.is(names.get(), capi.str_type) {
+            return self.fields.name(new, text(py, names.get(), ".name")?);
+        }
+        let is_pair = py.is(names.get(), capi.tuple_type)
+            || (!self.strict && py.is(names.get(), capi.list_type));
+        if !is_pair || size(py, names.get())? != 2 {
+            return Err(wrong_type(py, ".name", names.get(), EXPECTED));
+        }
+        let title = item(py, names.get(), 0)?;
+        // NumPy reads None as no title.
+        if title.get() != capi.none {
+            if !py.is(title.get(), capi.str_type) {
+                return Err(wrong_type(py, ".title", title.get(), "a title"));
+            }
+            self.fields.title(new, text(py, title.get(), ".title")?)?;
+        }
+        let name = item(py, names.get(), 1)?;
+        if !py.is(name.get(), capi.str_type) {
+            return Err(wrong_type(py, ".name", name.get(), "a name"));
+        }
+        self.fields.name(new, text(py, name.get(), ".name")?)
+    }
+
+    /// Reads a typestr or a list of fields.
+    fn kind(&mut self, kind: Owned, depth: i32, new: &mut NewRow) -> Result<()> {
+        let py = self.py;
+        if py.is(kind.get(), py.capi().str_type) {
+            let text = text(py, kind.get(), ".typestr")?;
+            // `descr::bits` checks the grammar. Only what cannot be right is completed here.
+            let is_complete = text.len() > 2 && matches!(text[0], b'<' | b'>' | b'|');
+            let complete = match dtype::parse_lenient(text).filter(|_| !self.strict) {
+                Some(complete) if !is_complete && dtype::parse(text).is_err() => complete,
+                _ => return self.fields.typestr(new, text),
+            };
+            let length = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
+            return self.fields.typestr(new, &complete[..length]);
+        }
+        if !self.is_list(kind.get()) {
+            return Err(wrong_type(py, ".typestr", kind.get(), "a typestr or a list of fields"));
+        }
+        let nested =
+            self.list(kind.get(), depth + 1).map_err(|failure| failure.within(".nested"))?;
+        self.fields.nested(new, nested);
+        Ok(())
+    }
+
+    /// Reads an extent, or a tuple of extents.
+    fn shape(&mut self, shape: Owned, new: &mut NewRow) -> Result<()> {
+        const EXPECTED: &str = "an integer or a tuple of integers";
+        let py = self.py;
+        if !py.is(shape.get(), py.capi().tuple_type) {
+            match number(py, shape.get(), self.strict)? {
+                Number::Other if is_sequence(py, shape.get(), self.strict) => {}
+                Number::Other => {
+                    return Err(wrong_type(py, ".shape", shape.get(), EXPECTED));
+                }
+                found => return self.extent(&found, new),
+            }
+        }
+        let mut index = 0;
+        while index < size(py, shape.get())? {
+            let extent = item(py, shape.get(), index)?;
+            let at = |failure: Failure| failure.at(format_args!(".shape[{index}]"));
+            match exact_integer(py, extent.get()) {
+                Some(extent) => self.fields.extent(new, extent)?,
+                None => match number(py, extent.get(), self.strict)? {
+                    Number::Other => {
+                        return Err(at(wrong_type(py, "", extent.get(), "an integer")));
+                    }
+                    found => self.extent(&found, new).map_err(at)?,
+                },
+            }
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn extent(&mut self, number: &Number, new: &mut NewRow) -> Result<()> {
+        match number {
+            Number::Value(value) => match i64::try_from(*value) {
+                Ok(extent) => self.fields.extent(new, extent),
+                Err(_) => too_large(value),
+            },
+            _ => too_large(&"an integer of more than 64 bits"),
+        }
+    }
+}
+
+#[cold]
+fn too_large(found: &dyn fmt::Display) -> Result<()> {
+    fail!(
+        CAI_ERR_DESCR_SHAPE,
+        ".shape",
+        found = "{found}",
+        expected = "an extent from 0 to 2^63 - 1"
+    )
+}
+
+/// Returns the characters of a string object, which must stay alive.
+fn text<'a>(py: Py, object: *mut Object, field: &str) -> Result<&'a [u8]> {
+    match py.text(object) {
+        Some(text) => Ok(text),
+        None => fail!(
+            CAI_ERR_DESCR_NAME,
+            "{field}",
+            found = "a string that is not valid UTF-8",
+            expected = "valid UTF-8"
+        ),
+    }
+}

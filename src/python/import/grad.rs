@@ -1,0 +1,47 @@
+//! Tensors that require grad.
+//!
+//! May use: `error`, `python::cache`, `python::capi`, `python::import::options`,
+//! `python::interpreter`, `python::offers`.
+//! Unsafe: none.
+//!
+//! PyTorch's own dictionary and `__dlpack__` refuse such a tensor, its exchange table does not.
+//! What is written to it then changes the results of automatic differentiation without a trace.
+
+use std::ptr::NonNull;
+
+use crate::error::{Result, fail};
+use crate::python::cache::Offer;
+use crate::python::capi::Object;
+use crate::python::import::options::ImportOptions;
+use crate::python::interpreter::Py;
+use crate::python::offers;
+
+/// Fails for a tensor that requires grad, unless the options allow it. Whether objects of a type
+/// may require grad is remembered with the type; `offer` is what is known of it.
+#[inline]
+pub fn check(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    offer: Option<Offer>,
+) -> Result<()> {
+    let offer = match offer {
+        Some(offer) => offer,
+        None => offers::offer(py, object.as_ptr())?,
+    };
+    if !offer.may_require_grad || options.grad() {
+        return Ok(());
+    }
+    let Some(value) = py.attribute(object.as_ptr(), py.names.requires_grad)? else {
+        return Ok(());
+    };
+    if value.get() != py.capi().r#true {
+        return Ok(());
+    }
+    fail!(
+        CAI_ERR_CONVERT_GRAD,
+        "requires_grad",
+        found = "a tensor that requires grad",
+        expected = "one that does not: pass tensor.detach(), or set CAI_IMPORT_ALLOW_GRAD"
+    )
+}

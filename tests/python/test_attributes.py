@@ -1,0 +1,119 @@
+"""`shape`, `strides`, `dtype` and `device` of exported arrays, and what NumPy makes of them."""
+
+import subprocess
+import sys
+
+import cai_python as P
+import pytest
+from cai_python import ROOT, give, make
+from producers import ADDRESS
+
+
+def test_shape_and_strides():
+    for shape, strides, expected in [
+        ((3, 4), None, (16, 4)),
+        ((3, 4), (32, -4), (32, -4)),
+        ((), None, ()),
+        ((0, 4), None, (16, 4)),
+    ]:
+        with make(shape, "<f4", ADDRESS, strides) as array:
+            obj = give(array)
+            assert obj.shape == shape and obj.strides == expected
+            assert type(obj.shape) is type(obj.strides) is tuple
+    with make((16,), "|t1") as array:
+        assert give(array).shape == (16,) and give(array).strides is None
+
+
+def test_device():
+    for device, name in [
+        ((P.CPU, 0), "cpu"),
+        ((P.CUDA, 0), "cuda:0"),
+        ((P.CUDA, 3), "cuda:3"),
+        ((P.CUDA_HOST, 0), "cuda_host:0"),
+        ((P.CUDA_MANAGED, 1), "cuda_managed:1"),
+        ((P.ONEAPI, 1), "oneapi:1"),
+        ((10, 2), "rocm:2"),
+    ]:
+        with make(device=device) as array:
+            assert give(array).device == name
+            assert f"device={name.partition(':')[0]}:" in repr(give(array))
+
+
+def test_the_device_is_not_known():
+    """No driver knows it either."""
+    with make(device=(P.UNKNOWN, 0)) as array:
+        assert give(array).device is None
+
+
+def test_dtype():
+    numpy = pytest.importorskip("numpy")
+    descr = "[('a', '<i4'), ('b', '<f8', (2,))]"
+    for typestr, fields, expected in [
+        ("<f4", None, numpy.dtype("<f4")),
+        (">i2", None, numpy.dtype(">i2")),
+        ("|b1", None, numpy.dtype(bool)),
+        ("<M8[us]", None, numpy.dtype("<M8[us]")),
+        ("|V20", descr, numpy.dtype([("a", "<i4"), ("b", "<f8", (2,))])),
+        ("<V2", None, numpy.dtype("V2")),
+    ]:
+        with make((3,), typestr, descr=fields) as array:
+            found = give(array).dtype
+            assert isinstance(found, numpy.dtype) and found == expected
+    with make((16,), "|t1") as array:
+        assert give(array).dtype == "|t1"  # NumPy does not have it
+
+
+WITHOUT = """
+import sys
+sys.modules["numpy"] = None
+sys.path.insert(0, {folder!r})
+from cai_python import give, make
+with make((3,), "<f4") as array:
+    assert give(array).dtype == "<f4", give(array).dtype
+with make((3,), "|V12", descr="[('a', '<i4'), ('b', '<f8')]") as array:
+    assert give(array).dtype == [("a", "<i4"), ("b", "<f8")]
+"""
+
+
+def test_dtype_without_numpy():
+    code = WITHOUT.format(folder=str(ROOT / "tests/python"))
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_attribute_can_be_set():
+    with make() as array:
+        obj = give(array)
+        for name in ("shape", "strides", "dtype", "device"):
+            with pytest.raises(AttributeError):
+                setattr(obj, name, None)
+
+
+def test_numpy_refuses_an_array_on_a_device():
+    """It would make an array of one Python object."""
+    numpy = pytest.importorskip("numpy")
+    with make(device=(P.CUDA, 1)) as array:
+        obj = give(array)
+        for function in (numpy.asarray, numpy.array, lambda x: numpy.asarray(x, dtype="<f4"), lambda x: x.__array__()):
+            with pytest.raises(TypeError) as raised:
+                function(obj)
+            assert str(raised.value) == (
+                "__array__: found an array on device cuda:1, expected host memory: copy it with "
+                'numpy.from_dlpack(x, device="cpu")'
+            )
+    with make(device=(P.UNKNOWN, 0)) as array:
+        with pytest.raises(TypeError, match="an array on device unknown"):
+            numpy.asarray(give(array))
+
+
+def test_numpy_reads_an_array_in_host_memory():
+    numpy = pytest.importorskip("numpy")
+    memory = numpy.arange(6, dtype="<f4")
+    with make((2, 3), "<f4", memory.ctypes.data, device=(P.CPU, 0)) as array:
+        obj = give(array)
+        assert numpy.asarray(obj).ctypes.data == memory.ctypes.data
+        assert numpy.asarray(obj).tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert obj.__array__().ctypes.data == memory.ctypes.data
+        assert obj.__array__("<f8").dtype == "<f8" and obj.__array__(dtype="<f8").tolist() == [[0, 1, 2], [3, 4, 5]]
+    with make((48,), "|t1", memory.ctypes.data, device=(P.CPU, 0)) as array:
+        with pytest.raises(TypeError, match="cannot express"):
+            numpy.asarray(give(array))

@@ -1,0 +1,163 @@
+"""A dictionary without its object: `cai_array_from_python_dict`, as `numba.cuda.from_cuda_array_interface(desc, owner)`."""
+
+import ctypes as c
+import gc
+import weakref
+
+import cai_ctypes as T
+import cai_python as P
+import pytest
+from cai_python import ERRORS, Refused, Taken, even
+from importing import Boom, Raises, exporter, interface, mask_of
+from producers import ADDRESS, STREAM
+
+P.held.cai_array_from_python_dict.argtypes = [
+    c.c_void_p, c.c_void_p, c.POINTER(P.ImportOptions), c.POINTER(T.Array), c.POINTER(T.Error),
+]  # fmt: skip
+
+
+class Memory:
+    """What keeps the data alive."""
+
+
+def take_dict(dictionary, owner=None, **options):
+    array, error = T.new_array(stream=0), T.Error()
+    given = c.byref(P.import_options(**options)) if options else None
+    arguments = id(dictionary), owner and id(owner), given, c.byref(array), c.byref(error)
+    try:
+        status = P.held.cai_array_from_python_dict(*arguments)
+    except Exception as raised:
+        assert not options.get("quiet")
+        assert error.code == ERRORS["PYTHON_EXCEPTION"] or str(raised.args[0]) == error.message.decode()
+        status = error.code
+    if status:
+        assert not array.owner
+        raise Refused(status, error.message.decode())
+    return Taken(array)
+
+
+def refused(status, dictionary, owner=None, **options):
+    with pytest.raises(Refused) as raised:
+        take_dict(dictionary, owner, **options)
+    assert raised.value.code == ERRORS[status], str(raised.value)
+    return str(raised.value)
+
+
+def test_a_dictionary_and_its_owner():
+    owner, dictionary = Memory(), interface(stream=STREAM, strides=(32, 8))
+    gone = weakref.ref(owner)
+    taken = take_dict(dictionary, owner)
+    assert taken.shape == (3, 4) and taken.strides == (32, 8) and taken.typestr == "<f4"
+    assert taken.data == ADDRESS and taken.stream == STREAM and taken.version == 3
+    del owner, dictionary
+    gc.collect()
+    assert gone() is not None
+    taken.release()
+    gc.collect()
+    assert gone() is None
+
+
+def test_nothing_is_kept_but_the_owner():
+    class Dictionary(dict):
+        pass
+
+    owner, dictionary = Memory(), Dictionary(interface())
+    with even(owner):
+        gone = weakref.ref(dictionary)
+        with take_dict(dictionary, owner):
+            del dictionary
+            gc.collect()
+            assert gone() is None
+
+
+def test_without_an_owner_the_dictionary_is_kept():
+    class Dictionary(dict):
+        pass
+
+    dictionary = Dictionary(interface())
+    gone = weakref.ref(dictionary)
+    taken = take_dict(dictionary)
+    del dictionary
+    gc.collect()
+    assert gone() is not None
+    taken.release()
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_owners_own_protocols_are_not_asked():
+    class Owner:
+        @property
+        def __cuda_array_interface__(self):
+            raise Boom
+
+        def __dlpack__(self, **_):
+            raise Boom
+
+    with take_dict(interface(shape=(5,)), Owner()) as taken:
+        assert taken.shape == (5,)
+
+
+def test_what_it_may_contain():
+    """The same as the dictionary of an object: the general path, masks and fields."""
+    owner = Memory()
+    with even(owner):
+        with take_dict(interface(shape=[3, 4], typestr="f4", version=2), owner) as taken:
+            assert taken.shape == (3, 4) and taken.typestr == "<f4"
+        with take_dict(interface(mask=mask_of()), owner, allow_mask=True) as taken:
+            assert taken.mask.typestr == "|b1"
+        refused("CONVERT_MASK", interface(mask=mask_of()), owner)
+        with take_dict(interface(typestr="|V8", descr=[("a", "<i4"), ("b", "<f4")]), owner) as taken:
+            assert "'a'" in taken.descr
+        with take_dict(interface(shape=(0, 4), data=(0, False)), owner) as taken:
+            assert taken.data == 0
+
+
+def test_what_is_refused():
+    owner = Memory()
+    with even(owner):
+        words = refused("SHAPE_NEGATIVE", interface(shape=(-1, 4)), owner)
+        assert words.startswith("__cuda_array_interface__['shape'][0]: found -1")
+        refused("KEY", {}, owner)
+        refused("TYPE", [1], owner)
+        refused("TYPE", None, owner)
+        refused("TYPE", exporter(), owner)
+        refused("READONLY", interface(data=(ADDRESS, True)), owner, writable=True)
+        refused("CONVERT_TYPE", interface(), owner, typestr="<i4")
+        refused("PYTHON_EXCEPTION", interface(shape=(Raises(Boom()),)), owner)
+        refused("STREAM_ZERO", interface(stream=0), owner, quiet=True)
+
+
+def test_exceptions():
+    dictionary, array = {}, T.new_array()
+    with pytest.raises(KeyError):
+        P.held.cai_array_from_python_dict(id(dictionary), None, None, c.byref(array), None)
+
+
+def test_other_interfaces():
+    owner = Memory()
+    host = dict(shape=(3,), typestr="<f4", data=(ADDRESS, False), version=3)
+    with take_dict(host, owner, protocols=[P.ARRAY_INTERFACE], host=True) as taken:
+        assert taken.device == (P.CPU, 0)
+    refused("HOST_MEMORY", host, owner, protocols=[P.ARRAY_INTERFACE])
+    with take_dict(interface(), owner, protocols=[P.CUDA_ARRAY_INTERFACE]) as taken:
+        assert taken.device == (P.UNKNOWN, 0)
+    for protocols in ([P.DLPACK], [P.EXCHANGE], [P.CUDA_ARRAY_INTERFACE, P.DLPACK]):
+        refused("ARGUMENT", interface(), owner, protocols=protocols)
+
+
+def from_cuda_array_interface(desc, owner=None, sync=True):
+    """As Numba's, whose `sync` is the begin that follows here."""
+    return take_dict(desc, owner)
+
+
+def test_as_numba_uses_it():
+    """The object is asked for its dictionary once; a view of a part of it is made by editing the dictionary."""
+    obj = exporter(shape=(8,), stream=None)
+    desc = dict(obj.__cuda_array_interface__)
+    desc.update(shape=(4,), data=(ADDRESS + 16, True))
+    with even(obj):
+        with from_cuda_array_interface(desc, owner=obj) as part:
+            assert part.shape == (4,) and part.data == ADDRESS + 16 and part.readonly
+        with from_cuda_array_interface(obj.__cuda_array_interface__, obj) as whole:
+            assert whole.shape == (8,) and whole.data == ADDRESS

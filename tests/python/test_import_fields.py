@@ -1,0 +1,376 @@
+"""Imports: `descr` is read from Python objects, used for kind V only, and checked in strict mode."""
+
+import collections
+import ctypes as c
+import gc
+import random
+from ast import literal_eval
+
+import cai_python as P
+import numpy as np
+import pytest
+from cai_python import Exporter, even, give, make, take
+from importing import CAI, Boom, Index, exporter, interface, mask_of, refused
+
+Row = collections.namedtuple("Row", "name type")
+RowWithShape = collections.namedtuple("RowWithShape", "name type shape")
+TWO = [("x", "<f4"), ("y", "<i4")]
+
+HOST = np.zeros(64, "u1")
+
+
+def fields_of(typestr, descr, **options):
+    with take(exporter(typestr=typestr, descr=descr), **options) as taken:
+        return taken.descr
+
+
+# --- the objects that NumPy reads back
+
+
+@pytest.mark.parametrize(
+    "descr, text",
+    [
+        ([(np.str_("x"), "<f4"), ("y", np.str_("<i4"))], TWO),
+        ([Row("x", "<f4"), Row("y", "<i4")], TWO),
+        ([("x", "<f4", (np.int64(1),)), ("y", "<i4", ())], [("x", "<f4", (1,)), ("y", "<i4")]),
+        ([RowWithShape("x", "<i2", (np.int32(2), np.uint8(2)))], [("x", "<i2", (2, 2))]),
+        ([("x", "<f4", 2)], [("x", "<f4", (2,))]),
+        ([("x", "<f4", np.int64(2))], [("x", "<f4", (2,))]),
+        ([("x", "<f4", Index(2))], [("x", "<f4", (2,))]),
+        ([("x", "<f4", np.array(2))], [("x", "<f4", (2,))]),
+        ([("x", "<f4", np.array([2, 1]))], [("x", "<f4", (2, 1))]),
+        ([("x", "<f4", [2, 1])], [("x", "<f4", (2, 1))]),
+        ([["x", "<f4"], ["y", "<i4"]], TWO),
+        (tuple(TWO), TWO),
+        ([(("title", "x"), "<f4"), ((None, "y"), "<i4")], [(("title", "x"), "<f4"), ("y", "<i4")]),
+        ([(("t", np.str_("x")), "<f8")], [(("t", "x"), "<f8")]),
+        ([(["t", "x"], "<f8")], [(("t", "x"), "<f8")]),
+        ([("n", TWO)], [("n", TWO)]),
+        ([("n", tuple(TWO))], [("n", TWO)]),
+        ([("n", [("i", "<f4")], 2)], [("n", [("i", "<f4")], (2,))]),
+        ([("a", "<i4"), ("", "|V4")], [("a", "<i4"), ("", "|V4")]),
+        ([("x", "f4"), ("y", "i")], TWO),
+        ([("é'\"\\\n", "<f8")], [("é'\"\\\n", "<f8")]),
+    ],
+)
+def test_objects(descr, text):
+    with even(descr):
+        assert literal_eval(fields_of("|V8", descr)) == text
+
+
+def random_dtype(rng, depth=0):
+    """A structured type with what NumPy's `descr` can express."""
+    names = [f"g{n}" for n in range(rng.randrange(1, 5))]
+    rows = []
+    for name in names:
+        kind = rng.choice(["i1", "<u2", ">i4", "<f8", "<c8", "S3", "<U2", "<M8[ns]", "?", "V5"])
+        if depth < 3 and rng.random() < 0.2:
+            kind = random_dtype(rng, depth + 1)
+        key = (f"title {name}", name) if rng.random() < 0.2 else name
+        shape = tuple(rng.randrange(1, 4) for _ in range(rng.randrange(3)))
+        rows.append((key, kind, shape) if shape else (key, kind))
+    return np.dtype(rows, align=rng.random() < 0.5)
+
+
+def disguised(rng, descr):
+    """The same fields in other objects."""
+
+    def text(value):
+        return np.str_(value) if rng.random() < 0.5 else value
+
+    rows = []
+    for name, kind, *shape in descr:
+        name = tuple(map(text, name)) if isinstance(name, tuple) else text(name)
+        kind = disguised(rng, kind) if isinstance(kind, list) else text(kind)
+        shape = [tuple(rng.choice([int, np.int64, np.uint8, Index])(n) for n in s) for s in shape]
+        row = (name, kind, *shape)
+        if rng.random() < 0.3:
+            row = (RowWithShape if shape else Row)(*row)
+        elif rng.random() < 0.3:
+            row = list(row)
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_types(seed):
+    rng = random.Random(seed)
+    kind = random_dtype(rng)
+    for descr in (kind.descr, disguised(rng, kind.descr)):
+        with take(exporter(typestr=kind.str, descr=descr)) as taken:
+            assert literal_eval(taken.descr) == kind.descr
+            again = give(taken)
+            assert again.__cuda_array_interface__["descr"] == kind.descr
+            assert np.dtype(again.__cuda_array_interface__["descr"]) == np.dtype(kind.descr)
+    assert literal_eval(fields_of(kind.str, kind.descr, strict=True)) == kind.descr
+
+
+def test_nothing_is_formatted():
+    def refuse(*_):
+        raise AssertionError("formatted")
+
+    methods = {"__repr__": refuse, "__str__": refuse, "__iter__": refuse}
+    text = type("Text", (str,), methods)
+    row = type("Row", (tuple,), methods)
+    rows = type("Rows", (list,), {"__repr__": refuse, "__str__": refuse})
+    number = type("Number", (int,), methods)
+    descr = rows([row((text("x"), text("<f4"), row((number(2),))))])
+    assert fields_of("|V8", descr) == "[('x', '<f4', (2,))]"
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 40, 3000])
+def test_many_fields(count):
+    descr = [(f"field {n}" * 3, "|i1", (1, 1)) for n in range(count)]
+    assert literal_eval(fields_of(f"|V{count}", descr)) == descr
+
+
+def test_fields_and_a_mask():
+    given = exporter(typestr="|V8", descr=TWO, mask=mask_of())
+    with even(given):
+        with take(given, allow_mask=True) as taken, taken.share() as shared:
+            assert literal_eval(taken.descr) == literal_eval(shared.descr) == TWO and taken.mask.typestr == "|b1"
+
+
+# --- what is refused, and where
+
+
+@pytest.mark.parametrize(
+    "descr, kind, field",
+    [
+        (42, TypeError, ""),
+        ("text", TypeError, ""),
+        ({"x": "<f8"}, TypeError, ""),
+        ([42], TypeError, "[0]"),
+        (["xy"], TypeError, "[0]"),
+        ([("x",)], ValueError, "[0]"),
+        ([("x", "<f8", 1, 1)], ValueError, "[0]"),
+        ([("a", "<i4"), (42, "<i4")], TypeError, "[1].name"),
+        ([((1, 2, 3), "<f8")], TypeError, "[0].name"),
+        ([((5, "x"), "<f8")], TypeError, "[0].title"),
+        ([(("t", 5), "<f8")], TypeError, "[0].name"),
+        ([("\ud800", "<f8")], ValueError, "[0].name"),
+        ([("a\0b", "<f8")], ValueError, "[0].name"),
+        ([("x", 42)], TypeError, "[0].typestr"),
+        ([("x", "")], ValueError, "[0].typestr"),
+        ([("x", "<f3")], ValueError, "[0].typestr"),
+        ([("x", "nonsense")], ValueError, "[0].typestr"),
+        ([("x", "<" + "1" * 40)], ValueError, "[0].typestr"),
+        ([("x", "<f8", None)], TypeError, "[0].shape"),
+        ([("x", "<f8", True)], TypeError, "[0].shape"),
+        ([("x", "<f8", "1")], TypeError, "[0].shape"),
+        ([("x", "<f8", (1, 1.0))], TypeError, "[0].shape[1]"),
+        ([("x", "<f8", (1, -1))], ValueError, "[0].shape[1]"),
+        ([("x", "<f8", (2**63,))], ValueError, "[0].shape[0]"),
+        ([("x", "<f8", 2**70)], ValueError, "[0].shape"),
+        ([("x", "|V0", (1,) * 65)], ValueError, "[0].shape"),
+        ([("n", [("x", "<f4"), ("y", 3)])], TypeError, "[0].nested[1].typestr"),
+        ([("x", "<f4")], ValueError, ""),
+        ([("", "<f4")], ValueError, ""),
+        ([("", "<f4", (1,))], ValueError, ""),
+        ([], ValueError, ""),
+        ([("x", "<f4"), ("x", "<f4")], ValueError, "[1].name"),
+    ],
+)
+def test_junk(descr, kind, field):
+    """Refused where it is used: with kind V, and with every type in strict mode."""
+    path = f"{CAI}['descr']{field}: "
+    assert refused(exporter(typestr="|V8", descr=descr), kind, path).startswith(path)
+    for typestr in ("|V8", "<f8", "<M8[s]", "|S8"):
+        with pytest.raises(kind) as info:
+            take(exporter(typestr=typestr, descr=descr), strict=True)
+        assert info.value.args[0].startswith(path)
+        assert typestr == "|V8" or fields_of(typestr, descr) is None
+
+
+def test_strict_wants_the_objects_of_the_specification():
+    for descr in (
+        tuple(TWO),
+        [["x", "<f4"], ("y", "<i4")],
+        [(["t", "x"], "<f8")],
+        [("n", tuple(TWO))],
+        [("x", "<f4", [2])],
+        [("x", "<f4", (np.int64(2),))],
+        [("x", "<f4", Index(2))],
+        None,
+    ):
+        refused(exporter(typestr="|V8", descr=descr), TypeError, f"{CAI}['descr']", strict=True)
+    refused(exporter(typestr="|V8", descr=[("x", "f8")]), ValueError, f"{CAI}['descr']", strict=True)
+    refused(exporter(descr=None), TypeError, f"{CAI}['descr']", "TYPE", strict=True)
+    assert literal_eval(fields_of("|V8", TWO, strict=True)) == TWO
+    assert literal_eval(fields_of("|V8", [Row("x", "<f8")], strict=True)) == [("x", "<f8")]
+
+
+# --- one rule for other kinds
+
+
+@pytest.mark.parametrize("typestr", ["<f8", "<i8", ">c8", "|S8", "<U2", "<M8[s]", "|b1"])
+def test_the_typestr_says_what_other_kinds_are(typestr):
+    """Fields of other kinds are not used: coming in, going out, and for the byte order."""
+    size = np.dtype(typestr).itemsize
+    fields = [("a", ">i4"), ("b", ">i4")] if size == 8 else [("a", "|i1")]
+    assert fields_of(typestr, fields) is None
+    assert fields_of(typestr, fields, strict=True) is None
+    assert fields_of(typestr, [("", typestr)], strict=True) is None
+    with make((3,), typestr, descr=repr(fields)) as array:
+        assert "descr" not in give(array).__cuda_array_interface__
+        native = c.c_bool()
+        assert P.held.cai_array_is_native(c.byref(array.array), c.byref(native), None) == 0
+        assert native.value == (typestr[0] != ">")
+    with make((3,), typestr, HOST.ctypes.data, device=(P.CPU, 0), descr=repr(fields)) as array:
+        assert "descr" not in give(array).__array_interface__
+        assert np.asarray(give(array)).dtype == np.dtype(typestr)
+
+
+def test_a_code_says_what_opaque_bytes_are():
+    with make((3,), "<V2", dtype_code=P.BFLOAT16, descr="[('', '<V2')]") as array:
+        assert "descr" not in give(array).__cuda_array_interface__
+
+
+@pytest.mark.parametrize(
+    "typestr, row, used",
+    [
+        ("|V8", ("", "|V8"), False),
+        ("|V8", ("", "<V8"), False),
+        ("|V8", (np.str_(""), np.str_("|V8")), False),
+        ("|V8", ["", "|V8"], False),
+        ("|V8", ("", "<f8"), True),
+        ("|V8", ("", "|V4", (2,)), True),
+        ("|V8", ("", [("x", "<f8")]), True),
+        ("|V8", (("t", ""), "|V8"), True),
+        ("|V8", ("x", "|V8"), True),
+    ],
+)
+def test_one_nameless_row(typestr, row, used):
+    """It adds nothing if it only repeats the type."""
+    found = fields_of(typestr, [row])
+    assert (found is not None) == used
+
+
+# --- hostile lists
+
+
+def test_lists_that_contain_themselves():
+    rows = []
+    rows.append(("a", rows))
+    refused(exporter(typestr="|V8", descr=rows), ValueError, "descr", "DESCR_DEPTH")
+    pair = []
+    pair += [("a", pair), ("b", pair)]
+    refused(exporter(typestr="|V8", descr=pair), ValueError, "descr", "DESCR_DEPTH")
+    name = []
+    name += [name, name]
+    refused(exporter(typestr="|V8", descr=[(name, "<f8")]), TypeError, "descr", "TYPE")
+    shape = []
+    shape.append(shape)
+    refused(exporter(typestr="|V8", descr=[("x", "<f8", shape)]), TypeError, "descr", "TYPE")
+    doubled = [("x", "<f4")]
+    for level in range(14):
+        doubled = [("a", doubled), ("b", doubled)]
+    assert fields_of(f"|V{4 << 14}", doubled).count("<f4") == 1 << 14
+    doubled = [("a", doubled), ("b", doubled)]
+    refused(exporter(typestr="|V8", descr=[("n", doubled)]), ValueError, "descr", "DESCR_DEPTH")
+    wide = [(f"f{n}", [(f"g{m}", "|V0") for m in range(300)]) for n in range(300)]
+    refused(exporter(typestr="|V8", descr=wide), ValueError, "descr", "DESCR_COUNT")
+
+
+def test_deep_lists():
+    deep = [("x", "<f8")]
+    for _ in range(15):
+        deep = [("n", deep)]
+    assert fields_of("|V8", deep).count("n") == 15
+    for _ in range(100_000):
+        deep = [("n", deep)]
+    refused(exporter(typestr="|V8", descr=deep), ValueError, "descr", "DESCR_DEPTH")
+    while deep:  # without recursion
+        deep = deep[0][1] if isinstance(deep[0][1], list) else None
+
+
+@pytest.mark.parametrize("where", ["extent", "shape", "length", "item"])
+def test_lists_that_change_while_they_are_read(where):
+    """Numbers and sequences may run code. Whatever it does to the lists, it ends in an answer."""
+
+    class Number:
+        def __init__(self, value):
+            self.value = value
+
+        def __index__(self):
+            act()
+            return self.value
+
+    class Shape(collections.abc.Sequence):
+        def __len__(self):
+            act() if where == "length" else None
+            return 1
+
+        def __getitem__(self, index):
+            act() if where == "item" else None
+            return 2
+
+    changes = [
+        lambda: rows.clear(),
+        lambda: rows.append(("added", "<f4")),
+        lambda: rows.insert(0, ("inserted", "<f4")),
+        lambda: rows.__setitem__(slice(None), [("other", "<f8")]),
+        lambda: given.clear(),
+        lambda: [gc.collect(), rows.reverse(), given.pop("descr", None), gc.collect()],
+    ]
+    for change in changes:
+        acts = []
+
+        def act():
+            if not acts:
+                acts.append(1)
+                change()
+
+        shape = {"extent": (Number(2),), "shape": Number(2)}.get(where) or Shape()
+        rows = [("x", "<f4", shape), ("y" * 1000, "|V8"), ("z" * 1000, "|V8")]
+        given = interface(typestr="|V24", descr=rows)
+        try:
+            take(Exporter(given)).release()
+        except (ValueError, TypeError):
+            pass
+        assert acts
+
+
+def test_a_list_that_grows_for_ever():
+    class Rows(list):
+        def __len__(self):
+            self.append((f"f{list.__len__(self)}", "|i1"))
+            return list.__len__(self)
+
+    class Number:
+        def __index__(self):
+            rows.append((f"f{len(rows)}", "|i1", Number()))
+            return 1
+
+    rows = [("x", "|i1", Number())]
+    refused(exporter(typestr="|V8", descr=rows), ValueError, "descr", "DESCR_COUNT")
+    try:
+        take(exporter(typestr="|V8", descr=Rows([("x", "<f8")]))).release()
+    except ValueError:
+        pass
+
+
+@pytest.mark.parametrize("where", ["shape", "extent", "row", "size"])
+def test_objects_that_raise(where):
+    class Raises(collections.abc.Sequence):
+        def __index__(self):
+            raise error
+
+        def __getitem__(self, index):
+            raise error
+
+        def __len__(self):
+            if where == "size":
+                raise error
+            return 2
+
+    error = Boom()
+    descr = {
+        "shape": [("x", "<f8", Raises())],
+        "extent": [("x", "<f8", (1, Raises()))],
+        "row": [Raises()],
+        "size": [Raises()],
+    }[where]
+    with pytest.raises(Boom) as info:
+        take(exporter(typestr="|V8", descr=descr))
+    assert info.value is error

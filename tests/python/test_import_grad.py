@@ -1,0 +1,120 @@
+"""Imports: tensors that require grad."""
+
+import ctypes as c
+
+import cai_python as P
+import pytest
+from cai_python import even, make, take
+from importing import interface, refused
+from test_import_options import publish
+from test_import_protocols import Dlpack
+
+
+class Tensor:
+    """An object with the attribute of PyTorch's tensors, and a dictionary that does not look at it."""
+
+    def __init__(self, requires_grad, **others):
+        self._requires_grad, self.asked = requires_grad, 0
+        self.__dict__.update(others)
+
+    @property
+    def requires_grad(self):
+        self.asked += 1
+        return self._requires_grad
+
+
+def with_dictionary(requires_grad):
+    return Tensor(requires_grad, __cuda_array_interface__=interface())
+
+
+class DlpackTensor(Dlpack):
+    """The same, with `__dlpack__`, which does not look either."""
+
+    requires_grad = False
+
+
+def with_dlpack(requires_grad):
+    tensor = DlpackTensor(make((5,)))
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+def with_table(requires_grad):
+    """Its type publishes a table: the way on which PyTorch's tensors come in."""
+    source = make((5,))
+
+    class Published(Tensor):
+        pass
+
+    def describe(_, out, error):
+        return P.held.cai_array_share(c.byref(source.array), out, error)
+
+    assert publish(Published, describe)[0] == 0
+    return Published(requires_grad)
+
+
+WAYS = [with_dictionary, with_dlpack, with_table]
+
+
+@pytest.mark.parametrize("make_tensor", WAYS)
+def test_tensors_that_require_grad_are_refused(make_tensor):
+    text = refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD")
+    assert "detach()" in text and "CAI_IMPORT_ALLOW_GRAD" in text
+    refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD", writable=True)
+
+
+@pytest.mark.parametrize("make_tensor", WAYS)
+def test_tensors_that_require_grad_can_be_allowed(make_tensor):
+    tensor = make_tensor(True)
+    with even(tensor), take(tensor, grad=True) as taken:
+        assert taken.shape in ((5,), (3, 4)) and not taken.readonly
+
+
+@pytest.mark.parametrize("make_tensor", WAYS)
+def test_tensors_that_do_not_require_grad(make_tensor):
+    tensor = make_tensor(False)
+    with even(tensor):
+        take(tensor).release()
+
+
+@pytest.mark.parametrize(
+    "protocols, make_tensor",
+    [([P.CUDA_ARRAY_INTERFACE], with_dictionary), ([P.DLPACK], with_dlpack), ([P.EXCHANGE], with_table)],
+)  # fmt: skip
+def test_the_protocol_does_not_matter(protocols, make_tensor):
+    refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD", protocols=protocols)
+    take(make_tensor(True), grad=True, protocols=protocols).release()
+
+
+def test_a_mask_that_requires_grad():
+    def masked(requires_grad):
+        mask = Tensor(requires_grad, __cuda_array_interface__=interface(typestr="|b1"))
+        return P.Exporter(interface(mask=mask))
+
+    refused(masked(True), BufferError, "['mask'].requires_grad", "CONVERT_GRAD", allow_mask=True)
+    take(masked(True), allow_mask=True, grad=True).release()
+    take(masked(False), allow_mask=True).release()
+
+
+def test_it_is_asked_once_and_only_of_tensors():
+    tensor = with_dictionary(False)
+    take(tensor).release()
+    assert tensor.asked == 1
+
+    class Plain(P.Exporter):
+        def __getattr__(self, name):
+            assert name != "requires_grad"
+            raise AttributeError(name)
+
+    for _ in range(300):
+        take(Plain(interface())).release()
+
+
+def test_an_exception_of_the_attribute_is_passed_on():
+    class Raises(Tensor):
+        @property
+        def requires_grad(self):
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        take(Raises(False, __cuda_array_interface__=interface()))

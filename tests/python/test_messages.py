@@ -1,0 +1,191 @@
+"""Messages that say what to do next: each test asserts the text."""
+
+import ctypes as c
+import sys
+
+import cai_ctypes as T
+import cai_python as P
+import pytest
+from cai_python import Exporter, make, take
+from importing import exporter, interface, refused
+from producers import ADDRESS
+
+
+def message(call, *arguments):
+    """The message of a failing function of the library."""
+    error = T.Error()
+    assert call(*arguments, c.byref(error)) != 0
+    return error.message.decode()
+
+
+def parsed(text):
+    return message(P.held.cai_dtype_parse, text, c.byref(T.Dtype()))
+
+
+# --- 1: no protocol
+
+
+@pytest.mark.parametrize("obj, name", [([1, 2], "list"), (1.5, "float"), ("x", "str"), (object(), "object")])
+def test_an_object_without_any_protocol(obj, name):
+    words = refused(obj, TypeError, status="NO_PROTOCOL")
+    assert words.startswith(f"{name} is not a GPU array; convert it, e.g. cupy.asarray(x). It has none of ")
+    assert "__cuda_array_interface__, __dlpack__" in words
+    assert take.error.field == b"object"
+
+
+# --- 2: host memory
+
+
+def test_host_memory():
+    numpy = pytest.importorskip("numpy")
+    expected = (
+        "object: found an array in host memory, of type ndarray, expected an array in device memory: copy it first, "
+        "e.g. cupy.asarray(x), or allow host memory (CAI_IMPORT_ALLOW_HOST)"
+    )
+    assert refused(numpy.zeros(3), BufferError, status="HOST_MEMORY") == expected
+
+
+def test_host_memory_of_an_older_interface():
+    """Objects that have nothing but NumPy's protocols, which are not tried."""
+
+    class Image:
+        __array_interface__ = dict(shape=(3,), typestr="|u1", data=(ADDRESS, False), version=3)
+
+    words = refused(Image(), BufferError, status="HOST_MEMORY")
+    assert "of type Image" in words and "copy it first" in words
+
+
+# --- 3: types
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [
+        ("f4", "<f4"), ("float32", "<f4"), ("torch.float32", "<f4"), ("float64", "<f8"), ("double", "<f8"), ("half", "<f2"),
+        ("int8", "|i1"), ("uint16", "<u2"), ("int64", "<i8"), ("complex64", "<c8"), ("bool", "|b1"), ("f", "<f4"),
+        ("<d", "<f8"), ("=f4", "<f4"),
+    ],
+)  # fmt: skip
+def test_names_of_types(text, meant):
+    assert parsed(text.encode()).endswith(f'did you mean "{meant}"?')
+
+
+@pytest.mark.parametrize("text", ["float", "float33", "int7", "nonsense", "<q9", "", "float32x", "uint999999999999999999999"])
+def test_nothing_is_guessed(text):
+    assert "did you mean" not in parsed(text.encode())
+
+
+def test_the_type_of_a_dictionary():
+    words = refused(exporter(typestr="float32"), ValueError, status="TYPESTR_ORDER")
+    assert words == (
+        "__cuda_array_interface__['typestr']: found \"float32\", expected a byte order first, < (little-endian), "
+        "> (big-endian) or | (not relevant): did you mean \"<f4\"?"
+    )
+    words = refused(exporter(typestr="f4"), ValueError, status="TYPESTR_ORDER", strict=True)
+    assert words.endswith('did you mean "<f4"?')
+
+
+# --- 4: streams of dictionaries
+
+
+@pytest.mark.parametrize("stream", [-1, -2, 0, 2**64 - 1])
+def test_a_stream_that_is_none(stream):
+    words = refused(exporter(stream=stream), ValueError, status="VALUE" if stream else "STREAM_ZERO")
+    assert words == (
+        f"__cuda_array_interface__['stream']: found {stream}, expected None, 1 (legacy default stream), "
+        "2 (per-thread default stream) or a cudaStream_t"
+    )
+
+
+@pytest.mark.parametrize("stream", [-2, 0, -(2**70)])
+def test_a_stream_for_dlpack_that_is_none(stream):
+    with make() as array:
+        with pytest.raises(ValueError) as raised:
+            P.give(array).__dlpack__(stream=stream)
+    words = str(raised.value)
+    assert "None or 1 (legacy default stream), 2 (per-thread default stream), -1 (no order) or a cudaStream_t" in words
+
+
+# --- 7: a method instead of a property
+
+
+def test_a_method_instead_of_a_property():
+    class Method:
+        def __cuda_array_interface__(self):
+            return interface()
+
+    words = refused(Method(), TypeError, status="TYPE")
+    assert words == "__cuda_array_interface__: found method, expected a dictionary: make it a property"
+
+
+def test_a_class_instead_of_an_instance():
+    class Property:
+        @property
+        def __cuda_array_interface__(self):
+            return interface()
+
+    words = refused(Property, TypeError, status="TYPE")
+    assert words == "__cuda_array_interface__: found property, expected a dictionary: pass an instance, not the class"
+
+
+# --- 8: flags by name
+
+
+def test_flags_of_functions_that_order_streams():
+    array = T.new_array()
+    array.stream = T.STREAM_NONE
+    begin = P.held.cai_array_consume_begin
+    access = "CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and only "
+    others = "CAI_SYNC_IGNORE | CAI_SYNC_CONSERVATIVE | CAI_SYNC_THIS_CALL | CAI_CAPTURE_JOIN | CAI_CAPTURE_EXTERNAL"
+    with make() as array:
+        raw = c.byref(array.array)
+        assert message(begin, raw, 1, 0) == (
+            f"flags: found neither CAI_ACCESS_READ nor CAI_ACCESS_WRITE, expected {access}{others}"
+        )
+        read, none = T.abi.CAI_ACCESS_READ, T.abi.CAI_SYNC_EXPORT_NONE
+        assert message(begin, raw, 1, read | none) == (
+            f"flags: found CAI_SYNC_EXPORT_NONE, expected {access}{others}"
+        )
+        assert message(begin, raw, 1, read | none | 1 << 31) == (
+            f"flags: found CAI_SYNC_EXPORT_NONE | 0x80000000, expected {access}{others}"
+        )
+
+
+def test_flags_of_other_functions():
+    with make() as array:
+        raw = c.byref(array.array)
+        assert message(P.held.cai_array_validate, raw, 1 << 30) == (
+            "checks: found 0x40000000, expected only CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT | CAI_CHECK_DEVICE | "
+            "CAI_CHECK_STREAM"
+        )
+        options = P.export_options()
+        options.flags = 1 << 20
+        with pytest.raises(ValueError) as raised:
+            P.held.cai_array_to_python(raw, c.byref(options), c.byref(c.c_void_p()), None)
+        assert str(raised.value) == (
+            "options->flags: found 0x100000, expected only CAI_EXPORT_VERSION_2 | CAI_EXPORT_STRIDES | "
+            "CAI_EXPORT_HIDE_READONLY"
+        )
+        array.array.flags |= 0x80
+        assert message(P.held.cai_array_validate, raw, 1) == (
+            "flags: found 0x80, expected CAI_ARRAY_READONLY or 0, the flags that this version knows"
+        )
+        array.array.flags &= ~0x80
+
+
+# --- 9: devices by name
+
+
+def test_devices_by_name():
+    with make(device=(P.ONEAPI, 0)) as array:
+        with pytest.raises(AttributeError) as raised:
+            P.give(array).__cuda_array_interface__
+        assert str(raised.value) == (
+            "__cuda_array_interface__: found an array on device oneapi, expected a CUDA device"
+        )
+    with make(device=(P.UNKNOWN, 0)) as array:
+        with pytest.raises(AttributeError) as raised:
+            P.give(array).__array_interface__
+        assert str(raised.value) == (
+            "__array_interface__: found an array on device unknown, expected an array in host memory"
+        )
