@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test $(TEST_PARTS) test-targets interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz mutants clean FORCE
+.PHONY: all demo test $(TEST_PARTS) test-targets test-pythons interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -94,6 +94,11 @@ test-python:
 # some of native, aarch64, windows, check.
 test-targets:
 	tools/targets/run.sh $(PARTS)
+
+# The tests about Python objects under every CPython from 3.9 to 3.15 and the free-threaded 3.13, which come from the
+# machine or from Debian's archive into build/pythons: see docs/src/testing.md. PYTHONS are some of them.
+test-pythons: $(VENV)/ready lib sim
+	$(PY) tools/pythons.py $(PYTHONS)
 
 # Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
 # only what a wait requires, and with a thread for each stream.
@@ -216,22 +221,25 @@ build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard 
 	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.1 -ldl \
 	    -Wl,-rpath,'$$ORIGIN'
 
-# Fuzzes each target for SECONDS, and imports hostile Python objects. cargo-fuzz goes into build/cargo; it needs unstable
-# compiler flags, which RUSTC_BOOTSTRAP allows on a stable compiler.
+# Fuzzes each target for SECONDS from its checked-in corpus, and imports hostile Python objects. `make fuzz-count` adds
+# the inputs tried since the last count to the page about tests.
 SECONDS ?= 60
-build/cargo/bin/cargo-fuzz:
-	$(CARGO) install -q --locked --root build/cargo cargo-fuzz@0.13.2
-
-fuzz: build/cargo/bin/cargo-fuzz $(VENV)/ready lib
-	for target in typestr descr_text array; do \
-	    RUSTC_BOOTSTRAP=1 PATH="$(CURDIR)/build/cargo/bin:$$PATH" $(CARGO) fuzz run $$target -- \
-	        -max_total_time=$(SECONDS) -rss_limit_mb=4096 -print_final_stats=1 || exit 1; \
-	done
+fuzz: fuzz-targets lib
 	CAI_FUZZ_SECONDS=$(SECONDS) CAI_FUZZ_SEEDS="$$(date +%s),$$(date +%N)" $(PY) -m pytest -q tests/python/test_hostile.py
 
-# Takes one thing at a time out of the code about streams and looks whether a test fails: minutes.
+fuzz-targets: $(VENV)/ready
+	$(PY) tools/fuzz.py --seconds $(SECONDS)
+
+fuzz-count: $(VENV)/ready
+	$(PY) tools/fuzz.py --count
+
+# Breaks one thing at a time in the library and looks whether a test fails: half an hour; or COUNT of them.
+COUNT ?= 20
 mutants: $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
+
+mutants-random: $(VENV)/ready lib sim
+	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py --random $(COUNT)
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
 

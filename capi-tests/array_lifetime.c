@@ -43,6 +43,36 @@ static void cleared_structures(void) {
     ASSERT(destroyed == 3 && garbage.owner == NULL && garbage.ndim == 0x55555555);
 }
 
+/* A structure of a longer header keeps its size, and what this library does not know becomes 0. */
+static void longer_structures(void) {
+    union {
+        cai_array array;
+        uint64_t words[32];
+    } out;
+    int destroyed = 0;
+    size_t i;
+    cai_array array = valid_array();
+    array.owner = counting_owner(&destroyed);
+    memset(&out, 0, sizeof(out));
+    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+        out.words[i] = 0x5555555555555555u;
+    }
+    out.array.struct_size = sizeof(out);
+    ASSERT_STATUS(CAI_OK, cai_array_share(&array, &out.array, NULL));
+    ASSERT(out.array.struct_size == sizeof(out) && out.array.data == array.data);
+    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+        ASSERT(out.words[i] == 0);
+        out.words[i] = 7;
+    }
+    cai_array_release(&out.array);
+    ASSERT(out.array.struct_size == sizeof(out) && out.array.data == NULL);
+    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+        ASSERT(out.words[i] == 0);
+    }
+    cai_array_release(&array);
+    ASSERT(destroyed == 1);
+}
+
 /* Looks at the structure from inside the callback: it is cleared already. */
 static cai_array *released;
 static void look(void *context) {
@@ -114,6 +144,9 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     rows[1].name = "";
     memcpy(rows[1].typestr, "|V8", 4);
 
+    /* Masks in memory that the device of the array can read. */
+    mask.device.type = mask_of_mask.device.type = CAI_DEVICE_CUDA;
+    mask.device.id = mask_of_mask.device.id = 3;
     set_typestr(&mask_of_mask, "|t1");
     mask_of_mask.ndim = 0;
     set_typestr(&mask, "|b1");
@@ -371,6 +404,7 @@ int main(void) {
     inside_of_its_owner();
     sharing_wrongly();
     cleared_structures();
+    longer_structures();
     cleared_first();
     sharing();
     blocks();

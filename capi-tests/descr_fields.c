@@ -63,8 +63,55 @@ static void measures(void) {
     ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, text, length + 1, NULL, NULL));
 }
 
+/* A field that begins inside a byte has no offset in bytes; those around it have one. */
+static void bit_offsets(void) {
+    cai_field rows[4] = {field("a", "|t3"), field("b", "|t5"), field("c", "|t1"),
+                         field("d", "|t7")};
+    cai_descr descr = list(rows, 4);
+    const cai_field *found = NULL;
+    int64_t size = 0, offset = -1;
+    cai_error error;
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
+    ASSERT(size == 2);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "a", &found, &offset, NULL));
+    ASSERT(found == &rows[0] && offset == 0);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "c", &found, &offset, NULL));
+    ASSERT(found == &rows[2] && offset == 1);
+    ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_descr_find(&descr, "b", &found, &offset, &error));
+    ASSERT_TEXT("descr[1]", error.field);
+    ASSERT_CONTAINS(error.message, "found bit 3");
+    ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_descr_find(&descr, "d", &found, &offset, NULL));
+    ASSERT(found == &rows[2] && offset == 1);
+}
+
+/* A field is found by its name or by its title. */
+static void names_and_titles(void) {
+    cai_field rows[3] = {field("x", "<f4"), field("y", "<f8"), field("z", "<i2")};
+    cai_descr descr = list(rows, 3);
+    const cai_field *found = NULL;
+    int64_t offset = -1;
+    rows[0].title = "first";
+    rows[2].title = "last";
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "first", &found, &offset, NULL));
+    ASSERT(found == &rows[0] && offset == 0);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "last", &found, &offset, NULL));
+    ASSERT(found == &rows[2] && offset == 12);
+    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "y", &found, &offset, NULL));
+    ASSERT(found == &rows[1] && offset == 4);
+    /* No name is used twice, whichever of both comes first. */
+    rows[0].title = "y";
+    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "found \"y\"");
+    rows[0].title = NULL;
+    rows[2].title = "y";
+    refuses(CAI_ERR_DESCR_NAME, "descr[2].name", &descr, "found \"y\"");
+    rows[1].title = "t";
+    rows[2].title = "t";
+    refuses(CAI_ERR_DESCR_NAME, "descr[2].name", &descr, "found \"t\"");
+}
+
 static void rules(void) {
-    static const int64_t negative[1] = {-1}, huge[2] = {INT64_MAX, INT64_MAX};
+    static const int64_t negative[1] = {-1}, huge[3] = {INT64_MAX, INT64_MAX, 0};
+    int64_t size = -1;
     cai_field rows[2] = {field("x", "<f4"), field("y", "<f4")};
     cai_descr descr = list(rows, 2);
 
@@ -117,6 +164,15 @@ static void rules(void) {
     rows[1].reserved = 3;
     refuses(CAI_ERR_DESCR_STRUCT, "descr[1].reserved", &descr, "found 3");
     rows[1].reserved = 0;
+    {
+        cai_field inner = field("z", "|u1");
+        cai_descr nested = list(&inner, 1);
+        rows[1] = field("y", "");
+        rows[1].nested = &nested;
+        rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2;
+        refuses(CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", &descr, "found 12");
+        rows[1] = field("y", "<f4");
+    }
 
     rows[1].ndim = -1;
     refuses(CAI_ERR_DESCR_SHAPE, "descr[1].ndim", &descr, "-1");
@@ -129,6 +185,10 @@ static void rules(void) {
     rows[1].ndim = 2;
     rows[1].shape = huge;
     refuses(CAI_ERR_SIZE_OVERFLOW, "descr[1].shape", &descr, "2^63");
+    /* An extent of 0 makes the size 0, whatever the others are. */
+    rows[1].ndim = 3;
+    ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
+    ASSERT(size == 4);
     rows[1] = field("y", "|t3");
     refuses(CAI_ERR_DESCR_BIT_OFFSET, "descr", &descr, "35 bits");
 }
@@ -240,6 +300,14 @@ static void texts(void) {
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x\\q', '<f4')]", "backslash");
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\ud800', '<f4')]", "code");
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\u12', '<f4')]", "hexadecimal");
+    /* The second half of a pair is in DC00 to DFFF, nothing below or above. */
+    parses("[('\\ud800\\udc00\\udbff\\udfff', '|u1')]",
+           "[('\xf0\x90\x80\x80\xf4\x8f\xbf\xbf', '|u1')]", 1);
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\ud83d\\udbff', '<f4')]", "code");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\ud83d\\ue000', '<f4')]", "code");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\ud83d\\u0041', '<f4')]", "code");
+    does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\udc00', '<f4')]", "code");
+    parses("[('\\ud7ff\\ue000', '|u1')]", "[('\xed\x9f\xbf\xee\x80\x80', '|u1')]", 1);
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\xff', '<f4')]", "UTF-8");
     does_not_parse(CAI_ERR_DESCR_NAME, "[('a\\x00b', '<f4')]", "NUL");
     does_not_parse(CAI_ERR_DESCR_NAME, "[('a', '<f4'), ('a', '<f4')]", "another field has");
@@ -254,12 +322,43 @@ static void texts(void) {
         "17 deep");
 }
 
+/* A text that nests without end is refused before it is read to its end. */
+static void deep_text(void) {
+    static const char level[] = "[('a',";
+    enum { LEVELS = 200000, WIDTH = sizeof(level) - 1 };
+    static char text[LEVELS * WIDTH + 1];
+    size_t i;
+    for (i = 0; i < LEVELS; i++) {
+        memcpy(text + i * WIDTH, level, WIDTH);
+    }
+    does_not_parse(CAI_ERR_DESCR_DEPTH, text, "17 deep");
+}
+
+/* As many extents as an array may have, and one more. */
+static void extents(void) {
+    char text[512] = "[('x', '<f4', (";
+    size_t i, length = strlen(text);
+    for (i = 0; i < CAI_MAX_NDIM; i++) {
+        memcpy(text + length + 2 * i, "1,", 2);
+    }
+    strcpy(text + length + 2 * i, "))]");
+    {
+        const cai_descr *descr = NULL;
+        cai_owner *owner = NULL;
+        ASSERT_STATUS(CAI_OK, cai_descr_parse(text, &descr, &owner, NULL));
+        ASSERT(cai_inline_field(descr, 0)->ndim == CAI_MAX_NDIM);
+        cai_owner_release(owner);
+    }
+    strcpy(text + length + 2 * i, "1))]");
+    does_not_parse(CAI_ERR_DESCR_SHAPE, text, "at most 64");
+}
+
 static void compares(void) {
     static const char *texts[] = {
         "[('x', '<f4'), ('y', '<i4')]",          "[('x', '<f4'), ('z', '<i4')]",
         "[('x', '<f4'), ('y', '>i4')]",          "[('x', '<f4'), ('y', '<i4', 2)]",
         "[('x', '<f4'), (('t', 'y'), '<i4')]",   "[('x', '<f4')]",
-        "[('x', '<f4'), ('y', [('y', '<i4')])]",
+        "[('x', '<f4'), ('y', [('y', '<i4')])]", "[('x', '<f4'), ('y', [('y', '<u4')])]",
     };
     enum { N = sizeof(texts) / sizeof(texts[0]) };
     int i, j;
@@ -299,6 +398,19 @@ static void in_arrays(void) {
     rows[0] = field("a", ">i4");
     ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
     ASSERT(!native);
+    /* Fields of fields count as well. */
+    {
+        cai_field inner = field("i", "<i4");
+        cai_descr nested = list(&inner, 1);
+        rows[0] = field("a", "");
+        rows[0].nested = &nested;
+        ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
+        ASSERT(native);
+        inner = field("i", ">i4");
+        ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
+        ASSERT(!native);
+        rows[0] = field("a", ">i4");
+    }
     rows[1] = field("x", "<q1");
     ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
     ASSERT_TEXT("descr[1].typestr", error.field);
@@ -385,10 +497,14 @@ static void walk(void) {
 int main(void) {
     walk();
     measures();
+    bit_offsets();
+    names_and_titles();
     rules();
     nesting();
     many_names();
     texts();
+    deep_text();
+    extents();
     compares();
     in_arrays();
     longer_rows();

@@ -46,7 +46,7 @@ static void native(bool expected, const char *typestr) {
 static void codes(void) {
     cai_array array = valid_array();
     cai_error error;
-    cai_dtype dtype, plain;
+    cai_dtype dtype, plain, other;
     set_typestr(&array, "<V2");
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &plain, NULL));
     ASSERT(plain.code == CAI_DTYPE_NONE && cai_dtype_is_native(&plain));
@@ -70,6 +70,17 @@ static void codes(void) {
     ASSERT_STATUS(CAI_ERR_DTYPE_CODE, cai_array_dtype(&array, &dtype, NULL));
     set_typestr(&array, "<f1");
     ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
+    /* Nor a signed integer. */
+    set_typestr(&array, "|i1");
+    ASSERT_STATUS(CAI_ERR_DTYPE_CODE, cai_array_dtype(&array, &dtype, NULL));
+    /* The code is part of the type. */
+    set_typestr(&array, "|V1");
+    ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
+    other = dtype;
+    ASSERT(cai_dtype_equal(&dtype, &other));
+    other.code = CAI_DTYPE_FLOAT8_E4M3;
+    ASSERT(!cai_dtype_equal(&dtype, &other) && !cai_dtype_equal(&other, &dtype));
+    set_typestr(&array, "<f1");
     set_typestr(&array, "|V1");
     for (array.dtype_code = CAI_DTYPE_FLOAT8_E3M4; array.dtype_code <= CAI_DTYPE_FLOAT4_E2M1FN;
          array.dtype_code++) {

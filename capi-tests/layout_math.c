@@ -37,7 +37,7 @@ static void measures(void) {
     static const int64_t s134[3] = {1, 3, 4}, odd[3] = {-999, 16, 4}, s0[3] = {3, 0, 4},
                          wild[3] = {7, -9, 0};
     static const int64_t rows[2] = {0, 4}, pitched[2] = {512, 4}, unaligned[1] = {3}, s5[1] = {5};
-    static const int64_t one[2] = {1, 1}, far[2] = {INT64_MIN, INT64_MAX};
+    static const int64_t one[2] = {1, 1}, far[2] = {INT64_MIN, INT64_MAX}, s8[1] = {8}, s9[1] = {9};
     cai_array a;
 
     a = make(2, s34, NULL, "<f4");
@@ -74,6 +74,13 @@ static void measures(void) {
     is(&a, 12, 2, 0, 2, true, false);
     a = make(1, s5, NULL, "|t3");
     is(&a, 5, 2, 0, 2, true, true);
+    /* Whole bytes of them need no further byte. */
+    a = make(1, s8, NULL, "|t1");
+    is(&a, 8, 1, 0, 1, true, true);
+    a = make(1, s8, NULL, "|t3");
+    is(&a, 8, 3, 0, 3, true, true);
+    a = make(1, s9, NULL, "|t1");
+    is(&a, 9, 2, 0, 2, true, true);
     a = make(1, s5, unaligned, "|t16");
     is(&a, 5, 10, 0, 14, false, false);
 }
@@ -234,6 +241,16 @@ static void overlaps(void) {
     overlap(true, &a, &b);
     b.data = test_data + 1000;
     overlap(true, &a, &b);
+    /* Offsets of different handles are not comparable, also where the ranges are apart. */
+    b.byte_offset = 4096;
+    overlap(true, &a, &b);
+    /* A handle without elements has no bytes, wherever its offset is. */
+    b.shape = none;
+    b.data = NULL;
+    b.byte_offset = 4;
+    overlap(false, &a, &b);
+    b.shape = four;
+    b.data = test_data + 1000;
     b.device.type = CAI_DEVICE_CUDA;
     ASSERT_STATUS(CAI_ERR_BYTE_OFFSET, cai_array_may_overlap(&a, &b, &truth, &error));
     ASSERT_TEXT("b.byte_offset", error.field);

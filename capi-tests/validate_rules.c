@@ -40,6 +40,8 @@ static void structure(void) {
     refused(CAI_ERR_STRUCT_SIZE, "struct_size", "found 80");
     a.struct_size = 127;
     refused(CAI_ERR_STRUCT_SIZE, "struct_size", "found 127");
+    a.struct_size = 520;
+    refused(CAI_ERR_STRUCT_SIZE, "struct_size", "found 520");
     a.struct_size = 0xffffffffu;
     refused(CAI_ERR_STRUCT_SIZE, "struct_size", "found 4294967295");
     a.flags = CAI_ARRAY_READONLY;
@@ -440,6 +442,12 @@ static void alignment(void) {
     a.data = (char *)test_data + 4;
     set_typestr(&a, "<c8");
     aligned();
+    a.data = (char *)test_data + 4;
+    set_typestr(&a, "<f12");
+    aligned();
+    a.data = (char *)test_data + 2;
+    set_typestr(&a, "<f12");
+    misaligned("data");
     a.data = (char *)test_data + 2;
     set_typestr(&a, "<U3");
     misaligned("data");

@@ -1,18 +1,28 @@
-"""Takes one thing at a time out of the code about streams, and looks whether a test fails.
+"""Breaks one thing at a time in the library, and looks whether a test fails.
 
-    make mutants            all of them; `python tools/mutants.py NAME...` for some
+    make mutants                                  all of them; `python tools/mutants.py NAME...` for some
+    python tools/mutants.py --random 20           some, which CI runs; --seed repeats them
+    python tools/mutants.py --check               only whether each text still occurs once in its file
 
 Each mutant is a text that occurs once in a file, and what takes its place. It is built in a copy of the tree under
-build/mutants, and the programs of capi-tests/sync run on it under two schedules. Prints what survived.
+build/mutants. Then the tests of its part run until one fails: for streams (the list below) the programs of
+capi-tests/sync under two schedules; for the rest (mutants_plain.py) the programs of capi-tests; for Python objects
+(mutants_python.py) the tests in tests/python that are named there. Prints what survived, and fails if anything did.
 """
 
+import argparse
 import concurrent.futures
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
+
+import mutants_plain
+import mutants_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COPY = ROOT / "build/mutants"
@@ -100,7 +110,8 @@ MUTANTS = [
     ("broken capture released", QUEUE, "match stream.capture(driver)? {\n        Capture::None", "match if stream.capture(driver)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
     ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
     ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
-    ("array released twice", FFI, "            unsafe { (&raw mut (*array).owner).write(null_mut()) };", ""),
+    ("array released twice", FFI, "        unsafe { super::array::clear(array, size) };\n", ""),
+    ("array not given back", FFI, "            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };\n", ""),
     # --- contexts, streams, events
     ("context not pushed", CONTEXT, "        let pushed = self.context_push(context);\n        let entered = Entered { driver: self, before: Some(before) };", "        let pushed = Call { name: \"\", code: 0 };\n        let entered = Entered { driver: self, before: None };"),
     ("context not popped", CONTEXT, "        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {", "        let _ = &mut out;\n        if before.is_null() || !before.is_null() {"),
@@ -126,88 +137,202 @@ MUTANTS = [
 
 
 def run(*command, **more):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, **more)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", **more)
 
 
 def build():
-    done = run("cargo", "rustc", "-q", "--release", "--lib", "--crate-type", "cdylib", "--config", "profile.release.lto=false",
-               "--config", "profile.release.opt-level=1", "--config", "profile.release.codegen-units=16",
+    profile = {"lto": "false", "opt-level": "0", "codegen-units": "64", "incremental": "true"}
+    options = [word for name, value in profile.items() for word in ("--config", f"profile.release.{name}={value}")]
+    done = run("cargo", "rustc", "-q", "--release", "--lib", "--crate-type", "cdylib", *options,
                cwd=COPY, env={**os.environ, "CARGO_TARGET_DIR": str(COPY / "target")})  # fmt: skip
     return done.returncode == 0, done.stderr
 
 
-def compile_programs(driver):
-    sync = ROOT / "capi-tests/sync"
-    run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
-        "-L", driver, "-lcuda", "-ldl")  # fmt: skip
-    for name in ("exchange", "produce", "capture", "events"):
-        done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
-                   "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
-                   "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
-        assert done.returncode == 0, done.stderr
+class Streams:
+    """The programs of capi-tests/sync, on the simulated driver."""
+
+    PROGRAMS = ["exchange", "produce", "capture", "events"]
+    # Some things show only where the driver refuses.
+    REFUSALS = [
+        ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
+        ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
+    ]
+
+    def __init__(self):
+        driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
+        sync = ROOT / "capi-tests/sync"
+        run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
+            "-L", driver, "-lcuda", "-ldl")  # fmt: skip
+        self.all = list(self.REFUSALS)
+        for name in self.PROGRAMS:
+            done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
+                       "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
+                       "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            cases = run(BUILT / "cuda-sim", "run", "--", COPY / name, "list").stdout.split()
+            self.all += [(name, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
+
+    def jobs(self, path, tests):
+        return self.all
+
+    def test(self, job):
+        program, case, schedule, devices, *refusal = job
+        env = {**os.environ, "CAI_CUDA_DRIVER": str(COPY / "libshim.so"), "SHIM": "".join(refusal)}
+        if not refusal:
+            del env["SHIM"]
+        try:
+            done = run(BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
+                       COPY / program, case, env=env, timeout=60)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"{program} {case}: hangs"
+        return None if done.returncode == 0 else f"{program} {case}"
 
 
-# Some things show only where the driver refuses.
-REFUSALS = [
-    ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
-    ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
-]
+class Plain:
+    """The programs of capi-tests, which need no driver."""
+
+    def __init__(self):
+        self.programs = []
+        sources = sorted([*(ROOT / "capi-tests").glob("*.c"), *(ROOT / "capi-tests").glob("*.cpp")])
+        folder = COPY / "plain"
+        folder.mkdir(exist_ok=True)
+        done = list(pool().map(lambda source: self.compile(source, folder / source.stem), sources))
+        assert all(code == 0 for code, _ in done), done
+        self.all = [source.stem for source in sources]
+
+    def compile(self, source, program):
+        compiler = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=c99"]
+        done = run(*compiler, "-g", "-O0", "-I", ROOT / "include", "-I", ROOT / "capi-tests", source, "-o", program, "-L", BUILT,
+                   "-lcai", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
+        return done.returncode, done.stderr
+
+    def jobs(self, path, tests):
+        first = next((names for part, names in mutants_plain.PROGRAMS.items() if path.startswith(part)), [])
+        return first + [name for name in self.all if name not in first]
+
+    def test(self, program):
+        try:
+            done = run(COPY / "plain" / program, timeout=60)
+        except subprocess.TimeoutExpired:
+            return f"{program}: hangs"
+        return None if done.returncode == 0 else program
 
 
-def test(job):
-    program, case, schedule, devices, *refusal = job
-    env = {**os.environ, "CAI_CUDA_DRIVER": str(COPY / "libshim.so"), "SHIM": "".join(refusal)}
-    if not refusal:
-        del env["SHIM"]
-    try:
-        done = run(BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
-                   COPY / program, case, env=env, timeout=60)  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"{program} {case}: hangs"
-    return None if done.returncode == 0 else f"{program} {case}"
+class Python:
+    """The tests of Python objects that a mutant names."""
+
+    def __init__(self):
+        self.all = []
+
+    def jobs(self, path, tests):
+        return [tests]
+
+    def test(self, tests):
+        names = [f"tests/python/test_{name}.py" for name in tests.split()]
+        done = run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *names, cwd=ROOT, timeout=600,
+                   env={**os.environ, "CAI_LIBRARY": str(COPY / "libcai.so.1")})  # fmt: skip
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if done.returncode == 0:
+            return None
+        return failed[0].split(" - ")[0] if failed else f"pytest ends with {done.returncode}"
 
 
-def main(names):
-    shutil.rmtree(COPY, ignore_errors=True)
+def pool():
+    return concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1)))
+
+
+def first_failure(suite, jobs):
+    """What fails first, without running all that come after it."""
+    with pool() as threads:
+        running = [threads.submit(suite.test, job) for job in jobs]
+        found = None
+        for done in concurrent.futures.as_completed(running):
+            if done.cancelled():
+                continue
+            found = found or done.result()
+            if found:
+                for waiting in running:
+                    waiting.cancel()
+                break
+        return found
+
+
+def every_mutant():
+    """(name, file, text, what takes its place, suite, tests)"""
+    for mutant in MUTANTS:
+        yield (*mutant, Streams, "")
+    for mutant in mutants_plain.MUTANTS:
+        yield (*mutant, Plain, "")
+    for name, path, text, instead, tests in mutants_python.MUTANTS:
+        yield name, path, text, instead, Python, tests
+
+
+def stale():
+    """Mutants whose text is not in the file, or more than once; and names that are used twice."""
+    seen = set()
+    for name, path, text, *_ in every_mutant():
+        count = (ROOT / path).read_text().count(text)
+        if count != 1:
+            yield f"{name}: the text occurs {count} times in {path}"
+        if name in seen:
+            yield f"{name}: two mutants have this name"
+        seen.add(name)
+
+
+def set_up():
+    """A fresh copy of the sources. What cargo built before is kept, so that only changes are compiled."""
+    COPY.mkdir(parents=True, exist_ok=True)
     for part in ("src", "include", "cuda-sim"):
+        shutil.rmtree(COPY / part, ignore_errors=True)
         shutil.copytree(ROOT / part, COPY / part, ignore=shutil.ignore_patterns("target"))
     for part in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md"):
         shutil.copy(ROOT / part, COPY / part)
     good, why = build()
     assert good, why
-    (COPY / "libcai.so.1").symlink_to(COPY / "target/release/libcai.so")
-    compile_programs(run(BUILT / "cuda-sim", "libdir").stdout.strip())
-    jobs = []
-    for program in ("exchange", "produce", "capture", "events"):
-        cases = run(BUILT / "cuda-sim", "run", "--", COPY / program, "list").stdout.split()
-        jobs += [(program, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
-    jobs += REFUSALS
-    pool = concurrent.futures.ThreadPoolExecutor(4)
-    failing = [failed for failed in pool.map(test, jobs) if failed]
-    assert not failing, failing
+    link = COPY / "libcai.so.1"
+    link.unlink(missing_ok=True)
+    link.symlink_to(COPY / "target/release/libcai.so")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--random", type=int, metavar="COUNT")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--part", help="only files whose path begins so, such as src/validate")
+    options = parser.parse_args()
+    wrong = list(stale())
+    print("\n".join(wrong), end="\n" if wrong else "")
+    if options.check or wrong:
+        return 1 if wrong else 0
+    mutants = [mutant for mutant in every_mutant() if not options.names or mutant[0] in options.names]
+    mutants = [mutant for mutant in mutants if mutant[1].startswith(options.part or "")]
+    if options.random:
+        mutants = random.Random(options.seed).sample(mutants, min(options.random, len(mutants)))
+        print(f"{len(mutants)} mutants: --random {options.random} --seed {options.seed}", flush=True)
+    set_up()
+    suites = {kind: kind() for kind in {mutant[4] for mutant in mutants}}
+    for suite in suites.values():
+        failing = first_failure(suite, suite.all)
+        assert not failing, f"without a mutant: {failing}"
     killed, survived, other = 0, [], []
-    for name, path, text, instead in MUTANTS:
-        if names and name not in names:
-            continue
-        file = COPY / path
+    for name, path, text, instead, kind, tests in mutants:
         original = (ROOT / path).read_text()
-        if original.count(text) != 1:
-            other.append(f"{name}: the text occurs {original.count(text)} times")
-            continue
-        file.write_text(original.replace(text, instead))
+        (COPY / path).write_text(original.replace(text, instead))
         good, why = build()
         if not good:
-            other.append(f"{name}: does not build: {why[:300]}")
+            other.append(f"{name}: does not build: {why[:600]}")
         else:
-            found = next((failed for failed in pool.map(test, jobs) if failed), None)
+            found = first_failure(suites[kind], suites[kind].jobs(path, tests))
             print(f"{'killed' if found else 'SURVIVED'}: {name}{f' ({found})' if found else ''}", flush=True)
             killed += found is not None
             survived += [] if found else [name]
-        file.write_text(original)
+        (COPY / path).write_text(original)
     print(f"{killed} killed, {len(survived)} survived: {survived}")
     print("\n".join(other))
     return 1 if survived or other else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -3,14 +3,14 @@
 //! or by the canary. Every function of the ABI that takes an array takes it, and no reference is lost.
 #![no_main]
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
 use cai::ffi::{array::*, dlpack::*, dtype::*, layout::*, owner::*, sync::*, validate::*};
+use cai_fuzz::{PREFIX, Placed, Size, TAIL, extents, is_legal, typestr};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -27,80 +27,6 @@ struct Input {
     checks: u8,
     access: u8,
     count: Option<u64>,
-}
-
-/// The size of a structure: mostly one that some age of the headers can have.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum Size {
-    Ours,
-    Legal(u8),
-    Any(u16),
-    Garbage(u32),
-}
-
-/// The limits of the first release; the library states them in `read::sizes`.
-const MOST: usize = 512;
-const PREFIX: usize = 16;
-const CANARY: u8 = 0xca;
-const TAIL: u8 = 0x5a;
-
-impl Size {
-    fn of(self, least: usize) -> u32 {
-        match self {
-            Size::Ours => least as u32,
-            Size::Legal(steps) => (least + 8 * (usize::from(steps) % ((MOST - least) / 8 + 1))) as u32,
-            Size::Any(size) => u32::from(size) % 600,
-            Size::Garbage(size) => size,
-        }
-    }
-}
-
-fn is_legal(size: u32, least: usize) -> bool {
-    (least..=MOST).contains(&(size as usize)) && size % 8 == 0
-}
-
-/// A structure in a block of its own: as many bytes as it claims where that is legal, else only the prefix that a
-/// reader may look at. Behind it lies a canary.
-struct Placed {
-    start: *mut u8,
-    size: usize,
-}
-
-impl Placed {
-    const BEHIND: usize = 8;
-
-    fn layout(&self) -> Layout {
-        Layout::from_size_align(self.size + Self::BEHIND, 8).unwrap()
-    }
-
-    fn new<T>(value: &T, claimed: u32, least: usize, prefix: usize) -> Self {
-        let size = if is_legal(claimed, least) { claimed as usize } else { prefix };
-        let mut placed = Placed { start: null_mut(), size };
-        // SAFETY: the layout is not empty; the copy stays inside both values.
-        unsafe {
-            placed.start = alloc(placed.layout());
-            placed.start.write_bytes(TAIL, size);
-            placed.start.copy_from((&raw const *value).cast(), size.min(size_of::<T>()));
-            placed.start.cast::<u32>().write(claimed);
-            placed.start.add(size).write_bytes(CANARY, Self::BEHIND);
-        }
-        placed
-    }
-
-    fn array(&self) -> *mut cai_array {
-        self.start.cast()
-    }
-}
-
-impl Drop for Placed {
-    fn drop(&mut self) {
-        for offset in 0..Self::BEHIND {
-            // SAFETY: inside the block.
-            assert_eq!(unsafe { self.start.add(self.size + offset).read() }, CANARY, "written past the end");
-        }
-        // SAFETY: allocated by `new` with this layout.
-        unsafe { dealloc(self.start, self.layout()) };
-    }
 }
 
 #[derive(Arbitrary, Debug)]
@@ -134,27 +60,6 @@ struct Row {
     ndim: Option<i32>,
     nested: Option<u8>,
     code: u16,
-}
-
-/// Mostly types that exist, so that the fuzzer gets past them.
-fn typestr(raw: [u8; 16], plain: u8) -> [c_char; 16] {
-    const PLAIN: [&str; 12] =
-        ["<f4", "|b1", "|u1", ">i8", "<c16", "|V4", "|V16", "<M8[25us]", "|t1", "|t12", "<U3", "|S0"];
-    let mut out = [0; 16];
-    match PLAIN.get(plain as usize % 16) {
-        Some(text) => out.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from as c_char),
-        None => out = raw.map(|byte| byte as c_char),
-    }
-    out
-}
-
-/// Space for as many extents as `ndim` states, so that the pointer refers to a real array of that size.
-fn extents(given: &Option<Vec<i64>>, ndim: i32) -> Option<Vec<i64>> {
-    given.as_ref().map(|values| {
-        let mut values = values.clone();
-        values.resize(values.len().max(ndim.clamp(0, 64) as usize), 1);
-        values
-    })
 }
 
 thread_local!(static DESTROYED: Cell<usize> = const { Cell::new(0) });

@@ -88,7 +88,8 @@ CAI_API cai_status cai_array_from_dlpack_unversioned(
  * array's stream.
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. If `device` is
- * not known, the CUDA driver is queried; an array without elements is then on CUDA device 0.
+ * not known, the CUDA driver is queried; an array without elements is then on the device of its
+ * context, or else of the current context, or else on CUDA device 0.
  * `flags`: `CAI_DLPACK_` bits. With `CAI_DLPACK_HIDE_READONLY`, the caller must ensure that nothing
  * writes to the data of a read-only array.
  * `out`: a tensor of version 1.3. `strides` is NULL only without dimensions. The id of host and

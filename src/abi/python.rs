@@ -83,8 +83,9 @@ pub struct cai_import_options {
     /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
     pub protocols: [u8; 8],
     /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders
-    /// its work before it. `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the
-    /// producer orders nothing. 0 is refused.
+    /// its work before it, and the array is released on it: it must live until then.
+    /// `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
+    /// nothing. 0 is refused.
     pub stream: cai_stream,
     /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     pub ndim: i32,

@@ -101,7 +101,7 @@ pub(crate) const VERSION: Version = Version { major: 1, minor: 3 };
 
 pub(crate) const READ_ONLY: u64 = 1;
 
-/// Only the consumer uses the data. Has no effect on import.
+/// Only the consumer uses the data: set for copies. Has no effect on import.
 pub(crate) const IS_COPIED: u64 = 2;
 
 /// Elements of less than a byte occupy one byte each.
@@ -144,6 +144,15 @@ pub unsafe fn inside_versioned(
 pub unsafe fn inside_unversioned(tensor: *const DLManagedTensor) -> *const Tensor {
     // SAFETY: the tensor is live (this function's contract); only an address is computed.
     unsafe { &raw const (*tensor.cast::<Unversioned>()).tensor }
+}
+
+/// States that the tensor is a copy that only its consumer uses.
+///
+/// # Safety
+/// `tensor` points to a live managed tensor that the caller owns.
+pub unsafe fn mark_copied(tensor: *mut DLManagedTensorVersioned) {
+    // SAFETY: the tensor is live and owned (this function's contract).
+    unsafe { (*tensor.cast::<Versioned>()).flags |= IS_COPIED };
 }
 
 /// Returns the deleter of a versioned tensor.

@@ -9,9 +9,7 @@ use std::ffi::c_void;
 use std::mem::{align_of, offset_of, size_of};
 use std::ptr;
 
-use crate::abi::{
-    self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device, cai_owner,
-};
+use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
 use crate::dlpack::abi::{DIMENSIONS, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned};
 use crate::dlpack::dtype::to_dlpack;
 use crate::dtype::{self, NATIVE};
@@ -30,7 +28,7 @@ const ROCM_HOST: i32 = 11;
 pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
     let device = match array.device.r#type {
         abi::CAI_DEVICE_UNKNOWN if array.data.is_null() => {
-            cai_device { r#type: abi::CAI_DEVICE_CUDA, id: 0 }
+            driver::device_without_memory(array.context)
         }
         abi::CAI_DEVICE_UNKNOWN => {
             let driver = driver::driver()?;

@@ -1,6 +1,6 @@
 //! The CUDA driver, loaded at run time.
 //!
-//! May use: `driver::events`, `driver::load`, `driver::pointer`, `driver::result`,
+//! May use: `driver::copy`, `driver::events`, `driver::load`, `driver::pointer`, `driver::result`,
 //! `driver::stream`.
 //! Unsafe: none.
 //!
@@ -8,6 +8,7 @@
 //! or one of its functions, is missing.
 
 mod context;
+mod copy;
 mod events;
 mod load;
 mod pointer;
@@ -16,10 +17,13 @@ mod slots;
 mod stream;
 mod table;
 
+pub use copy::{Rows, ToHost};
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
-pub use pointer::{attributes, device_pointer, is_inside, location, owner_context};
+pub use pointer::{
+    attributes, device_pointer, device_without_memory, is_inside, location, owner_context,
+};
 pub use result::Call;
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
 pub use stream::{Capture, Stream};

@@ -11,9 +11,9 @@ use cudarc::driver::sys::{
 };
 
 use crate::abi::{self, cai_device, cai_pointer_info};
-use crate::driver::load::Driver;
+use crate::driver::load::{self, Driver};
 use crate::driver::result::{INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
-use crate::error::{Result, fail};
+use crate::error::{Failure, Result, fail};
 
 /// The ordinal that the driver returns for memory that it does not know.
 const NO_DEVICE: i32 = -2;
@@ -84,6 +84,22 @@ pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, 
         }
         r#type => Ok((cai_device { r#type, id: device.max(0) }, context)),
     }
+}
+
+/// Returns the CUDA device of an array without memory: that of its context, or else that of the
+/// current context, or else the first device, also without a driver. [cuCtxGetDevice]
+pub fn device_without_memory(context: *mut c_void) -> cai_device {
+    let device = || {
+        let driver = load::driver()?;
+        let context = if context.is_null() { driver.current()? } else { context.cast() };
+        let mut device = 0;
+        if !context.is_null() {
+            let _entered = driver.enter(context)?;
+            driver.context_device(&raw mut device).ok()?;
+        }
+        Ok::<_, Failure>(device)
+    };
+    cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device().unwrap_or(0) }
 }
 
 /// Returns everything that the driver knows about an address.

@@ -13,8 +13,8 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx, CUhostFn,
-    CUstream, CUuserObject,
+    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx,
+    CUhostFn, CUstream, CUuserObject,
 };
 
 use crate::driver::result::{Call, MISSING};
@@ -75,10 +75,13 @@ table! {
     context_push = "cuCtxPushCurrent_v2"(context: CUcontext);
     context_pop = "cuCtxPopCurrent_v2"(out: *mut CUcontext);
     context_id = "cuCtxGetId"(context: CUcontext, out: *mut u64);
+    context_device = "cuCtxGetDevice"(out: *mut CUdevice);
     context_synchronize = "cuCtxSynchronize"();
     context_record = "cuCtxRecordEvent"(context: CUcontext, event: CUevent);
     context_wait = "cuCtxWaitEvent"(context: CUcontext, event: CUevent);
     context_of_green = "cuCtxFromGreenCtx"(out: *mut CUcontext, green: CUgreenCtx);
+    stream_create = "cuStreamCreate"(out: *mut CUstream, flags: u32);
+    stream_destroy = "cuStreamDestroy_v2"(stream: CUstream);
     stream_context = "cuStreamGetCtx"(stream: CUstream, out: *mut CUcontext);
     stream_contexts = "cuStreamGetCtx_v2"(stream: CUstream, out: *mut CUcontext,
         green: *mut CUgreenCtx);
@@ -105,6 +108,9 @@ table! {
         data: *mut *mut c_void, pointer: CUdeviceptr);
     pointer_attribute = "cuPointerGetAttribute"(data: *mut c_void, attribute: i32,
         pointer: CUdeviceptr);
+    copy_to_host = "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: CUdeviceptr, bytes: usize,
+        stream: CUstream);
+    copy_rows = "cuMemcpy2DAsync_v2"(copy: *const CUDA_MEMCPY2D, stream: CUstream);
     address_range = "cuMemGetAddressRange_v2"(base: *mut CUdeviceptr, size: *mut usize,
         pointer: CUdeviceptr);
 }

@@ -188,6 +188,8 @@ table! {
         import = "PyImport_ImportModule" (*const c_char) -> *mut Object;
         function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object)
             -> *mut Object;
+        save_thread = "PyEval_SaveThread" () -> *mut c_void;
+        restore_thread = "PyEval_RestoreThread" (*mut c_void);
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
     optional {

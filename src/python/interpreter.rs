@@ -196,6 +196,22 @@ impl Py {
         self.interpreter
     }
 
+    /// Runs `body` without the GIL, which other threads may hold meanwhile. `body` must not use
+    /// Python: it has no [`Py`] that would allow it to.
+    pub fn without_lock<T>(self, body: impl FnOnce() -> T) -> T {
+        /// Takes the GIL again when dropped.
+        struct Saved(&'static Capi, *mut c_void);
+        impl Drop for Saved {
+            fn drop(&mut self) {
+                // SAFETY: the state that `save_thread` returned to this thread.
+                unsafe { (self.0.restore_thread)(self.1) };
+            }
+        }
+        // SAFETY: the GIL is held.
+        let _saved = Saved(self.capi(), unsafe { (self.capi().save_thread)() });
+        body()
+    }
+
     /// Releases what other threads left.
     #[cold]
     #[inline(never)]

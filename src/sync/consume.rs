@@ -247,6 +247,21 @@ impl ArrayContext<'_> {
     }
 }
 
+/// Returns the id of a stream that the calling thread may use now, for `cai_array.stream_id`; 0 if
+/// it is not known: without a driver that was loaded before, and during a capture of the stream.
+pub fn id_of(stream: u64) -> u64 {
+    let id = || {
+        driver::loaded().map(|_| ())?;
+        let driver = driver::driver().ok()?;
+        let stream = Stream::from_current_context(driver, stream).ok()?;
+        match stream.capture(driver).ok()? {
+            Capture::None => stream.id(driver).ok(),
+            _ => None,
+        }
+    };
+    id().unwrap_or(0)
+}
+
 /// Releases an owner once the work that is enqueued on the array's own stream is done. A default
 /// stream is that of the array's context, whichever is current in this thread. On failure the
 /// caller keeps the reference.
@@ -255,6 +270,10 @@ impl ArrayContext<'_> {
 /// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
+        if array.stream_id != 0 {
+            let driver = driver::driver()?;
+            thread(driver, &Stream::from_array(array.stream, ptr::null_mut(), array.stream_id))?;
+        }
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
         return unsafe { release_queue::release_after(owner, array.stream) };
@@ -264,6 +283,17 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
     let _entered = driver.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
     unsafe { release_queue::release_after(owner, array.stream) }
+}
+
+/// Runs `body` with the context of an array current. Captures of other threads forbid it no call.
+pub fn in_context<T>(
+    array: &cai_array,
+    body: impl FnOnce(&'static Driver) -> Result<T>,
+) -> Result<T> {
+    let driver = driver::driver()?;
+    let context = ArrayContext::of(driver, array)?;
+    let _entered = driver.enter(context.context)?;
+    driver.relaxed(|| body(driver))
 }
 
 /// Orders the stream of one array.
@@ -336,8 +366,8 @@ fn event_suffices(array: &cai_array, flags: u32) -> bool {
         && flags & abi::CAI_ACCESS_WRITE == 0
 }
 
-/// Fails for the per-thread default stream of another thread. A default stream with the same name
-/// in the same context is otherwise the same stream.
+/// Fails for the per-thread default stream of another thread, and for a handle that was reused. A
+/// default stream with the same name in the same context is otherwise the same stream.
 fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
     if stream.has_id() && stream.capture(driver)? == Capture::None {
         stream.check_id(driver)?;

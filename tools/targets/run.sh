@@ -12,7 +12,7 @@ folder=$sources/build/targets
 mkdir -p "$folder"
 # Cargo looks through all folders below the sources but those of other packages. Wine's prefix has links to /.
 : >"$folder/Cargo.toml"
-wanted=$(cat "$here/debian.sh" "$here/packages.txt")
+wanted=$(cat "$here/debian.sh" "$here/../debian/"*.sh "$here/packages.txt")
 if [ "$(cat "$folder/ready" 2>/dev/null)" != "$wanted" ]; then
     "$here/debian.sh" "$folder/debian" || exit 1
     printf '%s\n' "$wanted" >"$folder/ready"

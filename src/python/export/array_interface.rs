@@ -33,8 +33,8 @@ pub unsafe extern "C-unwind" fn get_host(object: *mut Object, _: *mut c_void) ->
             );
         }
         let dictionary = Dictionary::new(py)?;
-        common(&dictionary, array, flags, 3)?;
-        if let Some(mask) = mask_of(py, object, array, flags)? {
+        common(&dictionary, &array, flags, 3)?;
+        if let Some(mask) = mask_of(py, object, &array, flags)? {
             dictionary.set(py.names.mask, mask)?;
         }
         Ok(dictionary.0.into_raw())

@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn get_shape(object: *mut Object, _: *mut c_void) -
     attribute(|py| {
         let (array, _) = array_of(py, object)?;
         // SAFETY: the array was validated when the object was made.
-        let (shape, _) = unsafe { read::shape_and_strides(array) }?;
+        let (shape, _) = unsafe { read::shape_and_strides(&array) }?;
         row(py, shape).map(Owned::into_raw)
     })
 }
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn get_strides(object: *mut Object, _: *mut c_void)
     attribute(|py| {
         let (array, _) = array_of(py, object)?;
         // SAFETY: the array was validated when the object was made.
-        let layout = unsafe { validate::describe(array) }?.layout;
+        let layout = unsafe { validate::describe(&array) }?.layout;
         if layout.is_packed_bits() {
             return Ok(none(py).into_raw());
         }
@@ -49,7 +49,7 @@ pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -
     attribute(|py| {
         let (array, _) = array_of(py, object)?;
         let text = if array.descr.is_null() {
-            typestr(py, array)?
+            typestr(py, &array)?
         } else {
             // SAFETY: the array was validated when the object was made.
             fields(py, unsafe { Descr::new(array.descr) }?)?
@@ -90,7 +90,7 @@ fn numpy_dtype(py: Py, text: &Owned) -> Result<Option<Owned>> {
 pub unsafe extern "C-unwind" fn get_device(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, _) = array_of(py, object)?;
-        match device_text(array) {
+        match device_text(&array) {
             Some(text) => py.string(text.as_str().as_bytes()).map(Owned::into_raw),
             None => Ok(none(py).into_raw()),
         }
@@ -104,6 +104,8 @@ fn device_text(array: &cai_array) -> Option<Text<32>> {
     };
     Some(match r#type {
         abi::CAI_DEVICE_CPU => Text::new(format_args!("cpu")),
+        // A negative number is not known.
+        _ if id < 0 => Text::new(format_args!("{}", Name(r#type))),
         _ => Text::new(format_args!("{}:{id}", Name(r#type))),
     })
 }
@@ -120,7 +122,7 @@ pub unsafe extern "C-unwind" fn array_method(
         let capi = py.capi();
         let (array, _) = array_of(py, object)?;
         if array.device.r#type != abi::CAI_DEVICE_CPU {
-            let device = device_text(array).unwrap_or(Text::new(format_args!("unknown")));
+            let device = device_text(&array).unwrap_or(Text::new(format_args!("unknown")));
             return fail!(
                 CAI_ERR_TYPE,
                 "__array__",

@@ -22,7 +22,7 @@ pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) ->
         let (array, flags) = array_of(py, object)?;
         let r#type = array.device.r#type;
         if device::may_be_cuda(r#type) {
-            return cuda(py, object, array, flags).map(Owned::into_raw);
+            return cuda(py, object, &array, flags).map(Owned::into_raw);
         }
         fail!(
             CAI_ERR_CONVERT_DEVICE,

@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn dlpack_device_method(
 ) -> *mut Object {
     run_for_python(|py| {
         let (array, _) = array_of(py, object)?;
-        let (r#type, id) = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
+        let (r#type, id) = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
         pair(py, r#type.into(), id.into()).map(Owned::into_raw)
     })
 }
@@ -49,30 +49,39 @@ pub unsafe extern "C-unwind" fn dlpack_method(
     keywords: *mut Object,
 ) -> *mut Object {
     run_for_python(|py| {
-        let (array, flags) = array_of(py, object)?;
+        let (reading, flags) = array_of(py, object)?;
         let request = DlpackRequest::read(py, arguments, keywords)?;
         let versioned = request.versioned(py)?;
-        let device = dlpack::device_of(array).map_err(|failure| cannot(py, failure))?;
-        request.check_device(py, device).map_err(|failure| cannot(py, failure))?;
-        let mut array = *array;
+        let device = dlpack::device_of(&reading).map_err(|failure| cannot(py, failure))?;
+        if request.copies(py, device).map_err(|failure| cannot(py, failure))? {
+            return copy_to_host(py, &reading, device.0, versioned)?.into_object(py);
+        }
+        let mut array = *reading;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         // The conversion comes first, so that a failure orders no stream.
-        let capsule = if versioned {
-            // SAFETY: the array was validated when the object was made.
-            let tensor = unsafe { dlpack::to_versioned(&array, 0) }
-                .map_err(|failure| cannot(py, failure))?;
-            Capsule::Versioned(tensor)
-        } else {
-            // SAFETY: the array was validated when the object was made.
-            let tensor = unsafe { dlpack::to_unversioned(&array, 0) }
-                .map_err(|failure| cannot(py, failure))?;
-            Capsule::Unversioned(tensor)
-        };
+        let capsule = Capsule::new(&array, versioned).map_err(|failure| cannot(py, failure))?;
         request.order(py, &array, device.0)?;
         capsule.into_object(py)
     })
+}
+
+/// Makes a tensor of a copy in host memory. The work that is pending on the array is done then.
+fn copy_to_host(py: Py, array: &cai_array, device_type: i32, versioned: bool) -> Result<Capsule> {
+    // SAFETY: the array was validated when the object was made.
+    let copy = unsafe { dlpack::HostCopy::new(array) }.map_err(|failure| cannot(py, failure))?;
+    // The conversion comes first, so that a failure copies nothing.
+    let capsule = Capsule::new(copy.array(), versioned).map_err(|failure| cannot(py, failure))?;
+    // Other threads may have to run meanwhile: a function that a stream calls may need the lock.
+    // SAFETY: the caller holds a reference to the object, which keeps the array alive.
+    py.without_lock(|| unsafe { copy.fill(array, device_type) })
+        .map_err(|failure| cannot(py, failure))?;
+    if let Capsule::Versioned(tensor) = capsule {
+        // SAFETY: the tensor is alive, and owned here.
+        unsafe { dlpack::mark_copied(tensor) };
+    }
+    Ok(capsule)
 }
 
 /// The arguments of `__dlpack__`.
@@ -80,12 +89,15 @@ pub struct DlpackRequest {
     pub stream: Option<Owned>,
     pub max_version: Option<Owned>,
     pub device: Option<Owned>,
+    /// A copy was requested or forbidden.
+    pub copy: Option<bool>,
 }
 
 impl DlpackRequest {
     fn read(py: Py, arguments: *mut Object, keywords: *mut Object) -> Result<Self> {
         let capi = py.capi();
-        let mut request = DlpackRequest { stream: None, max_version: None, device: None };
+        let mut request =
+            DlpackRequest { stream: None, max_version: None, device: None, copy: None };
         let mut take = |key: &[u8], value: *mut Object| -> Result<()> {
             let value = ptr::NonNull::new(value).filter(|value| value.as_ptr() != capi.none);
             let value = value.map(|value| Owned::share(py, value));
@@ -102,15 +114,7 @@ impl DlpackRequest {
                     if copies < 0 {
                         return raised();
                     }
-                    if copies > 0 {
-                        return fail!(
-                            CAI_ERR_UNSUPPORTED,
-                            "copy",
-                            found = "True",
-                            expected = "None or False: libcai does not copy"
-                        )
-                        .map_err(|failure| cannot(py, failure));
-                    }
+                    request.copy = value.map(|_| copies > 0);
                 }
                 other => {
                     return fail!(
@@ -165,18 +169,38 @@ impl DlpackRequest {
         }
     }
 
-    fn check_device(&self, py: Py, device: (i32, i32)) -> Result<()> {
-        let Some(wanted) = &self.device else { return Ok(()) };
-        let wanted = two_integers(py, wanted, "dl_device")?;
-        if wanted != (device.0.into(), device.1.into()) {
-            return fail!(
+    /// Returns true if a copy in host memory is wanted. Fails for a copy or a device that this
+    /// library does not offer.
+    fn copies(&self, py: Py, device: (i32, i32)) -> Result<bool> {
+        const HOST: (i64, i64) = (abi::CAI_DEVICE_CPU as i64, 0);
+        let here = (device.0.into(), device.1.into());
+        let wanted = match &self.device {
+            Some(wanted) => two_integers(py, wanted, "dl_device")?,
+            None => here,
+        };
+        match (self.copy, wanted) {
+            (Some(true), HOST) => Ok(true),
+            (Some(true), _) if wanted == here => fail!(
+                CAI_ERR_UNSUPPORTED,
+                "copy",
+                found = "True",
+                expected = "None, False, or a copy in host memory: dl_device=(1, 0)"
+            ),
+            (Some(false), HOST) if wanted != here => fail!(
+                CAI_ERR_UNSUPPORTED,
+                "copy",
+                found = "False, for an array on device {device:?}",
+                expected = "None or True, because host memory needs a copy"
+            ),
+            _ if wanted == here => Ok(false),
+            (_, HOST) => Ok(true),
+            _ => fail!(
                 CAI_ERR_CONVERT_DEVICE,
                 "dl_device",
                 found = "{wanted:?}",
-                expected = "{device:?}, where the data is"
-            );
+                expected = "{device:?}, where the data is, or (1, 0), a copy in host memory"
+            ),
         }
-        Ok(())
     }
 
     /// Makes the consumer's stream wait for the array's work.
@@ -255,6 +279,18 @@ impl Drop for Capsule {
 }
 
 impl Capsule {
+    /// Makes a tensor of an array that was validated.
+    fn new(array: &cai_array, versioned: bool) -> Result<Self> {
+        // SAFETY: the array was validated, when its object was made or as that of a copy.
+        unsafe {
+            if versioned {
+                dlpack::to_versioned(array, 0).map(Capsule::Versioned)
+            } else {
+                dlpack::to_unversioned(array, 0).map(Capsule::Unversioned)
+            }
+        }
+    }
+
     fn into_object(self, py: Py) -> Result<*mut Object> {
         let (tensor, name): (*mut c_void, &CStr) = match self {
             Capsule::Versioned(tensor) => (tensor.cast(), VERSIONED),

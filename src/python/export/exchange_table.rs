@@ -13,7 +13,7 @@ use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
 use crate::python::export::object::{
-    array_of, body, export, is_ours, not_ours, run_for_python, wrap,
+    Body, Reading, array_of, body, export, is_ours, not_ours, run_for_python, wrap,
 };
 use crate::python::interpreter::Py;
 use crate::{dlpack, owner, read, unwind};
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn table_from_object(
     }
     // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
     // caller's by the contract of the table.
-    match unsafe { share(&(*body(capi, object.cast())).array, out) } {
+    match unsafe { share(body(capi, object.cast()), out) } {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
@@ -54,24 +54,25 @@ pub unsafe extern "C-unwind" fn table_from_object(
 /// Writes the array of an object, with a reference of its own, into `out` of any age.
 ///
 /// # Safety
-/// `out` points to a structure of the size that it states.
+/// `body` is that of a live object, and `out` points to a structure of the size that it states.
 #[inline(always)]
-unsafe fn share(array: &cai_array, out: *mut cai_array) -> Result<()> {
+unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
     // SAFETY: a structure begins with its size.
     let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
-    if array.owner.is_null() {
+    // SAFETY: the object is alive (this function's contract).
+    let Some(array) = (unsafe { Reading::of(body) }) else {
         return fail!(
             CAI_ERR_VALUE,
             "object",
             found = "an object without an array",
-            expected = "one that cai_array_to_python made"
+            expected = "one that cai_array_to_python made and that was not released"
         );
-    }
+    };
     // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
     // caller vouches for as many bytes.
     unsafe {
         owner::retain(array.owner)?;
-        read::write_array(out, size, array);
+        read::write_array(out, size, &array);
     }
     Ok(())
 }
@@ -137,8 +138,8 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
         if !is_ours(py.capi(), object.cast()) {
             return not_ours(py, object.cast());
         }
-        let (array, flags) = array_of(py, object.cast())?;
-        let mut array = *array;
+        let (reading, flags) = array_of(py, object.cast())?;
+        let mut array = *reading;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
@@ -147,7 +148,7 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
         let tensor =
             unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
         let tensor = Capsule::Versioned(tensor);
-        DlpackRequest { stream: None, max_version: None, device: None }
+        DlpackRequest { stream: None, max_version: None, device: None, copy: None }
             .order(py, &array, device.0)?;
         if let Capsule::Versioned(tensor) = tensor {
             // SAFETY: `out` is writable by the contract of the table.

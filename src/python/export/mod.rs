@@ -7,6 +7,7 @@
 
 pub mod array_interface;
 pub mod attributes;
+pub mod buffer;
 pub mod cai_dict;
 pub mod dlpack;
 pub mod exchange_table;

@@ -6,10 +6,12 @@
 
 use std::ffi::c_void;
 use std::fmt::Write;
+use std::ops::Deref;
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::{self, cai_array};
-use crate::device::Name;
+use crate::device::{Name, is_opaque};
 use crate::error::{Result, Text, fail};
 use crate::python::capi::{Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
@@ -22,7 +24,92 @@ pub struct Body {
     pub array: cai_array,
     /// `CAI_EXPORT_` bits.
     pub flags: u32,
+    /// For arrays behind a handle: the number of [`Reading`]s, and [`RELEASED`].
+    state: AtomicU32,
     pub weak_references: *mut Object,
+}
+
+/// The object's reference to the array's owner was given up by `release()`.
+const RELEASED: u32 = 1 << 31;
+
+impl Body {
+    /// Returns true if the object may be released while others use it. Its address was then given
+    /// out only by the buffer interface, whose consumers keep the handle.
+    fn can_be_released(&self) -> bool {
+        is_opaque(self.array.device.r#type)
+    }
+
+    /// Gives up the reference to the array's owner, at once or when the last call that reads the
+    /// array ends. Does nothing if it was given up before, and for arrays that are read through
+    /// protocols whose consumers rely on the object.
+    ///
+    /// # Safety
+    /// The object is alive.
+    pub unsafe fn release(&self) {
+        if self.array.owner.is_null() || !self.can_be_released() {
+            return;
+        }
+        // Release: what this thread did with the array happens before the last reader's release.
+        // Acquire: what earlier readers did happens before the release here.
+        if self.state.fetch_or(RELEASED, Ordering::AcqRel) == 0 {
+            // SAFETY: no call reads the array, and none begins; the flag was set by this call.
+            unsafe { owner::release(self.array.owner) };
+        }
+    }
+
+    /// Returns true if the object still holds its reference.
+    fn holds_owner(&self) -> bool {
+        !self.array.owner.is_null() && self.state.load(Ordering::Acquire) & RELEASED == 0
+    }
+}
+
+/// The array of an object while a call reads it. The call may run Python code, which may release
+/// the object.
+pub struct Reading {
+    body: &'static Body,
+}
+
+impl Reading {
+    /// Begins to read. `None` if there is no array.
+    ///
+    /// # Safety
+    /// `body` is that of an object that stays alive meanwhile.
+    #[inline(always)]
+    pub unsafe fn of(body: *const Body) -> Option<Reading> {
+        // SAFETY: alive (this function's contract).
+        let body = unsafe { &*body };
+        if body.array.owner.is_null() {
+            return None;
+        }
+        if body.can_be_released() {
+            let more = |state| (state & RELEASED == 0).then_some(state + 1);
+            body.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).ok()?;
+        }
+        Some(Reading { body })
+    }
+}
+
+impl Deref for Reading {
+    type Target = cai_array;
+
+    #[inline(always)]
+    fn deref(&self) -> &cai_array {
+        &self.body.array
+    }
+}
+
+impl Drop for Reading {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.body.can_be_released() {
+            return;
+        }
+        // Ordered as in `Body::release`.
+        if self.body.state.fetch_sub(1, Ordering::AcqRel) == RELEASED | 1 {
+            // SAFETY: the last reader after `release`; none begins.
+            unsafe { owner::release(self.body.array.owner) };
+        }
+    }
 }
 
 /// Returns the address of an object's contents.
@@ -54,18 +141,19 @@ pub fn not_ours<T>(py: Py, object: *mut Object) -> Result<T> {
 }
 
 /// Returns the array of an object, and its flags.
-pub fn array_of(py: Py, object: *mut Object) -> Result<(&'static cai_array, u32)> {
+pub fn array_of(py: Py, object: *mut Object) -> Result<(Reading, u32)> {
+    let body = body(py.capi(), object);
     // SAFETY: callers pass objects of this type, which are alive during the call.
-    let body = unsafe { &*body(py.capi(), object) };
-    if body.array.owner.is_null() {
+    let (reading, flags) = unsafe { (Reading::of(body), (*body).flags) };
+    let Some(reading) = reading else {
         return fail!(
             CAI_ERR_VALUE,
             "self",
             found = "an object without an array",
-            expected = "an object made by cai_array_to_python"
+            expected = "an object made by cai_array_to_python that was not released"
         );
-    }
-    Ok((&body.array, body.flags))
+    };
+    Ok((reading, flags))
 }
 
 /// Runs the body of a function that CPython calls: failures and panics become exceptions.
@@ -105,9 +193,8 @@ pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
         if !(*body).weak_references.is_null() || capi.facts.free_threaded {
             (capi.clear_weakrefs)(object);
         }
-        let owner = std::mem::replace(&mut (*body).array.owner, ptr::null_mut());
-        if !owner.is_null() {
-            owner::release(owner);
+        if (*body).holds_owner() {
+            owner::release((*body).array.owner);
         }
         let free: unsafe extern "C-unwind" fn(*mut c_void) =
             std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
@@ -122,7 +209,7 @@ pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
         let Ok((array, _)) = array_of(py, object) else {
             return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
         };
-        py.string(shown(array).as_str().as_bytes()).map(Owned::into_raw)
+        py.string(shown(&array).as_str().as_bytes()).map(Owned::into_raw)
     })
 }
 
@@ -207,6 +294,7 @@ pub unsafe fn wrap(
                 body(py.capi(), object).write(Body {
                     array,
                     flags,
+                    state: AtomicU32::new(0),
                     weak_references: ptr::null_mut(),
                 })
             };

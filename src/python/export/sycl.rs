@@ -36,7 +36,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
                 expected = "an array without a mask"
             );
         }
-        let Some(syclobj) = syclobj(py, array)? else {
+        let Some(syclobj) = syclobj(py, &array)? else {
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
                 "{NAME}['syclobj']",
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
             );
         };
         // SAFETY: the array was validated when the object was made.
-        let described = unsafe { validate::describe(array) }?;
+        let described = unsafe { validate::describe(&array) }?;
         if !matches!(described.dtype.kind as u8, b'b' | b'i' | b'u' | b'f' | b'c') {
             return fail!(
                 CAI_ERR_CONVERT_TYPE,
@@ -69,7 +69,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
         let lowest = cai_array { data: array.data.wrapping_byte_offset(below as isize), ..*array };
         let dictionary = Dictionary::new(py)?;
         dictionary.set(py.names.shape, row(py, described.layout.shape)?)?;
-        dictionary.set(py.names.typestr, typestr(py, array)?)?;
+        dictionary.set(py.names.typestr, typestr(py, &array)?)?;
         dictionary.set(py.names.data, data(py, &lowest, flags)?)?;
         let c_order = described.layout.is_c_contiguous() && flags & abi::CAI_EXPORT_STRIDES == 0;
         let strides = if c_order { none(py) } else { element_steps(py, &described)? };

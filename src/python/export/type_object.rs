@@ -1,9 +1,9 @@
 //! The type `libcai.Array`: its attributes, its methods and its exchange tables.
 //!
 //! May use: `abi`, `dlpack::exchange_table`, `error`, `memory`, `python::capi`, `python::capsules`,
-//! `python::export::array_interface`, `python::export::attributes`, `python::export::cai_dict`,
-//! `python::export::dlpack`, `python::export::exchange_table`, `python::export::object`,
-//! `python::export::sycl`, `python::interpreter`.
+//! `python::export::array_interface`, `python::export::attributes`, `python::export::buffer`,
+//! `python::export::cai_dict`, `python::export::dlpack`, `python::export::exchange_table`,
+//! `python::export::object`, `python::export::sycl`, `python::interpreter`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -26,6 +26,7 @@ use crate::python::export::array_interface::get_host;
 use crate::python::export::attributes::{
     array_method, get_device, get_dtype, get_shape, get_strides,
 };
+use crate::python::export::buffer::{get_buffer, get_offset, get_ptr, get_release};
 use crate::python::export::cai_dict::get_cuda;
 use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table;
@@ -45,7 +46,7 @@ pub fn export_type(py: Py) -> Result<*mut Object> {
 
 /// The attributes and methods of the type.
 struct Members {
-    getters: [GetSetDef; 8],
+    getters: [GetSetDef; 12],
     methods: [MethodDef; 4],
     members: [MemberDef; 2],
 }
@@ -98,6 +99,10 @@ fn make_type(py: Py) -> Result<*mut Object> {
             getter(c"strides", get_strides, c"The strides in bytes."),
             getter(c"dtype", get_dtype, c"The type as a numpy.dtype; without NumPy, the typestr."),
             getter(c"device", get_device, c"The device, such as 'cuda:0', or None."),
+            getter(c"buffer", get_buffer, c"The buffer interface: the object itself."),
+            getter(c"_ptr", get_ptr, c"The buffer interface: the cl_mem."),
+            getter(c"offset", get_offset, c"The buffer interface: bytes from the buffer's start."),
+            getter(c"release", get_release, c"The buffer interface: gives up the buffer."),
             null_getter,
         ],
         methods: [

@@ -271,6 +271,10 @@ pub fn from_dlpack(
     unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
     tensor.attach(py, array)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
+        // A handle is identified, so that its reuse for another stream is noticed.
+        if stream > abi::CAI_STREAM_PER_THREAD {
+            array.stream_id = consume::id_of(stream);
+        }
         defer_release(array)?;
     }
     resolved(py, object, &to.array, NAME)?;
@@ -329,11 +333,14 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
 unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `defer_release` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
-    // Without elements there is no work. If the stream cannot be queried, there is nothing to wait
-    // for.
-    // SAFETY: the reference is owned.
-    let run =
-        || !array.data.is_null() && unsafe { consume::release_after_own(tensor, &array) }.is_ok();
+    let after = |array: &cai_array| {
+        // SAFETY: the reference is owned, and given up on success only.
+        unsafe { consume::release_after_own(tensor, array) }.is_ok()
+    };
+    // Without elements there is no work. If the stream was destroyed, blocking streams are waited
+    // for. If no stream can be queried, there is nothing to wait for.
+    let legacy = cai_array { stream: abi::CAI_STREAM_LEGACY, stream_id: 0, ..array };
+    let run = || !array.data.is_null() && (after(&array) || after(&legacy));
     if !unwind::catch(run).unwrap_or(false) {
         // SAFETY: `release_after_own` failed, so the reference is still owned.
         unsafe { owner::release(tensor) };

