@@ -1,46 +1,58 @@
 /*
  * A libcuda.so.1 that does nothing and says that all is well: what is left is the library's own
- * share. It has the functions that ordering two streams takes; a handle is whatever it was asked
- * for.
+ * share. It has the functions that ordering two streams takes, and counts their calls; a handle is
+ * whatever it was asked for.
  */
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-static __thread void *current;
+static __thread void *current, *before;
 static int an_event;
+static long calls;
 
-EXPORT int cuInit(unsigned flags);
-int cuInit(unsigned flags) { return (int)flags; }
-EXPORT int cuCtxGetCurrent(void **context);
-int cuCtxGetCurrent(void **context) { return *context = current, 0; }
-EXPORT int cuCtxSetCurrent(void *context);
-int cuCtxSetCurrent(void *context) { return current = context, 0; }
-EXPORT int cuCtxPushCurrent_v2(void *context);
-int cuCtxPushCurrent_v2(void *context) { return (void)context, 0; }
-EXPORT int cuCtxPopCurrent_v2(void **context);
-int cuCtxPopCurrent_v2(void **context) { return *context = current, 0; }
-EXPORT int cuCtxGetId(void *context, uint64_t *id);
-int cuCtxGetId(void *context, uint64_t *id) { return *id = (uintptr_t)context, 0; }
-EXPORT int cuStreamGetCtx_v2(void *stream, void **context, void **green);
-int cuStreamGetCtx_v2(void *stream, void **context, void **green) {
-    (void)stream;
-    *context = current;
-    *green = NULL;
-    return 0;
+/* Returns how many calls there were since this was last asked. */
+__attribute__((visibility("default"))) long null_driver_calls(void);
+long null_driver_calls(void) {
+    long counted = calls;
+    calls = 0;
+    return counted;
 }
-EXPORT int cuStreamGetId(void *stream, uint64_t *id);
-int cuStreamGetId(void *stream, uint64_t *id) { return *id = (uintptr_t)stream, 0; }
-EXPORT int cuStreamIsCapturing(void *stream, int *status);
-int cuStreamIsCapturing(void *stream, int *status) { return (void)stream, *status = 0, 0; }
-EXPORT int cuEventCreate(void **event, unsigned flags);
-int cuEventCreate(void **event, unsigned flags) { return (void)flags, *event = &an_event, 0; }
-EXPORT int cuEventDestroy_v2(void *event);
-int cuEventDestroy_v2(void *event) { return (void)event, 0; }
-EXPORT int cuEventRecord(void *event, void *stream);
-int cuEventRecord(void *event, void *stream) { return (void)event, (void)stream, 0; }
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    return (void)stream, (void)event, (int)flags;
-}
+
+#define CALL(name, arguments, body)                            \
+    __attribute__((visibility("default"))) int name arguments; \
+    int name arguments {                                       \
+        calls++;                                               \
+        body;                                                  \
+        return 0;                                              \
+    }
+
+CALL(cuInit, (unsigned flags), (void)flags)
+CALL(cuCtxGetCurrent, (void **context), *context = current)
+CALL(cuCtxSetCurrent, (void *context), current = context)
+CALL(cuCtxPushCurrent_v2, (void *context), (before = current, current = context))
+CALL(cuCtxPopCurrent_v2, (void **context), (*context = current, current = before))
+CALL(cuCtxGetId, (void *context, uint64_t *id), *id = (uintptr_t)context)
+CALL(cuDevicePrimaryCtxRetain, (void **context, int device),
+     *context = (void *)(uintptr_t)(0x1000 + device))
+CALL(cuDevicePrimaryCtxRelease_v2, (int device), (void)device)
+CALL(cuStreamGetCtx_v2, (void *stream, void **context, void **green),
+     ((void)stream, *context = current, *green = NULL))
+CALL(cuStreamGetId, (void *stream, uint64_t *id), *id = (uintptr_t)stream)
+CALL(cuStreamIsCapturing, (void *stream, int *status), ((void)stream, *status = 0))
+CALL(cuThreadExchangeStreamCaptureMode, (int *mode), *mode = 0)
+CALL(cuEventCreate, (void **event, unsigned flags), ((void)flags, *event = &an_event))
+CALL(cuEventDestroy_v2, (void *event), (void)event)
+CALL(cuEventQuery, (void *event), (void)event)
+CALL(cuEventRecord, (void *event, void *stream), ((void)event, (void)stream))
+CALL(cuStreamWaitEvent, (void *stream, void *event, unsigned flags),
+     ((void)stream, (void)event, (void)flags))
+
+/* All memory belongs to the context 0x1000. CONTEXT is 1, DEVICE_ORDINAL is 9. */
+CALL(cuPointerGetAttributes,
+     (unsigned count, const int *attributes, void **results, uint64_t address), {
+         (void)address;
+         for (unsigned i = 0; i < count; ++i) {
+             if (attributes[i] == 1) *(void **)results[i] = (void *)0x1000;
+             if (attributes[i] == 9) *(int *)results[i] = 0;
+         }
+     })

@@ -93,6 +93,7 @@ int main(void) {
     REFUSES("array", cai_array_synchronize(NULL, CAI_ACCESS_READ, e));
     REFUSES("array", cai_array_produce(NULL, NULL, 0, 0, 0, e));
     REFUSES("streams", cai_array_produce(&array, NULL, 1, 1, 0, e));
+    REFUSES("array", cai_array_identify(NULL, e));
     REFUSES("owner", cai_owner_release_after(NULL, CAI_STREAM_NONE, e));
     REFUSES("array", cai_array_release_after(NULL, CAI_STREAM_NONE, e));
     REFUSES("array", cai_array_attach(NULL, NULL, NULL, e));

@@ -62,6 +62,31 @@ impl Library {
     }
 }
 
+/// Returns how often the process has loaded a library, if the system counts it.
+#[cfg(target_os = "linux")]
+pub fn changes() -> Option<u64> {
+    /// Reads the count from the first entry, and ends the iteration.
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        out: *mut c_void,
+    ) -> std::ffi::c_int {
+        // SAFETY: the loader passes a readable entry, and the address of the local below.
+        unsafe { out.cast::<u64>().write((*info).dlpi_adds) };
+        1
+    }
+    let mut count = 0;
+    // SAFETY: the function has the required type, and writes one number, to the local.
+    let visited = unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    (visited == 1).then_some(count)
+}
+
+/// Returns how often the process has loaded a library, if the system counts it.
+#[cfg(not(target_os = "linux"))]
+pub fn changes() -> Option<u64> {
+    None
+}
+
 #[cfg(unix)]
 mod system {
     use std::ffi::{CStr, c_void};

@@ -124,8 +124,10 @@ const VERSION: u32 = 3;
 pub fn accept(get: Option<Get>) {
     // SAFETY: the function has the type of cudasim.h and returns NULL or a constant table.
     let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
-    // SAFETY: not NULL here, and every table begins with its size.
-    if !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>() {
+    // SAFETY: not NULL here, and every table begins with its size; one of this size has the member.
+    let observes = !api.is_null()
+        && unsafe { (*api).struct_size as usize >= size_of::<Api>() && (*api).cai.is_some() };
+    if observes {
         API.store(api, Ordering::Release);
     } else {
         API.store(ptr::null_mut(), Ordering::Release);

@@ -380,6 +380,39 @@ CASE(refused) {
             cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
 }
 
+/* Nothing has to be ordered for the array itself: its rules hold all the same. */
+CASE(refused_without_work_to_order) {
+    CUstream producer = new_stream();
+    const uint32_t writes = CAI_ACCESS_WRITE;
+    cai_stream p = as_value(producer);
+    cai_array good = array_of(new_buffer(), p), array = good;
+    array.flags = CAI_ARRAY_READONLY;
+    OK(cai_array_consume_begin(&array, p, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_begin(&array, p, writes, error));
+    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_end(&array, p, writes, error));
+    array.stream = CAI_STREAM_NONE;
+    OK(cai_array_consume_end(&array, p, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_begin(&array, p, writes, error));
+    array.flags = 2;
+    REFUSED(CAI_ERR_FLAGS, "flags", cai_array_consume_begin(&array, p, CAI_ACCESS_READ, error));
+    array = good;
+    array.version = 2;
+    REFUSED(CAI_ERR_STREAM_VERSION, "stream",
+            cai_array_consume_begin(&array, p, CAI_ACCESS_READ, error));
+    array = good;
+    array.device.type = CAI_DEVICE_OPENCL;
+    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type",
+            cai_array_consume_end(&array, p, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_begin(&good, p, 0, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
+            cai_array_consume_begin(&good, p, CAI_ACCESS_READ | 4, error));
+    good.stream = CAI_STREAM_NONE;
+    REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",
+            cai_array_consume_begin(&good, 0, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
+            cai_array_consume_begin(&good, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
+}
+
 /* --- events, masks */
 
 static void count_up(void *data) { ++**(int **)data; }
@@ -501,6 +534,27 @@ CASE(masks_are_ordered_too) {
             cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
 }
 
+/* The array is in order, its mask is not. */
+static void mask_of_a_settled_array(cai_stream stream, CUstream consumer) {
+    CUstream masker = new_stream();
+    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out_bits = new_buffer();
+    cai_array array = array_of(buffer, stream), mask = array_of(bits, as_value(masker));
+    array.mask = &mask;
+    fill(bits, -1, masker);
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    copy(out_bits, bits, consumer);
+    OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    fill(bits, 0, masker);
+    ASSERT(holds(out_bits, -1, consumer));
+    CU(cuStreamSynchronize(masker));
+}
+
+CASE(masks_of_arrays_without_work_to_order) {
+    CUstream consumer = new_stream();
+    mask_of_a_settled_array(CAI_STREAM_NONE, consumer);
+    mask_of_a_settled_array(as_value(consumer), consumer);
+}
+
 /* --- unknown streams
  * ----------------------------------------------------------------------------
  */
@@ -520,6 +574,22 @@ static void conservatively(CUstream producer, CUstream consumer) {
     fill(buffer, 3, producer);
     OK(cai_array_synchronize(&array, reads, error));
     CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
+}
+
+/* Without an event nothing is known to be pending, also for the host; only the caller can ask for
+ * more. */
+CASE(host_and_an_unknown_stream) {
+    CUstream producer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
+    array.version = 2;
+    the_shim.reset();
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    ASSERT(the_shim.count(NULL) == 0);
+    fill(buffer, 1, producer);
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
+    ASSERT(COUNTED(the_shim.count("cuCtxSynchronize") == 1));
 }
 
 CASE(conservative) {

@@ -107,6 +107,91 @@ CASE(refused) {
     ASSERT(memcmp(&array, &before, sizeof array) == 0);
 }
 
+/* --- identities of arrays that a program fills itself */
+
+static void *cannot_use(void *argument) {
+    CU(cuCtxSetCurrent(context[0]));
+    REFUSED(CAI_ERR_STREAM_THREAD, "stream",
+            cai_array_consume_begin(argument, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    return NULL;
+}
+
+CASE(identity_of_default_streams) {
+    cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD), before;
+    pthread_t thread;
+    OK(cai_array_identify(&array, error));
+    ASSERT(array.stream_id != 0 && array.context == context[0]);
+    OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    ASSERT(pthread_create(&thread, NULL, cannot_use, &array) == 0);
+    ASSERT(pthread_join(thread, NULL) == 0);
+    /* The memory's context, not the current one; and again, which changes nothing. */
+    array.stream = CAI_STREAM_LEGACY;
+    array.stream_id = 0;
+    array.context = NULL;
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    OK(cai_array_identify(&array, error));
+    ASSERT(array.stream_id != 0 && array.context == context[0]);
+    before = array;
+    the_shim.reset();
+    OK(cai_array_identify(&array, error));
+    ASSERT(the_shim.count(NULL) == 0 && memcmp(&array, &before, sizeof array) == 0);
+}
+
+CASE(identity_of_handles) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUcontext other;
+    CUstream elsewhere;
+    cai_array array, named;
+#if CUDA_VERSION >= 13000
+    CU(cuCtxCreate(&other, NULL, 0, device[0]));
+#else
+    CU(cuCtxCreate(&other, 0, device[0]));
+#endif
+    elsewhere = new_stream();
+    CU(cuCtxSetCurrent(context[0]));
+    array = array_of(new_buffer(), as_value(elsewhere));
+    OK(cai_array_identify(&array, error));
+    ASSERT(array.context == other);
+    array.stream = as_value(producer);
+    array.stream_id = 0;
+    array.context = NULL;
+    named = array;
+    CU(cuStreamBeginCapture(producer, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cai_array_identify(&named, error));
+    CU(cuStreamEndCapture(producer, &(CUgraph){NULL}));
+    OK(cai_array_identify(&array, error));
+    ASSERT(array.stream_id != 0 && array.context == context[0]);
+    ASSERT(named.stream_id == array.stream_id && named.context == array.context);
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    CU(cuStreamDestroy(producer));
+    if (new_stream() != producer) return; /* a driver that takes its time with handles */
+    REFUSED(CAI_ERR_STREAM_STALE, "stream",
+            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+}
+
+CASE(no_identity) {
+    cai_array array = array_of(new_buffer(), CAI_STREAM_NONE), before = array;
+    the_shim.reset();
+    OK(cai_array_identify(&array, error));
+    array.stream = before.stream = CAI_STREAM_UNKNOWN;
+    OK(cai_array_identify(&array, error));
+    array.stream = before.stream = CAI_STREAM_LEGACY;
+    array.data = before.data = NULL;
+    OK(cai_array_identify(&array, error));
+    ASSERT(the_shim.count(NULL) == 0);
+    array = before = array_of(new_buffer(), 0);
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_array_identify(&array, error));
+    array.stream = before.stream = CAI_STREAM_LEGACY;
+    array.version = before.version = 2;
+    REFUSED(CAI_ERR_STREAM_VERSION, "stream", cai_array_identify(&array, error));
+    array.version = before.version = 3;
+    array.device.type = before.device.type = CAI_DEVICE_ONEAPI;
+    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type", cai_array_identify(&array, error));
+    ASSERT(memcmp(&array, &before, sizeof array) == 0);
+    array.struct_size = 5;
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_array_identify(&array, error));
+}
+
 /* --- what the owner keeps
  * ---------------------------------------------------------------------------------
  */

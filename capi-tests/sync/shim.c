@@ -94,6 +94,17 @@ __attribute__((constructor)) static void look(void) {
 /* From now on calls are counted, and may fail; or no longer. Returns what it was. */
 int shim_arm(int on) { return atomic_exchange(&armed, on); }
 
+/*
+ * The race checker's table, from the driver behind: the library asks the driver that it uses.
+ */
+const void *cudasim_get_api(unsigned version);
+const void *cudasim_get_api(unsigned version) {
+    const void *(*get)(unsigned);
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    *(void **)&get = driver != NULL ? dlsym(driver, "cudasim_get_api") : NULL;
+    return get != NULL ? get(version) : NULL;
+}
+
 /* How many calls of a function were counted, or of all for NULL. */
 long shim_count(const char *name) {
     long sum = 0;

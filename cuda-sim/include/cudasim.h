@@ -143,7 +143,7 @@ typedef struct cudasim_api {
     void *(*host_address)(const void *address);
     size_t (*take_report)(char *out, size_t capacity);
     void (*fail_kernel)(int result);
-    void (*cai)(const cudasim_cai_note *note);
+    void (*cai)(const cudasim_cai_note *note); /* NULL: exchanges are not observed */
     void (*accesses)(void *stream, const char *label, const cudasim_access *accesses, size_t count);
     int (*simulated)(void);
 } cudasim_api;
@@ -268,7 +268,7 @@ static inline void cudasim_subfree(const void *address, size_t nbytes, void *str
 /* Reports that an array was exported, used, or released. */
 static inline void cudasim_cai(const cudasim_cai_note *note) {
     const cudasim_api *sim = cudasim_find();
-    if (sim != NULL) {
+    if (sim != NULL && sim->cai != NULL) {
         sim->cai(note);
     }
 }

@@ -18,12 +18,13 @@
 //! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
 //! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
+//! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed when they exchange arrays | `seen` |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
 //! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` | usual places |
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
 //!
 //! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
-//! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES` and `_PRINT` take their place.
+//! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES`, `_EXCHANGES` and `_PRINT` take their place.
 
 use crate::results::{self, Code};
 use std::io::Write;
@@ -150,6 +151,20 @@ impl Config {
             report: get("CUDASIM_REPORT"),
             strict: get("CUDASIM_RULES").as_deref() == Some("strict"),
             print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
+        }
+    }
+}
+
+/// Returns true if libraries may report the arrays that they exchange. Read before cuInit too, when
+/// a library asks for the checker.
+pub fn observes_exchanges() -> bool {
+    let name = if crate::PASSTHROUGH { "CUDASIM_SHADOW_EXCHANGES" } else { "CUDASIM_EXCHANGES" };
+    match std::env::var(name).as_deref() {
+        Err(_) | Ok("" | "seen") => true,
+        Ok("hidden") => false,
+        Ok(text) => {
+            not_understood(name, text);
+            true
         }
     }
 }

@@ -45,7 +45,8 @@ pub struct Api {
     pub host_address: extern "C" fn(u64) -> u64,
     pub take_report: extern "C" fn(*mut u8, usize) -> usize,
     pub fail_kernel: extern "C" fn(i32),
-    pub cai: extern "C" fn(*const Note),
+    /// `None` if the environment hides exchanges.
+    pub cai: Option<extern "C" fn(*const Note)>,
     pub accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
     pub simulated: extern "C" fn() -> i32,
 }

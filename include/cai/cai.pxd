@@ -123,6 +123,7 @@ cdef extern from "cai/cai.h":
         CAI_IMPORT_ALLOW_GRAD
         CAI_IMPORT_BUFFER_OPENCL
         CAI_IMPORT_BUFFER_CUDA
+        CAI_IMPORT_IDENTIFY_STREAM
         CAI_EXPORT_VERSION_2
         CAI_EXPORT_STRIDES
         CAI_EXPORT_HIDE_READONLY
@@ -524,6 +525,7 @@ cdef extern from "cai/cai.h":
         uint32_t flags,
         cai_error *error
     ) noexcept nogil
+    cai_status cai_array_identify(cai_array *array, cai_error *error) noexcept nogil
     cai_status cai_owner_release_after(
         cai_owner *owner,
         cai_stream stream,

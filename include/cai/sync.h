@@ -120,6 +120,10 @@ CAI_API cai_status cai_array_consume_end(
  *
  * Release an interpreter's lock before the call: the pending work may need it.
  *
+ * For `CAI_STREAM_UNKNOWN` it waits for the array's `event`, if there is one. What else may be
+ * pending is not known: only with `CAI_SYNC_CONSERVATIVE` does it wait, for every stream of the
+ * array's context.
+ *
  * `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
  *
  * Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
@@ -163,6 +167,31 @@ CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags,
 CAI_API cai_status cai_array_produce(
     cai_array *array, const cai_stream *streams, size_t count, cai_stream export_stream,
     uint32_t flags, cai_error *error);
+
+/**
+ * Writes the identity of the array's stream: its `context` and its `stream_id`, so that functions
+ * of this library refuse the stream of another thread (`CAI_ERR_STREAM_THREAD`) and one that was
+ * destroyed (`CAI_ERR_STREAM_STALE`). For arrays that a program fills without `cai_array_produce`,
+ * which writes it as well. Imports write it for 1 and 2, and with `CAI_IMPORT_IDENTIFY_STREAM` for
+ * every stream.
+ *
+ * `array`: `context` and `stream_id` are written, on success only, and nothing else. A `stream_id`
+ * that is not 0 stays as it is. An array without elements, and one whose stream is
+ * `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`, has no identity: nothing is written, and no driver
+ * call is made. Masks are not changed.
+ *
+ * 1 and 2 mean the streams of `context`; if that is NULL, of the context that owns the memory, else
+ * of the primary context of its device, else of the current context; and 2 that of the calling
+ * thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+ * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+ * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, or a status of `cai_driver_info_get`.
+ * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+ * version 3, "Streams"; `cuStreamGetId`.
+ */
+CAI_API cai_status cai_array_identify(cai_array *array, cai_error *error);
 
 /**
  * Releases a reference to an owner after the work that is enqueued on `stream` so far, without

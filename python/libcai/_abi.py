@@ -113,6 +113,7 @@ CAI_IMPORT_REFUSE_OBJECTS = 2048
 CAI_IMPORT_ALLOW_GRAD = 4096
 CAI_IMPORT_BUFFER_OPENCL = 8192
 CAI_IMPORT_BUFFER_CUDA = 16384
+CAI_IMPORT_IDENTIFY_STREAM = 32768
 CAI_EXPORT_VERSION_2 = 1
 CAI_EXPORT_STRIDES = 2
 CAI_EXPORT_HIDE_READONLY = 4
@@ -648,6 +649,7 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_identify": (c.c_int32, [c.POINTER(cai_array), c.POINTER(cai_error)]),
     "cai_owner_release_after": (c.c_int32, [c.c_void_p, c.c_uint64, c.POINTER(cai_error)]),
     "cai_array_release_after": (
         c.c_int32,

@@ -1,8 +1,10 @@
-//! Contexts: queries the current one, and makes another one current for a moment.
+//! Contexts: queries the calling thread's current one, and makes another one current for a moment.
 //!
 //! May use: `driver::load`, `driver::result`, `error`.
 //! Unsafe: none.
 
+use std::cell::Cell;
+use std::ops::Deref;
 use std::ptr;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
@@ -11,9 +13,26 @@ use crate::driver::load::Driver;
 use crate::driver::result::Call;
 use crate::error::{Result, fail};
 
+/// The driver during one operation of the calling thread, which queries its current context at most
+/// once. It must not live longer than the operation: other code may make another context current.
+pub struct CallingThread {
+    driver: &'static Driver,
+    /// The current context, once it is known.
+    current: Cell<Option<CUcontext>>,
+}
+
+impl Deref for CallingThread {
+    type Target = Driver;
+
+    #[inline]
+    fn deref(&self) -> &Driver {
+        self.driver
+    }
+}
+
 /// Keeps a context current as long as it lives. Dropping it restores the previous one.
 pub struct Entered<'a> {
-    driver: &'a Driver,
+    thread: &'a CallingThread,
     /// The previous context, if one was pushed.
     before: Option<CUcontext>,
 }
@@ -21,33 +40,57 @@ pub struct Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let Some(before) = self.before else { return };
+        let thread = self.thread;
+        thread.current.set(Some(before));
         let mut out = ptr::null_mut();
-        if self.driver.context_pop(&raw mut out).is_ok() || self.driver.is_current(before) {
+        if thread.context_pop(&raw mut out).is_ok() || thread.is_current(before) {
             return;
         }
         // The caller must find its own context again, even at the cost of an entry of the stack.
         // Where that fails as well, the driver is going away.
-        let _ = self.driver.context_set(before);
+        let _ = thread.context_set(before);
     }
 }
 
-impl Driver {
-    /// Returns the calling thread's current context, or NULL.
+impl CallingThread {
+    /// Begins an operation.
+    #[inline]
+    pub fn new(driver: &'static Driver) -> CallingThread {
+        CallingThread { driver, current: Cell::new(None) }
+    }
+
+    /// Returns the driver.
+    #[inline]
+    pub fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    /// Returns the current context, or NULL.
     #[inline]
     pub fn current(&self) -> Result<CUcontext> {
+        self.try_current().map_err(Call::failure)
+    }
+
+    #[inline]
+    fn try_current(&self) -> std::result::Result<CUcontext, Call> {
+        if let Some(known) = self.current.get() {
+            return Ok(known);
+        }
         let mut context = ptr::null_mut();
-        self.context_current(&raw mut context).ok()?;
+        self.context_current(&raw mut context).or_call()?;
+        self.current.set(Some(context));
         Ok(context)
     }
 
-    /// Whether this context is the calling thread's current one, as far as the driver can say.
+    /// Whether this context is the current one, as far as the driver can say.
     #[cold]
     fn is_current(&self, context: CUcontext) -> bool {
         let mut current = ptr::null_mut();
         self.context_current(&raw mut current).is_ok() && current == context
     }
 
-    /// Returns the calling thread's current context, or fails if there is none.
+    /// Returns the current context, or fails if there is none.
+    #[inline]
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
         if context.is_null() {
@@ -71,13 +114,12 @@ impl Driver {
     /// Makes a context current unless it is already; fails with the driver's code.
     #[inline]
     pub fn try_enter(&self, context: CUcontext) -> std::result::Result<Entered<'_>, Call> {
-        let mut before = ptr::null_mut();
-        self.context_current(&raw mut before).or_call()?;
+        let before = self.try_current()?;
         if before == context {
-            return Ok(Entered { driver: self, before: None });
+            return Ok(Entered { thread: self, before: None });
         }
         let pushed = self.context_push(context);
-        let entered = Entered { driver: self, before: Some(before) };
+        let entered = Entered { thread: self, before: Some(before) };
         if let Err(call) = pushed.or_call() {
             // A call may report the failure of earlier work although it did its own. Then the
             // context from before is made current again.
@@ -86,6 +128,7 @@ impl Driver {
             }
             return Err(call);
         }
+        self.current.set(Some(context));
         Ok(entered)
     }
 
@@ -105,7 +148,9 @@ impl Driver {
         }
         Ok(context)
     }
+}
 
+impl Driver {
     /// Retains the primary context of a device; `release_primary` releases it. It already exists if
     /// there is memory on the device.
     pub fn primary(&self, device: i32) -> Result<CUcontext> {

@@ -1,6 +1,7 @@
 //! A pool of events: a free list for each context, without locks and without allocation.
 //!
-//! May use: `driver::load`, `driver::slots`, `driver::stream`, `error`.
+//! May use: `driver::context`, `driver::known_streams`, `driver::load`, `driver::result`,
+//! `driver::slots`, `driver::stream`, `error`.
 //! Unsafe: none.
 //!
 //! An event can be reused as soon as a stream waits for it: the wait refers to the event's state at
@@ -11,6 +12,9 @@
 //! the same primary context after a reset, whose earlier events no longer exist. If the driver has
 //! no ids (before CUDA 12.0), or if the process has used more contexts than the table has buckets,
 //! events are created and destroyed each time.
+//!
+//! Streams are distinguished by their id too: the context of a stream that is known by its id is
+//! not queried again.
 
 use std::ptr;
 use std::sync::atomic::AtomicU64;
@@ -19,7 +23,10 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUevent_st};
 
+use crate::driver::context::CallingThread;
+use crate::driver::known_streams::{self, Known};
 use crate::driver::load::Driver;
+use crate::driver::result::INVALID_CONTEXT;
 use crate::driver::slots::Slots;
 use crate::driver::stream::Stream;
 use crate::error::Result;
@@ -42,12 +49,13 @@ struct Bucket {
 static POOL: [Bucket; BUCKETS] =
     [const { Bucket { id: AtomicU64::new(0), events: Slots::new() } }; BUCKETS];
 
-/// Returns the bucket of a context, if there is a free one.
+/// Returns the number of the bucket of a context, if there is a free one.
 #[cfg(not(loom))]
-fn bucket(id: u64) -> Option<&'static Bucket> {
+#[inline]
+fn bucket_of(id: u64) -> Option<usize> {
     let start = id as usize % BUCKETS;
-    let (behind, front) = (&POOL[start..], &POOL[..start]);
-    behind.iter().chain(front).find(|bucket| {
+    (start..BUCKETS).chain(0..start).find(|&index| {
+        let bucket = &POOL[index];
         match bucket.id.load(Ordering::Relaxed) {
             // Relaxed: a bucket's id publishes no other memory; the free list publishes its events
             // itself.
@@ -62,50 +70,102 @@ fn bucket(id: u64) -> Option<&'static Bucket> {
 
 /// The model checker's atomics cannot be in a static; `slots` is checked alone.
 #[cfg(loom)]
-fn bucket(_: u64) -> Option<&'static Bucket> {
+fn bucket_of(_: u64) -> Option<usize> {
     None
 }
 
-/// An event that this library created. Destroyed when dropped, unless [`Event::keep`] returns it to
-/// the pool.
-pub struct Event<'a> {
-    driver: &'a Driver,
-    bucket: Option<&'static Bucket>,
-    context_id: u64,
-    event: CUevent,
+#[cfg(not(loom))]
+#[inline]
+fn bucket_at(index: usize) -> Option<&'static Bucket> {
+    POOL.get(index)
 }
 
-impl Driver {
+#[cfg(loom)]
+fn bucket_at(_: usize) -> Option<&'static Bucket> {
+    None
+}
+
+/// A slot of the pool: the bucket, and the number of the slot in it.
+type Slot = (&'static Bucket, usize);
+
+/// An event that this library created. Destroyed when dropped, unless [`Event::keep`] returns it to
+/// the pool.
+pub struct Event {
+    driver: &'static Driver,
+    event: CUevent,
+    /// The slot that is reserved for it, if it came from the pool.
+    slot: Option<Slot>,
+    bucket: Option<usize>,
+    context_id: u64,
+}
+
+impl CallingThread {
     /// Takes an event of a context, which must be the current one, from the pool or from the
     /// driver.
     #[inline]
-    pub fn event(&self, context: CUcontext) -> Result<Event<'_>> {
-        let mut id = 0;
-        if !self.context_id(context, &raw mut id).is_ok() {
-            id = 0;
+    pub fn event(&self, context: CUcontext) -> Result<Event> {
+        let mut context_id = 0;
+        if !self.context_id(context, &raw mut context_id).is_ok() {
+            context_id = 0;
         }
-        let bucket = if id != 0 { bucket(id) } else { None };
-        let kept = bucket.map_or(ptr::null_mut(), |bucket| bucket.events.take());
-        if !kept.is_null() {
-            return Ok(Event { driver: self, bucket, context_id: id, event: kept });
+        let bucket = if context_id != 0 { bucket_of(context_id) } else { None };
+        if let Some(event) = bucket.and_then(|bucket| self.pooled(bucket)) {
+            return Ok(event);
         }
         let mut event = ptr::null_mut();
         self.event_create(&raw mut event, DISABLE_TIMING).ok()?;
-        Ok(Event { driver: self, bucket, context_id: id, event })
+        Ok(Event { driver: self.driver(), event, slot: None, bucket, context_id })
     }
 
-    /// Records an event that marks what was enqueued on a stream so far. `context` is the stream's.
-    /// [cuEventRecord]
-    #[inline]
-    pub fn record(&self, stream: &Stream, context: CUcontext) -> Result<Event<'_>> {
+    /// Takes an event from a bucket.
+    #[inline(always)]
+    fn pooled(&self, index: usize) -> Option<Event> {
+        let bucket = bucket_at(index)?;
+        let (slot, event) = bucket.events.take()?;
+        // Relaxed: set once, before the bucket was first used.
+        #[cfg(not(loom))]
+        let context_id = bucket.id.load(Ordering::Relaxed);
+        #[cfg(loom)]
+        let context_id = 0;
+        let (driver, slot, bucket) = (self.driver(), Some((bucket, slot)), Some(index));
+        Some(Event { driver, event, slot, bucket, context_id })
+    }
+
+    /// Records an event that marks what was enqueued on a stream so far. `id` is the stream's, or 0
+    /// if it is not known. [cuEventRecord]
+    #[inline(always)]
+    pub fn record(&self, stream: &Stream, id: u64) -> Result<Event> {
+        // A default stream is identified by its context, which has to be current anyway.
+        if !stream.is_default()
+            && let Some(known) = known_streams::find(id)
+            && let Some(event) = self.pooled(known.bucket)
+        {
+            // The context need not be the current one.
+            let recorded = stream.try_record(self, event.handle());
+            if recorded.code != INVALID_CONTEXT {
+                return recorded.ok().map(|()| event);
+            }
+            // This driver needs some current context.
+            event.keep();
+        }
+        self.record_in(stream, id)
+    }
+
+    /// Slow path of [`record`](Self::record): in the stream's context.
+    #[inline(never)]
+    fn record_in(&self, stream: &Stream, id: u64) -> Result<Event> {
+        let context = stream.context(self)?;
         let _entered = self.enter(context)?;
         let event = self.event(context)?;
         stream.record(self, event.handle())?;
+        if let (Some(bucket), false) = (event.bucket, stream.is_default()) {
+            known_streams::remember(id, Known { context, bucket });
+        }
         Ok(event)
     }
 }
 
-impl Event<'_> {
+impl Event {
     /// Returns the driver's handle.
     #[inline]
     pub fn handle(&self) -> CUevent {
@@ -118,9 +178,18 @@ impl Event<'_> {
     }
 
     /// Returns the event to the pool. Every call with it must have succeeded.
-    #[inline]
+    #[inline(always)]
     pub fn keep(mut self) {
-        if self.bucket.is_some_and(|bucket| bucket.events.put(self.event)) {
+        let kept = match self.slot.take() {
+            Some((bucket, slot)) => {
+                bucket.events.give_back(slot, self.event);
+                true
+            }
+            None => {
+                self.bucket.and_then(bucket_at).is_some_and(|bucket| bucket.events.put(self.event))
+            }
+        };
+        if kept {
             self.event = ptr::null_mut();
         }
     }
@@ -131,8 +200,11 @@ impl Event<'_> {
     }
 }
 
-impl Drop for Event<'_> {
+impl Drop for Event {
     fn drop(&mut self) {
+        if let Some((bucket, slot)) = self.slot.take() {
+            bucket.events.clear(slot);
+        }
         if !self.event.is_null() {
             // An event may be destroyed while work on it is pending. [cuEventDestroy] If that
             // fails, the context is lost, and the event with it.

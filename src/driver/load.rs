@@ -13,7 +13,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::abi::{CAI_DRIVER_PATH_SIZE, CAI_ERR_NO_DRIVER, cai_driver_info};
@@ -21,7 +21,7 @@ use crate::driver::result;
 use crate::driver::table::Table;
 use crate::environment::Variable;
 use crate::error::{Failure, Result, fail};
-use crate::library::Library;
+use crate::library::{self, Library};
 use crate::observer;
 
 /// Names another file than the system's driver.
@@ -79,6 +79,30 @@ pub fn driver() -> Result<&'static Driver> {
         Some(driver) => Ok(driver),
         None => find(),
     }
+}
+
+/// Returns true if the driver was loaded, by this library or by the program. Loads and starts
+/// nothing.
+#[inline]
+pub fn is_present() -> bool {
+    !is_forked() && (loaded().is_some() || program_has_driver())
+}
+
+/// Looks for the driver among the libraries of the process, once for each number of them: a search
+/// that finds nothing allocates memory.
+#[cold]
+fn program_has_driver() -> bool {
+    static SEARCHED: AtomicU64 = AtomicU64::new(u64::MAX);
+    let changes = library::changes();
+    // Relaxed: the number publishes nothing.
+    if changes.is_some_and(|changes| SEARCHED.load(Ordering::Relaxed) == changes) {
+        return false;
+    }
+    let found = Library::loaded(file().as_c_str()).is_some();
+    if let (false, Some(changes)) = (found, changes) {
+        SEARCHED.store(changes, Ordering::Relaxed);
+    }
+    found
 }
 
 /// Returns true in a child of a process that had started the driver.

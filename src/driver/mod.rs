@@ -1,7 +1,7 @@
 //! The CUDA driver, loaded at run time.
 //!
-//! May use: `driver::copy`, `driver::events`, `driver::load`, `driver::pointer`, `driver::result`,
-//! `driver::stream`.
+//! May use: `driver::context`, `driver::copy`, `driver::events`, `driver::load`, `driver::pointer`,
+//! `driver::result`, `driver::stream`.
 //! Unsafe: none.
 //!
 //! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
@@ -10,6 +10,7 @@
 mod context;
 mod copy;
 mod events;
+mod known_streams;
 mod load;
 mod pointer;
 mod result;
@@ -17,6 +18,7 @@ mod slots;
 mod stream;
 mod table;
 
+pub use context::CallingThread;
 pub use copy::{Rows, ToHost};
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;

@@ -1,6 +1,6 @@
 //! Queries about addresses.
 //!
-//! May use: `abi`, `driver::load`, `driver::result`, `error`.
+//! May use: `abi`, `driver::context`, `driver::load`, `driver::result`, `error`.
 //! Unsafe: none.
 
 use std::ffi::c_void;
@@ -11,6 +11,7 @@ use cudarc::driver::sys::{
 };
 
 use crate::abi::{self, cai_device, cai_pointer_info};
+use crate::driver::context::CallingThread;
 use crate::driver::load::{self, Driver};
 use crate::driver::result::{INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED};
 use crate::error::{Failure, Result, fail};
@@ -90,12 +91,12 @@ pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, 
 /// current context, or else the first device, also without a driver. [cuCtxGetDevice]
 pub fn device_without_memory(context: *mut c_void) -> cai_device {
     let device = || {
-        let driver = load::driver()?;
-        let context = if context.is_null() { driver.current()? } else { context.cast() };
+        let thread = CallingThread::new(load::driver()?);
+        let context = if context.is_null() { thread.current()? } else { context.cast() };
         let mut device = 0;
         if !context.is_null() {
-            let _entered = driver.enter(context)?;
-            driver.context_device(&raw mut device).ok()?;
+            let _entered = thread.enter(context)?;
+            thread.context_device(&raw mut device).ok()?;
         }
         Ok::<_, Failure>(device)
     };
@@ -103,7 +104,7 @@ pub fn device_without_memory(context: *mut c_void) -> cai_device {
 }
 
 /// Returns everything that the driver knows about an address.
-pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer_info> {
+pub fn attributes(thread: &CallingThread, address: *const c_void) -> Result<cai_pointer_info> {
     let address = address as u64;
     let (mut kind, mut device): (u32, i32) = (0, NO_DEVICE);
     let (mut device_pointer, mut base, mut size): (u64, u64, usize) = (0, 0, 0);
@@ -112,7 +113,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
     let (mut managed, mut mapped): (u32, u32) = (0, 0);
     let (mut buffer_id, mut pool): (u64, *mut c_void) = (0, ptr::null_mut());
     query_all(
-        driver,
+        thread,
         address,
         [
             query(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
@@ -147,7 +148,7 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
         });
     }
     // The range attributes describe the reserved addresses; this call describes the allocation.
-    if let Some((start, bytes)) = allocation(driver, device_pointer, context, device)? {
+    if let Some((start, bytes)) = allocation(thread, device_pointer, context, device)? {
         (base, size) = (start, bytes);
     }
     let host_accessible = r#type != abi::CAI_DEVICE_CUDA;
@@ -170,14 +171,14 @@ pub fn attributes(driver: &Driver, address: *const c_void) -> Result<cai_pointer
 /// Returns the allocation that contains a device address, if the driver can tell. Needs a context
 /// that can access it. [cuMemGetAddressRange]
 fn allocation(
-    driver: &Driver,
+    thread: &CallingThread,
     address: u64,
     context: CUcontext,
     device: i32,
 ) -> Result<Option<(u64, usize)>> {
     let ask = || {
         let (mut base, mut size) = (0, 0);
-        let call = driver.address_range(&raw mut base, &raw mut size, address);
+        let call = thread.address_range(&raw mut base, &raw mut size, address);
         match call.code {
             // The call does not support this kind of memory.
             INVALID_VALUE | NOT_FOUND | NOT_SUPPORTED => Ok(None),
@@ -185,21 +186,26 @@ fn allocation(
         }
     };
     if !context.is_null() {
-        let _entered = driver.enter(context)?;
+        let _entered = thread.enter(context)?;
         return ask();
     }
-    if !driver.current()?.is_null() {
+    if !thread.current()?.is_null() {
         return ask();
     }
-    let primary = driver.primary(device)?;
-    let result = driver.enter(primary).and_then(|_entered| ask());
-    driver.release_primary(device);
+    let primary = thread.primary(device)?;
+    let result = thread.enter(primary).and_then(|_entered| ask());
+    thread.release_primary(device);
     result
 }
 
 /// Returns true if the bytes from `low` up to `high` are in one allocation. Memory of the virtual
 /// memory functions may be mapped piece by piece: adjacent pieces count as one.
-pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) -> Result<bool> {
+pub fn is_inside(
+    thread: &CallingThread,
+    info: &cai_pointer_info,
+    low: u64,
+    high: u64,
+) -> Result<bool> {
     let in_pieces = |info: &cai_pointer_info| {
         info.device.r#type == abi::CAI_DEVICE_CUDA
             && info.context.is_null()
@@ -216,14 +222,14 @@ pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) 
         return Ok(false);
     }
     while end < high {
-        let next = attributes(driver, end as *const c_void)?;
+        let next = attributes(thread, end as *const c_void)?;
         if !in_pieces(&next) || ends(&next).0 != end {
             return Ok(false);
         }
         end = ends(&next).1;
     }
     while low < start {
-        let before = attributes(driver, (start - 1) as *const c_void)?;
+        let before = attributes(thread, (start - 1) as *const c_void)?;
         if !in_pieces(&before) || ends(&before).1 != start {
             return Ok(false);
         }
@@ -233,17 +239,17 @@ pub fn is_inside(driver: &Driver, info: &cai_pointer_info, low: u64, high: u64) 
 }
 
 /// Returns the address that kernels of the current context use for memory.
-pub fn device_pointer(driver: &Driver, address: *const c_void) -> Result<*mut c_void> {
-    driver.some_current().map_err(|failure| failure.at("context"))?;
+pub fn device_pointer(thread: &CallingThread, address: *const c_void) -> Result<*mut c_void> {
+    thread.some_current().map_err(|failure| failure.at("context"))?;
     let mut out: u64 = 0;
-    let call = driver.pointer_attribute(
+    let call = thread.pointer_attribute(
         ptr::from_mut(&mut out).cast(),
         Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER as i32,
         address as u64,
     );
     match call.code {
         INVALID_VALUE => {
-            let known = attributes(driver, address)?.device.r#type != abi::CAI_DEVICE_CPU;
+            let known = attributes(thread, address)?.device.r#type != abi::CAI_DEVICE_CPU;
             if known {
                 fail!(
                     CAI_ERR_NOT_ACCESSIBLE,

@@ -3,15 +3,20 @@
 //! May use: nothing.
 //! Unsafe: none.
 
-use std::ptr::null_mut;
+use std::ptr::{null_mut, without_provenance_mut};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// `N` slots; NULL is an empty one.
+/// `N` slots. NULL is an empty one; a reserved one belongs to the code that took its element.
 pub struct Slots<T, const N: usize>([AtomicPtr<T>; N]);
+
+/// The value of a reserved slot.
+fn reserved<T>() -> *mut T {
+    without_provenance_mut(1)
+}
 
 impl<T, const N: usize> Slots<T, N> {
     /// A list of empty slots.
@@ -26,25 +31,44 @@ impl<T, const N: usize> Slots<T, N> {
         Slots(std::array::from_fn(|_| AtomicPtr::new(null_mut())))
     }
 
-    /// Takes an element, or returns NULL if none was found.
+    /// Takes an element and reserves its slot, which [`give_back`](Self::give_back) or
+    /// [`clear`](Self::clear) must end.
     #[inline]
-    pub fn take(&self) -> *mut T {
-        for slot in &self.0 {
-            // Relaxed: this load only saves most of the exchanges below, which decide.
-            if slot.load(Ordering::Relaxed).is_null() {
+    pub fn take(&self) -> Option<(usize, *mut T)> {
+        for (index, slot) in self.0.iter().enumerate() {
+            // Relaxed: the exchange below decides.
+            let found = slot.load(Ordering::Relaxed);
+            if found.is_null() || found == reserved() {
                 continue;
             }
-            // Acquire: pairs with the Release in `put`; the thread that stored the element has
-            // finished with it.
-            let taken = slot.swap(null_mut(), Ordering::Acquire);
-            if !taken.is_null() {
-                return taken;
+            // Acquire: pairs with the Release that stored the element; the thread that did so has
+            // finished with it. An element that was taken and stored again in between is the same.
+            if slot
+                .compare_exchange(found, reserved(), Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Some((index, found));
             }
         }
-        null_mut()
+        None
     }
 
-    /// Stores an element. Returns false if every slot is taken; the element is still the caller's.
+    /// Stores an element in the slot that was reserved for it.
+    #[inline]
+    pub fn give_back(&self, index: usize, it: *mut T) {
+        // Release: pairs with the Acquire in `take`. A plain store: no other thread writes to a
+        // reserved slot.
+        self.0[index].store(it, Ordering::Release);
+    }
+
+    /// Empties a reserved slot.
+    pub fn clear(&self, index: usize) {
+        // Relaxed: it publishes no element.
+        self.0[index].store(null_mut(), Ordering::Relaxed);
+    }
+
+    /// Stores a new element. Returns false if every slot is taken; the element is still the
+    /// caller's.
     #[inline]
     pub fn put(&self, it: *mut T) -> bool {
         self.0.iter().any(|slot| {
@@ -73,13 +97,10 @@ mod tests {
             let one = Box::into_raw(Box::new(UnsafeCell::new(0)));
             assert!(slots.put(one));
             let use_it = |slots: &Slots<UnsafeCell<usize>, 2>| {
-                let taken = slots.take();
-                if taken.is_null() {
-                    return 0;
-                }
+                let Some((index, taken)) = slots.take() else { return 0 };
                 // SAFETY: loom reports an error if another thread holds it too.
                 unsafe { (*taken).with_mut(|count| *count += 1) };
-                assert!(slots.put(taken));
+                slots.give_back(index, taken);
                 1
             };
             let other = {
@@ -87,9 +108,11 @@ mod tests {
                 thread::spawn(move || use_it(&slots))
             };
             let used = use_it(&slots) + other.join().unwrap();
-            let last = slots.take();
+            let (index, last) = slots.take().unwrap();
             assert_eq!(last, one);
-            assert!(slots.take().is_null());
+            assert!(slots.take().is_none());
+            slots.clear(index);
+            assert!(slots.put(one));
             // SAFETY: made above, and taken by this thread alone.
             let cell = unsafe { Box::from_raw(last) };
             // SAFETY: no other thread holds it.
@@ -109,9 +132,12 @@ mod tests {
             };
             assert!(slots.put(one));
             other.join().unwrap();
-            let mut found = [slots.take(), slots.take()];
+            let mut found = [slots.take().unwrap().1, slots.take().unwrap().1];
             found.sort();
             assert_eq!(found, [one, two]);
+            assert!(!slots.put(3 as *mut u8));
+            slots.clear(0);
+            slots.clear(1);
             assert!(slots.put(one) && slots.put(two) && !slots.put(3 as *mut u8));
         });
     }

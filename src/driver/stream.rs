@@ -1,6 +1,6 @@
 //! Streams, with what gives their values a meaning: the context of default streams, and ids.
 //!
-//! May use: `abi`, `driver::context`, `driver::load`, `error`.
+//! May use: `abi`, `driver::context`, `driver::known_streams`, `driver::result`, `error`.
 //! Unsafe: none.
 
 use std::ptr;
@@ -8,8 +8,9 @@ use std::ptr;
 use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
 
 use crate::abi::{CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD};
-use crate::driver::context::Entered;
-use crate::driver::load::Driver;
+use crate::driver::context::{CallingThread, Entered};
+use crate::driver::known_streams;
+use crate::driver::result::Call;
 use crate::error::{Result, fail};
 
 /// A stream of the driver: never NONE, UNKNOWN or 0.
@@ -41,10 +42,16 @@ pub fn is_default(value: u64) -> bool {
 }
 
 impl Stream {
+    /// A stream whose value is a handle.
+    #[inline]
+    pub fn from_handle(value: u64, id: u64) -> Stream {
+        Stream { value, context: ptr::null_mut(), id }
+    }
+
     /// A stream as the calling thread means it: default streams are those of its current context.
     #[inline]
-    pub fn from_current_context(driver: &Driver, value: u64) -> Result<Stream> {
-        let context = if is_default(value) { driver.some_current()? } else { ptr::null_mut() };
+    pub fn from_current_context(thread: &CallingThread, value: u64) -> Result<Stream> {
+        let context = if is_default(value) { thread.some_current()? } else { ptr::null_mut() };
         Ok(Stream { value, context, id: 0 })
     }
 
@@ -79,22 +86,27 @@ impl Stream {
 
     /// Makes the context of a default stream current. Other streams need none.
     #[inline]
-    fn enter<'a>(&self, driver: &'a Driver) -> Result<Option<Entered<'a>>> {
-        if self.context.is_null() { Ok(None) } else { driver.enter(self.context).map(Some) }
+    pub fn enter<'a>(&self, thread: &'a CallingThread) -> Result<Option<Entered<'a>>> {
+        if self.context.is_null() { Ok(None) } else { thread.enter(self.context).map(Some) }
     }
 
     /// Returns the context that its events must be created in.
     #[inline]
-    pub fn context(&self, driver: &Driver) -> Result<CUcontext> {
-        if self.context.is_null() { driver.context_of(self.handle()) } else { Ok(self.context) }
+    pub fn context(&self, thread: &CallingThread) -> Result<CUcontext> {
+        if self.context.is_null() { thread.context_of(self.handle()) } else { Ok(self.context) }
     }
 
     /// Returns its capture state. This call is always allowed. [cuStreamIsCapturing]
-    #[inline]
-    pub fn capture(&self, driver: &Driver) -> Result<Capture> {
-        let _context = self.enter(driver)?;
+    pub fn capture(&self, thread: &CallingThread) -> Result<Capture> {
+        let _context = self.enter(thread)?;
+        self.capture_here(thread)
+    }
+
+    /// The same for a handle, and for a default stream of the current context.
+    #[inline(always)]
+    pub fn capture_here(&self, thread: &CallingThread) -> Result<Capture> {
         let mut status = 0;
-        driver.stream_is_capturing(self.handle(), &raw mut status).ok()?;
+        thread.stream_is_capturing(self.handle(), &raw mut status).ok()?;
         Ok(match status {
             0 => Capture::None,
             1 => Capture::Active,
@@ -103,10 +115,10 @@ impl Stream {
     }
 
     /// Returns the id and the graph of its capture, which must be active.
-    pub fn graph(&self, driver: &Driver) -> Result<(u64, CUgraph)> {
-        let _context = self.enter(driver)?;
+    pub fn graph(&self, thread: &CallingThread) -> Result<(u64, CUgraph)> {
+        let _context = self.enter(thread)?;
         let (mut status, mut id, mut graph) = (0, 0, ptr::null_mut());
-        driver
+        thread
             .stream_capture_info(
                 self.handle(),
                 &raw mut status,
@@ -120,26 +132,56 @@ impl Stream {
     }
 
     /// Returns the driver's id of it, or 0 if the driver has none. Not allowed during its capture.
-    pub fn id(&self, driver: &Driver) -> Result<u64> {
-        let _context = self.enter(driver)?;
+    pub fn id(&self, thread: &CallingThread) -> Result<u64> {
+        let _context = self.enter(thread)?;
         let mut id = 0;
-        let call = driver.stream_id(self.handle(), &raw mut id);
+        let call = thread.stream_id(self.handle(), &raw mut id);
         if !call.is_missing() {
             call.ok()?;
         }
         Ok(id)
     }
 
+    /// Returns its context and its id, or 0 for the id if the driver has none. `state` is its
+    /// capture state.
+    pub fn identity(&self, thread: &CallingThread, state: Capture) -> Result<(CUcontext, u64)> {
+        let query = || {
+            let id = self.id(thread)?;
+            Ok(match known_streams::find(id) {
+                Some(known) if !self.is_default() => (known.context, id),
+                _ => (self.context(thread)?, id),
+            })
+        };
+        if state == Capture::None { query() } else { thread.relaxed(query) }
+    }
+
     /// Fails if the stream's id is not the expected one. Not allowed during its capture.
     #[inline]
-    pub fn check_id(&self, driver: &Driver) -> Result<()> {
-        if self.id == 0 {
-            return Ok(());
+    pub fn check_id(&self, thread: &CallingThread) -> Result<()> {
+        if self.id == 0 { Ok(()) } else { self.checked_id(thread).map(|_| ()) }
+    }
+
+    /// Returns its id, or 0 if it is not known. Fails if it is not the expected one. Not allowed
+    /// during its capture.
+    #[inline(always)]
+    pub fn checked_id(&self, thread: &CallingThread) -> Result<u64> {
+        if self.id != 0 {
+            let found = self.id(thread)?;
+            return if found == self.id || found == 0 { Ok(found) } else { self.other(found) };
         }
-        let found = self.id(driver)?;
-        if found == self.id || found == 0 {
-            return Ok(());
+        // A default stream is identified by its context.
+        if self.is_default() {
+            return Ok(0);
         }
+        // The id is not required: where the stream is unusable, the calls that follow fail.
+        let mut id = 0;
+        let call = thread.stream_id(self.handle(), &raw mut id);
+        Ok(if call.is_ok() { id } else { 0 })
+    }
+
+    /// The failure for a stream whose id is not the expected one.
+    #[cold]
+    fn other<T>(&self, found: u64) -> Result<T> {
         if self.value == CAI_STREAM_PER_THREAD {
             return fail!(
                 CAI_ERR_STREAM_THREAD,
@@ -160,21 +202,34 @@ impl Stream {
 
     /// Records an event of its context on it.
     #[inline]
-    pub fn record(&self, driver: &Driver, event: CUevent) -> Result<()> {
-        let _context = self.enter(driver)?;
-        driver.event_record(event, self.handle()).ok()
+    pub fn record(&self, thread: &CallingThread, event: CUevent) -> Result<()> {
+        let _context = self.enter(thread)?;
+        thread.event_record(event, self.handle()).ok()
+    }
+
+    /// Records an event of its context on it, whatever context is current. The stream is a handle.
+    #[inline]
+    pub fn try_record(&self, thread: &CallingThread, event: CUevent) -> Call {
+        thread.event_record(event, self.handle())
+    }
+
+    /// Makes it wait for an event of any context, whatever context is current. The stream is a
+    /// handle.
+    #[inline]
+    pub fn try_wait(&self, thread: &CallingThread, event: CUevent) -> Call {
+        thread.stream_wait(self.handle(), event, 0)
     }
 
     /// Makes it wait for an event of any context.
     #[inline]
-    pub fn wait(&self, driver: &Driver, event: CUevent, flags: u32) -> Result<()> {
-        let _context = self.enter(driver)?;
-        driver.stream_wait(self.handle(), event, flags).ok()
+    pub fn wait(&self, thread: &CallingThread, event: CUevent, flags: u32) -> Result<()> {
+        let _context = self.enter(thread)?;
+        thread.stream_wait(self.handle(), event, flags).ok()
     }
 
     /// Blocks the host until the work enqueued on it so far is done.
-    pub fn synchronize(&self, driver: &Driver) -> Result<()> {
-        let _context = self.enter(driver)?;
-        driver.relaxed(|| driver.stream_synchronize(self.handle()).ok())
+    pub fn synchronize(&self, thread: &CallingThread) -> Result<()> {
+        let _context = self.enter(thread)?;
+        thread.relaxed(|| thread.stream_synchronize(self.handle()).ok())
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use super::guard::guard;
 use super::ptr::given;
 use crate::abi::{cai_driver_info, cai_error, cai_pointer_info, cai_status};
-use crate::driver;
+use crate::driver::{self, CallingThread};
 
 /// Reports which CUDA driver the library uses: `libcuda.so.1`, or the file that the environment
 /// variable `CAI_CUDA_DRIVER` names. Loads and starts it (`cuInit`) if no function has done so, and
@@ -59,8 +59,8 @@ pub unsafe extern "C-unwind" fn cai_pointer_info_get(
     guard(error, || {
         given(pointer, "pointer")?;
         given(out, "out")?;
-        let driver = driver::driver()?;
-        let info = driver.relaxed(|| driver::attributes(driver, pointer))?;
+        let thread = CallingThread::new(driver::driver()?);
+        let info = thread.relaxed(|| driver::attributes(&thread, pointer))?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(info) };
         Ok(())

@@ -57,7 +57,7 @@ use crate::python::{self, Description, ImportOptions};
 /// `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
 /// `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
 /// `cai_array_from_dlpack`, any status of a type's `from_object`, or, with
-/// `CAI_IMPORT_QUERY_DEVICE`, of `cai_driver_info_get`.
+/// `CAI_IMPORT_QUERY_DEVICE` or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_array_identify`.
 /// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
 /// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
@@ -126,7 +126,10 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
 ///
 /// Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
 /// array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
-/// exported as version 2, which has no stream. A protocol that cannot represent the array is not
+/// exported as version 2, which has no stream. The per-thread stream of another thread is exported
+/// as the legacy stream of its context, which waits for it; a default stream of a context that
+/// readers of the dictionary would not look in is not exported there. With `CAI_SYNC_EXPORT_NONE`
+/// no stream is exported. A protocol that cannot represent the array is not
 /// offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
 /// BufferError. A read-only array is exported as read-only.
 ///

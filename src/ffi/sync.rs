@@ -1,7 +1,7 @@
 //! Streams, for C.
 //!
 //! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`, `sync::consume`,
-//! `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! `sync::identity`, `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
@@ -14,7 +14,7 @@ use crate::error::{Failure, Result, fail};
 use crate::read::{self, sizes};
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
-use crate::sync::{policy, produce, release_queue};
+use crate::sync::{identity, policy, produce, release_queue};
 
 /// Notifies the race checker, if there is one, and returns the result.
 ///
@@ -149,6 +149,10 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
 ///
 /// Release an interpreter's lock before the call: the pending work may need it.
 ///
+/// For `CAI_STREAM_UNKNOWN` it waits for the array's `event`, if there is one. What else may be
+/// pending is not known: only with `CAI_SYNC_CONSERVATIVE` does it wait, for every stream of the
+/// array's context.
+///
 /// `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
 ///
 /// Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
@@ -251,6 +255,46 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
             unsafe { notify::array(Kind::Export, array, local.stream, access, status) };
         }
         result
+    })
+}
+
+/// Writes the identity of the array's stream: its `context` and its `stream_id`, so that functions
+/// of this library refuse the stream of another thread (`CAI_ERR_STREAM_THREAD`) and one that was
+/// destroyed (`CAI_ERR_STREAM_STALE`). For arrays that a program fills without
+/// `cai_array_produce`, which writes it as well. Imports write it for 1 and 2, and with
+/// `CAI_IMPORT_IDENTIFY_STREAM` for every stream.
+///
+/// `array`: `context` and `stream_id` are written, on success only, and nothing else. A `stream_id`
+/// that is not 0 stays as it is. An array without elements, and one whose stream is
+/// `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`, has no identity: nothing is written, and no driver
+/// call is made. Masks are not changed.
+///
+/// 1 and 2 mean the streams of `context`; if that is NULL, of the context that owns the memory,
+/// else of the primary context of its device, else of the current context; and 2 that of the
+/// calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, or a status of `cai_driver_info_get`.
+/// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+/// version 3, "Streams"; `cuStreamGetId`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_identify(
+    array: *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(array, "array")?;
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
+        let mut local = unsafe { read::array(array) }?;
+        identity::identify(&mut local)?;
+        // SAFETY: the structure is the caller's, and every age has these two members.
+        unsafe {
+            (&raw mut (*array).stream_id).write(local.stream_id);
+            (&raw mut (*array).context).write(local.context);
+        }
+        Ok(())
     })
 }
 

@@ -1,17 +1,17 @@
 //! The consumer's side: orders streams before and after its work on the data.
 //!
-//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync`, `sync::order`, `sync::policy`,
-//! `sync::release_queue`.
+//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync`, `sync::array_context`,
+//! `sync::order`, `sync::policy`, `sync::release_queue`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
-use std::ptr;
 
 use crate::abi::{self, cai_array, cai_owner};
 use crate::device;
-use crate::driver::{self, Capture, Driver, Stream};
+use crate::driver::{self, CallingThread, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::read;
+use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, names_a_stream, policy, release_queue};
 
@@ -165,6 +165,7 @@ enum Pending {
     Stream,
 }
 
+#[inline(always)]
 fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     if array.stream == 0 {
         return fail!(
@@ -205,57 +206,15 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
 }
 
-/// The context of an array, with a reference to it if it is a primary one.
-struct ArrayContext<'a> {
-    driver: &'a Driver,
-    context: driver::CUcontext,
-    primary: Option<i32>,
-}
-
-impl Drop for ArrayContext<'_> {
-    fn drop(&mut self) {
-        if let Some(device) = self.primary {
-            self.driver.release_primary(device);
-        }
-    }
-}
-
-impl ArrayContext<'_> {
-    /// Returns the context that the array states, or else that of the memory. For memory that
-    /// belongs to a device only, it is the device's primary context, in which that memory was made,
-    /// or else the current one.
-    fn of<'a>(driver: &'a Driver, array: &cai_array) -> Result<ArrayContext<'a>> {
-        let found = |context| Ok(ArrayContext { driver, context, primary: None });
-        if !array.context.is_null() {
-            return found(array.context.cast());
-        }
-        driver.relaxed(|| {
-            let (context, device) = driver::owner_context(driver, array.data as u64)?;
-            if !context.is_null() {
-                return found(context);
-            }
-            let stated = (array.device.r#type == abi::CAI_DEVICE_CUDA).then_some(array.device.id);
-            match device.or(stated) {
-                Some(device) => Ok(ArrayContext {
-                    driver,
-                    context: driver.primary(device)?,
-                    primary: Some(device),
-                }),
-                None => found(driver.some_current()?),
-            }
-        })
-    }
-}
-
 /// Returns the id of a stream that the calling thread may use now, for `cai_array.stream_id`; 0 if
 /// it is not known: without a driver that was loaded before, and during a capture of the stream.
 pub fn id_of(stream: u64) -> u64 {
     let id = || {
         driver::loaded().map(|_| ())?;
-        let driver = driver::driver().ok()?;
-        let stream = Stream::from_current_context(driver, stream).ok()?;
-        match stream.capture(driver).ok()? {
-            Capture::None => stream.id(driver).ok(),
+        let thread = &CallingThread::new(driver::driver().ok()?);
+        let stream = Stream::from_current_context(thread, stream).ok()?;
+        match stream.capture(thread).ok()? {
+            Capture::None => stream.id(thread).ok(),
             _ => None,
         }
     };
@@ -271,16 +230,16 @@ pub fn id_of(stream: u64) -> u64 {
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
         if array.stream_id != 0 {
-            let driver = driver::driver()?;
-            thread(driver, &Stream::from_array(array.stream, ptr::null_mut(), array.stream_id))?;
+            let thread = &CallingThread::new(driver::driver()?);
+            same_thread(thread, &Stream::from_handle(array.stream, array.stream_id))?;
         }
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
         return unsafe { release_queue::release_after(owner, array.stream) };
     }
-    let driver = driver::driver()?;
-    let context = ArrayContext::of(driver, array)?;
-    let _entered = driver.enter(context.context)?;
+    let thread = &CallingThread::new(driver::driver()?);
+    let context = ArrayContext::of(thread, array)?;
+    let _entered = thread.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
     unsafe { release_queue::release_after(owner, array.stream) }
 }
@@ -290,10 +249,10 @@ pub fn in_context<T>(
     array: &cai_array,
     body: impl FnOnce(&'static Driver) -> Result<T>,
 ) -> Result<T> {
-    let driver = driver::driver()?;
-    let context = ArrayContext::of(driver, array)?;
-    let _entered = driver.enter(context.context)?;
-    driver.relaxed(|| body(driver))
+    let thread = CallingThread::new(driver::driver()?);
+    let context = ArrayContext::of(&thread, array)?;
+    let _entered = thread.enter(context.context)?;
+    thread.relaxed(|| body(thread.driver()))
 }
 
 /// Orders the stream of one array.
@@ -306,55 +265,72 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
         Pending::Nothing => Ok(()),
         Pending::Anywhere => unknown(phase, array, consumer, flags),
         Pending::Stream => {
-            let driver = driver::driver()?;
-            let consumer = Stream::from_current_context(driver, consumer)?;
-            with_stream(driver, array, |producer| match phase {
-                Phase::Begin => begin(driver, array, &producer, &consumer, flags),
-                Phase::End => end(driver, &producer, &consumer, flags),
-            })
+            let thread = &CallingThread::new(driver::driver()?);
+            if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
+                let producer = Stream::from_handle(array.stream, array.stream_id);
+                let consumer = Stream::from_handle(consumer, 0);
+                return half(thread, phase, array, &producer, &consumer, flags);
+            }
+            with_default(thread, phase, array, consumer, flags)
         }
     }
 }
 
-/// Calls `body` with the stream of an array, in its context.
-#[inline]
-fn with_stream<T>(
-    driver: &Driver,
+/// Orders two streams of which one at least is a default stream.
+#[inline(never)]
+fn with_default(
+    thread: &CallingThread,
+    phase: Phase,
     array: &cai_array,
-    body: impl FnOnce(Stream) -> Result<T>,
-) -> Result<T> {
-    if array.stream > abi::CAI_STREAM_PER_THREAD {
-        return body(Stream::from_array(array.stream, ptr::null_mut(), array.stream_id));
-    }
-    let context = ArrayContext::of(driver, array)?;
-    body(Stream::from_array(array.stream, context.context, array.stream_id))
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
+    let consumer = Stream::from_current_context(thread, consumer)?;
+    with_stream(thread, array, |producer| half(thread, phase, array, &producer, &consumer, flags))
 }
 
+#[inline(always)]
+fn half(
+    thread: &CallingThread,
+    phase: Phase,
+    array: &cai_array,
+    producer: &Stream,
+    consumer: &Stream,
+    flags: u32,
+) -> Result<()> {
+    match phase {
+        Phase::Begin => begin(thread, array, producer, consumer, flags),
+        Phase::End => end(thread, producer, consumer, flags),
+    }
+}
+
+#[inline(always)]
 fn begin(
-    driver: &Driver,
+    thread: &CallingThread,
     array: &cai_array,
     producer: &Stream,
     consumer: &Stream,
     flags: u32,
 ) -> Result<()> {
     if producer.is(consumer) {
-        return thread(driver, producer);
+        return same_thread(thread, producer);
     }
     if event_suffices(array, flags) {
-        let state = producer.capture(driver)?;
+        let state = producer.capture(thread)?;
         // An event that was recorded in a capture has no meaning outside of it.
         if state == Capture::None {
-            return wait_for(driver, array.event.cast(), state, consumer, flags);
+            return wait_for(thread, array.event.cast(), state, consumer, flags);
         }
     }
-    order(driver, producer, consumer, Direction::ProducerThenConsumer, flags)
+    order(thread, producer, consumer, Direction::ProducerThenConsumer, flags)
 }
 
-fn end(driver: &Driver, producer: &Stream, consumer: &Stream, flags: u32) -> Result<()> {
+#[inline(always)]
+fn end(thread: &CallingThread, producer: &Stream, consumer: &Stream, flags: u32) -> Result<()> {
     if producer.is(consumer) {
-        return thread(driver, producer);
+        return same_thread(thread, producer);
     }
-    order(driver, consumer, producer, Direction::ConsumerThenProducer, flags)
+    order(thread, consumer, producer, Direction::ConsumerThenProducer, flags)
 }
 
 /// Returns true if waiting for the array's event is enough, so that readers do not wait for each
@@ -368,9 +344,9 @@ fn event_suffices(array: &cai_array, flags: u32) -> bool {
 
 /// Fails for the per-thread default stream of another thread, and for a handle that was reused. A
 /// default stream with the same name in the same context is otherwise the same stream.
-fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
-    if stream.has_id() && stream.capture(driver)? == Capture::None {
-        stream.check_id(driver)?;
+fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()> {
+    if stream.has_id() && stream.capture(thread)? == Capture::None {
+        stream.check_id(thread)?;
     }
     Ok(())
 }
@@ -378,12 +354,12 @@ fn thread(driver: &Driver, stream: &Stream) -> Result<()> {
 /// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
 /// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
 fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    let driver = driver::driver()?;
-    let consumer = Stream::from_current_context(driver, consumer)?;
+    let thread = &CallingThread::new(driver::driver()?);
+    let consumer = Stream::from_current_context(thread, consumer)?;
     let begins = phase == Phase::Begin;
     let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0
         && !(begins && event_suffices(array, flags));
-    if conservative && consumer.capture(driver)? != Capture::None {
+    if conservative && consumer.capture(thread)? != Capture::None {
         return fail!(
             CAI_ERR_CAPTURE_CONSUMER,
             "stream",
@@ -392,37 +368,37 @@ fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result
         );
     }
     if begins && !array.event.is_null() {
-        wait_for(driver, array.event.cast(), Capture::None, &consumer, flags)?;
+        wait_for(thread, array.event.cast(), Capture::None, &consumer, flags)?;
     }
     if !conservative {
         return Ok(());
     }
-    let context = ArrayContext::of(driver, array)?;
+    let context = ArrayContext::of(thread, array)?;
     // Fails if a blocking stream of the context is being captured, which is all that can be queried
     // here.
-    Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
+    Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(thread)?;
     match phase {
         Phase::Begin => {
-            let entered = driver.enter(context.context)?;
-            let event = driver.event(context.context)?;
-            let recorded = driver.context_record(context.context, event.handle());
+            let entered = thread.enter(context.context)?;
+            let event = thread.event(context.context)?;
+            let recorded = thread.context_record(context.context, event.handle());
             if recorded.is_missing() {
-                return driver.relaxed(|| driver.context_synchronize().ok());
+                return thread.relaxed(|| thread.context_synchronize().ok());
             }
             recorded.ok()?;
             drop(entered);
-            consumer.wait(driver, event.handle(), 0)?;
+            consumer.wait(thread, event.handle(), 0)?;
             event.keep();
         }
         Phase::End => {
-            let own = consumer.context(driver)?;
-            let entered = driver.enter(own)?;
-            let event = driver.event(own)?;
-            consumer.record(driver, event.handle())?;
-            let waits = driver.context_wait(context.context, event.handle());
+            let own = consumer.context(thread)?;
+            let entered = thread.enter(own)?;
+            let event = thread.event(own)?;
+            consumer.record(thread, event.handle())?;
+            let waits = thread.context_wait(context.context, event.handle());
             drop(entered);
             if waits.is_missing() {
-                return consumer.synchronize(driver);
+                return consumer.synchronize(thread);
             }
             waits.ok()?;
             event.keep();
@@ -454,22 +430,22 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {
-            let driver = driver::driver()?;
+            let thread = &CallingThread::new(driver::driver()?);
             if !array.event.is_null() {
-                driver.relaxed(|| driver.event_synchronize(array.event.cast()).ok())?;
+                thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok())?;
             }
             if by_event || policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
                 return Ok(());
             }
-            let context = ArrayContext::of(driver, array)?;
-            Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(driver)?;
-            let _entered = driver.enter(context.context)?;
-            driver.relaxed(|| driver.context_synchronize().ok())
+            let context = ArrayContext::of(thread, array)?;
+            Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(thread)?;
+            let _entered = thread.enter(context.context)?;
+            thread.relaxed(|| thread.context_synchronize().ok())
         }
         Pending::Stream => {
-            let driver = driver::driver()?;
-            with_stream(driver, array, |producer| {
-                match producer.capture(driver)? {
+            let thread = &CallingThread::new(driver::driver()?);
+            with_stream(thread, array, |producer| {
+                match producer.capture(thread)? {
                     Capture::None => {}
                     Capture::Active => {
                         return fail!(
@@ -490,10 +466,10 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                     }
                 }
                 if by_event {
-                    return driver.relaxed(|| driver.event_synchronize(array.event.cast()).ok());
+                    return thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok());
                 }
-                producer.check_id(driver)?;
-                producer.synchronize(driver)
+                producer.check_id(thread)?;
+                producer.synchronize(thread)
             })
         }
     }

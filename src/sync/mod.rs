@@ -5,14 +5,18 @@
 //!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
 //! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
-//! without blocking the host. [`consume`] and [`produce`] determine the streams. [`release_queue`]
+//! without blocking the host. [`consume`] and [`produce`] determine the streams, [`identity`]
+//! says which stream a value means, and [`outgoing`] what Python objects state. [`release_queue`]
 //! releases owners when streams get there, [`policy`] holds what users override, and [`notify`]
 //! reports exchanges to the observer.
 
+mod array_context;
 pub mod consume;
 mod detached_thread;
+pub mod identity;
 pub mod notify;
 mod order;
+pub mod outgoing;
 pub mod policy;
 pub mod produce;
 pub mod release_queue;

@@ -4,7 +4,7 @@
 //! Unsafe: none.
 
 use crate::abi::{self, cai_status};
-use crate::driver::{CUevent, Capture, Driver, Stream};
+use crate::driver::{CUevent, CallingThread, Capture, INVALID_CONTEXT, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::sync::release_queue;
 
@@ -35,71 +35,121 @@ pub enum OrderMode {
 /// that could invalidate a capture.
 #[inline]
 pub fn order(
-    driver: &Driver,
+    thread: &CallingThread,
     from: &Stream,
     to: &Stream,
     direction: Direction,
     flags: u32,
 ) -> Result<()> {
-    let states = (from.capture(driver)?, to.capture(driver)?);
+    if from.is_default() || to.is_default() {
+        return order_default(thread, from, to, direction, flags);
+    }
+    let states = (from.capture_here(thread)?, to.capture_here(thread)?);
+    order_in(thread, from, to, states, direction, flags)
+}
+
+/// As [`order`], for two streams of which one at least is a default stream.
+#[inline(never)]
+fn order_default(
+    thread: &CallingThread,
+    from: &Stream,
+    to: &Stream,
+    direction: Direction,
+    flags: u32,
+) -> Result<()> {
+    // A handle has the same meaning in every context, so the context of a default stream is current
+    // throughout.
+    let _entered = if from.is_default() { from.enter(thread) } else { to.enter(thread) }?;
+    let states = (from.capture(thread)?, to.capture(thread)?);
+    order_in(thread, from, to, states, direction, flags)
+}
+
+/// As [`order`], for streams whose capture states are known.
+#[inline(always)]
+pub fn order_in(
+    thread: &CallingThread,
+    from: &Stream,
+    to: &Stream,
+    states: (Capture, Capture),
+    direction: Direction,
+    flags: u32,
+) -> Result<()> {
     if states == (Capture::None, Capture::None) {
-        return wait_live(driver, from, to);
+        return wait_live(thread, from, to);
     }
-    match order_mode(driver, from, to, states, direction, flags)? {
+    order_captured(thread, from, to, states, direction, flags)
+}
+
+/// As [`order_in`], where at least one of the streams is being captured.
+#[cold]
+#[inline(never)]
+fn order_captured(
+    thread: &CallingThread,
+    from: &Stream,
+    to: &Stream,
+    states: (Capture, Capture),
+    direction: Direction,
+    flags: u32,
+) -> Result<()> {
+    match order_mode(thread, from, to, states, direction, flags)? {
         OrderMode::Event if states.0 == Capture::Active => {
-            driver.relaxed(|| wait(driver, from, to))
+            thread.relaxed(|| wait(thread, from, to, 0))
         }
-        OrderMode::Event => wait_live(driver, from, to),
-        OrderMode::External => driver.relaxed(|| wait_external(driver, from, to)),
+        OrderMode::Event => wait_live(thread, from, to),
+        OrderMode::External => thread.relaxed(|| wait_external(thread, from, to)),
     }
 }
 
-/// Orders two streams that are not being captured, so that their ids can be checked.
-#[inline]
-fn wait_live(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
-    from.check_id(driver)?;
-    to.check_id(driver)?;
-    wait(driver, from, to)
+/// Orders two streams that are not being captured, so that their ids can be queried.
+#[inline(always)]
+fn wait_live(thread: &CallingThread, from: &Stream, to: &Stream) -> Result<()> {
+    let id = from.checked_id(thread)?;
+    to.check_id(thread)?;
+    wait(thread, from, to, id)
 }
 
-#[inline]
-fn wait(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
-    let context = from.context(driver)?;
-    let entered = driver.enter(context)?;
-    let event = driver.event(context)?;
-    from.record(driver, event.handle())?;
-    // A handle has the same meaning in every context, and some context must be current. A default
-    // stream makes its own context current, so this one is restored first.
-    let entered = Some(entered).filter(|_| !to.is_default());
-    to.wait(driver, event.handle(), 0)?;
-    drop(entered);
+/// Records an event on `from`, whose id is 0 if it is not known, and makes `to` wait for it.
+#[inline(always)]
+fn wait(thread: &CallingThread, from: &Stream, to: &Stream, id: u64) -> Result<()> {
+    let event = thread.record(from, id)?;
+    if to.is_default() {
+        to.wait(thread, event.handle(), 0)?;
+    } else {
+        let waits = to.try_wait(thread, event.handle());
+        if waits.code == INVALID_CONTEXT {
+            // This driver needs some current context.
+            let _entered = thread.enter(from.context(thread)?)?;
+            to.wait(thread, event.handle(), 0)?;
+        } else {
+            waits.ok()?;
+        }
+    }
     event.keep();
     Ok(())
 }
 
 /// Makes the graph of `to` wait, at each launch, for an event that is recorded now.
-fn wait_external(driver: &Driver, from: &Stream, to: &Stream) -> Result<()> {
-    let (_, graph) = to.graph(driver)?;
-    from.check_id(driver)?;
-    let event = driver.record(from, from.context(driver)?)?;
+fn wait_external(thread: &CallingThread, from: &Stream, to: &Stream) -> Result<()> {
+    let (_, graph) = to.graph(thread)?;
+    let event = thread.record(from, from.checked_id(thread)?)?;
     // The graph takes the event first, then the node that needs it is added.
-    let event = release_queue::keep_event_in(driver, graph, event)?;
-    to.wait(driver, event, EXTERNAL)
+    let event = release_queue::keep_event_in(thread, graph, event)?;
+    to.wait(thread, event, EXTERNAL)
 }
 
 /// Makes `to` wait for an event that other code recorded on `from`, in a capture or not.
 pub fn wait_for(
-    driver: &Driver,
+    thread: &CallingThread,
     event: CUevent,
     from: Capture,
     to: &Stream,
     flags: u32,
 ) -> Result<()> {
-    let states = (from, to.capture(driver)?);
+    let states = (from, to.capture(thread)?);
     match (states, flags & abi::CAI_CAPTURE_EXTERNAL) {
-        ((Capture::None, Capture::None), _) => to.wait(driver, event, 0),
+        ((Capture::None, Capture::None), _) => to.wait(thread, event, 0),
         ((Capture::None, Capture::Active), abi::CAI_CAPTURE_EXTERNAL) => {
-            to.wait(driver, event, EXTERNAL)
+            to.wait(thread, event, EXTERNAL)
         }
         _ => Err(refused(states, Direction::ProducerThenConsumer)),
     }
@@ -107,7 +157,7 @@ pub fn wait_for(
 
 /// The matrix of capture states: returns how to order two streams, or fails.
 fn order_mode(
-    driver: &Driver,
+    thread: &CallingThread,
     from: &Stream,
     to: &Stream,
     states: (Capture, Capture),
@@ -117,7 +167,7 @@ fn order_mode(
     match states {
         (Capture::None, Capture::None) => Ok(OrderMode::Event),
         (Capture::Active, Capture::Active) => {
-            let (one, other) = (from.graph(driver)?.0, to.graph(driver)?.0);
+            let (one, other) = (from.graph(thread)?.0, to.graph(thread)?.0);
             if one == other {
                 return Ok(OrderMode::Event);
             }

@@ -6,9 +6,9 @@
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_stream};
-use crate::driver::{self, Capture, Driver, Stream};
+use crate::driver::{self, CallingThread, Capture, Stream};
 use crate::error::{Result, fail};
-use crate::sync::order::{Direction, order};
+use crate::sync::order::{Direction, order_in};
 use crate::sync::{bad_flags, names_a_stream, policy};
 
 const PRODUCER: u32 = abi::CAI_SYNC_EXPORT_NONE
@@ -47,28 +47,42 @@ pub fn produce(
         return Ok(());
     }
     names_a_stream(export, "export_stream")?;
-    let driver = driver::driver()?;
-    let to = Stream::from_current_context(driver, export)?;
+    let thread = &CallingThread::new(driver::driver()?);
+    let to = Stream::from_current_context(thread, export)?;
+    let _entered = to.enter(thread)?;
+    let mut state = to.capture(thread).map_err(|failure| failure.at("export_stream"))?;
     for (index, &value) in streams.iter().enumerate() {
         // A stream that was joined before adds nothing.
         if value == export || streams[..index].contains(&value) {
             continue;
         }
-        let from = Stream::from_current_context(driver, value)?;
-        order(driver, &from, &to, Direction::Producers, flags)
-            .map_err(|failure| failure.at(format_args!("streams[{index}]")))?;
+        let mut join = || -> Result<()> {
+            let from = Stream::from_current_context(thread, value)?;
+            let states = (from.capture(thread)?, state);
+            order_in(thread, &from, &to, states, Direction::Producers, flags)?;
+            if states.0 == Capture::Active {
+                // It may have joined the capture.
+                state = to.capture(thread)?;
+            }
+            Ok(())
+        };
+        join().map_err(|failure| failure.at(format_args!("streams[{index}]")))?;
     }
-    identify(array, driver, export, &to).map_err(|failure| failure.at("export_stream"))
+    identify(array, thread, export, &to, state).map_err(|failure| failure.at("export_stream"))
 }
 
 /// Writes the stream's identity into the array, and records the array's event.
-fn identify(array: &mut cai_array, driver: &Driver, export: u64, stream: &Stream) -> Result<()> {
-    let state = stream.capture(driver)?;
-    let who = || -> Result<_> { Ok((stream.context(driver)?, stream.id(driver)?)) };
-    let (context, id) = if state == Capture::None { who() } else { driver.relaxed(who) }?;
+fn identify(
+    array: &mut cai_array,
+    thread: &CallingThread,
+    export: u64,
+    stream: &Stream,
+    state: Capture,
+) -> Result<()> {
+    let (context, id) = stream.identity(thread, state)?;
     // An event that is recorded in a capture has no meaning outside of it.
     if !array.event.is_null() && state == Capture::None {
-        stream.record(driver, array.event.cast())?;
+        stream.record(thread, array.event.cast())?;
     }
     array.stream = export;
     array.stream_id = id;

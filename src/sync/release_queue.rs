@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use crate::abi::{self, cai_owner};
 use crate::driver::{
-    self, CUcontext, CUevent, CUgraph, Call, Capture, DEINITIALIZED, Driver, Event,
+    self, CUcontext, CUevent, CUgraph, Call, CallingThread, Capture, DEINITIALIZED, Driver, Event,
     INVALID_CONTEXT, INVALID_HANDLE, Stream,
 };
 use crate::error::{Failure, Result, fail};
@@ -44,7 +44,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 /// An owner that waits for an event. It is in the inbox or in a lane.
 struct Waiting {
     owner: *mut cai_owner,
-    event: Event<'static>,
+    event: Event,
     context: CUcontext,
     /// 0 if the driver has no ids.
     context_id: u64,
@@ -188,12 +188,13 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
     // The thread needs these functions.
     driver.require(&["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"])?;
     start()?;
-    let stream = Stream::from_current_context(driver, stream)?;
-    match stream.capture(driver)? {
+    let thread = &CallingThread::new(driver);
+    let stream = Stream::from_current_context(thread, stream)?;
+    match stream.capture(thread)? {
         Capture::None => {}
         Capture::Active => {
             return driver.relaxed(|| {
-                let graph = stream.graph(driver)?.1;
+                let graph = stream.graph(thread)?.1;
                 keep_in(driver, graph, Kept::Owner(owner))
             });
         }
@@ -207,8 +208,8 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
         }
     }
     let node = Node::new()?;
-    let context = stream.context(driver)?;
-    let event = driver.record(&stream, context)?;
+    let context = stream.context(thread)?;
+    let event = thread.record(&stream, stream.checked_id(thread)?)?;
     let context_id = event.context_id();
     let (next, last, next_lane) = (null_mut(), null_mut(), null_mut());
     let waiting =
@@ -461,7 +462,7 @@ unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
 /// were any, or `None` if the process exits.
 ///
 /// A release may end the thread: what is released is in no list any more, and all lists are whole.
-fn release_done(driver: &Driver) -> Option<bool> {
+fn release_done(driver: &'static Driver) -> Option<bool> {
     let mut progress = false;
     let mut place = WORK.lanes.get();
     // SAFETY: the lanes are this thread's; `place` is that of their first one, or in the first one
@@ -538,7 +539,7 @@ impl Waiting {
     }
 
     /// Polls the event. Work that can never complete counts as done.
-    fn poll(&self, driver: &Driver) -> Poll {
+    fn poll(&self, driver: &'static Driver) -> Poll {
         let exiting = lock(&IN_DRIVER);
         if *exiting {
             return Poll::Exit;
@@ -552,7 +553,7 @@ impl Waiting {
         })
     }
 
-    fn poll_driver(&self, driver: &Driver) -> std::result::Result<Poll, Call> {
+    fn poll_driver(&self, driver: &'static Driver) -> std::result::Result<Poll, Call> {
         if self.context_id != 0 {
             let mut id = 0;
             driver.context_id(self.context, &raw mut id).or_call()?;
@@ -561,7 +562,8 @@ impl Waiting {
                 return Ok(Poll::Done);
             }
         }
-        let _entered = match driver.try_enter(self.context) {
+        let thread = CallingThread::new(driver);
+        let _entered = match thread.try_enter(self.context) {
             // Without ids, a destroyed context shows here.
             Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => {
                 return Ok(Poll::Done);

@@ -5,7 +5,7 @@
 
 use crate::abi::{self, cai_array};
 use crate::device::{Name, may_be_cuda};
-use crate::driver::{self, Capture, Driver, Stream};
+use crate::driver::{self, CallingThread, Capture, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
 
@@ -14,16 +14,16 @@ pub fn memory(array: &cai_array, span: Span) -> Result<()> {
     if !may_be_cuda(array.device.r#type) || array.data.is_null() {
         return Ok(());
     }
-    let driver = driver::driver()?;
-    driver.relaxed(|| memory_on(driver, array, span))
+    let thread = CallingThread::new(driver::driver()?);
+    thread.relaxed(|| memory_on(&thread, array, span))
 }
 
-fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
+fn memory_on(thread: &CallingThread, array: &cai_array, span: Span) -> Result<()> {
     let stated = array.device;
     // With negative strides `data` is not the lowest address.
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);
-    let info = driver::attributes(driver, array.data)?;
+    let info = driver::attributes(thread, array.data)?;
     if info.device.r#type == abi::CAI_DEVICE_CPU {
         return fail!(
             CAI_ERR_NOT_DEVICE_POINTER,
@@ -59,7 +59,7 @@ fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
             expected = "one with memory behind it"
         );
     }
-    if info.size > 0 && !driver::is_inside(driver, &info, low, high)? {
+    if info.size > 0 && !driver::is_inside(thread, &info, low, high)? {
         let base = info.base as u64;
         return fail!(
             CAI_ERR_OUT_OF_ALLOCATION,
@@ -71,8 +71,8 @@ fn memory_on(driver: &Driver, array: &cai_array, span: Span) -> Result<()> {
             )
         );
     }
-    if !driver.current()?.is_null() {
-        driver::device_pointer(driver, array.data).map_err(|failure| failure.at("data"))?;
+    if !thread.current()?.is_null() {
+        driver::device_pointer(thread, array.data).map_err(|failure| failure.at("data"))?;
     }
     Ok(())
 }
@@ -82,24 +82,24 @@ pub fn stream(array: &cai_array) -> Result<()> {
     if matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) {
         return Ok(());
     }
-    let driver = driver::driver()?;
+    let thread = &CallingThread::new(driver::driver()?);
     if array.stream <= abi::CAI_STREAM_PER_THREAD {
         let context =
-            if array.context.is_null() { driver.some_current()? } else { array.context.cast() };
+            if array.context.is_null() { thread.some_current()? } else { array.context.cast() };
         let stream = Stream::from_array(array.stream, context, array.stream_id);
-        return match stream.capture(driver)? {
-            Capture::None => stream.check_id(driver),
+        return match stream.capture(thread)? {
+            Capture::None => stream.check_id(thread),
             _ => Ok(()),
         };
     }
     let stream = Stream::from_array(array.stream, std::ptr::null_mut(), array.stream_id);
     // The id can be queried only outside of a capture. The answer itself shows that the stream is
     // alive.
-    if stream.capture(driver)? != Capture::None {
+    if stream.capture(thread)? != Capture::None {
         return Ok(());
     }
-    stream.check_id(driver)?;
-    let context = stream.context(driver)?;
+    stream.check_id(thread)?;
+    let context = stream.context(thread)?;
     if !array.context.is_null() && array.context != context.cast() {
         return fail!(
             CAI_ERR_STREAM_CONTEXT,

@@ -31,6 +31,7 @@ IMPORT = {
     "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "allow_mask": 128,
     "host": 256, "device": 512, "quiet": 1024, "no_objects": T.abi.CAI_IMPORT_REFUSE_OBJECTS,
     "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_BUFFER_OPENCL, "cuda": T.abi.CAI_IMPORT_BUFFER_CUDA,
+    "identify_stream": T.abi.CAI_IMPORT_IDENTIFY_STREAM,
 }  # fmt: skip
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}

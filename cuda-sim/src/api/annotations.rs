@@ -34,16 +34,22 @@ static API: Api = Api {
     host_address,
     take_report,
     fail_kernel,
-    cai,
+    cai: Some(cai),
     accesses,
     simulated,
 };
+
+/// The same without the function that observes exchanges, as beside a driver without a checker.
+static UNOBSERVED: Api = Api { cai: None, ..API };
 
 /// Returns the table of functions, the one symbol that cudasim.h looks up. NULL for a version that
 /// this simulator does not know.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudasim_get_api(version: u32) -> *const Api {
-    if version <= VERSION { &API } else { std::ptr::null() }
+    if version > VERSION {
+        return std::ptr::null();
+    }
+    if crate::config::observes_exchanges() { &API } else { &UNOBSERVED }
 }
 
 fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {

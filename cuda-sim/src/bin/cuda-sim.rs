@@ -38,12 +38,14 @@ cuda-sim: a simulated CUDA driver that finds races
         --runtime=12|13           and load one of them first: for programs that bundle their own
         --rules=strict            also report refused, illegal and needlessly slow calls, and
                                   print a summary of exchanged arrays
+        --exchanges=hidden        do not observe the arrays that libraries exchange
         --print=exit              print races when the program ends, not when they are found
         --report=FILE             write the results as JSON, one line for each process
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
         Runs a program with the real driver, FILE or the installed one, and the race checker beside
-        it. The options --races, --free, --host-threads, --rules, --print and --report are as above.
+        it. The options --races, --free, --host-threads, --rules, --exchanges, --print and
+        --report are as above.
 
     cai-race [options] [--] program [arguments]
         cuda-sim run --rules=strict: for producers and consumers of arrays.
@@ -276,6 +278,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
             "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
             "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
+            "exchanges" => ("CUDASIM_EXCHANGES", one_of(&["seen", "hidden"])?),
             "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
             "report" => ("CUDASIM_REPORT", wanted()?),
             "host-threads" => {

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! May use: `abi`, `device`, `dtype`, `error`, `owner`, `python::capi`, `python::convert`,
-//! `python::export::object`, `python::interpreter`, `read`, `validate`.
+//! `python::export::object`, `python::interpreter`, `read`, `sync::outgoing`, `validate`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
@@ -15,6 +15,7 @@ use crate::python::convert::{integer, none, shared, tuple, unsigned};
 use crate::python::export::object::{array_of, attribute, wrap};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::read::{self, Descr};
+use crate::sync::outgoing;
 use crate::{device, dtype, owner, validate};
 
 pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) -> *mut Object {
@@ -118,15 +119,13 @@ pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i
 
 /// Makes the dictionary of `__cuda_array_interface__`.
 pub fn cuda(py: Py, object: *mut Object, array: &cai_array, flags: u32) -> Result<Owned> {
-    let old = flags & abi::CAI_EXPORT_VERSION_2 != 0 || array.stream == abi::CAI_STREAM_UNKNOWN;
+    let without_stream = flags & abi::CAI_EXPORT_VERSION_2 != 0;
+    let stream = if without_stream { array.stream } else { outgoing::for_dictionary(array)? };
+    let old = without_stream || stream == abi::CAI_STREAM_UNKNOWN;
     let dictionary = Dictionary::new(py)?;
     common(&dictionary, array, flags, if old { 2 } else { 3 })?;
     if !old {
-        let stream = if array.stream == abi::CAI_STREAM_NONE {
-            none(py)
-        } else {
-            unsigned(py, array.stream)?
-        };
+        let stream = if stream == abi::CAI_STREAM_NONE { none(py) } else { unsigned(py, stream)? };
         dictionary.set(py.names.stream, stream)?;
     }
     if let Some(mask) = mask_of(py, object, array, flags)? {

@@ -2,7 +2,7 @@
 //!
 //! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
 //! `python::convert`, `python::error`, `python::export::object`, `python::interpreter`,
-//! `sync::consume`, `unwind`.
+//! `sync::consume`, `sync::outgoing`, `unwind`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
@@ -19,6 +19,7 @@ use crate::python::error::raise_as;
 use crate::python::export::object::{array_of, run_for_python};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
+use crate::sync::outgoing;
 use crate::unwind;
 
 pub unsafe extern "C-unwind" fn dlpack_device_method(
@@ -255,8 +256,12 @@ impl DlpackRequest {
         // DLPack cannot express work on an unknown stream, so the host waits for it.
         let unknown =
             if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
+        let replaced = outgoing::replaced(array)?;
+        let array = replaced.as_ref().unwrap_or(array);
+        // What consumers may ignore, a producer orders all the same.
+        let flags = access | unknown | abi::CAI_SYNC_THIS_CALL;
         // SAFETY: the array was validated when the object was made.
-        unsafe { consume::exchange(Phase::Begin, array, stream, access | unknown) }
+        unsafe { consume::exchange(Phase::Begin, array, stream, flags) }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Functions of the exchange tables of the type: this library's and DLPack's.
 //!
 //! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
-//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`, `unwind`.
+//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`,
+//! `sync::outgoing`, `unwind`.
 //! Unsafe: follows the pointers that a table's contract describes.
 
 use std::ffi::{c_int, c_void};
@@ -16,6 +17,7 @@ use crate::python::export::object::{
     Body, Reading, array_of, body, export, is_ours, not_ours, run_for_python, wrap,
 };
 use crate::python::interpreter::Py;
+use crate::sync::outgoing;
 use crate::{dlpack, owner, read, unwind};
 
 /// Runs the body of a function in a table: failures become exceptions and a status.
@@ -60,7 +62,7 @@ unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
     // SAFETY: a structure begins with its size.
     let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
     // SAFETY: the object is alive (this function's contract).
-    let Some(array) = (unsafe { Reading::of(body) }) else {
+    let Some(reading) = (unsafe { Reading::of(body) }) else {
         return fail!(
             CAI_ERR_VALUE,
             "object",
@@ -68,11 +70,13 @@ unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
             expected = "one that cai_array_to_python made and that was not released"
         );
     };
+    let replaced = outgoing::replaced(&reading)?;
+    let array = replaced.as_ref().unwrap_or(&reading);
     // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
     // caller vouches for as many bytes.
     unsafe {
         owner::retain(array.owner)?;
-        read::write_array(out, size, &array);
+        read::write_array(out, size, array);
     }
     Ok(())
 }

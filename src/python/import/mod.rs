@@ -4,7 +4,7 @@
 //! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
 //! `python::import::dlpack`, `python::import::exchange_table`, `python::import::grad`,
 //! `python::import::options`, `python::import::requirements`, `python::interpreter`,
-//! `python::offers`, `python::owner`.
+//! `python::offers`, `python::owner`, `sync::identity`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
@@ -37,6 +37,7 @@ use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
+use crate::sync::identity;
 
 /// Imports an object into `to`.
 ///
@@ -50,10 +51,20 @@ pub unsafe fn import(
 ) -> Result<()> {
     let py = Py::here()?;
     find(py, object, options, 0, to)?;
+    identify(to);
     if options.are_none() {
         return Ok(());
     }
     check_requirements(to, options)
+}
+
+/// Finds out which stream is meant by 1 or 2, which another thread or context would take for
+/// another one.
+#[inline]
+fn identify(to: &mut Description) {
+    if matches!(to.array.stream, abi::CAI_STREAM_LEGACY | abi::CAI_STREAM_PER_THREAD) {
+        identity::identify_default(&mut to.array);
+    }
 }
 
 /// Imports a dictionary that comes without its object. `owner` keeps the data alive.
@@ -95,6 +106,7 @@ pub unsafe fn import_dictionary(
     if let Found::Parts(extras) = found {
         from_parts(py, owner, protocol, options, 0, extras, to)?;
     }
+    identify(to);
     if options.are_none() {
         return Ok(());
     }
@@ -158,6 +170,7 @@ fn from_parts(
         let found = mask.insert(Description::new());
         find(py, object, &options.of_mask(), depth + 1, found)
             .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+        identify(found);
     }
     dict::finish(py, object, protocol, options, extras, mask, to)
 }

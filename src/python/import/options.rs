@@ -52,7 +52,7 @@ impl ImportOptions {
         // SAFETY: a structure of the size that it states (this function's contract).
         let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_BUFFER_CUDA - 1;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_IDENTIFY_STREAM - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
@@ -178,7 +178,8 @@ impl ImportOptions {
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
             | abi::CAI_IMPORT_QUERY_DEVICE
-            | abi::CAI_IMPORT_REFUSE_OBJECTS;
+            | abi::CAI_IMPORT_REFUSE_OBJECTS
+            | abi::CAI_IMPORT_IDENTIFY_STREAM;
         let options = &self.raw;
         options.flags & LOOKS == 0
             && options.typestr[0] == 0

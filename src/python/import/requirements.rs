@@ -1,16 +1,18 @@
 //! Requirements of the caller, checked after an import.
 //!
-//! May use: `abi`, `driver`, `dtype`, `error`, `python::import::options`, `python::owner`, `read`,
-//! `validate`.
+//! May use: `abi`, `device`, `driver`, `dtype`, `error`, `python::import::options`,
+//! `python::owner`, `read`, `sync::identity`, `validate`.
 //! Unsafe: reads validated arrays.
 
 use std::fmt;
 
 use crate::abi::{self, cai_array};
+use crate::device::may_be_cuda;
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::read::Descr;
+use crate::sync::identity;
 use crate::{driver, dtype, validate};
 
 /// Checks the caller's requirements, and completes the array as requested.
@@ -41,6 +43,12 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
                 expected = "device memory"
             );
         }
+    }
+    if options.has(abi::CAI_IMPORT_IDENTIFY_STREAM)
+        && array.version >= 3
+        && may_be_cuda(array.device.r#type)
+    {
+        identity::identify(array)?;
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
         return fail!(

@@ -1,0 +1,81 @@
+//! The identity of an array's stream: its context and its id, without which a handle may be that of
+//! a later stream, and 1 and 2 those of another context or thread.
+//!
+//! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::array_context`.
+//! Unsafe: none.
+
+use crate::abi::{self, cai_array};
+use crate::device;
+use crate::driver::{self, CUcontext, CallingThread, Stream};
+use crate::error::{Result, fail};
+use crate::sync::array_context::{ArrayContext, with_stream};
+use crate::sync::names_a_stream;
+
+/// Writes the identity of the array's stream into `context` and `stream_id`. One that the array
+/// states already stays as it is.
+pub fn identify(array: &mut cai_array) -> Result<()> {
+    if array.stream >= abi::CAI_STREAM_UNKNOWN {
+        return Ok(());
+    }
+    names_a_stream(array.stream, "stream")?;
+    if array.version < 3 {
+        return fail!(
+            CAI_ERR_STREAM_VERSION,
+            "stream",
+            found = ("{:#x} in version {}", array.stream, array.version),
+            expected = "CAI_STREAM_UNKNOWN below version 3"
+        );
+    }
+    if array.stream_id != 0 || array.data.is_null() {
+        return Ok(());
+    }
+    if !device::may_be_cuda(array.device.r#type) {
+        return fail!(
+            CAI_ERR_STREAM_DEVICE,
+            "device.type",
+            found = ("{}, with a stream", device::Name(array.device.r#type)),
+            expected = "a CUDA device: streams of other devices have no identity"
+        );
+    }
+    let thread = &CallingThread::new(driver::driver()?);
+    let found = with_stream(thread, array, |stream| query(thread, &stream))?;
+    write(array, found);
+    Ok(())
+}
+
+fn query(thread: &CallingThread, stream: &Stream) -> Result<(CUcontext, u64)> {
+    let state = stream.capture(thread)?;
+    stream.identity(thread, state)
+}
+
+fn write(array: &mut cai_array, (context, id): (CUcontext, u64)) {
+    array.context = context.cast();
+    array.stream_id = id;
+}
+
+/// Writes the identity of the stream 1 or 2 of an array that was imported, as far as the driver
+/// knows it. If the process has not loaded a driver, nothing can be pending, and none is loaded.
+#[cold]
+#[inline(never)]
+pub fn identify_default(array: &mut cai_array) {
+    let has_identity = array.stream_id != 0 || array.data.is_null() || array.version < 3;
+    if has_identity || !device::may_be_cuda(array.device.r#type) || !driver::is_present() {
+        return;
+    }
+    // Without an identity the array is what its producer stated: a failure shows where the array is
+    // used.
+    let _ = || -> Result<()> {
+        let thread = &CallingThread::new(driver::driver()?);
+        // Only a context that exists: an import creates none.
+        let memory = match array.context.is_null() {
+            true => ArrayContext::of_memory(thread, array)?,
+            false => None,
+        };
+        let context = memory.as_ref().map_or(array.context.cast(), |memory| memory.context);
+        if !context.is_null() {
+            let stream = Stream::from_array(array.stream, context, 0);
+            write(array, query(thread, &stream)?);
+        }
+        Ok(())
+    }();
+}

@@ -1,0 +1,114 @@
+//! The stream that an array states to consumers outside of this library: Python objects, DLPack.
+//!
+//! May use: `abi`, `device`, `driver`, `error`, `sync::array_context`, `sync::policy`.
+//! Unsafe: none.
+//!
+//! 1 and 2 mean a stream only together with a context, and 2 with a thread. A dictionary states
+//! neither, and the driver has no name for the per-thread stream of another thread. That stream is
+//! therefore joined into the legacy stream of its context: the two wait for each other by
+//! themselves, in both directions, whichever threads use them [stream-sync-behavior]. A stream of
+//! another context than the reader means is refused: if it were joined into one of the reader's
+//! context, the producer's later work would not wait for the reader.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::abi::{self, CAI_STREAM_LEGACY, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, cai_array};
+use crate::device;
+use crate::driver::{self, CallingThread, Driver, Stream};
+use crate::error::{Result, fail};
+use crate::sync::array_context::ArrayContext;
+use crate::sync::policy;
+
+/// Returns the array as a consumer may see it, if it differs: without a stream where the policy of
+/// the process requires that; on the legacy stream in place of another thread's per-thread stream.
+#[inline]
+pub fn replaced(array: &cai_array) -> Result<Option<cai_array>> {
+    if array.stream == CAI_STREAM_NONE {
+        return Ok(None);
+    }
+    if policy::process()? & abi::CAI_SYNC_EXPORT_NONE != 0 {
+        return Ok(Some(without_stream(array)));
+    }
+    if array.stream == CAI_STREAM_PER_THREAD { per_thread(array) } else { Ok(None) }
+}
+
+#[cold]
+fn without_stream(array: &cai_array) -> cai_array {
+    let (stream, event) = (CAI_STREAM_NONE, ptr::null_mut());
+    cai_array { stream, stream_id: 0, event, ..*array }
+}
+
+/// Returns the driver if the array's stream is one of its streams, on which work may be pending.
+fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
+    if array.data.is_null() || !device::may_be_cuda(array.device.r#type) {
+        return Ok(None);
+    }
+    match driver::driver() {
+        Ok(driver) => Ok(Some(driver)),
+        Err(failure) if failure.status() == abi::CAI_ERR_NO_DRIVER => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Joins the per-thread stream into the legacy stream of its context, unless it is known to be the
+/// calling thread's.
+#[cold]
+#[inline(never)]
+fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
+    let Some(driver) = driver_of(array)? else { return Ok(None) };
+    let thread = &CallingThread::new(driver);
+    let context = ArrayContext::of(thread, array)?;
+    let _entered = thread.enter(context.context)?;
+    if array.stream_id != 0 {
+        let own = Stream::from_array(CAI_STREAM_PER_THREAD, context.context, 0);
+        let state = own.capture(thread)?;
+        if own.identity(thread, state)?.1 == array.stream_id {
+            return Ok(None);
+        }
+    }
+    let legacy = Stream::from_array(CAI_STREAM_LEGACY, context.context, 0);
+    // Fails if a blocking stream of the context is being captured.
+    let state = legacy.capture(thread)?;
+    // The record waits for all blocking streams of the context, those of other threads included.
+    thread.record(&legacy, 0)?.keep();
+    let (context, stream_id) = legacy.identity(thread, state)?;
+    let (stream, context) = (CAI_STREAM_LEGACY, context.cast());
+    Ok(Some(cai_array { stream, stream_id, context, ..*array }))
+}
+
+/// Returns the stream for a dictionary, which states neither a context nor a thread.
+pub fn for_dictionary(array: &cai_array) -> Result<u64> {
+    let replaced = replaced(array)?;
+    let array = replaced.as_ref().unwrap_or(array);
+    if matches!(array.stream, CAI_STREAM_LEGACY | CAI_STREAM_PER_THREAD) {
+        means_the_same(array)?;
+    }
+    Ok(array.stream)
+}
+
+/// Fails unless readers take 1 or 2 for the array's stream. They look for it in the context that
+/// the memory belongs to, or in the current one.
+#[cold]
+#[inline(never)]
+fn means_the_same(array: &cai_array) -> Result<()> {
+    let Some(driver) = driver_of(array)? else { return Ok(()) };
+    let thread = &CallingThread::new(driver);
+    let memory = ArrayContext::of_memory(thread, array)?;
+    let memory = memory.map_or(ptr::null_mut(), |memory| memory.context.cast::<c_void>());
+    let own = if array.context.is_null() { memory } else { array.context };
+    let current = thread.current()?.cast::<c_void>();
+    for (taken, whose) in [(memory, "the memory's"), (current, "the current")] {
+        if !taken.is_null() && !own.is_null() && taken != own {
+            return fail!(
+                CAI_ERR_STREAM_CONTEXT,
+                "stream",
+                found =
+                    ("{}, of context {own:p}, where {whose} context is {taken:p}", array.stream),
+                expected = "a CUstream, which is the same in every context; __dlpack__ takes this \
+                 array as it is"
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+"""How many calls of the driver an exchange makes, counted on a driver that does nothing. The page on streams states the
+numbers; where they change, this test and that page change."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+COUNT = """
+import ctypes as c, os, sys
+sys.path.insert(0, {folder!r})
+import cai_ctypes as T, cai_python as P
+from cai_python import Exporter, held as cai, take
+READ, NONE, OTHER = 1, P.STREAM_NONE, 0x7777
+driver = c.CDLL(os.environ["CAI_CUDA_DRIVER"])
+driver.null_driver_calls.restype = c.c_long
+driver.cuCtxSetCurrent(c.c_void_p(0x1000))
+for name in ("cai_array_consume_begin", "cai_array_consume_end"):
+    getattr(cai, name).argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_array_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
+shape = (c.c_int64 * 1)(4)
+
+def array(stream, **members):
+    a = T.new_array(typestr=b"<i4", stream=stream, ndim=1, version=3, **members)
+    a.data, a.shape = 0x7000_0000, shape
+    return a
+
+def calls(body):
+    # The first calls fill the pool and the table.
+    for _ in range(3):
+        driver.null_driver_calls()
+        assert body() == 0
+    return driver.null_driver_calls()
+
+def pair(a, consumer):
+    return [calls(lambda: half(c.byref(a), consumer, READ, None)) for half in (cai.cai_array_consume_begin, cai.cai_array_consume_end)]
+
+def produce(*streams):
+    a, all = array(0), (c.c_uint64 * len(streams))(*streams)
+    return calls(lambda: cai.cai_array_produce(c.byref(a), all, len(streams), 0x2001, 0, None))
+
+def imported(stream):
+    obj = Exporter(dict(shape=(4,), typestr="<i4", data=(0x7000_0000, False), version=3, stream=stream))
+    def once():
+        take(obj).release()
+        return 0
+    return calls(once)
+
+event = dict(event=0x9000, flags=T.FLAG_READONLY)
+print("the same handle; no stream; no elements", *pair(array(0x3002), 0x3002))
+print("two handles", *pair(array(0x2001), 0x3002))
+print("two handles, stream_id known", *pair(array(0x2001, stream_id=0x2001), 0x3002))
+print("two handles, a read-only array with an event", *pair(array(0x2001, **event), 0x3002))
+print("a handle, and a default stream as yours", *pair(array(0x2001), 1))
+print("a default stream of the current context, and a handle as yours", *pair(array(1, context=0x1000), 0x3002))
+print("a default stream of another context, and a handle as yours", *pair(array(1, context=OTHER), 0x3002))
+print("a default stream without context, and a handle as yours", *pair(array(1), 0x3002))
+print("the same default stream", *pair(array(1, context=0x1000), 1))
+print("produce: one stream, the exported one", produce(0x2001))
+print("produce: another stream, joined", produce(0x3002))
+print("produce: each further stream", produce(0x3002, 0x4003) - produce(0x3002))
+print("import of a stream that is a handle", imported(0x2001))
+print("import of a default stream", imported(1))
+assert pair(array(NONE), 0x3002) == [0, 0] and imported(None) == 0 and imported(2) == imported(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    target = tmp_path_factory.mktemp("null") / "null_driver.so"
+    source = ROOT / "bench/null_driver.c"
+    subprocess.run(["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", target], check=True)
+    text = COUNT.format(folder=str(pathlib.Path(__file__).parent))
+    done = subprocess.run(
+        [sys.executable, "-c", text], env={"CAI_CUDA_DRIVER": str(target)}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [re.fullmatch(r"(.*?) ([0-9 ]+)", line) for line in done.stdout.splitlines()]
+    return {row[1]: [int(number) for number in row[2].split()] for row in rows}
+
+
+def test_the_page_states_them(counted):
+    page = (ROOT / "docs/src/streams.md").read_text()
+    table = page.split("## Calls of the driver")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
+    stated = {row[0]: [int(cell) for cell in row[1:] if cell.isdigit()] for row in rows[2:]}
+    assert stated == counted

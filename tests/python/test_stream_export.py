@@ -1,0 +1,436 @@
+"""Streams that go out to Python objects and come in from them: 1 and 2, which mean something only in the right context
+and thread; identities; the policy of producers. Each case is a process on the simulated driver with the race checker."""
+
+import pathlib
+import sys
+import textwrap
+
+import pytest
+
+from test_sync import BUILT, built, run  # noqa: F401
+
+PRELUDE = """
+import ctypes as c, gc, os, sys, threading
+sys.path.insert(0, {folder!r})
+import cai_ctypes as T, cai_python as P
+from cai_python import ERRORS, Exporter, Refused, give, held as cai, make, take
+READ, WRITE, NONE, UNKNOWN = 1, 2, P.STREAM_NONE, P.STREAM_UNKNOWN
+DICT, SIZE = [P.CUDA_ARRAY_INTERFACE], 64
+cuda = c.CDLL("libcuda.so.1")
+shim = c.CDLL(os.environ["CAI_CUDA_DRIVER"])
+shim.shim_count.argtypes, shim.shim_count.restype = [c.c_char_p], c.c_long
+error = T.Error()
+for name in ("cai_array_consume_begin", "cai_array_consume_end"):
+    getattr(cai, name).argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_array_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
+cai.cai_sync_policy_set.argtypes = [c.c_uint32, c.c_void_p]
+assert cuda.cuInit(0) == 0
+contexts = []
+for number in range(2):
+    context = c.c_void_p()
+    assert cuda.cuDevicePrimaryCtxRetain(c.byref(context), number) == 0
+    contexts.append(context.value)
+
+def ok(code):
+    assert code == 0, code
+
+def use(number):
+    ok(cuda.cuCtxSetCurrent(c.c_void_p(contexts[number])))
+
+def stream():
+    made = c.c_void_p()
+    ok(cuda.cuStreamCreate(c.byref(made), 1))
+    return made.value
+
+def buffer():
+    made = c.c_uint64()
+    ok(cuda.cuMemAlloc_v2(c.byref(made), c.c_size_t(SIZE)))
+    ok(cuda.cuMemsetD8_v2(made, 0, c.c_size_t(SIZE)))
+    ok(cuda.cuCtxSynchronize())
+    return made.value
+
+def fill(to, value, on):
+    for byte in [9] * 7 + [value]:
+        ok(cuda.cuMemsetD8Async(c.c_uint64(to), c.c_ubyte(byte), c.c_size_t(SIZE), c.c_void_p(on)))
+
+def copy(to, source, on):
+    ok(cuda.cuMemcpyDtoDAsync_v2(c.c_uint64(to), c.c_uint64(source), c.c_size_t(SIZE), c.c_void_p(on)))
+
+def bytes_of(source, after):
+    host = (c.c_ubyte * SIZE)()
+    ok(cuda.cuStreamSynchronize(c.c_void_p(after)))
+    ok(cuda.cuMemcpyDtoH_v2(host, c.c_uint64(source), c.c_size_t(SIZE)))
+    return set(host)
+
+def produced(data, *streams, flags=0):
+    array = make((SIZE,), "|u1", data)
+    ok(cai.cai_array_produce(c.byref(array.array), (c.c_uint64 * len(streams))(*streams), len(streams), streams[0], flags,
+                             c.byref(error)))
+    return array
+
+def begin(taken, consumer, flags=READ):
+    return cai.cai_array_consume_begin(c.byref(taken.array), consumer, flags, c.byref(error))
+
+def read(taken, to, consumer):
+    assert begin(taken, consumer) == 0, error.message
+    copy(to, taken.data, consumer)
+    code = cai.cai_array_consume_end(c.byref(taken.array), consumer, READ, c.byref(error))
+    assert code == 0, error.message
+
+class Thread:
+    # A thread that runs what it is given, one after another.
+    def __init__(self):
+        self.todo, self.done, self.more = None, threading.Event(), threading.Event()
+        threading.Thread(target=self.loop, daemon=True).start()
+    def loop(self):
+        while True:
+            self.more.wait()
+            self.more.clear()
+            try:
+                self.result, self.failure = self.todo(), None
+            except BaseException as failure:
+                self.result, self.failure = None, failure
+            self.done.set()
+    def __call__(self, todo):
+        self.todo = todo
+        self.more.set()
+        self.done.wait()
+        self.done.clear()
+        if self.failure is not None:
+            raise self.failure
+        return self.result
+
+def reason(obj):
+    assert not hasattr(obj, "__cuda_array_interface__")
+    try:
+        obj.__cuda_array_interface__
+    except AttributeError as why:
+        return str(why)
+
+def count(name=None):
+    return shim.shim_count(name.encode() if name else None)
+
+def counted(body):
+    shim.shim_reset()
+    shim.shim_arm(1)
+    result = body()
+    shim.shim_arm(0)
+    return result, count()
+
+use(0)
+"""
+
+
+def python(built, body, schedule="lazy", check=True, **env):  # noqa: F811
+    text = PRELUDE.format(folder=str(pathlib.Path(__file__).parent)) + textwrap.dedent(body)
+    return run(
+        BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--devices=2", "--", sys.executable, "-c", text,
+        check=check, env={"CAI_CUDA_DRIVER": str(built.shim), **env},
+    )  # fmt: skip
+
+
+# --- streams that go out ----------------------------------------------------------------------------------------
+
+ANOTHER_THREAD = """
+    def producer():
+        use(0)
+        data = buffer()
+        fill(data, 1, 2)
+        return produced(data, 2), data
+
+    thread = Thread()
+    array, data = thread(producer)
+    assert array.array.stream == 2 and array.array.stream_id != 0
+    obj, out, consumer = give(array), buffer(), stream()
+    taken = take(obj, protocols={protocols})
+    read(taken, out, consumer)
+    thread(lambda: fill(data, 2, 2))  # waits for the reader
+    assert bytes_of(out, consumer) == {{1}}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+@pytest.mark.parametrize(
+    "protocols", ["DICT", "[P.EXCHANGE]"], ids=["dictionary", "table"]
+)
+def test_per_thread_stream_of_another_thread(built, schedule, protocols):  # noqa: F811
+    """It has no name there: the legacy stream, which waits for it and for which it waits, takes its place."""
+    python(built, ANOTHER_THREAD.format(protocols=protocols) + "    assert taken.stream == 1\n", schedule)
+
+
+def test_dlpack_of_another_threads_stream(built):  # noqa: F811
+    """The consumer's stream waits; the end is the consumer's, which does not return before it is done."""
+    python(
+        built,
+        """
+        def producer():
+            use(0)
+            data = buffer()
+            fill(data, 1, 2)
+            return produced(data, 2)
+
+        thread = Thread()
+        obj, out, consumer = give(thread(producer)), buffer(), stream()
+        taken = take(obj, protocols=[P.DLPACK], stream=consumer)
+        copy(out, taken.data, consumer)
+        assert bytes_of(out, consumer) == {1}
+        """,
+    )
+
+
+def test_streams_of_this_thread_and_context_go_out_as_they_are(built):  # noqa: F811
+    python(
+        built,
+        """
+        data, out, consumer = buffer(), buffer(), stream()
+        for own in (1, 2, consumer):
+            fill(data, own % 64, own)
+            obj = give(produced(data, own))
+            assert obj.__cuda_array_interface__["stream"] == own
+            read(take(obj, protocols=DICT), out, consumer)
+            assert bytes_of(out, consumer) == {own % 64}
+        # A handle needs no query.
+        assert counted(lambda: obj.__cuda_array_interface__)[1] == 0
+        """,
+    )
+
+
+def test_per_thread_stream_without_an_identity(built):  # noqa: F811
+    """The program has not said whose stream it is."""
+    python(
+        built,
+        """
+        def producer():
+            use(0)
+            data = buffer()
+            fill(data, 1, 2)
+            return data
+
+        thread = Thread()
+        data, out, consumer = thread(producer), buffer(), stream()
+        obj = give(make((SIZE,), "|u1", data, stream=2))
+        assert obj.__cuda_array_interface__["stream"] == 1
+        read(take(obj, protocols=DICT), out, consumer)
+        assert bytes_of(out, consumer) == {1}
+        """,
+    )
+
+
+@pytest.mark.parametrize("own", [1, 2])
+def test_default_streams_of_another_context(built, own):  # noqa: F811
+    """A reader would look for it in the context of the memory, or in the current one."""
+    python(
+        built,
+        f"""
+        data, out, consumer, source = buffer(), buffer(), stream(), buffer()
+        fill(source, 1, consumer)
+        ok(cuda.cuStreamSynchronize(c.c_void_p(consumer)))
+        use(1)
+        copy(data, source, {own})
+        array = produced(data, {own})
+        assert array.array.context == contexts[1]
+        obj = give(array)
+        for current in (0, 1):
+            use(current)
+            why = reason(obj)
+            assert "stream" in why and hex(contexts[1]) in why and hex(contexts[0]) in why, why
+        use(0)
+        # Other protocols state the context, or order the reader.
+        for protocols in ([P.EXCHANGE], [P.DLPACK]):
+            taken = take(obj, protocols=protocols, stream=consumer)
+            read(taken, out, consumer)
+            assert bytes_of(out, consumer) == {{1}}
+            taken.release()
+        # The memory's own context, which is not the current one.
+        there = buffer()
+        obj = give(make((SIZE,), "|u1", there, stream={own}))
+        use(1)
+        assert "current" in reason(obj)
+        use(0)
+        assert obj.__cuda_array_interface__["stream"] == 1
+        """,
+    )
+
+
+def test_beside_a_capture(built):  # noqa: F811
+    """The legacy stream cannot be used beside a capture of a blocking stream: a reason, and the capture goes on."""
+    python(
+        built,
+        """
+        def producer():
+            use(0)
+            data = buffer()
+            fill(data, 1, 2)
+            return produced(data, 2)
+
+        thread = Thread()
+        obj = give(thread(producer))
+        blocking, graph = c.c_void_p(), c.c_void_p()
+        ok(cuda.cuStreamCreate(c.byref(blocking), 0))
+        ok(cuda.cuStreamBeginCapture_v2(blocking, 0))
+        assert "IMPLICIT" in reason(obj)
+        ok(cuda.cuStreamEndCapture(blocking, c.byref(graph)))
+        assert graph.value and obj.__cuda_array_interface__["stream"] == 1
+        """,
+    )
+
+
+def test_masks_too(built):  # noqa: F811
+    python(
+        built,
+        """
+        def producer():
+            use(0)
+            data = buffer()
+            fill(data, 1, 2)
+            return produced(data, 2)
+
+        mask = Thread()(producer)
+        obj = give(make((SIZE,), "|u1", buffer(), mask=mask))
+        assert obj.__cuda_array_interface__["mask"].__cuda_array_interface__["stream"] == 1
+        """,
+    )
+
+
+# --- the policy of producers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["environment", "process"])
+def test_export_none_reaches_python(built, how):  # noqa: F811
+    """CAI 3: "Producers may provide a configuration option to always set stream to None"."""
+    python(
+        built,
+        f"""
+        if {how == "process"}:
+            ok(cai.cai_sync_policy_set(32, None))
+        own = stream()
+        for value in (own, 1, 2, UNKNOWN):
+            obj = give(make((SIZE,), "|u1", buffer(), stream=value))
+            found, calls = counted(lambda: obj.__cuda_array_interface__)
+            assert found["version"] == 3 and found["stream"] is None and calls == 0, (value, found, calls)
+            with take(obj, protocols=[P.EXCHANGE]) as taken:
+                assert taken.stream is None and not taken.array.stream_id
+            capsule, calls = counted(lambda: obj.__dlpack__(stream=stream(), max_version=(1, 0)))
+            assert calls == 0
+        assert "stream" not in give(make((SIZE,), "|u1", buffer(), stream=own), version_2=True).__cuda_array_interface__
+        """,
+        CAI_SYNC="export-none" if how == "environment" else "",
+    )
+
+
+def test_producers_order_whatever_consumers_ignore(built):  # noqa: F811
+    python(
+        built,
+        """
+        own = stream()
+        obj = give(make((SIZE,), "|u1", buffer(), stream=own))
+        assert obj.__cuda_array_interface__["stream"] == own
+        counted(lambda: obj.__dlpack__(stream=stream(), max_version=(1, 0)))
+        assert count("cuStreamWaitEvent") == 1
+        """,
+        CAI_SYNC="ignore",
+    )
+
+
+def test_a_misspelt_policy_is_told(built):  # noqa: F811
+    python(
+        built,
+        """
+        assert "exprt-none" in reason(give(make((SIZE,), "|u1", buffer(), stream=stream())))
+        assert give(make((SIZE,), "|u1", buffer())).__cuda_array_interface__["stream"] is None
+        """,
+        CAI_SYNC="exprt-none",
+    )
+
+
+# --- streams that come in ---------------------------------------------------------------------------------------
+
+DICTIONARY = 'dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, stream={stream})'
+
+
+def test_imports_state_whose_stream_2_is(built):  # noqa: F811
+    python(
+        built,
+        f"""
+        data, consumer = buffer(), stream()
+        taken = take(Exporter({DICTIONARY.format(stream=2)}))
+        assert taken.stream == 2 and taken.context == contexts[0] and taken.array.stream_id != 0
+        assert begin(taken, consumer) == 0
+
+        def elsewhere():
+            use(0)
+            return begin(taken, consumer)
+
+        assert Thread()(elsewhere) == ERRORS["STREAM_THREAD"]
+        # A mask of its own.
+        mask = Exporter({DICTIONARY.format(stream=2)})
+        with take(Exporter(dict({DICTIONARY.format(stream="None")}, mask=mask)), allow_mask=True) as masked:
+            assert masked.array.mask.contents.stream_id == taken.array.stream_id
+        """,
+    )
+
+
+def test_imports_state_whose_stream_1_is(built):  # noqa: F811
+    """The context of the memory, whichever is current. The driver is asked once, and not by each begin and end."""
+    python(
+        built,
+        f"""
+        data, consumer = buffer(), stream()
+        use(1)
+        taken = take(Exporter({DICTIONARY.format(stream=1)}))
+        assert taken.context == contexts[0] and taken.array.stream_id != 0
+        counted(lambda: begin(taken, consumer))
+        assert count("cuPointerGetAttributes") == 0
+        ok(cuda.cuCtxPopCurrent_v2(c.byref(c.c_void_p())))
+        # What nothing is known about stays as it is.
+        data = 0x7000_0000
+        taken = take(Exporter({DICTIONARY.format(stream=1)}))
+        assert taken.context is None and taken.array.stream_id == 0
+        """,
+    )
+
+
+def test_imports_state_handles_when_asked(built):  # noqa: F811
+    python(
+        built,
+        f"""
+        data, consumer, producer = buffer(), stream(), stream()
+        obj = Exporter({DICTIONARY.format(stream="producer")})
+        plain, calls = counted(lambda: take(obj))
+        assert calls == 0 and plain.array.stream_id == 0 and plain.context is None
+        taken = take(obj, identify_stream=True)
+        assert taken.context == contexts[0] and taken.array.stream_id != 0
+        assert begin(taken, consumer) == 0
+        ok(cuda.cuStreamDestroy_v2(c.c_void_p(producer)))
+        assert stream() == producer
+        assert begin(taken, consumer) == ERRORS["STREAM_STALE"] and begin(plain, consumer) == 0
+        # Where there is no stream, there is nothing to ask.
+        obj = Exporter({DICTIONARY.format(stream="None")})
+        taken, calls = counted(lambda: take(obj, identify_stream=True))
+        assert calls == 0 and taken.stream is None
+        try:
+            data = 0x7000_0000
+            take(Exporter({DICTIONARY.format(stream="0x1230")}), identify_stream=True)
+        except RuntimeError as why:
+            assert "INVALID_HANDLE" in str(why), why
+        else:
+            assert False
+        """,
+        CUDASIM_EXCHANGES="hidden",  # the checker would report the destroyed stream, too
+    )
+
+
+@pytest.mark.parametrize("value", [1, 2, 0x5000])
+def test_an_import_loads_no_driver(built, value):  # noqa: F811
+    here = str(pathlib.Path(__file__).parent)
+    text = f"""
+import sys
+sys.path.insert(0, {here!r})
+from cai_python import Exporter, take
+data, SIZE = 0x7000_0000, 4
+for _ in range(3):
+    taken = take(Exporter({DICTIONARY.format(stream=value)}))
+    assert taken.stream == {value} and taken.array.stream_id == 0 and taken.context is None
+assert "libcuda" not in open("/proc/self/maps").read()
+"""
+    run(sys.executable, "-c", text, env={"LD_LIBRARY_PATH": built.driver, "CAI_CUDA_DRIVER": built.driver + "/libcuda.so.1"})
