@@ -90,7 +90,7 @@ def output_of(done):
     return f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
-# Where the race checker observes the library, it takes the slow path, which reports each exchange. On a GPU nobody
+# Where the race checker observes the library, it takes the slow path, which reports each exchange. On a GPU nothing
 # observes it.
 OBSERVED = [(schedule, "seen") for schedule in SCHEDULES] + [("lazy", "hidden")]
 
