@@ -185,27 +185,64 @@ pub fn find(
     to: &mut Description,
 ) -> Result<()> {
     let default_order = options.raw.protocols[0] == 0;
-    let mut offer = None;
-    if default_order {
-        let offered = offers::offer(py, object.as_ptr())?;
-        if offered.is_nothing() {
-            // The most common case.
-            let found = from_dictionary(
-                py,
-                object,
-                Protocol::Cuda,
-                py.names.cuda_array_interface,
-                options,
-                depth,
-                to,
-            )?;
-            if found {
-                return Ok(());
-            }
-        }
-        offer = Some(offered);
+    if !default_order {
+        return try_all(py, object, options, depth, Begun::default(), to);
     }
-    try_all(py, object, options, depth, offer, to)
+    let offer = offers::offer(py, object.as_ptr())?;
+    let mut begun = Begun { offer: Some(offer), ..Begun::default() };
+    // The most common cases, each the first protocol of the default order for its objects.
+    if offer.is_nothing() {
+        let found = from_dictionary(
+            py,
+            object,
+            Protocol::Cuda,
+            py.names.cuda_array_interface,
+            options,
+            depth,
+            to,
+        )?;
+        if found {
+            return Ok(());
+        }
+        begun.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
+    } else if let Some(table) = offer.exchange {
+        match from_table(py, object, table, offer.is_own, options, to)? {
+            Answer::Array if is_allowed(to, options) => {
+                return grad::check(py, object, options, begun.offer);
+            }
+            Answer::Array => begun.host_only = true,
+            Answer::Refused(failure) => begun.refused = Some(failure),
+        }
+        to.reset();
+        begun.tried = abi::CAI_PROTOCOL_EXCHANGE;
+    } else if let Some(table) = offer.dlpack {
+        let found = from_dlpack_table(py, object, table, options, &mut begun.host_only, to)?;
+        if found && is_allowed(to, options) {
+            return grad::check(py, object, options, begun.offer);
+        }
+        begun.host_only |= found;
+        to.reset();
+        begun.tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
+    }
+    try_all(py, object, options, depth, begun, to)
+}
+
+/// What [`find`] found out before it tries all protocols.
+#[derive(Default)]
+struct Begun {
+    offer: Option<Offer>,
+    /// The protocol that was tried, or 0.
+    tried: u8,
+    /// The table refused the object.
+    refused: Option<Failure>,
+    /// The object has an array in host memory, which is not allowed.
+    host_only: bool,
+}
+
+/// Returns false for an array in host memory, unless the caller allows it.
+#[inline]
+fn is_allowed(to: &Description, options: &ImportOptions) -> bool {
+    to.array.device.r#type != abi::CAI_DEVICE_CPU || options.host()
 }
 
 #[inline(never)]
@@ -214,13 +251,14 @@ fn try_all(
     object: NonNull<Object>,
     options: &ImportOptions,
     depth: i32,
-    mut offer: Option<Offer>,
+    begun: Begun,
     to: &mut Description,
 ) -> Result<()> {
-    // If the type offers no table, the dictionary was tried already, and is not read twice.
-    let tried = offer.is_some_and(|offer| offer.is_nothing());
-    let mut host_only = false;
-    let mut declined = None;
+    let Begun { mut offer, tried, refused, mut host_only } = begun;
+    let mut declined = match refused {
+        Some(failure) => Some(Declined::status(py, failure)?),
+        None => None,
+    };
     if try_protocols(
         py,
         object,
@@ -244,7 +282,7 @@ fn try_all(
                 options,
                 depth,
                 &mut anew,
-                true,
+                tried,
                 &mut host_only,
                 &mut declined,
                 to,
@@ -321,7 +359,7 @@ fn try_protocols(
     options: &ImportOptions,
     depth: i32,
     offer: &mut Option<Offer>,
-    tried: bool,
+    tried: u8,
     host_only: &mut bool,
     declined: &mut Option<Declined>,
     to: &mut Description,
@@ -335,8 +373,9 @@ fn try_protocols(
             }
         };
         let found = match via {
+            _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => match from_table(py, object, table, options, to)? {
+                Some(table) => match from_table(py, object, table, false, options, to)? {
                     Answer::Array => true,
                     Answer::Refused(failure) => {
                         to.reset();
@@ -350,7 +389,6 @@ fn try_protocols(
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },
-            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => from_dictionary(
                 py,
                 object,
@@ -395,7 +433,7 @@ fn try_protocols(
             )?,
         };
         if found {
-            if to.array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
+            if !is_allowed(to, options) {
                 *host_only = true;
                 to.reset();
                 continue;
