@@ -33,6 +33,6 @@ static cai::array cut(cai::view<float, 2> image, std::int64_t rows, std::int64_t
 }
 
 NB_MODULE(cut_nanobind, m) {
-    m.def("cut", &cut, nanobind::arg("image"), nanobind::arg("rows"), nanobind::arg("columns"),
-          nanobind::arg("stream") = nanobind::none());
+    cai::def<&cut>(m, "cut", nanobind::arg("image"), nanobind::arg("rows"),
+                   nanobind::arg("columns"), nanobind::arg("stream") = nanobind::none());
 }

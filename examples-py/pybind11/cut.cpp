@@ -33,6 +33,6 @@ static cai::array cut(cai::view<float, 2> image, std::int64_t rows, std::int64_t
 }
 
 PYBIND11_MODULE(cut_pybind11, m) {
-    m.def("cut", &cut, pybind11::arg("image"), pybind11::arg("rows"), pybind11::arg("columns"),
-          pybind11::arg("stream") = pybind11::none());
+    cai::def<&cut>(m, "cut", pybind11::arg("image"), pybind11::arg("rows"),
+                   pybind11::arg("columns"), pybind11::arg("stream") = pybind11::none());
 }

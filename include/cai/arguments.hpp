@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -112,8 +113,15 @@ inline cai_stream default_stream() {
 
 class call_stream;
 
+// Which argument is being loaded, for messages: set by `cai::def`, which knows it.
+struct argument_place {
+    std::size_t number; // counted from 1, without `self`
+    const char *name;   // or NULL
+};
+
 struct thread_state {
     call_stream *innermost = nullptr;
+    const argument_place *argument = nullptr;
     std::uint64_t clock = 0;
     // What the first pass over overloads refused: see `first_pass`.
     struct refusal {
@@ -168,13 +176,20 @@ class call_stream {
 // Exists while a foreign object is read: calls that the object makes have streams of their own.
 class pause {
   public:
-    pause() noexcept : innermost_(this_thread.innermost) { this_thread.innermost = nullptr; }
+    pause() noexcept : innermost_(this_thread.innermost), argument_(this_thread.argument) {
+        this_thread.innermost = nullptr;
+        this_thread.argument = nullptr;
+    }
     pause(const pause &) = delete;
     pause &operator=(const pause &) = delete;
-    ~pause() { this_thread.innermost = innermost_; }
+    ~pause() {
+        this_thread.innermost = innermost_;
+        this_thread.argument = argument_;
+    }
 
   private:
     call_stream *innermost_;
+    const argument_place *argument_;
 };
 
 // --- refusals
@@ -214,9 +229,27 @@ enum class outcome {
     raised    // a Python exception is set
 };
 
-// Decides what a refusal of this library's becomes.
-inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
-                               const cai_error &why) noexcept {
+// Begins a message with the argument: its number and name where they are known, otherwise its type
+// as in the signature. Neither binding library passes the position to the caster.
+inline void name_argument(cai_error &why, const char *type) noexcept {
+    char prefix[160];
+    const argument_place *place = this_thread.argument;
+    if (place == nullptr) {
+        std::snprintf(prefix, sizeof prefix, "argument (%s): ", type);
+    } else if (place->name == nullptr) {
+        std::snprintf(prefix, sizeof prefix, "argument %zu (%s): ", place->number, type);
+    } else {
+        std::snprintf(prefix, sizeof prefix, "argument %zu (\"%s\"): ", place->number, place->name);
+    }
+    const std::size_t length = std::strlen(prefix);
+    std::memmove(why.message + length, why.message, sizeof why.message - length);
+    std::memcpy(why.message, prefix, length);
+    why.message[sizeof why.message - 1] = 0;
+}
+
+// Decides what a refusal of this library's becomes. `type` is the argument's in signatures.
+inline outcome refuse_argument(PyObject *object, bool convert, const void *kind, const char *type,
+                               cai_error why) noexcept {
     if (!convert) {
         first_pass::refused(object, kind);
         return outcome::declined;
@@ -225,6 +258,7 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
     if (first_pass::take(object, kind) || why.code == CAI_ERR_NO_PROTOCOL) {
         return outcome::declined;
     }
+    name_argument(why, type);
     cai_python_raise(&why);
     return outcome::raised;
 }
@@ -232,9 +266,9 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 // --- arrays and views
 
 // Describes an object in `out`. `convert` is the binding library's, `kind` an address that stands
-// for the caster's type.
+// for the caster's type, `type` its name.
 inline outcome load_array(PyObject *object, bool convert, cai_import_options options,
-                          const void *kind, array &out) noexcept {
+                          const void *kind, const char *type, array &out) noexcept {
     // Exceptions are set here, where it is known whether the caller will see them.
     options.flags |= CAI_IMPORT_NO_EXCEPTION;
     options.stream = call_stream::at(++this_thread.clock);
@@ -261,7 +295,7 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
     if (PyErr_Occurred() != nullptr) {
         return outcome::raised; // the producer's exception, which passes unchanged
     }
-    return refuse_argument(object, convert, kind, why);
+    return refuse_argument(object, convert, kind, type, why);
 }
 
 // What a view requires of the object that it is made of.
@@ -333,16 +367,17 @@ template <class View> class view_argument {
         }
     }
 
-    outcome load(PyObject *object, bool convert) noexcept {
+    // `type` is the view's name in signatures.
+    outcome load(PyObject *object, bool convert, const char *type) noexcept {
         const outcome loaded =
-            load_array(object, convert, view_traits<View>::options(), &kind, array_);
+            load_array(object, convert, view_traits<View>::options(), &kind, type, array_);
         if (loaded != outcome::taken) {
             return loaded;
         }
         try {
             view_.emplace(array_);
         } catch (const error &refused) {
-            return refuse_argument(object, convert, &kind, refused.get());
+            return refuse_argument(object, convert, &kind, type, refused.get());
         }
         loaded_at_ = ++this_thread.clock;
         return outcome::taken;
@@ -415,7 +450,21 @@ inline PyObject *attribute(PyObject *object, const char *name) noexcept {
     return found;
 }
 
-inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
+// Writes what an object is into a message: short values themselves, otherwise the type.
+inline void describe_object(PyObject *object, char *out, std::size_t size) noexcept {
+    const bool is_short = PyLong_Check(object) || PyFloat_Check(object) || PyUnicode_Check(object);
+    PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+    PyObject *text = is_short ? PyObject_Repr(object) : PyObject_GetAttrString(type, "__name__");
+    PyObject *bytes =
+        text != nullptr ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : nullptr;
+    const char *letters = bytes != nullptr ? PyBytes_AsString(bytes) : "object";
+    std::snprintf(out, size, "%s%.60s", is_short ? "" : "an object of type ", letters);
+    Py_XDECREF(bytes);
+    Py_XDECREF(text);
+    PyErr_Clear();
+}
+
+inline outcome read_stream(PyObject *object, cai_stream &out) noexcept {
     if (object == Py_None) {
         if (find_default_stream(out)) {
             return outcome::taken;
@@ -459,70 +508,22 @@ inline outcome load_stream(PyObject *object, cai_stream &out) noexcept {
     return PyErr_Occurred() != nullptr ? outcome::raised : outcome::declined;
 }
 
-// --- names
-
-// Name of a view in the signatures of docstrings: `Array[float32, 2]` or
-// `Array[float32, 2, contiguous]`, with `, writable` where T is not const.
-template <std::size_t Length> struct name_text {
-    char value[Length + 1];
-};
-
-template <class View> constexpr std::size_t write_name(char *out) {
-    using T = typename View::element_type;
-    using value_type = std::remove_cv_t<T>;
-    constexpr char kind = element<value_type>::kind;
-    constexpr std::uint16_t code = code_of<value_type>::value;
-    std::size_t length = 0;
-    const auto put = [&](const char *text) {
-        for (; *text != 0; ++text, ++length) {
-            if (out != nullptr) {
-                out[length] = *text;
-            }
-        }
-    };
-    const auto number = [&](std::size_t value) {
-        std::size_t power = 1;
-        while (value / power >= 10) {
-            power *= 10;
-        }
-        for (; power > 0; power /= 10) {
-            const char one[2] = {static_cast<char>('0' + value / power % 10), 0};
-            put(one);
-        }
-    };
-    put("Array[");
-    if constexpr (kind == 0) {
-        put("byte");
-    } else if constexpr (kind == 'b') {
-        put("bool");
-    } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
-        put("bfloat16");
-    } else {
-        put(kind == 'i'   ? "int"
-            : kind == 'u' ? "uint"
-            : kind == 'f' ? "float"
-            : kind == 'c' ? "complex"
-                          : "opaque");
-        number(sizeof(T) * 8);
+inline outcome load_stream(PyObject *object, bool convert, cai_stream &out) noexcept {
+    static constexpr char kind = 0;
+    const outcome read = read_stream(object, out);
+    if (read != outcome::declined) {
+        return read;
     }
-    if constexpr (view_traits<View>::ndim != any_rank) {
-        put(", ");
-        number(static_cast<std::size_t>(view_traits<View>::ndim));
-    }
-    if constexpr (view_traits<View>::contiguous) {
-        put(", contiguous");
-    }
-    put(std::is_const_v<T> ? "]" : ", writable]");
-    return length;
+    char found[96], message[256];
+    describe_object(object, found, sizeof found);
+    std::snprintf(message, sizeof message,
+                  "found %s, expected None, 1 (legacy default stream), 2 (per-thread default "
+                  "stream), a cudaStream_t or an object with __cuda_stream__",
+                  found);
+    cai_error why;
+    cai_error_set(&why, CAI_ERR_TYPE, nullptr, message);
+    return refuse_argument(object, convert, &kind, "Stream", why);
 }
-
-template <class View> constexpr auto make_name() {
-    name_text<write_name<View>(nullptr)> text{};
-    write_name<View>(text.value);
-    return text;
-}
-
-template <class View> inline constexpr auto view_name = make_name<View>();
 
 // For refusing containers of views.
 template <class> inline constexpr bool never = false;

@@ -20,7 +20,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "arguments.hpp"
+#include "named.hpp"
 
 #include <exception>
 #include <functional>
@@ -97,7 +97,7 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
         options.flags = Flags;
         cai::detail::nanobind_translate();
         return raise_.after(cai::detail::load_array(
-            source.ptr(), (flags & cast_flags::convert) != 0, options, &kind, value_));
+            source.ptr(), (flags & cast_flags::convert) != 0, options, &kind, "Array", value_));
     }
     static handle from_cpp(const cai::array &result, rv_policy, cleanup_list *) noexcept {
         return cai::detail::nanobind_export(result);
@@ -130,7 +130,8 @@ template <class View> struct cai_view_caster {
             return false; // nb::cast: the view would outlive its array
         }
         cai::detail::nanobind_translate();
-        return raise_.after(argument_.load(source.ptr(), (flags & cast_flags::convert) != 0));
+        return raise_.after(argument_.load(source.ptr(), (flags & cast_flags::convert) != 0,
+                                           cai::detail::view_name<View>.value));
     }
     explicit operator Value &() { return raise_.go(), argument_.begin(); }
 
@@ -194,9 +195,10 @@ template <> struct type_caster<cai::stream> {
     template <class> using Cast = Value &;
     template <class> bool can_cast() const noexcept { return !raise_.waits(); }
 
-    bool from_python(handle source, std::uint32_t, cleanup_list *) noexcept {
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept {
         cai_stream found = 0;
-        const bool loaded = raise_.after(cai::detail::load_stream(source.ptr(), found));
+        const bool loaded = raise_.after(
+            cai::detail::load_stream(source.ptr(), (flags & cast_flags::convert) != 0, found));
         if (loaded && !raise_.waits()) {
             argument_.load(found);
         }
@@ -237,8 +239,33 @@ template <> struct type_caster<std::optional<cai::stream>> {
 };
 template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
 
+// An argument of a function bound with cai::def.
+template <class Function, std::size_t Index, std::size_t Count, class A>
+struct type_caster<cai::detail::placed<Function, Index, Count, A>> {
+    using Value = cai::detail::placed<Function, Index, Count, A>;
+    static constexpr auto Name = make_caster<remove_opt_mono_t<intrinsic_t<A>>>::Name;
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return true; }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
+        const cai::detail::loading<Function, Index, Count> here;
+        return caster_.from_python(source, flags, cleanup);
+    }
+    explicit operator Value &() {
+        value_.caster = &caster_;
+        return value_;
+    }
+
+  private:
+    make_caster<A> caster_;
+    Value value_;
+};
+
 // Types that accept None. Older versions of nanobind need nb::arg("...").none().
 #if NB_VERSION_MAJOR >= 3
+template <class Function, std::size_t Index, std::size_t Count, class A>
+struct has_arg_defaults<cai::detail::placed<Function, Index, Count, A>>
+    : has_arg_defaults<intrinsic_t<A>> {};
 template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
 template <class T, std::size_t N>
@@ -253,6 +280,31 @@ struct has_arg_defaults<std::optional<cai::contiguous_view<T, N>>> : std::true_t
 namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 namespace detail CAI_PRIVATE_HIDDEN {
+
+struct nanobind_cast {
+    template <class A> static decltype(auto) from(void *caster) {
+        return static_cast<nanobind::detail::make_caster<A> *>(caster)
+            ->operator nanobind::detail::cast_t<A>();
+    }
+};
+
+// The name of an annotation, and whether it is that of an argument.
+struct nanobind_name_of {
+    template <class Extra>
+    std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
+        return of(extra, 0);
+    }
+
+  private:
+    template <class Extra>
+    static auto of(const Extra &extra, int) noexcept
+        -> decltype(extra.signature_, std::pair<const char *, bool>(extra.name_, true)) {
+        return {extra.name_, true};
+    }
+    template <class Extra> static std::pair<const char *, bool> of(const Extra &, long) noexcept {
+        return {nullptr, false};
+    }
+};
 
 template <class T, auto Describe> struct nanobind_producer {
     static array describe(nanobind::handle self) {
@@ -280,6 +332,34 @@ template <class T, auto Describe> struct nanobind_producer {
 };
 
 } // namespace detail CAI_PRIVATE_HIDDEN
+
+// As `target.def(name, function, extra...)`, and messages name the argument: `argument 2 ("to"):
+// typestr: found <f8, expected <f4`. Its name is that of the `nanobind::arg` among the annotations.
+//
+//   cai::def<&scale>(m, "scale", nanobind::arg("data"), nanobind::arg("factor"),
+//   nanobind::arg("stream")); cai::def(m, "size", [](cai::view<const float, 1> v) { return
+//   v.size(); }, nanobind::arg("v"));
+template <auto Function, class Target, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
+    using made = detail::constant<Function>;
+    using bound =
+        typename detail::signature<decltype(Function)>::type::template bound<made,
+                                                                             detail::nanobind_cast>;
+    constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
+    detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::nanobind_name_of{},
+                   extra...);
+}
+template <class Target, class Function, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
+                            const Extra &...extra) {
+    static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
+    using bound =
+        typename detail::signature<Function>::of_object::template bound<Function,
+                                                                        detail::nanobind_cast>;
+    constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
+    detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
+                   detail::nanobind_name_of{}, extra...);
+}
 
 // Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array,
 // whose owner keeps the data alive (a std::shared_ptr to it, for example: cai::make_owner).

@@ -21,11 +21,12 @@
 //   cai::masked_array        a cai::array that may have a mask.
 //   cai::stream              a CUDA stream.
 //   cai::publish             makes a bound class of yours a producer.
+//   cai::def                 binds a function whose messages name the argument.
 //
 // std::optional of each accepts None, too; a cai::stream accepts it as the default stream. An
-// argument that does not fit raises what cai_array_from_python raises, with what was found and what
-// was expected; of overloaded functions pybind11 lists the signatures. A cai::error that leaves a
-// bound function becomes the Python exception of its status.
+// argument that does not fit raises what cai_array_from_python raises, with its type, what was found
+// and what was expected; of overloaded functions pybind11 lists the signatures. A cai::error that
+// leaves a bound function becomes the Python exception of its status.
 //
 // Link the library as for cai.h; nothing needs to be installed for Python.
 //
@@ -35,7 +36,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "arguments.hpp"
+#include "named.hpp"
 
 #include <exception>
 #include <functional>
@@ -97,7 +98,7 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
         options.flags = Flags;
         cai::detail::pybind11_translate();
         return cai::detail::pybind11_loaded(
-            cai::detail::load_array(source.ptr(), convert, options, &kind, value_));
+            cai::detail::load_array(source.ptr(), convert, options, &kind, "Array", value_));
     }
     static handle cast(const cai::array &result, return_value_policy, handle) {
         return cai::detail::pybind11_export(result);
@@ -124,7 +125,8 @@ template <class View> struct cai_view_caster {
 
     bool load(handle source, bool convert) {
         cai::detail::pybind11_translate();
-        return cai::detail::pybind11_loaded(argument_.load(source.ptr(), convert));
+        return cai::detail::pybind11_loaded(
+            argument_.load(source.ptr(), convert, cai::detail::view_name<View>.value));
     }
     operator View &() { return argument_.begin(); }
 
@@ -148,7 +150,8 @@ template <class View> struct cai_optional_view_caster {
             return true;
         }
         cai::detail::pybind11_translate();
-        return cai::detail::pybind11_loaded(argument_.load(source.ptr(), convert));
+        return cai::detail::pybind11_loaded(
+            argument_.load(source.ptr(), convert, cai::detail::view_name<View>.value));
     }
     operator std::optional<View> &() {
         if (!none_) {
@@ -183,9 +186,9 @@ template <> struct type_caster<cai::stream> {
     static constexpr auto name = const_name("Stream");
     template <class T> using cast_op_type = cai::stream &;
 
-    bool load(handle source, bool) {
+    bool load(handle source, bool convert) {
         cai_stream found = 0;
-        if (!cai::detail::pybind11_loaded(cai::detail::load_stream(source.ptr(), found))) {
+        if (!cai::detail::pybind11_loaded(cai::detail::load_stream(source.ptr(), convert, found))) {
             return false;
         }
         argument_.load(found);
@@ -222,12 +225,52 @@ template <> struct type_caster<std::optional<cai::stream>> {
     bool none_ = false;
 };
 
+// An argument of a function bound with cai::def.
+template <class Function, std::size_t Index, std::size_t Count, class A>
+struct type_caster<cai::detail::placed<Function, Index, Count, A>> {
+    using placed = cai::detail::placed<Function, Index, Count, A>;
+    static constexpr auto name = make_caster<A>::name;
+    template <class> using cast_op_type = placed &;
+
+    bool load(handle source, bool convert) {
+        const cai::detail::loading<Function, Index, Count> here;
+        return caster_.load(source, convert);
+    }
+    operator placed &() {
+        value_.caster = &caster_;
+        return value_;
+    }
+
+  private:
+    make_caster<A> caster_;
+    placed value_;
+};
+
 } // namespace detail
 } // namespace PYBIND11_NAMESPACE
 
 namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 namespace detail CAI_PRIVATE_HIDDEN {
+
+struct pybind11_cast {
+    template <class A> static decltype(auto) from(void *caster) {
+        return pybind11::detail::cast_op<A>(
+            std::move(*static_cast<pybind11::detail::make_caster<A> *>(caster)));
+    }
+};
+
+// The name of an annotation, and whether it is that of an argument.
+struct pybind11_name_of {
+    template <class Extra>
+    std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
+        if constexpr (std::is_base_of_v<pybind11::arg, Extra>) {
+            return {extra.name, true};
+        } else {
+            return {nullptr, false};
+        }
+    }
+};
 
 template <class T, auto Describe> struct pybind11_producer {
     static array describe(pybind11::handle self) {
@@ -251,6 +294,34 @@ template <class T, auto Describe> struct pybind11_producer {
 };
 
 } // namespace detail CAI_PRIVATE_HIDDEN
+
+// As `target.def(name, function, extra...)`, and messages name the argument: `argument 2 ("to"):
+// typestr: found <f8, expected <f4`. Its name is that of the `pybind11::arg` among the annotations.
+//
+//   cai::def<&scale>(m, "scale", pybind11::arg("data"), pybind11::arg("factor"),
+//   pybind11::arg("stream")); cai::def(m, "size", [](cai::view<const float, 1> v) { return
+//   v.size(); }, pybind11::arg("v"));
+template <auto Function, class Target, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
+    using made = detail::constant<Function>;
+    using bound =
+        typename detail::signature<decltype(Function)>::type::template bound<made,
+                                                                             detail::pybind11_cast>;
+    constexpr bool is_module = std::is_base_of_v<pybind11::module_, std::decay_t<Target>>;
+    detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::pybind11_name_of{},
+                   extra...);
+}
+template <class Target, class Function, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
+                            const Extra &...extra) {
+    static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
+    using bound =
+        typename detail::signature<Function>::of_object::template bound<Function,
+                                                                        detail::pybind11_cast>;
+    constexpr bool is_module = std::is_base_of_v<pybind11::module_, std::decay_t<Target>>;
+    detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
+                   detail::pybind11_name_of{}, extra...);
+}
 
 // Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array,
 // whose owner keeps the data alive (a std::shared_ptr to it, for example: cai::make_owner).

@@ -55,6 +55,38 @@ def same_strides(array, other):
     )
 
 
+def tensor(obj, add):
+    """What a tensor states beside its memory, and a library that refuses it for that."""
+    for name, rule, message in _STATES:
+        if ask(getattr, type(obj), name, None)[0] is None:
+            continue
+        state, _ = ask(getattr, obj, name, None)
+        if name != "requires_grad" and callable(state):
+            state, _ = ask(state)
+        if state is True:
+            add("warning", rule, message)
+
+
+_STATES = (
+    (
+        "requires_grad",
+        "requires-grad",
+        "the tensor requires grad: what is written to it changes the results of automatic differentiation without a"
+        " trace; libcai refuses it unless CAI_IMPORT_ALLOW_GRAD is set; pass tensor.detach()",
+    ),
+    (
+        "is_conj",
+        "computed-later",
+        "the tensor's values are the conjugates of those in memory: libcai refuses it; pass tensor.resolve_conj()",
+    ),
+    (
+        "is_neg",
+        "computed-later",
+        "the tensor's values are the negatives of those in memory: libcai refuses it; pass tensor.resolve_neg()",
+    ),
+)
+
+
 def opaque_type(obj, array, add):
     """The meaning of opaque bytes according to the object's `dtype`."""
     parsed = _types.parse(array.typestr)[0] if array.typestr else None

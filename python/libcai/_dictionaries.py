@@ -437,7 +437,11 @@ def _mask(entries, flavour, array, add, masks):
 def _mask_fits(array, mask, add):
     parsed = _types.parse(mask.typestr)[0] if mask.typestr else None
     if parsed and parsed.kind not in "biut":
-        add("warning", "mask-kind", f"mask has elements of {mask.typestr!r}, expected booleans")
+        add(
+            "error",
+            "mask-kind",
+            f"mask has elements of {mask.typestr!r}, expected booleans: consumers do not agree on -0.0; pass mask != 0",
+        )
     if mask.shape is None or array.shape is None:
         return
     bits = (array.elements + 7) // 8

@@ -95,7 +95,8 @@ def capsule_at(capsule, structure):
 def device_name(kind, number):
     # CPU 0 is the only one, and "cpu:0" is not customary.
     name = DEVICES.get(kind, f"device type {kind}")
-    return name if kind == 1 and number == 0 else f"{name}:{number}"
+    # A negative number is not known.
+    return name if number < 0 or (kind == 1 and number == 0) else f"{name}:{number}"
 
 
 def read(tensor, add, where):

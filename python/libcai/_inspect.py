@@ -1,6 +1,6 @@
 """All protocols of one object, what each returns, and where they disagree."""
 
-from . import _ask, _compare, _library, _protocols
+from . import _ask, _checks, _compare, _library, _protocols
 from ._report import Findings, Inspection, Protocol
 
 
@@ -13,6 +13,8 @@ def inspect(obj, library=None):
             reader, obj, findings.about(name)
         )
         protocols.append(protocol)
+        if protocol.array:
+            _checks.tensor(obj, findings.about(name))
     _compare.compare(protocols, findings)
     asked, problem = _library.find(library)
     if asked:

@@ -121,25 +121,29 @@ def buffer(obj, add):
         base, state, _ = attribute(obj, "base_data", quiet)
         name = "base_data"
     parts = {part: attribute(obj, part, quiet) for part in ("offset", "dtype", "shape", "strides")}
-    if state != "offered" or any(part[1] != "offered" for part in parts.values()):
+    entries = {part: value for part, (value, found, _) in parts.items() if found == "offered"}
+    if state != "offered" or "dtype" not in entries or "shape" not in entries:
         return "absent", None, None
     array = Array()
     try:
-        entries = {part: value for part, (value, _, _) in parts.items()}
         _shape(entries, array, add)
         dtype = entries["dtype"]
-        typestr, _ = ask(getattr, dtype, "str", None)
+        typestr = dtype if isinstance(dtype, str) else ask(getattr, dtype, "str", None)[0]
         array.typestr = typestr if isinstance(typestr, str) else show(dtype)
         parsed, problem = _types.parse(array.typestr)
         array.itemsize = parsed.itemsize if parsed else None
         if parsed is None:
             add(
-                "warning",
+                "error",
                 "buffer-dtype",
-                f"dtype is {show(dtype)}, which has no typestr: the specification leaves its type open",
+                f"dtype is {show(dtype)}, which has no typestr: expected one such as numpy.dtype('float32')",
             )
         _strides(entries, CUDA, array, add)
-        array.byte_offset = whole(entries["offset"], "offset", add, 0, ADDRESSES - 1)
+        array.byte_offset = 0
+        if entries.get("offset") is not None:
+            array.byte_offset = whole(entries["offset"], "offset", add, 0, ADDRESSES - 1)
+        else:
+            add("warning", "buffer-offset", "there is no offset: the specification asks for it")
     except Refused:
         return "failed", "what it answers cannot be read", None
     if name == "base_data":
@@ -149,7 +153,7 @@ def buffer(obj, add):
             "the attribute is called base_data, as pyopencl does; the specification calls it buffer",
         )
     if base is not None:
-        array.pointer, array.handle = _buffer_pointer(base, add)
+        array.pointer, array.handle = _buffer_pointer(obj, base, add)
     if array.handle:
         array.device = "opencl"
     layout(array, add)
@@ -157,10 +161,10 @@ def buffer(obj, add):
     return "offered", None, array
 
 
-def _buffer_pointer(base, add):
-    """The handle, and whether it is a cl_mem as far as can be known."""
-    opencl = "opencl" in type(base).__module__ or None
-    for name in ("_ptr", "int_ptr"):
+def _buffer_pointer(obj, base, add):
+    """The handle, and whether it is a cl_mem: True, or None where the object does not state it."""
+    opencl = _is_opencl(obj, base)
+    for name in ("int_ptr", "_ptr"):
         pointer, error = ask(getattr, base, name)
         if error is None:
             if name != "_ptr":
@@ -170,9 +174,29 @@ def _buffer_pointer(base, add):
                     f"the buffer has {name}, as pyopencl's do; the specification calls it _ptr",
                 )
                 opencl = True
+            if not opencl:
+                add(
+                    "warning",
+                    "buffer-ambiguous",
+                    "_ptr is a cl_mem or a CUDA address, and the object does not state which: libcai refuses it unless"
+                    " CAI_IMPORT_BUFFER_OPENCL or CAI_IMPORT_BUFFER_CUDA is set",
+                )
             return whole(pointer, f"{name} of the buffer", add, 0, ADDRESSES - 1), opencl
     add("error", "buffer-pointer", f"the buffer, {article(base)}, has neither _ptr nor int_ptr")
     return None, opencl
+
+
+def _is_opencl(obj, base):
+    """Whether the object is of pyopencl, or has a queue or a context with a handle."""
+    for one in (obj, base):
+        module, _ = ask(getattr, type(one), "__module__", None)
+        if isinstance(module, str) and module.partition(".")[0] == "pyopencl":
+            return True
+    for name in ("queue", "context"):
+        handle, _ = ask(lambda name=name: getattr(getattr(obj, name), "int_ptr"))
+        if handle is not None:
+            return True
+    return None
 
 
 # Names, CAI_PROTOCOL_ numbers, readers; in the order in which the library tries them.

@@ -201,7 +201,7 @@ fn mask_type(mask: &cai_array, dtype: &cai_dtype) -> Result<()> {
 }
 
 /// Checks that the device of an array can read the array's mask.
-fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
+pub fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
     if can_read(array, mask) {
         return Ok(());
     }

@@ -1,6 +1,9 @@
 """Imports: masks, types, fields and numbers of a dictionary."""
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 
 import cai_python as P
@@ -166,6 +169,15 @@ def test_a_mask_in_host_memory():
 
     with take(Masked(np.ones((3, 4), bool)), allow_mask=True, host=True) as taken:
         assert taken.mask.device == (P.CPU, 0)
+
+
+def test_the_driver_is_asked_about_masks():
+    done = subprocess.run(
+        [P.ROOT / "target/release/cuda-sim", "run", "--print=exit", "--devices=2", "--",
+         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/masks_inside.py"],
+        cwd=P.ROOT, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": "tests/python"},
+    )  # fmt: skip
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("typestr", ["<f4", "<f8", "<c8"])

@@ -182,7 +182,7 @@ WRONG = [
     ),
     (
         {"mask": Fresh(cai((3,), "<f4", (P, True), 3, stream=None))},
-        {"mask": "note", "mask-kind": "warning"},
+        {"mask": "note", "mask-kind": "error"},
     ),
     ({"mask": None, "descr": None, "strides": None}, {}),
     ({"color": "red"}, {"key-unknown": "note"}),
@@ -322,7 +322,34 @@ def test_opencl():
     assert rules(found) == {"buffer-name"}
     assert rules(look(pyopencl(base_data=object()))) == {"buffer-name", "buffer-pointer"}
     plain = pyopencl(buffer=type("Buffer", (), {"_ptr": 7})(), base_data=None)
-    assert rules(look(plain)) == set()
+    assert rules(look(plain)) == {"buffer-ambiguous"}
+    for name in ("queue", "context"):
+        known = pyopencl(buffer=type("Buffer", (), {"_ptr": 7})(), base_data=None)
+        setattr(known, name, type("Queue", (), {"int_ptr": 8})())
+        assert rules(look(known)) == set() and look(known)["buffer"].array.device == "opencl"
+    assert rules(look(pyopencl(dtype=numpy.float32))) == {"buffer-name", "buffer-dtype"}
+    assert rules(look(pyopencl(offset=None))) == {"buffer-name", "buffer-offset"}
+
+
+def test_tensors():
+    """What their type states beside the memory."""
+
+    class Tensor(Fresh):
+        requires_grad = False
+
+        def is_conj(self):
+            return self._conj
+
+        is_neg = is_conj
+
+    def tensor(**attributes):
+        return Tensor(cai((3,), "<c8", (P, False), 3, stream=None), **attributes)
+
+    assert rules(look(tensor(_conj=False))) == set()
+    assert rules(look(tensor(_conj=False, requires_grad=True))) == {"requires-grad"}
+    assert rules(look(tensor(_conj=True))) == {"computed-later"}
+    # An attribute of the object alone is not one of a tensor.
+    assert rules(look(Fresh(cai((3,), "<f4", (P, False), 3, stream=None), requires_grad=True))) == set()
     assert look(memoryview(b"abc"))["buffer"].state == "absent"
 
 

@@ -102,7 +102,7 @@ pub unsafe fn import_dictionary(
         );
     }
     let dictionary = Owned::share(py, dictionary);
-    let found = dict::read_found(py, owner, &dictionary, protocol, options, to)?;
+    let found = dict::read_given(py, &dictionary, protocol, options, to)?;
     if let Found::Parts(extras) = found {
         from_parts(py, owner, protocol, options, 0, extras, to)?;
     }
@@ -113,8 +113,23 @@ pub unsafe fn import_dictionary(
     check_requirements(to, options)
 }
 
+/// Imports through the dictionary of CUDA's protocol if the object has one: then `to` has an owner.
+/// Most imports are made by this one function, whose arguments and result fit into registers.
+#[inline(never)]
+fn from_cuda(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<()> {
+    match dict::read_cuda(py, object, options, to)? {
+        Found::Nothing | Found::Array => Ok(()),
+        Found::Parts(extras) => from_parts(py, object, Protocol::Cuda, options, depth, extras, to),
+    }
+}
+
 /// Imports through a dictionary; its mask is imported by any protocol.
-#[inline]
 fn from_dictionary(
     py: Py,
     object: NonNull<Object>,
@@ -169,10 +184,26 @@ fn from_parts(
         }
         let found = mask.insert(Description::new());
         find(py, object, &options.of_mask(), depth + 1, found)
-            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+            .map_err(|failure| in_mask(py, object, protocol, failure))?;
         identify(found);
     }
     dict::finish(py, object, protocol, options, extras, mask, to)
+}
+
+/// Names the mask in the failure of its import.
+#[cold]
+fn in_mask(py: Py, mask: NonNull<Object>, protocol: Protocol, failure: Failure) -> Failure {
+    let field = protocol.name();
+    if failure.status() == abi::CAI_ERR_NO_PROTOCOL {
+        // The message about an object alone names no field.
+        return Failure::new(
+            abi::CAI_ERR_NO_PROTOCOL,
+            format_args!("{field}['mask']"),
+            format_args!("an object of type {}", py.type_name(mask.as_ptr())),
+            format_args!("an array, or None"),
+        );
+    }
+    failure.within(format_args!("{field}['mask']."))
 }
 
 /// Tries the protocols. `depth` is the number of arrays that the object is a mask of.
@@ -187,23 +218,17 @@ pub fn find(
     let default_order = options.raw.protocols[0] == 0;
     let mut offer = None;
     if default_order {
-        let offered = offers::offer(py, object.as_ptr())?;
-        if offered.is_nothing() {
-            // The most common case.
-            let found = from_dictionary(
-                py,
-                object,
-                Protocol::Cuda,
-                py.names.cuda_array_interface,
-                options,
-                depth,
-                to,
-            )?;
-            if found {
+        // The most common case is a type that is known to offer nothing.
+        if !py.types.offers_nothing(py.type_of(object.as_ptr())) {
+            offer = Some(offers::offer(py, object.as_ptr())?);
+        }
+        if offer.is_none_or(|offer| offer.is_nothing()) {
+            from_cuda(py, object, options, depth, to)?;
+            if to.has_owner() {
                 return Ok(());
             }
+            offer = Some(Offer::NOTHING);
         }
-        offer = Some(offered);
     }
     try_all(py, object, options, depth, offer, to)
 }
@@ -351,15 +376,10 @@ fn try_protocols(
                 None => false,
             },
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
-            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => from_dictionary(
-                py,
-                object,
-                Protocol::Cuda,
-                py.names.cuda_array_interface,
-                options,
-                depth,
-                to,
-            )?,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
+                from_cuda(py, object, options, depth, to)?;
+                to.has_owner()
+            }
             abi::CAI_PROTOCOL_DLPACK => {
                 let mut method = from_dlpack(py, object, options, default_order, host_only, to);
                 if let Ok(Method::OneApi) = method {

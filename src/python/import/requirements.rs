@@ -7,11 +7,11 @@
 use std::fmt;
 
 use crate::abi::{self, cai_array};
-use crate::device::may_be_cuda;
+use crate::device::{is_cuda, may_be_cuda};
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
-use crate::read::Descr;
+use crate::read::{self, Descr};
 use crate::sync::identity;
 use crate::{driver, dtype, validate};
 
@@ -43,6 +43,9 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
                 expected = "device memory"
             );
         }
+    }
+    if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && !array.mask.is_null() {
+        ask_masks(array)?;
     }
     if options.has(abi::CAI_IMPORT_IDENTIFY_STREAM)
         && array.version >= 3
@@ -168,6 +171,34 @@ fn ask_device(array: &mut cai_array) -> Result<()> {
     let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
     if streamless && array.context.is_null() {
         array.context = context.cast();
+    }
+    Ok(())
+}
+
+/// Checks the devices of masks, as far as the driver knows them, against what is known of the array
+/// now. The masks stay as they are: they may be those of a producer.
+fn ask_masks(array: &cai_array) -> Result<()> {
+    let (mut of, mut next) = (array.device, array.mask);
+    for depth in 1.. {
+        if next.is_null() {
+            break;
+        }
+        // SAFETY: the array was imported, so its chain of masks was validated, and is finite.
+        let mask = unsafe { read::array(next) }?;
+        if !mask.data.is_null() {
+            let mut place = mask.device;
+            if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
+                let driver = driver::driver()?;
+                (place, _) = driver.relaxed(|| driver::location(driver, mask.data))?;
+            }
+            validate::mask_device(place, of).map_err(|failure| {
+                (0..depth).fold(failure, |failure, _| failure.within("mask."))
+            })?;
+            if place.r#type != abi::CAI_DEVICE_UNKNOWN {
+                of = place;
+            }
+        }
+        next = mask.mask;
     }
     Ok(())
 }

@@ -55,12 +55,16 @@ void copy(const read_only &from, const numbers<1> &to, cudaStream_t stream) {
                           cudaMemcpyDeviceToDevice, stream));
 }
 
+void copy_on(read_only from, const numbers<1> &to, cai::stream s) { copy(from, to, s); }
+std::int64_t scaled(int factor, read_only v) { return factor * v.size(); }
+
 std::vector<cai::array> kept;
 
 // A foreign buffer class.
 struct buffer {
     std::shared_ptr<void> memory;
     std::int64_t shape[1];
+    bool same_size(const read_only &other) const { return other.size() == shape[0]; }
 };
 
 cai::array describe(const buffer &it) {
@@ -168,8 +172,22 @@ MODULE {
     });
     m.def("handle", [](cai::stream s) { return s.get(); });
 
+    // Functions whose messages name the argument.
+    cai::def<&copy_on>(m, "named_copy", py::arg("from"), py::arg("to"), py::arg("stream"));
+    cai::def<&scaled>(m, "unnamed");
+    cai::def(
+        m, "named_lambda",
+        [](double factor, const cai::array &a, std::optional<numbers<1>> b, cai::stream s) {
+            return factor + static_cast<double>(a.layout().count + (b ? b->size() : 0)) +
+                   static_cast<double>(s.get());
+        },
+        py::arg("factor"), py::arg("a"), py::arg("b") = py::none(), py::arg("s") = py::none());
+    cai::def(m, "named_which", [](read_only) { return "float32"; }, py::arg("v"));
+    cai::def(m, "named_which", [](cai::view<const double, 1>) { return "float64"; }, py::arg("v"));
+
     // A producer.
     py::class_<buffer> bound(m, "Buffer");
+    cai::def<&buffer::same_size>(bound, "same_size", py::arg("other"));
     m.def("buffer", &make_buffer);
     cai::publish<&describe>(bound);
 }

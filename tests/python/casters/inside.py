@@ -4,6 +4,7 @@ driver. Nothing here is a GPU library: arrays are objects with a dictionary."""
 import ctypes
 import gc
 import importlib
+import re
 import sys
 import threading
 import time
@@ -240,6 +241,66 @@ def test_an_array_that_does_not_fit_raises_the_reason(m, name, make, text):
         with pytest.raises((BufferError, TypeError, ValueError), match=text) as caught:
             getattr(m, name)(make())
         assert "incompatible function arguments" not in str(caught.value)
+        assert re.match(r"argument \(Array(\[.*?\])?\): ", str(caught.value))
+
+
+def message(function, *arguments, **keywords):
+    with pytest.raises((BufferError, TypeError, ValueError)) as caught:
+        function(*arguments, **keywords)
+    return str(caught.value)
+
+
+def test_messages_name_the_argument(m):
+    good, wide = Array(), Array(typestr="<f8")
+    assert m.named_copy(good, Array(), 1) is None
+    found = "typestr: found <f8, expected <f4"
+    assert message(m.named_copy, wide, good, 1) == f'argument 1 ("from"): {found}'
+    assert message(m.named_copy, good, wide, 1) == f'argument 2 ("to"): {found}'
+    assert message(m.named_copy, to=wide, stream=1, **{"from": good}) == f'argument 2 ("to"): {found}'
+    assert message(m.named_copy, good, good, -1) == (
+        'argument 3 ("stream"): found -1, expected None, 1 (legacy default stream), 2 (per-thread default stream), '
+        "a cudaStream_t or an object with __cuda_stream__"
+    )
+    assert m.unnamed(3, good) == 12
+    assert message(m.unnamed, 3, wide) == f"argument 2 (Array[float32, 1]): {found}"
+
+
+def test_messages_name_arguments_of_all_kinds(m):
+    good, negative = Array(), Array((-1,))
+    assert m.named_lambda(0.5, good) == 5.5
+    assert m.named_lambda(0.5, good, good, 2) == m.named_lambda(0.5, a=good, b=good, s=2) == 10.5
+    assert message(m.named_lambda, 1.0, negative) == (
+        "argument 2 (\"a\"): __cuda_array_interface__['shape'][0]: found -1, expected at least 0"
+    )
+    assert message(m.named_lambda, 1.0, good, Array((2, 3))).startswith('argument 3 ("b"): shape: found 2 dimensions')
+    assert message(m.named_lambda, 1.0, good, None, "x").startswith("argument 4 (\"s\"): found 'x', expected None, 1")
+
+
+def test_messages_name_arguments_of_methods(m):
+    buffer = m.buffer(4)
+    assert buffer.same_size(Array()) and not buffer.same_size(Array((3,)))
+    assert message(buffer.same_size, Array(typestr="<f8")) == (
+        'argument 1 ("other"): typestr: found <f8, expected <f4'
+    )
+
+
+def test_overloads_of_named_functions(m):
+    assert m.named_which(Array()) == "float32" and m.named_which(Array(typestr="<f8")) == "float64"
+    assert "incompatible function arguments" in message(m.named_which, Array(typestr="<i4"))
+
+
+def test_calls_inside_of_named_functions(m):
+    """The argument of the outer call is not that of a call that a producer makes."""
+
+    class Nested(Array):
+        @property
+        def __cuda_array_interface__(self):
+            self.said = message(m.size, Array(typestr="<f8"))
+            return super().__cuda_array_interface__
+
+    nested = Nested()
+    assert m.named_copy(Array(), nested, 1) is None
+    assert nested.said == "argument (Array[float32, 1]): typestr: found <f8, expected <f4"
 
 
 def test_a_key_that_is_missing(m):
@@ -465,9 +526,16 @@ def test_streams(m, kind):
 
 
 def test_what_is_no_stream(m):
+    expected = (
+        "expected None, 1 (legacy default stream), 2 (per-thread default stream), a cudaStream_t or an object with "
+        "__cuda_stream__"
+    )
     for wrong in (-1, 2**64, 2**64 - 1, True, 1.0, "1", CupyStream("1"), object()):
-        with pytest.raises(TypeError, match="Stream"):
-            m.handle(wrong)
+        found = repr(wrong) if isinstance(wrong, (int, float, str)) else f"an object of type {type(wrong).__name__}"
+        for _ in range(3):
+            with pytest.raises(TypeError) as caught:
+                m.handle(wrong)
+            assert str(caught.value) == f"argument (Stream): found {found}, {expected}"
 
     class Bad:
         def __cuda_stream__(self):
