@@ -228,11 +228,19 @@ impl Failure {
         self
     }
 
-    /// Prefixes the path: `within("mask.")` for a field of the mask.
+    /// Prefixes the path: `within("mask.")` for a field of the mask. A message that was complete
+    /// without a path begins with the prefix.
     #[cold]
     pub fn within(mut self, prefix: impl fmt::Display) -> Self {
         if let Some(details) = &mut self.0 {
             details.field = Text::new(format_args!("{prefix}{}", details.field));
+            if details.found.as_str().is_empty() {
+                // A complete message, which does not begin with the field.
+                let path: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> =
+                    Text::new(format_args!("{prefix}"));
+                let path = path.as_str().trim_end_matches('.');
+                details.expected = Text::new(format_args!("{path}: {}", details.expected));
+            }
         }
         self
     }

@@ -5,6 +5,7 @@ import collections
 import ctypes as c
 import gc
 import random
+import sys
 import threading
 import types
 
@@ -422,8 +423,44 @@ class Values:
         name = self.random.choice(names if self.random.random() < 0.8 else NAMES)
         return api.PyCapsule_New(address, name, None)
 
+    def dtype(self):
+        made = types.SimpleNamespace(str=self.any(lambda: "|V8", self.typestr))
+        if self.random.random() < 0.8:
+            made.descr = self.any(
+                self.garbage, lambda: [("a", "<i4"), ("b", "<f4")], lambda: [("", "|V8")]
+            )
+        if self.random.random() < 0.3:
+            made.fields = self.garbage()
+        return made
+
+    def device(self):
+        """What dpctl's devices have."""
+        number = self.any(lambda: lambda: self.answer(self.integer(0, 1, -1)), self.garbage)
+        return types.SimpleNamespace(get_device_id=number)
+
+    def dpctl(self):
+        """A module that finds devices of filter strings."""
+
+        def find(selector):
+            made = self.device()
+            context = lambda: self.answer(self.capsule(ADDRESS, b"SyclContextRef"))  # noqa: E731
+            platform = types.SimpleNamespace(
+                default_context=self.any(
+                    lambda: types.SimpleNamespace(_get_capsule=context), self.garbage
+                )
+            )
+            made.sycl_platform = self.any(lambda: platform, lambda: platform, self.garbage)
+            return self.answer(made)
+
+        return types.SimpleNamespace(SyclDevice=self.any(lambda: find, lambda: find, self.garbage))
+
     def syclobj(self):
+        sys.modules["dpctl"] = self.any(lambda: None, self.dpctl)
         return self.any(
+            lambda: types.SimpleNamespace(
+                _get_capsule=lambda: self.answer(self.capsule(ADDRESS, b"SyclQueueRef")),
+                sycl_device=self.any(self.device, self.garbage),
+            ),
             lambda: "level_zero:gpu:0", self.garbage, lambda: self.capsule(ADDRESS, b"SyclContextRef", b"SyclQueueRef"),
             lambda: type("Q", (), {"_get_capsule": lambda me: self.answer(self.capsule(ADDRESS, b"SyclQueueRef"))})(),
             lambda: type("Q", (), {"_get_capsule": property(lambda me: self.answer(self.garbage()))})(),

@@ -34,6 +34,17 @@ T_MAJOR = P.held.cai_abi_version() >> 16
 EXPORTED = P.give(P.make())
 
 
+class Releases:
+    """A number that gives the array up while it is read."""
+
+    def __init__(self, obj):
+        self.obj = obj
+
+    def __index__(self):
+        self.obj.release()
+        return 1
+
+
 class World(Values):
     """One random object and everything that it refers to."""
 
@@ -146,12 +157,15 @@ class World(Values):
                 lambda: handle, lambda: None, self.garbage
             )
             instance["dtype"] = self.any(
-                self.typestr, lambda: types.SimpleNamespace(str="<f4"), self.garbage
+                self.typestr, lambda: types.SimpleNamespace(str="<f4"), self.garbage, self.dtype
             )
             instance["shape"] = self.row(1, 2)
             instance["strides"], instance["offset"] = self.row(1, 4), self.integer(0)
             if chance() < 0.3:
                 instance["queue"] = types.SimpleNamespace(int_ptr=self.integer(5))
+        if chance() < 0.15:
+            grad = self.any(lambda: True, lambda: False, self.garbage)
+            methods["requires_grad"] = property(lambda me: self.answer(grad))
         if chance() < 0.06:
             methods["__cai_exchange_api__"] = self.any(
                 self.table, self.garbage, lambda: self.capsule(ADDRESS, b"other")
@@ -210,8 +224,11 @@ class World(Values):
         if chance() < 0.3:
             return None
         options = P.import_options()
-        for flag in (1, 2, 4, 8, 16, 32, 64, 512):
+        for flag in (1, 2, 4, 8, 16, 32, 64, 512, 2048):
             if chance() < 0.07:
+                options.flags |= flag
+        for flag in (4096, 8192, 16384):
+            if chance() < 0.4:
                 options.flags |= flag
         if chance() < 0.8:
             options.flags |= 128
@@ -332,6 +349,9 @@ class World(Values):
                     )
             self.things.append(words)
             try:
+                if self.random.random() < 0.3:
+                    self.things.append(Releases(obj))
+                    words["max_version"] = (self.things[-1], 3)
                 obj.__dlpack_device__()
                 capsule = obj.__dlpack__(*([1] if self.random.random() < 0.1 else []), **words)
                 if self.random.random() < 0.3:
