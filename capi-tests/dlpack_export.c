@@ -287,6 +287,10 @@ static void out_devices(void) {
         ASSERT(tensor->dl_tensor.data == test_data && tensor->dl_tensor.byte_offset == 512);
         tensor->deleter(tensor);
     }
+    /* A device whose number is not known: DLPack has no word for that. */
+    array.device.id = -1;
+    REFUSED_OUT(CAI_ERR_CONVERT_DEVICE, "device.id", array);
+    array.device.id = 5;
     /* Nothing there, and nowhere: no driver is asked. */
     array.shape = none;
     array.data = NULL;
