@@ -50,25 +50,28 @@ typedef struct description {
     uint64_t stream;
 } description;
 
+/* A tuple or a list of up to eight integers. */
+static int read_row(PyObject *row, int64_t *to) {
+    PyObject **items = PySequence_Fast_ITEMS(row);
+    const int count = (int)PySequence_Fast_GET_SIZE(row);
+    int i;
+    for (i = 0; i < count; i++)
+        to[i] = PyLong_AsLongLong(items[i]);
+    return count;
+}
+
 /* Believes everything: types, counts, ranges. Keeps nothing alive. */
 static int by_hand(way *w) {
     description u;
     PyObject *d = PyObject_GetAttr(w->object, n_interface), *value, *item;
-    int i;
     if (d == NULL) return -1;
-    value = PyDict_GetItem(d, n_shape);
-    u.ndim = (int)PyTuple_GET_SIZE(value);
-    for (i = 0; i < u.ndim; i++)
-        u.shape[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(value, i));
+    u.ndim = read_row(PyDict_GetItem(d, n_shape), u.shape);
     strncpy(u.typestr, PyUnicode_AsUTF8(PyDict_GetItem(d, n_typestr)), 7);
     value = PyDict_GetItem(d, n_data);
     u.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(value, 0));
     u.readonly = PyTuple_GET_ITEM(value, 1) == Py_True;
     value = PyDict_GetItem(d, n_strides);
-    if (value != NULL && value != Py_None) {
-        for (i = 0; i < u.ndim; i++)
-            u.strides[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(value, i));
-    }
+    if (value != NULL && value != Py_None) read_row(value, u.strides);
     item = PyDict_GetItem(d, n_stream);
     u.stream = item != NULL && item != Py_None ? PyLong_AsUnsignedLongLong(item) : 0;
     KEEP(&u);

@@ -1,5 +1,5 @@
-// named.hpp: functions whose messages name the argument; part of cai/pybind11.hpp and
-// cai/nanobind.hpp, which include it and define `cai::def`.
+// named.hpp: names of arguments: in signatures, and in the messages of functions bound with
+// `cai::def`; part of cai/pybind11.hpp and cai/nanobind.hpp, which include it.
 //
 // Neither binding library passes the position of an argument to its caster. `cai::def` binds a
 // function whose parameters are of types of its own, one for each position, so their casters know
@@ -21,6 +21,73 @@
 namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 namespace detail CAI_PRIVATE_HIDDEN {
+
+// --- names
+
+// Name of a view in the signatures of docstrings: `Array[float32, 2]` or
+// `Array[float32, 2, contiguous]`, with `, writable` where T is not const.
+template <std::size_t Length> struct name_text {
+    char value[Length + 1];
+};
+
+template <class View> constexpr std::size_t write_name(char *out) {
+    using T = typename View::element_type;
+    using value_type = std::remove_cv_t<T>;
+    constexpr char kind = element<value_type>::kind;
+    constexpr std::uint16_t code = code_of<value_type>::value;
+    std::size_t length = 0;
+    const auto put = [&](const char *text) {
+        for (; *text != 0; ++text, ++length) {
+            if (out != nullptr) {
+                out[length] = *text;
+            }
+        }
+    };
+    const auto number = [&](std::size_t value) {
+        std::size_t power = 1;
+        while (value / power >= 10) {
+            power *= 10;
+        }
+        for (; power > 0; power /= 10) {
+            const char one[2] = {static_cast<char>('0' + value / power % 10), 0};
+            put(one);
+        }
+    };
+    put("Array[");
+    if constexpr (kind == 0) {
+        put("byte");
+    } else if constexpr (kind == 'b') {
+        put("bool");
+    } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
+        put("bfloat16");
+    } else {
+        put(kind == 'i'   ? "int"
+            : kind == 'u' ? "uint"
+            : kind == 'f' ? "float"
+            : kind == 'c' ? "complex"
+                          : "opaque");
+        number(sizeof(T) * 8);
+    }
+    if constexpr (view_traits<View>::ndim != any_rank) {
+        put(", ");
+        number(static_cast<std::size_t>(view_traits<View>::ndim));
+    }
+    if constexpr (view_traits<View>::contiguous) {
+        put(", contiguous");
+    }
+    put(std::is_const_v<T> ? "]" : ", writable]");
+    return length;
+}
+
+template <class View> constexpr auto make_name() {
+    name_text<write_name<View>(nullptr)> text{};
+    write_name<View>(text.value);
+    return text;
+}
+
+template <class View> inline constexpr auto view_name = make_name<View>();
+
+// --- functions
 
 // The types whose casters name the argument.
 template <class T> struct is_named : std::false_type {};

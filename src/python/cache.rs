@@ -28,16 +28,13 @@ pub struct Offer {
     pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
-    /// The type is that of this copy's own exports in this interpreter.
-    pub is_own: bool,
     /// The type has an attribute `requires_grad`: its objects are tensors that may require grad.
     pub may_require_grad: bool,
 }
 
 impl Offer {
     /// No table.
-    const NOTHING: Offer =
-        Offer { exchange: None, dlpack: None, is_own: false, may_require_grad: false };
+    pub const NOTHING: Offer = Offer { exchange: None, dlpack: None, may_require_grad: false };
 
     /// Returns true if the type offers no table, and its objects never require grad.
     pub fn is_nothing(&self) -> bool {
@@ -84,18 +81,25 @@ impl Types {
         }
     }
 
+    /// Returns true if a type is known to offer nothing.
+    #[inline(always)]
+    pub fn offers_nothing(&self, r#type: *mut Object) -> bool {
+        let nothing = &self.nothing[hash(r#type) % NOTHINGS];
+        if nothing.r#type.load(Ordering::Relaxed) != r#type as usize {
+            return false;
+        }
+        let uses = nothing.uses.load(Ordering::Relaxed).wrapping_add(1);
+        nothing.uses.store(uses, Ordering::Relaxed);
+        uses % ASK_AGAIN != 0
+    }
+
     /// Returns what a type is known to offer, or `None` if the type has to be asked.
     #[inline]
     pub fn get(&self, r#type: *mut Object) -> Option<Offer> {
-        let hash = hash(r#type);
-        let nothing = &self.nothing[hash % NOTHINGS];
-        if nothing.r#type.load(Ordering::Relaxed) == r#type as usize {
-            let uses = nothing.uses.load(Ordering::Relaxed).wrapping_add(1);
-            nothing.uses.store(uses, Ordering::Relaxed);
-            if uses % ASK_AGAIN != 0 {
-                return Some(Offer::NOTHING);
-            }
+        if self.offers_nothing(r#type) {
+            return Some(Offer::NOTHING);
         }
+        let hash = hash(r#type);
         // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `add`.
         let known = unsafe { self.offers[hash % OFFERS].load(Ordering::Acquire).as_ref() }?;
         (known.r#type == r#type).then_some(known.offer)

@@ -158,8 +158,6 @@ table! {
         dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
         dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object,
             *mut *mut Object) -> c_int;
-        list_size = "PyList_Size" (*mut Object) -> isize;
-        list_get = "PyList_GetItem" (*mut Object, isize) -> *mut Object;
         tuple_new = "PyTuple_New" (isize) -> *mut Object;
         tuple_set = "PyTuple_SetItem" (*mut Object, isize, *mut Object) -> c_int;
         tuple_get = "PyTuple_GetItem" (*mut Object, isize) -> *mut Object;
@@ -257,9 +255,14 @@ pub struct Facts {
     pub tuple_size: usize,
     /// Bytes from the start of a tuple to its items, if `tuple_size` is known.
     pub tuple_items: usize,
+    /// Bytes from the start of a list to the address of its items, which follows the size; 0 if not
+    /// known.
+    pub list_items: usize,
+    /// All these places are the [`standard`] ones, and integers are known.
+    pub is_standard: bool,
     /// Bytes from the start of a dictionary to the number of its entries; 0 if not known.
     pub dict_used: usize,
-    /// How integers store their digits.
+    /// How integers store their digits, behind the head.
     pub integers: Integers,
     /// Bytes from the start of a thread's state to the id of the thread; 0 if not known. Up to
     /// 3.11.
@@ -272,17 +275,53 @@ pub struct Facts {
     pub version: u32,
 }
 
-/// How integers store their digits, which have 30 bits each and follow a word.
-#[derive(Default, Clone, Copy, PartialEq)]
-pub enum Integers {
-    /// Not as known here.
-    #[default]
-    Unknown,
-    /// Up to 3.11. The word is the number of digits, negative for negative numbers.
-    Signed,
-    /// The word is the number of digits times 8, and 2 for negative numbers, 1 for zero. From 3.14
-    /// on, a bit of 4 marks immortal numbers.
-    Tagged,
+/// Where objects of nearly all builds store what is read in place.
+pub mod standard {
+    /// The type.
+    pub(crate) const TYPE: usize = 8;
+    /// The size of a tuple or list, the word of an integer, the number of entries of a dictionary:
+    /// behind the head of every object.
+    pub(crate) const SIZE: usize = 16;
+    /// The items of a tuple, or the address of those of a list.
+    pub(crate) const ITEMS: usize = 24;
+}
+
+/// How integers of up to two digits are stored. A word states the number of digits and the sign;
+/// the digits, of 30 bits each, follow it.
+#[derive(Clone, Copy)]
+pub struct Integers {
+    /// The bits of the word that count.
+    pub mask: usize,
+    /// The word of zero.
+    pub zero: usize,
+    /// The word of a positive number of one digit.
+    pub one: usize,
+    /// The word of a positive number of two digits.
+    pub two: usize,
+    /// The word of a negative number of one digit.
+    pub minus: usize,
+}
+
+impl Integers {
+    /// Not known: no word is one of these.
+    const UNKNOWN: Integers = {
+        const NONE: usize = usize::MAX;
+        Integers { mask: 0, zero: NONE, one: NONE, two: NONE, minus: NONE }
+    };
+
+    /// Up to 3.11, the word is the number of digits, negative for negative numbers. From 3.12 on,
+    /// it is 8 times that number, plus 1 for zero and 2 for negative numbers; from 3.14 on, a bit
+    /// of 4 marks immortal ones.
+    const KNOWN: [Integers; 2] = [
+        Integers { mask: usize::MAX, zero: 0, one: 1, two: 2, minus: usize::MAX },
+        Integers { mask: !4, zero: 1, one: 8, two: 16, minus: 10 },
+    ];
+}
+
+impl Default for Integers {
+    fn default() -> Self {
+        Integers::UNKNOWN
+    }
 }
 
 fn optional<T: Copy>(library: &Library, name: &CStr) -> Option<T> {
@@ -605,6 +644,15 @@ impl Capi {
             }
             self.look_at_integers();
             self.look_at_dictionaries();
+            self.look_at_lists();
+            let facts = &self.facts;
+            let places = [facts.type_offset, facts.tuple_size, facts.head, facts.dict_used];
+            self.facts.is_standard = places
+                == [standard::TYPE, standard::SIZE, standard::SIZE, standard::SIZE]
+                && facts.tuple_items == standard::ITEMS
+                && facts.list_items == standard::ITEMS
+                && facts.integers.one != Integers::UNKNOWN.one
+                && !facts.free_threaded;
             (self.error_clear)();
         }
     }
@@ -632,8 +680,8 @@ impl Capi {
         if self.facts.head == 0 || size_of::<usize>() != 8 {
             return;
         }
-        for integers in [Integers::Signed, Integers::Tagged] {
-            self.facts.integers = integers;
+        for known in Integers::KNOWN {
+            self.facts.integers = known;
             let agrees = NUMBERS.iter().all(|&number| {
                 // SAFETY: the GIL is held. Every integer is at least as long as its head, a word
                 // and a digit, and every bit pattern is a valid word or digit. A wrong layout takes
@@ -643,8 +691,8 @@ impl Capi {
                     if object.is_null() {
                         return false;
                     }
-                    let is_short = -DIGIT * DIGIT < number && number < DIGIT * DIGIT;
-                    let read = self.short_integer(object);
+                    let is_short = -DIGIT < number && number < DIGIT * DIGIT;
+                    let read = self.short_integer(object, self.facts.head);
                     (self.decref)(object);
                     read == is_short.then_some(number)
                 }
@@ -653,7 +701,7 @@ impl Capi {
                 return;
             }
         }
-        self.facts.integers = Integers::Unknown;
+        self.facts.integers = Integers::UNKNOWN;
     }
 
     /// Probes where dictionaries store the number of their entries, with one that grows.
@@ -678,31 +726,71 @@ impl Capi {
         }
     }
 
-    /// Returns the value of an exact integer of up to two digits.
+    /// Probes where lists store their size and the address of their items, with two of different
+    /// sizes.
     ///
     /// # Safety
-    /// The GIL is held; a live integer.
-    #[inline(always)]
-    pub unsafe fn short_integer(&self, integer: *mut Object) -> Option<i64> {
-        if self.facts.integers == Integers::Unknown {
-            return None;
+    /// The GIL is held. Tuples and heads were probed.
+    unsafe fn look_at_lists(&mut self) {
+        if self.facts.tuple_size == 0 || self.facts.tuple_size != self.facts.head {
+            return;
         }
-        // SAFETY: `look_at_integers` found the word there, and a digit behind it, or as many as it
-        // states. The integer is alive (this function's contract) and does not change.
+        let agrees = [1, 3].iter().all(|&size| {
+            // SAFETY: the GIL is held. Tuples take over references to their items, which are
+            // immortal or referred to by the interpreter. A list has the head of a tuple, and then
+            // at least two words. If the first is its size, the second is the address of its items:
+            // that is so in every version.
+            unsafe {
+                let (items, arguments) = ((self.tuple_new)(size), (self.tuple_new)(1));
+                if items.is_null() || arguments.is_null() {
+                    return false;
+                }
+                for index in 0..size {
+                    (self.incref)(self.none);
+                    (self.tuple_set)(items, index, self.none);
+                }
+                (self.tuple_set)(arguments, 0, items);
+                let list = (self.call)(self.list_type, arguments, ptr::null_mut());
+                (self.decref)(arguments);
+                if list.is_null() {
+                    return false;
+                }
+                let words = list.cast::<u8>().add(self.facts.head).cast::<usize>();
+                let found = words.read() == size as usize && {
+                    let items = words.add(1).read() as *const *mut Object;
+                    !items.is_null() && items.is_aligned() && items.read() == self.none
+                };
+                (self.decref)(list);
+                found
+            }
+        });
+        self.facts.list_items = if agrees { self.facts.head + size_of::<usize>() } else { 0 };
+    }
+
+    /// Returns the value of an exact integer if it has one digit, or two and is positive.
+    ///
+    /// # Safety
+    /// The GIL is held; a live integer. `head` is that of the facts.
+    #[inline(always)]
+    pub unsafe fn short_integer(&self, integer: *mut Object, head: usize) -> Option<i64> {
+        let integers = &self.facts.integers;
+        // SAFETY: `look_at_integers` found the word there, and as many digits behind it. The
+        // integer is alive (this function's contract) and does not change.
         unsafe {
-            let word = integer.cast::<u8>().add(self.facts.head).cast::<usize>();
+            let word = integer.cast::<u8>().add(head).cast::<usize>();
             let digits = word.add(1).cast::<u32>();
-            let (count, is_negative) = match word.read() {
-                tag if self.facts.integers == Integers::Tagged => (tag >> 3, tag & 3 == 2),
-                size => ((size as isize).unsigned_abs(), (size as isize) < 0),
-            };
-            let value = match count {
-                0 => 0,
-                1 => i64::from(digits.read()),
-                2 => i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30,
-                _ => return None,
-            };
-            Some(if is_negative { -value } else { value })
+            let state = word.read() & integers.mask;
+            if state == integers.one {
+                Some(digits.read().into())
+            } else if state == integers.two {
+                Some(i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30)
+            } else if state == integers.zero {
+                Some(0)
+            } else if state == integers.minus {
+                Some(-i64::from(digits.read()))
+            } else {
+                None
+            }
         }
     }
 

@@ -221,12 +221,18 @@ pub fn exact_integer(py: Py, object: *mut Object) -> Option<i64> {
         return None;
     }
     // SAFETY: the GIL is held; an exact integer.
-    if let Some(value) = unsafe { capi.short_integer(object) } {
-        return Some(value);
+    match unsafe { capi.short_integer(object, capi.facts.head) } {
+        Some(value) => Some(value),
+        None => long_integer(py, object),
     }
+}
+
+/// As [`exact_integer`], for an exact integer of any length.
+#[inline(never)]
+fn long_integer(py: Py, integer: *mut Object) -> Option<i64> {
     let mut overflow = 0;
     // SAFETY: the object is an exact integer: no Python code runs, and no exception is set.
-    let value = unsafe { (capi.long_as_signed)(object, &raw mut overflow) };
+    let value = unsafe { (py.capi().long_as_signed)(integer, &raw mut overflow) };
     (overflow == 0).then_some(value)
 }
 

@@ -3,7 +3,8 @@
 //! May use: `python::capi`.
 //! Unsafe: calls CPython with the GIL held.
 
-use std::ptr::NonNull;
+use std::mem::offset_of;
+use std::ptr::{self, NonNull};
 
 use crate::python::capi::{Capi, Object};
 
@@ -11,6 +12,7 @@ macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
         /// Names as interned Python strings, so that most comparisons are of pointers.
         #[allow(missing_docs)]
+        #[repr(C)]
         pub struct Names { $(pub $field: *mut Object,)* }
 
         impl Names {
@@ -30,6 +32,19 @@ macro_rules! names {
         }
     };
 }
+
+impl Names {
+    /// Returns the keys of the dictionaries, which come first.
+    #[inline(always)]
+    pub fn keys(&self) -> &[*mut Object; KEYS] {
+        const { assert!(offset_of!(Names, syclobj) == (KEYS - 1) * size_of::<*mut Object>()) };
+        // SAFETY: the members are pointers in the order of the declaration, and at least as many.
+        unsafe { &*ptr::from_ref(self).cast() }
+    }
+}
+
+/// The number of keys.
+pub(crate) const KEYS: usize = 10;
 
 names! {
     shape = c"shape";

@@ -60,6 +60,12 @@ impl Description {
         release(&before);
     }
 
+    /// Returns true once an owner keeps the array alive.
+    #[inline]
+    pub fn has_owner(&self) -> bool {
+        !self.array.owner.is_null()
+    }
+
     /// Gives the reference to the caller, who has copied the array.
     #[inline]
     pub fn taken(&mut self) {
@@ -127,9 +133,9 @@ struct ObjectOwner {
     size: usize,
 }
 
-/// The size of owners of arrays with up to four dimensions. Their memory comes from a free list and
-/// returns to it: repeated imports allocate nothing.
-const POOLED: usize = size_of::<ObjectOwner>() + 2 * 4 * size_of::<i64>();
+/// The size of owners of arrays with up to eight dimensions. Their memory comes from a free list
+/// and returns to it: repeated imports allocate nothing.
+const POOLED: usize = size_of::<ObjectOwner>() + 2 * 8 * size_of::<i64>();
 
 fn allocate(py: Py, size: usize) -> (*mut ObjectOwner, usize) {
     if size > POOLED {
@@ -150,14 +156,14 @@ fn layout(size: usize) -> Layout {
 
 /// Gives an array an owner of up to two objects, which holds a copy of shape and strides. `array`
 /// refers to `ndim` values of each; on failure it does not change.
-#[inline]
+#[inline(always)]
 pub fn attach(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
     attach_with_fields(py, array, object, more, None)
 }
 
 /// As [`attach`]. The owner also holds a copy of the fields, which `array.descr` points to then.
 /// Their rules have not been checked.
-#[inline]
+#[inline(always)]
 pub fn attach_with_fields(
     py: Py,
     array: &mut cai_array,

@@ -206,21 +206,6 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
 }
 
-/// Returns the id of a stream that the calling thread may use now, for `cai_array.stream_id`; 0 if
-/// it is not known: without a driver that was loaded before, and during a capture of the stream.
-pub fn id_of(stream: u64) -> u64 {
-    let id = || {
-        driver::loaded().map(|_| ())?;
-        let thread = &CallingThread::new(driver::driver().ok()?);
-        let stream = Stream::from_current_context(thread, stream).ok()?;
-        match stream.capture(thread).ok()? {
-            Capture::None => stream.id(thread).ok(),
-            _ => None,
-        }
-    };
-    id().unwrap_or(0)
-}
-
 /// Releases an owner once the work that is enqueued on the array's own stream is done. A default
 /// stream is that of the array's context, whichever is current in this thread. On failure the
 /// caller keeps the reference.

@@ -430,7 +430,7 @@ def test_environment(driver, text, ignored, policy):
         assert cai.cai_sync_policy_get(c.byref(found), None) == 0 and found.value == {policy}
         one, two = d.stream(), d.stream()
         assert begin(one, two) == (0, "")
-        assert begin(0x10 if {ignored} else one, two) == (0, "")  # a handle that must not be used
+        assert begin(0x10 if {ignored} else one, two) == (0, "")  # a handle that nobody must touch
         streams, a = (c.c_uint64 * 1)(one), array(0)
         assert cai.cai_array_produce(c.byref(a), streams, 1, one, 0, None) == 0
         assert a.stream == (NONE if {policy} & 32 else one)

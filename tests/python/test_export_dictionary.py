@@ -89,7 +89,7 @@ def test_no_stream():
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_a_stream_that_is_not_known(version):
-    """Version 3 without a stream would state that nothing is pending, which is not known."""
+    """Version 3 without a stream would say that nothing is pending, which nobody knows."""
     with make(stream=P.STREAM_UNKNOWN, version=version) as array:
         found = seen(array)
         assert found["version"] == 2 and "stream" not in found

@@ -61,7 +61,7 @@ def test_masks_must_be_allowed():
 
 def test_mask_is_kept_alive():
     class Fresh(Exporter):
-        """Only the array holds the mask that this object makes."""
+        """Nobody but the array holds the mask that this object makes."""
 
         @property
         def __cuda_array_interface__(self):

@@ -55,7 +55,7 @@ def explained(text, ours, numpys):
         if re.fullmatch(r"[<>|]a\d+", text):
             return "NumPy's old name for S"
         if re.search(r"[a-zA-Z]0\d", text) or re.search(r"\[0\d*", text):
-            return "leading zeros and multiples of zero are never written"
+            return "leading zeros and multiples of zero are not written by anybody"
         if re.fullmatch(r"[<>|]O\d+", text):
             return "NumPy takes any size for a Python object; it is that of a pointer"
         if "generic" in text or "/" in text or "μ" in text:

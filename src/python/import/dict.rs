@@ -1,6 +1,6 @@
 //! Import from interface dictionaries.
 //!
-//! May use: `abi`, `dtype`, `error`, `owner::description`, `python::capi`,
+//! May use: `abi`, `dtype`, `dtype::fields`, `error`, `owner::description`, `python::capi`,
 //! `python::import::dict_fast`, `python::import::dict_keys`, `python::import::dict_reader`,
 //! `python::import::fields`, `python::import::options`, `python::import::sycl`,
 //! `python::interpreter`, `python::owner`, `read`, `validate`.
@@ -9,7 +9,8 @@
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, cai_array, cai_descr};
+use crate::abi::{self, cai_array};
+use crate::dtype::fields::Fields;
 use crate::error::{Result, fail};
 use crate::owner::description;
 use crate::python::capi::Object;
@@ -32,7 +33,6 @@ pub enum Found {
 }
 
 /// Reads the dictionary in an attribute into `to`.
-#[inline]
 pub fn read(
     py: Py,
     object: NonNull<Object>,
@@ -42,48 +42,79 @@ pub fn read(
     to: &mut Description,
 ) -> Result<Found> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
-    read_found(py, object, &dictionary, protocol, options, to)
+    read_general(py, &dictionary, None, protocol, options, to)
 }
 
-/// Reads a dictionary into `to`. `object` keeps the data alive.
+/// Reads the dictionary of CUDA's protocol into `to`.
 #[inline(always)]
-pub fn read_found(
+pub fn read_cuda(
     py: Py,
     object: NonNull<Object>,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found> {
+    let name = py.names.cuda_array_interface;
+    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
+    if !dict_fast::is_in_place(py, &dictionary) {
+        return read_general(py, &dictionary, None, Protocol::Cuda, options, to);
+    }
+    let mut values = [ptr::null_mut(); KEYS];
+    let found = if dict_fast::entries(py, dictionary.get(), &mut values) {
+        dict_fast::read::<true>(py, &values, options.strict(), to)
+    } else {
+        Fast::Stale
+    };
+    match found {
+        Fast::Read { descr, mask } if descr.is_null() && mask.is_null() => {}
+        Fast::Read { descr, mask } => return Ok(Found::Parts(Extras::share(py, descr, mask))),
+        Fast::General => {
+            return read_general(py, &dictionary, Some(&values), Protocol::Cuda, options, to);
+        }
+        Fast::Stale => return read_general(py, &dictionary, None, Protocol::Cuda, options, to),
+    }
+    // SAFETY: the array was described above, with `ndim` values. Its other members are those that
+    // `dict_fast` sets.
+    if !unsafe { validate::is_layout_sound(to.array()) } {
+        not_sound(to)?;
+    }
+    attach(py, &mut to.array, Owned::share(py, object), None)?;
+    if may_be_unresolved(to) {
+        resolved(py, object, &to.array, Protocol::Cuda.name())?;
+    }
+    Ok(Found::Array)
+}
+
+/// Reads a dictionary that comes without its object.
+pub fn read_given(
+    py: Py,
     dictionary: &Owned,
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Found> {
-    let mut values = [ptr::null_mut(); KEYS];
-    if protocol != Protocol::Cuda
-        || !dict_fast::stays_as_it_is(py, dictionary)
-        || !dict_fast::entries(py, dictionary.get(), &mut values)
-    {
-        return read_general(py, dictionary, None, protocol, options, to);
-    }
-    match dict_fast::read(py, &values, options.strict(), to) {
-        Fast::Read { descr, mask } if descr.is_null() && mask.is_null() => {}
-        Fast::Read { descr, mask } => return Ok(Found::Parts(Extras::share(py, descr, mask))),
-        Fast::General => {
-            return read_general(py, dictionary, Some(&values), protocol, options, to);
-        }
-        Fast::Stale => return read_general(py, dictionary, None, protocol, options, to),
-    }
-    // SAFETY: the array was described above, with `ndim` values. Its other members are those that
-    // `dict_fast` sets.
-    unsafe {
-        if !validate::is_layout_sound(to.array()) {
-            validate::array(to.array(), abi::CAI_CHECK_LAYOUT)
-                .map_err(|failure| in_dictionary(protocol, failure))?;
-        }
-    }
-    attach(py, &mut to.array, Owned::share(py, object), None)?;
-    resolved(py, object, &to.array, protocol.name())?;
-    Ok(Found::Array)
+    read_general(py, dictionary, None, protocol, options, to)
 }
 
+/// Fails, unless the array is sound after all.
 #[cold]
+#[inline(never)]
+fn not_sound(to: &mut Description) -> Result<()> {
+    // SAFETY: the array was described, with `ndim` values.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| in_dictionary(Protocol::Cuda, failure))
+}
+
+/// Returns false for arrays of which [`resolved`] is true without asking: those of other kinds, and
+/// floats in C order of at least two elements.
+#[inline(always)]
+fn may_be_unresolved(to: &Description) -> bool {
+    match to.array.typestr[1] as u8 {
+        b'c' => true,
+        b'f' => to.has_strides || !to.extents().iter().any(|&extent| extent > 1),
+        _ => false,
+    }
+}
+
 #[inline(never)]
 fn read_general(
     py: Py,
@@ -167,10 +198,22 @@ fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<(
     Ok(())
 }
 
-/// Returns the fields, unless the typestr alone says what the elements are: then they were only
-/// checked.
-fn fields_in_use(array: &cai_array) -> *const cai_descr {
-    if dtype::has_fields(array) { array.descr } else { ptr::null() }
+/// Attaches an owner that also holds the fields.
+#[inline(never)]
+fn attach_with_descr(
+    py: Py,
+    to: &mut Description,
+    object: Owned,
+    more: Option<Owned>,
+    descr: &Owned,
+    options: &ImportOptions,
+) -> Result<()> {
+    let mut fields = Fields::new();
+    fields::read(py, descr, options.strict(), &mut fields)
+        .map_err(|failure| failure.within("descr"))?;
+    let given = !fields.is_trivial(&to.array.typestr);
+    to.array();
+    attach_with_fields(py, &mut to.array, object, more, given.then_some(&fields))
 }
 
 /// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
@@ -188,33 +231,35 @@ pub fn finish(
         more = Some(sycl::bind(py, object, syclobj, &mut to.array)?);
     }
     let in_dictionary = |failure| in_dictionary(protocol, failure);
-    let fields = match &extras.descr {
-        Some(descr) => Some(
-            fields::read(py, descr, options.strict())
-                .map_err(|failure| in_dictionary(failure.within("descr")))?,
-        ),
-        None => None,
-    };
-    let fields = fields.filter(|fields| !fields.is_trivial(&to.array.typestr));
-    to.array();
-    // One block holds the object, shape, strides and fields.
-    attach_with_fields(py, &mut to.array, Owned::share(py, object), more, fields.as_ref())?;
+    let held = Owned::share(py, object);
+    match &extras.descr {
+        Some(descr) => {
+            attach_with_descr(py, to, held, more, descr, options).map_err(in_dictionary)?;
+        }
+        None => {
+            to.array();
+            attach(py, &mut to.array, held, more)?;
+        }
+    }
     if let (Some(mask), Some(of)) = (&mut mask, extras.mask_object()) {
         as_bits(py, of, options, to, &mut mask.array);
     }
     to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
     // SAFETY: the array was described above; its fields and its mask are alive.
     let sound = unsafe { validate::array(&to.array, abi::CAI_CHECK_LAYOUT) };
-    let described = cai_array { descr: fields_in_use(&to.array), ..to.array };
-    to.array.mask = ptr::null();
-    to.array.descr = described.descr;
+    let mask_found = std::mem::replace(&mut to.array.mask, ptr::null());
+    if !dtype::has_fields(&to.array) {
+        // The typestr alone says what the elements are. The fields were only checked.
+        to.array.descr = ptr::null();
+    }
     sound.map_err(in_dictionary)?;
     resolved(py, object, &to.array, protocol.name())?;
-    if described.mask.is_null() {
+    if mask_found.is_null() {
         return Ok(());
     }
-    // SAFETY: validated above; the owner is the one that `attach_with_fields` made, and `mask`
-    // holds those of the masks.
+    let described = cai_array { mask: mask_found, ..to.array };
+    // SAFETY: validated above; the owner is the one that was attached, and `mask` holds those of
+    // the masks.
     let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
     to.set(array);
     Ok(())

@@ -1,6 +1,6 @@
 //! Keys and protocols of the interface dictionaries.
 //!
-//! May use: `error`, `python::capi`, `python::interpreter`.
+//! May use: `error`, `python::capi`, `python::interpreter`, `python::names`.
 //! Unsafe: none.
 
 use std::ptr::NonNull;
@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use crate::error::{Failure, Text};
 use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py};
+use crate::python::names;
 
 /// The protocol that a dictionary belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(crate) const OFFSET: usize = 8;
 
 pub(crate) const SYCLOBJ: usize = 9;
 
-pub(crate) const KEYS: usize = 10;
+pub(crate) const KEYS: usize = names::KEYS;
 
 pub(crate) const TEXTS: [&str; KEYS] = [
     "shape", "typestr", "data", "version", "strides", "descr", "mask", "stream", "offset",

@@ -41,10 +41,12 @@ pub fn read(
     let exact = py.type_of(dictionary.get()) == py.capi().dict_type;
     let values = look_up(py, dictionary.get(), exact, protocol, options)?;
     if exact && protocol == Protocol::Cuda && py.capi().facts.free_threaded {
-        // These values are referred to, and immutable as far as the fast path reads them.
+        // These values are referred to, and those that the fast path reads do not change.
         let borrowed =
             values.each_ref().map(|value| value.as_ref().map_or(ptr::null_mut(), Owned::get));
-        if let Fast::Read { descr, mask } = dict_fast::read(py, &borrowed, options.strict(), to) {
+        if let Fast::Read { descr, mask } =
+            dict_fast::read::<false>(py, &borrowed, options.strict(), to)
+        {
             return Ok(Extras::share(py, descr, mask));
         }
     }

@@ -1,8 +1,8 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
 //!
-//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
-//! `python::convert`, `python::import::dict`, `python::import::options`, `python::interpreter`,
-//! `python::owner`, `sync::consume`, `unwind`.
+//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `driver`, `error`, `owner`,
+//! `python::capi`, `python::convert`, `python::import::dict`, `python::import::options`,
+//! `python::interpreter`, `python::owner`, `sync::consume`, `sync::identity`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
@@ -18,8 +18,8 @@ use crate::python::import::dict::resolved;
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
-use crate::sync::consume;
-use crate::{device, dlpack, owner, unwind};
+use crate::sync::{consume, identity};
+use crate::{device, dlpack, driver, owner, unwind};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -272,8 +272,9 @@ pub fn from_dlpack(
     tensor.attach(py, array)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
         // A handle is identified, so that its reuse for another stream is noticed.
-        if stream > abi::CAI_STREAM_PER_THREAD {
-            array.stream_id = consume::id_of(stream);
+        if stream > abi::CAI_STREAM_PER_THREAD && driver::is_present() {
+            // Without an identity, the release does not notice it.
+            let _ = identity::identify(array);
         }
         defer_release(array)?;
     }

@@ -2,13 +2,13 @@
 //!
 //! May use: `abi`, `dtype`, `dtype::fields`, `error`, `python::capi`, `python::convert`,
 //! `python::interpreter`.
-//! Unsafe: none.
+//! Unsafe: reads the items of tuples.
 //!
 //! Each object is read once, without formatting it. Numbers and sequences of the producer may run
 //! code that changes the lists: an object is used only while a reference to it, or to the tuple
 //! that contains it, is held, and sizes are read again for each item.
 
-use std::fmt;
+use std::{fmt, ptr};
 
 use crate::abi;
 use crate::dtype;
@@ -20,20 +20,20 @@ use crate::python::interpreter::{Owned, Py};
 
 const ROW: &str = "a tuple (name, type) or (name, type, shape)";
 
-/// Reads a list of tuples. The rules about fields are not checked here.
-pub fn read(py: Py, descr: &Owned, strict: bool) -> Result<Fields> {
-    let mut reader = Reader { py, strict, fields: Fields::new() };
+/// Reads a list of tuples into `fields`, which is empty. The rules about fields are not checked
+/// here.
+pub fn read(py: Py, descr: &Owned, strict: bool, fields: &mut Fields) -> Result<()> {
+    let mut reader = Reader { py, strict, fields };
     if !reader.is_list(descr.get()) {
         return Err(wrong_type(py, "", descr.get(), "a list of tuples"));
     }
-    reader.list(descr.get(), 1)?;
-    Ok(reader.fields)
+    reader.list(descr.get(), 1).map(drop)
 }
 
-struct Reader {
+struct Reader<'a> {
     py: Py,
     strict: bool,
-    fields: Fields,
+    fields: &'a mut Fields,
 }
 
 #[cold]
@@ -46,7 +46,7 @@ fn wrong_type(py: Py, field: &str, found: *mut Object, expected: &str) -> Failur
     )
 }
 
-impl Reader {
+impl Reader<'_> {
     fn is_list(&self, object: *mut Object) -> bool {
         let (py, capi) = (self.py, self.py.capi());
         py.is(object, capi.list_type) || (!self.strict && py.is(object, capi.tuple_type))
@@ -65,37 +65,52 @@ impl Reader {
         Ok(list)
     }
 
+    /// Reads a row, to which a reference is held.
     fn row(&mut self, row: &Owned, depth: i32) -> Result<NewRow> {
-        let py = self.py;
-        if !is_sequence(py, row.get(), self.strict) {
-            return Err(wrong_type(py, "", row.get(), ROW));
+        let (py, row) = (self.py, row.get());
+        let mut held = [const { None }; 3];
+        let mut items = [ptr::null_mut(); 3];
+        let is_tuple = py.type_of(row) == py.capi().tuple_type;
+        if !is_tuple && !is_sequence(py, row, self.strict) {
+            return Err(wrong_type(py, "", row, ROW));
         }
-        let count = size(py, row.get())?;
+        // SAFETY: a live tuple.
+        let count = if is_tuple { unsafe { py.capi().tuple_len(row) } } else { size(py, row)? };
         if !(2..=3).contains(&count) {
             return fail!(CAI_ERR_DESCR_SYNTAX, "", found = "{count} items", expected = "{ROW}");
         }
+        for (index, place) in items.iter_mut().enumerate().take(count) {
+            *place = if is_tuple {
+                // SAFETY: a live tuple, and an index below its size. It does not change, so it
+                // keeps the item alive.
+                unsafe { py.capi().tuple_item(row, index) }
+            } else {
+                held[index].insert(item(py, row, index)?).get()
+            };
+        }
+        let [name, kind, shape] = items;
         let mut new = NewRow::new();
-        self.names(item(py, row.get(), 0)?, &mut new)?;
-        self.kind(item(py, row.get(), 1)?, depth, &mut new)?;
+        self.names(name, &mut new)?;
+        self.kind(kind, depth, &mut new)?;
         if count == 3 {
-            self.shape(item(py, row.get(), 2)?, &mut new)?;
+            self.shape(shape, &mut new)?;
         }
         Ok(new)
     }
 
     /// Reads a name, or a title and a name.
-    fn names(&mut self, names: Owned, new: &mut NewRow) -> Result<()> {
+    fn names(&mut self, names: *mut Object, new: &mut NewRow) -> Result<()> {
         const EXPECTED: &str = "a name, or a tuple (title, name)";
         let (py, capi) = (self.py, self.py.capi());
-        if py.is(names.get(), capi.str_type) {
-            return self.fields.name(new, text(py, names.get(), ".name")?);
+        if py.is(names, capi.str_type) {
+            return self.fields.name(new, text(py, names, ".name")?);
         }
-        let is_pair = py.is(names.get(), capi.tuple_type)
-            || (!self.strict && py.is(names.get(), capi.list_type));
-        if !is_pair || size(py, names.get())? != 2 {
-            return Err(wrong_type(py, ".name", names.get(), EXPECTED));
+        let is_pair =
+            py.is(names, capi.tuple_type) || (!self.strict && py.is(names, capi.list_type));
+        if !is_pair || size(py, names)? != 2 {
+            return Err(wrong_type(py, ".name", names, EXPECTED));
         }
-        let title = item(py, names.get(), 0)?;
+        let title = item(py, names, 0)?;
         // NumPy reads None as no title.
         if title.get() != capi.none {
             if !py.is(title.get(), capi.str_type) {
@@ -103,7 +118,7 @@ impl Reader {
             }
             self.fields.title(new, text(py, title.get(), ".title")?)?;
         }
-        let name = item(py, names.get(), 1)?;
+        let name = item(py, names, 1)?;
         if !py.is(name.get(), capi.str_type) {
             return Err(wrong_type(py, ".name", name.get(), "a name"));
         }
@@ -111,44 +126,45 @@ impl Reader {
     }
 
     /// Reads a typestr or a list of fields.
-    fn kind(&mut self, kind: Owned, depth: i32, new: &mut NewRow) -> Result<()> {
+    fn kind(&mut self, kind: *mut Object, depth: i32, new: &mut NewRow) -> Result<()> {
         let py = self.py;
-        if py.is(kind.get(), py.capi().str_type) {
-            let text = text(py, kind.get(), ".typestr")?;
+        if py.is(kind, py.capi().str_type) {
+            let text = text(py, kind, ".typestr")?;
             // `descr::bits` checks the grammar. Only what cannot be right is completed here.
             let is_complete = text.len() > 2 && matches!(text[0], b'<' | b'>' | b'|');
-            let complete = match dtype::parse_lenient(text).filter(|_| !self.strict) {
-                Some(complete) if !is_complete && dtype::parse(text).is_err() => complete,
-                _ => return self.fields.typestr(new, text),
+            if is_complete || self.strict || dtype::parse(text).is_ok() {
+                return self.fields.typestr(new, text);
+            }
+            let Some(complete) = dtype::parse_lenient(text) else {
+                return self.fields.typestr(new, text);
             };
             let length = complete.iter().position(|byte| *byte == 0).unwrap_or(complete.len());
             return self.fields.typestr(new, &complete[..length]);
         }
-        if !self.is_list(kind.get()) {
-            return Err(wrong_type(py, ".typestr", kind.get(), "a typestr or a list of fields"));
+        if !self.is_list(kind) {
+            return Err(wrong_type(py, ".typestr", kind, "a typestr or a list of fields"));
         }
-        let nested =
-            self.list(kind.get(), depth + 1).map_err(|failure| failure.within(".nested"))?;
+        let nested = self.list(kind, depth + 1).map_err(|failure| failure.within(".nested"))?;
         self.fields.nested(new, nested);
         Ok(())
     }
 
     /// Reads an extent, or a tuple of extents.
-    fn shape(&mut self, shape: Owned, new: &mut NewRow) -> Result<()> {
+    fn shape(&mut self, shape: *mut Object, new: &mut NewRow) -> Result<()> {
         const EXPECTED: &str = "an integer or a tuple of integers";
         let py = self.py;
-        if !py.is(shape.get(), py.capi().tuple_type) {
-            match number(py, shape.get(), self.strict)? {
-                Number::Other if is_sequence(py, shape.get(), self.strict) => {}
+        if !py.is(shape, py.capi().tuple_type) {
+            match number(py, shape, self.strict)? {
+                Number::Other if is_sequence(py, shape, self.strict) => {}
                 Number::Other => {
-                    return Err(wrong_type(py, ".shape", shape.get(), EXPECTED));
+                    return Err(wrong_type(py, ".shape", shape, EXPECTED));
                 }
                 found => return self.extent(&found, new),
             }
         }
         let mut index = 0;
-        while index < size(py, shape.get())? {
-            let extent = item(py, shape.get(), index)?;
+        while index < size(py, shape)? {
+            let extent = item(py, shape, index)?;
             let at = |failure: Failure| failure.at(format_args!(".shape[{index}]"));
             match exact_integer(py, extent.get()) {
                 Some(extent) => self.fields.extent(new, extent)?,

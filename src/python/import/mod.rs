@@ -102,7 +102,7 @@ pub unsafe fn import_dictionary(
         );
     }
     let dictionary = Owned::share(py, dictionary);
-    let found = dict::read_found(py, owner, &dictionary, protocol, options, to)?;
+    let found = dict::read_given(py, &dictionary, protocol, options, to)?;
     if let Found::Parts(extras) = found {
         from_parts(py, owner, protocol, options, 0, extras, to)?;
     }
@@ -113,8 +113,23 @@ pub unsafe fn import_dictionary(
     check_requirements(to, options)
 }
 
+/// Imports through the dictionary of CUDA's protocol if the object has one: then `to` has an owner.
+/// Most imports are made by this one function, whose arguments and result fit into registers.
+#[inline(never)]
+fn from_cuda(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<()> {
+    match dict::read_cuda(py, object, options, to)? {
+        Found::Nothing | Found::Array => Ok(()),
+        Found::Parts(extras) => from_parts(py, object, Protocol::Cuda, options, depth, extras, to),
+    }
+}
+
 /// Imports through a dictionary; its mask is imported by any protocol.
-#[inline]
 fn from_dictionary(
     py: Py,
     object: NonNull<Object>,
@@ -169,10 +184,26 @@ fn from_parts(
         }
         let found = mask.insert(Description::new());
         find(py, object, &options.of_mask(), depth + 1, found)
-            .map_err(|failure| failure.within(format_args!("{}['mask'].", protocol.name())))?;
+            .map_err(|failure| in_mask(py, object, protocol, failure))?;
         identify(found);
     }
     dict::finish(py, object, protocol, options, extras, mask, to)
+}
+
+/// Names the mask in the failure of its import.
+#[cold]
+fn in_mask(py: Py, mask: NonNull<Object>, protocol: Protocol, failure: Failure) -> Failure {
+    let field = protocol.name();
+    if failure.status() == abi::CAI_ERR_NO_PROTOCOL {
+        // The message about an object alone names no field.
+        return Failure::new(
+            abi::CAI_ERR_NO_PROTOCOL,
+            format_args!("{field}['mask']"),
+            format_args!("an object of type {}", py.type_name(mask.as_ptr())),
+            format_args!("an array, or None"),
+        );
+    }
+    failure.within(format_args!("{field}['mask']."))
 }
 
 /// Tries the protocols. `depth` is the number of arrays that the object is a mask of.
@@ -185,64 +216,21 @@ pub fn find(
     to: &mut Description,
 ) -> Result<()> {
     let default_order = options.raw.protocols[0] == 0;
-    if !default_order {
-        return try_all(py, object, options, depth, Begun::default(), to);
-    }
-    let offer = offers::offer(py, object.as_ptr())?;
-    let mut begun = Begun { offer: Some(offer), ..Begun::default() };
-    // The most common cases, each the first protocol of the default order for its objects.
-    if offer.is_nothing() {
-        let found = from_dictionary(
-            py,
-            object,
-            Protocol::Cuda,
-            py.names.cuda_array_interface,
-            options,
-            depth,
-            to,
-        )?;
-        if found {
-            return Ok(());
+    let mut offer = None;
+    if default_order {
+        // The most common case is a type that is known to offer nothing.
+        if !py.types.offers_nothing(py.type_of(object.as_ptr())) {
+            offer = Some(offers::offer(py, object.as_ptr())?);
         }
-        begun.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
-    } else if let Some(table) = offer.exchange {
-        match from_table(py, object, table, offer.is_own, options, to)? {
-            Answer::Array if is_allowed(to, options) => {
-                return grad::check(py, object, options, begun.offer);
+        if offer.is_none_or(|offer| offer.is_nothing()) {
+            from_cuda(py, object, options, depth, to)?;
+            if to.has_owner() {
+                return Ok(());
             }
-            Answer::Array => begun.host_only = true,
-            Answer::Refused(failure) => begun.refused = Some(failure),
+            offer = Some(Offer::NOTHING);
         }
-        to.reset();
-        begun.tried = abi::CAI_PROTOCOL_EXCHANGE;
-    } else if let Some(table) = offer.dlpack {
-        let found = from_dlpack_table(py, object, table, options, &mut begun.host_only, to)?;
-        if found && is_allowed(to, options) {
-            return grad::check(py, object, options, begun.offer);
-        }
-        begun.host_only |= found;
-        to.reset();
-        begun.tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
     }
-    try_all(py, object, options, depth, begun, to)
-}
-
-/// What [`find`] found out before it tries all protocols.
-#[derive(Default)]
-struct Begun {
-    offer: Option<Offer>,
-    /// The protocol that was tried, or 0.
-    tried: u8,
-    /// The table refused the object.
-    refused: Option<Failure>,
-    /// The object has an array in host memory, which is not allowed.
-    host_only: bool,
-}
-
-/// Returns false for an array in host memory, unless the caller allows it.
-#[inline]
-fn is_allowed(to: &Description, options: &ImportOptions) -> bool {
-    to.array.device.r#type != abi::CAI_DEVICE_CPU || options.host()
+    try_all(py, object, options, depth, offer, to)
 }
 
 #[inline(never)]
@@ -251,14 +239,13 @@ fn try_all(
     object: NonNull<Object>,
     options: &ImportOptions,
     depth: i32,
-    begun: Begun,
+    mut offer: Option<Offer>,
     to: &mut Description,
 ) -> Result<()> {
-    let Begun { mut offer, tried, refused, mut host_only } = begun;
-    let mut declined = match refused {
-        Some(failure) => Some(Declined::status(py, failure)?),
-        None => None,
-    };
+    // If the type offers no table, the dictionary was tried already, and is not read twice.
+    let tried = offer.is_some_and(|offer| offer.is_nothing());
+    let mut host_only = false;
+    let mut declined = None;
     if try_protocols(
         py,
         object,
@@ -282,7 +269,7 @@ fn try_all(
                 options,
                 depth,
                 &mut anew,
-                tried,
+                true,
                 &mut host_only,
                 &mut declined,
                 to,
@@ -359,7 +346,7 @@ fn try_protocols(
     options: &ImportOptions,
     depth: i32,
     offer: &mut Option<Offer>,
-    tried: u8,
+    tried: bool,
     host_only: &mut bool,
     declined: &mut Option<Declined>,
     to: &mut Description,
@@ -373,9 +360,8 @@ fn try_protocols(
             }
         };
         let found = match via {
-            _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => match from_table(py, object, table, false, options, to)? {
+                Some(table) => match from_table(py, object, table, options, to)? {
                     Answer::Array => true,
                     Answer::Refused(failure) => {
                         to.reset();
@@ -389,15 +375,11 @@ fn try_protocols(
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },
-            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => from_dictionary(
-                py,
-                object,
-                Protocol::Cuda,
-                py.names.cuda_array_interface,
-                options,
-                depth,
-                to,
-            )?,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
+                from_cuda(py, object, options, depth, to)?;
+                to.has_owner()
+            }
             abi::CAI_PROTOCOL_DLPACK => {
                 let mut method = from_dlpack(py, object, options, default_order, host_only, to);
                 if let Ok(Method::OneApi) = method {
@@ -433,7 +415,7 @@ fn try_protocols(
             )?,
         };
         if found {
-            if !is_allowed(to, options) {
+            if to.array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
                 *host_only = true;
                 to.reset();
                 continue;
