@@ -54,8 +54,8 @@ static void out_readonly(void) {
     ASSERT_CONTAINS(error.message, "CAI_DLPACK_HIDE_READONLY");
     ASSERT(older == NULL && destroyed == 0);
     /* Where the caller vouches for it, both kinds of tensors are writable. */
-    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, CAI_DLPACK_HIDE_READONLY, &older,
-                                                          &error));
+    ASSERT_STATUS(
+        CAI_OK, cai_array_to_dlpack_unversioned(&array, CAI_DLPACK_HIDE_READONLY, &older, &error));
     ASSERT(older->dl_tensor.data == array.data && (array.flags & CAI_ARRAY_READONLY));
     older->deleter(older);
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, CAI_DLPACK_HIDE_READONLY, &tensor, &error));
