@@ -175,6 +175,8 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
         fprintf(stderr, "%s\n", error.message);
     }
     ASSERT_STATUS(CAI_OK, status);
+    /* What may not be written cannot be written through the copy either. */
+    ASSERT(out->flags == CAI_ARRAY_READONLY);
     /* The description is unchanged and keeps its references; the new array has its own. */
     ASSERT(array.owner == owner && array.data == test_data + 1000 && array.shape == shape);
     cai_array_release(&array);

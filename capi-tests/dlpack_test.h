@@ -106,7 +106,7 @@ static inline unversioned *some_unversioned(int32_t ndim, const int64_t *shape,
 /* 3 x 4 floats. */
 static inline versioned *plain(void) { return some_versioned(2, test_shape, NULL); }
 
-/* An array that nobody may have touched. */
+/* An array that must be unchanged. */
 static inline void untouched(const cai_array *array) {
     const cai_array fresh = CAI_ARRAY_INIT;
     ASSERT(memcmp(array, &fresh, sizeof(fresh)) == 0);

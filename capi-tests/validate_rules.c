@@ -66,6 +66,7 @@ static void shapes(void) {
                          wide[2] = {INT64_MAX / 4, 1};
     static const int64_t zeros[2] = {0, 0}, empty[2] = {3, 0}, reach[2] = {4, INT64_MAX / 2},
                          far[2] = {INT64_MIN / 2, 4};
+    uint16_t version;
     a.shape = NULL;
     refused(CAI_ERR_SHAPE_NULL, "shape", "found NULL, expected 2 extents");
     a.shape = NULL;
@@ -99,6 +100,19 @@ static void shapes(void) {
     passes();
     a.data = NULL;
     refused(CAI_ERR_DATA_NULL, "data", "12 elements");
+    /* In every version, also in those that leave it open. */
+    for (version = 0; version < 3; version++) {
+        a.version = version;
+        a.data = NULL;
+        refused(CAI_ERR_DATA_NULL, "data", "12 elements");
+        a.version = version;
+        a.shape = empty;
+        refused(CAI_ERR_DATA_NOT_NULL, "data", "expected NULL");
+        a.version = version;
+        a.shape = empty;
+        a.data = NULL;
+        passes();
+    }
     a.data = (void *)(uintptr_t)(UINT64_MAX - 40);
     refused(CAI_ERR_ADDRESS_RANGE, "data", "48 bytes up");
     a.data = (void *)(uintptr_t)(UINT64_MAX - 48);

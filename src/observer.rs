@@ -104,7 +104,10 @@ impl Event {
 pub struct Api {
     struct_size: u32,
     version: u32,
-    others: [*const c_void; 14],
+    before: [*const c_void; 3],
+    hb_before: Option<unsafe extern "C-unwind" fn(*const c_void)>,
+    hb_after: Option<unsafe extern "C-unwind" fn(*const c_void)>,
+    between: [*const c_void; 9],
     cai: Option<unsafe extern "C-unwind" fn(*const Event)>,
 }
 
@@ -164,6 +167,33 @@ pub fn notify(event: &Event) {
     }
 }
 
+/// Returns the observer's table, if there is one.
+fn table() -> Option<&'static Api> {
+    let api = API.load(Ordering::Acquire);
+    if api.is_null() || api == NOT_LOOKED {
+        return None;
+    }
+    // SAFETY: a constant table that `accept` found to be long enough.
+    Some(unsafe { &*api })
+}
+
+/// Notifies the observer that what this thread did happens before what a thread does after
+/// [`notify_after`] with the same address. An observer cannot see atomic operations.
+pub fn notify_before(address: *const c_void) {
+    if let Some(hb_before) = table().and_then(|api| api.hb_before) {
+        // SAFETY: the address is only compared.
+        unsafe { hb_before(address) };
+    }
+}
+
+/// The other side of [`notify_before`].
+pub fn notify_after(address: *const c_void) {
+    if let Some(hb_after) = table().and_then(|api| api.hb_after) {
+        // SAFETY: the address is only compared.
+        unsafe { hb_after(address) };
+    }
+}
+
 /// Notifies the observer that an owner of this library is about to be destroyed.
 #[inline]
 pub fn notify_destroy(owner: *const c_void) {
@@ -175,4 +205,5 @@ pub fn notify_destroy(owner: *const c_void) {
 
 const _: () = assert!(size_of::<Bytes>() == 152);
 const _: () = assert!(size_of::<Event>() == 224);
+const _: () = assert!(offset_of!(Api, hb_before) == 32);
 const _: () = assert!(offset_of!(Api, cai) == 120);

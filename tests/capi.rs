@@ -161,7 +161,7 @@ fn programs_under_sanitizers() {
         run(command.args(["-lpthread", "-ldl", "-lm"]));
         // The proof that the sanitizer is in the program.
         assert!(run(Command::new("nm").arg(&program)).contains("__asan_init"));
-        // Without an alternate signal stack: on the way out of a thread that was ended inside a call,
+        // Without an alternate signal stack: where a thread that was ended inside a call unwinds,
         // the sanitizer itself would use stack whose shadow the skipped frames left poisoned.
         run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1:use_sigaltstack=0"));
     });

@@ -33,7 +33,7 @@ def grow_rust(text, used):
         used[name, "definition"] += count
         text = text.replace(f"size_of::<{name}>() == {before}", f"size_of::<{name}>() == {after}")
         # Literals that name each member; those that end in `..other` have the new one from there.
-        literal = re.compile(rf"(?<!struct )(?<!for )(?<!-> )(\b{name} \{{)((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}")
+        literal = re.compile(rf"(?<!struct )(?<!for )(?<!-> )(?<!\*const )(?<!\*mut )(\b{name} \{{)((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}")
 
         def filled(found, zero=zero):
             members = found.group(2)

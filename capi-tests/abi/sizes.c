@@ -54,7 +54,7 @@ static int all(const void *memory, size_t from, size_t to, int value) {
 /* --- structures of a size
  * --------------------------------------------------------------------------------- */
 
-/* What the first release knows of `from`, and a tail that means nothing to anybody. */
+/* What the first release knows of `from`, and a tail without a meaning. */
 static cai_array *array_of(const cai_array *from, size_t size) {
     cai_array *array = bytes(size, TAIL);
     memcpy(array, from, size < ARRAY ? size : ARRAY);
@@ -146,8 +146,8 @@ static void read_everywhere(cai_status expected, const cai_array *array) {
     }
 }
 
-/* A structure that was written: its own size, what the first release knows, nothing that nobody
- * wrote. */
+/* A structure that was written: its own size, what the first release knows, and no change to the
+ * other bytes. */
 static void check_written(const cai_array *out, size_t size, const cai_array *from) {
     ASSERT(out->struct_size == size && out->owner != NULL && out->data == from->data &&
            out->ndim == 2);

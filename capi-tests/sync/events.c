@@ -1,7 +1,7 @@
 /*
  * Rule S6: who waits for the event of an array alone, and who for its stream. A writer that follows
  * the CUDA Array Interface on `stream` alone does not record `event` again, so only a read-only
- * array, which nobody but its producer writes, lets readers wait for the event. With
+ * array, which only its producer writes, lets readers wait for the event. With
  * CAI_STREAM_UNKNOWN the event is all that is known.
  */
 #include "sync_test.h"

@@ -188,7 +188,7 @@ CASE(legacy_producer) {
     }
 }
 
-CASE(legacy_producer_whose_memory_tells) {
+CASE(legacy_producer_found_by_its_memory) {
     /* The dictionary carries no context: the memory's is the one. */
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
@@ -420,7 +420,7 @@ static void count_up(void *data) { ++**(int **)data; }
 CASE(readers_at_once_then_a_writer) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream(), writer = new_stream();
     CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
-    /* Only a read-only array lets its readers read at once: nobody but the producer writes it. */
+    /* Only a read-only array lets its readers read at once: only the producer writes it. */
     cai_array array = array_of(buffer, as_value(producer));
     cai_stream streams[2];
     CUevent readers_ended = new_event();
@@ -484,7 +484,7 @@ CASE(event_follows_a_write_on_the_same_stream) {
     ASSERT(holds(out, 3, reader));
 }
 
-CASE(event_of_a_stream_that_nobody_knows) {
+CASE(event_of_an_unknown_stream) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
@@ -555,7 +555,7 @@ CASE(masks_of_arrays_without_work_to_order) {
     mask_of_a_settled_array(as_value(consumer), consumer);
 }
 
-/* --- streams that nobody knows
+/* --- unknown streams
  * ----------------------------------------------------------------------------
  */
 

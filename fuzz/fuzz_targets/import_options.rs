@@ -68,7 +68,7 @@ fuzz_target!(|input: Input| {
     let code = |(is_set, code): (bool, u16)| if is_set { code % 300 } else { 0 };
     let flags = input.any_flags.unwrap_or(match input.flags {
         (one, _, true) => 1 << (one % 16),
-        (one, other, false) => u32::from(one & other) & 0x7ff,
+        (one, other, false) => u32::from(one & other),
     });
     let options = cai_import_options {
         struct_size: size,

@@ -24,9 +24,9 @@
 //   cai::def                 binds a function whose messages name the argument.
 //
 // std::optional of each accepts None, too; a cai::stream accepts it as the default stream. An
-// argument that does not fit raises what cai_array_from_python raises, with its type, what was found
-// and what was expected; of overloaded functions pybind11 lists the signatures. A cai::error that
-// leaves a bound function becomes the Python exception of its status.
+// argument that does not fit raises what cai_array_from_python raises, with its type, what was
+// found and what was expected; of overloaded functions pybind11 lists the signatures. A cai::error
+// that leaves a bound function becomes the Python exception of its status.
 //
 // Link the library as for cai.h; nothing needs to be installed for Python.
 //

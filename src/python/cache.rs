@@ -28,13 +28,16 @@ pub struct Offer {
     pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
+    /// The type is that of this copy's own exports in this interpreter.
+    pub is_own: bool,
     /// The type has an attribute `requires_grad`: its objects are tensors that may require grad.
     pub may_require_grad: bool,
 }
 
 impl Offer {
     /// No table.
-    pub const NOTHING: Offer = Offer { exchange: None, dlpack: None, may_require_grad: false };
+    pub const NOTHING: Offer =
+        Offer { exchange: None, dlpack: None, is_own: false, may_require_grad: false };
 
     /// Returns true if the type offers no table, and its objects never require grad.
     pub fn is_nothing(&self) -> bool {

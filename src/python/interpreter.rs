@@ -1,7 +1,7 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `memory`, `python::at_exit`, `python::cache`, `python::capi`, `python::names`,
-//! `unwind`.
+//! May use: `error`, `memory`, `observer`, `python::at_exit`, `python::cache`, `python::capi`,
+//! `python::names`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::error::{Failure, Result, fail};
 use crate::memory;
+use crate::observer;
 use crate::python::at_exit;
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
@@ -228,6 +229,7 @@ impl Py {
             if waiting.is_null() {
                 break;
             }
+            observer::notify_after((&raw const self.waiting).cast());
             while !waiting.is_null() {
                 // SAFETY: only `push` adds to the list, and the whole list was taken.
                 let Waiting { next, held, free } = unsafe { waiting.read() };
@@ -417,6 +419,7 @@ impl Interpreter {
     /// # Safety
     /// `waiting` is in memory that nothing else uses.
     unsafe fn push(&self, waiting: *mut Waiting) {
+        observer::notify_before((&raw const self.waiting).cast());
         let mut first = self.waiting.load(Ordering::Relaxed);
         loop {
             // SAFETY: not in the list yet, so nothing else uses it (this function's contract).

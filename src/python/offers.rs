@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
 
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
@@ -43,6 +44,7 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     let offer = Offer {
         exchange: exchange(py, r#type)?,
         dlpack: dlpack(py, r#type)?,
+        is_own: r#type == py.exports.load(Ordering::Relaxed),
         may_require_grad: py.attribute(r#type, py.names.requires_grad)?.is_some(),
     };
     if py.types.add(r#type, offer) {

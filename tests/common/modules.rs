@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const MAX_LINES: usize = 600;
-const MAX_COLUMNS: usize = 100;
+pub const MAX_LINES: usize = 600;
+pub const MAX_COLUMNS: usize = 100;
 /// The statements must be on the first screen.
 const FIRST_SCREEN: usize = 30;
 

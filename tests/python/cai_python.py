@@ -241,7 +241,7 @@ def make(shape=(2, 3), typestr="<f4", data=0x7000_0000, strides=None, counted=No
 @contextlib.contextmanager
 def even(*objects):
     """What happens inside leaves the objects' reference counts as they were, also where it raises."""
-    objects = [obj for obj in objects if type(obj).__module__ != "builtins"]  # everybody holds None
+    objects = [obj for obj in objects if type(obj).__module__ != "builtins"]  # None is held everywhere
     gc.collect()
     before = [sys.getrefcount(obj) for obj in objects]
     yield

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def library_path():
-    path = ROOT / "target/release/libcai.so"
+    path = pathlib.Path(os.environ.get("CAI_LIBRARY", ROOT / "target/release/libcai.so"))
     assert path.exists(), "run `make lib` first"
     return str(path)
 

@@ -157,7 +157,7 @@ def test_it_waits_for_pending_work(kind):
 
 
 def test_without_a_current_context(source):
-    """On a thread that has none: the array's memory tells where it is."""
+    """On a thread that has none: the device is found from the array's memory."""
     values, pointer = source
     found = []
 

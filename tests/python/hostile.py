@@ -301,7 +301,7 @@ def main():
     arguments = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    # Tricks that raise where nobody can pass it on.
+    # Tricks that raise where it cannot be passed on.
     sys.unraisablehook = lambda *_: None
     threading.excepthook = lambda *_: None
     if arguments.case:

@@ -173,7 +173,7 @@ class World(Values):
         if chance() < 0.06:
             methods["__dlpack_c_exchange_api__"] = self.any(self.dlpack_table, self.garbage)
         if chance() < 0.05:
-            # Somebody else's tables: our objects' type's.
+            # Another library's tables: our objects' type's.
             methods["__cai_exchange_api__"] = type(EXPORTED).__cai_exchange_api__
         if chance() < 0.05:
             methods["__dlpack_c_exchange_api__"] = type(EXPORTED).__dlpack_c_exchange_api__

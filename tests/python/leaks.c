@@ -81,15 +81,15 @@ long leaks_export(PyObject *object, long times) {
 }
 
 /* Threads that Python does not know release what others import. */
-#define ROOM 256
-static cai_array queue[ROOM];
-static atomic_int full[ROOM];
+#define SLOTS 256
+static cai_array queue[SLOTS];
+static atomic_int full[SLOTS];
 static atomic_int stopped;
 
 static void *let_go(void *from) {
     for (;;) {
         int idle = 1;
-        for (size_t place = (size_t)from; place < ROOM; place += 2) {
+        for (size_t place = (size_t)from; place < SLOTS; place += 2) {
             if (atomic_load_explicit(&full[place], memory_order_acquire) == 2) {
                 cai_array_release(&queue[place]);
                 atomic_store_explicit(&full[place], 0, memory_order_release);
@@ -133,7 +133,7 @@ long leaks_share(PyObject *object, long times) {
             }
             PyEval_RestoreThread(state);
         }
-        size_t place = (size_t)index % ROOM;
+        size_t place = (size_t)index % SLOTS;
         int empty = 0;
         if (!atomic_compare_exchange_strong(&full[place], &empty, 1)) {
             cai_array_release(&array);

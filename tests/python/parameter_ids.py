@@ -8,5 +8,5 @@ def stable_id(value):
     if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(map(repr, value))) + "}"
     return re.sub(
-        r"0x[0-9a-f]{6,}|\d{12,}", "ADDRESS", str(value) if isinstance(value, str) else repr(value)
+        r"0x[0-9a-f]{6,}|\d{9,}", "ADDRESS", str(value) if isinstance(value, str) else repr(value)
     )

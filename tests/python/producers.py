@@ -9,7 +9,7 @@ import collections.abc
 import ctypes
 
 
-# Nobody looks at the data: an address of the host serves as one of the device.
+# The data is never read: an address of the host serves as one of the device.
 MEMORY = ctypes.create_string_buffer(1 << 16)
 ADDRESS = (ctypes.addressof(MEMORY) + 255) // 256 * 256
 STREAM = 0x7F12_3456_7890

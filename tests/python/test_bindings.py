@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 
-import cffi
 import numpy
 import pytest
 
@@ -78,6 +77,7 @@ def test_ctypes_through_declare(library_path):
 
 
 def test_cffi_knows_the_numbers(library_path):
+    cffi = pytest.importorskip("cffi")
     ffi = cffi.FFI()
     ffi.cdef((INCLUDE / "cai/cai.cdef").read_text())
     library = ffi.dlopen(library_path)

@@ -220,7 +220,7 @@ def test_the_imaginary_part_of_a_conjugate():
             take(Lazy(False, True, **more))
 
 
-def test_what_nobody_ordered_does_not_leave_as_ordered():
+def test_unordered_work_does_not_leave_as_ordered():
     """A dictionary of version 2 says nothing of its work; through DLPack that has to be waited for, or declined."""
     taken = take(Exporter(interface(version=2)))
     obj = give(taken)

@@ -15,7 +15,7 @@ import cai_ctypes as T
 from dlpack_ctypes import DELETER, Tensor, Versioned, address_of
 from test_driver import driver, python  # noqa: F401
 
-# Each protocol's name for its capsules, before and after somebody took what is in it.
+# Each protocol's name for its capsules, before and after its content was taken.
 NAMES = {True: (b"dltensor_versioned", b"used_dltensor_versioned"), False: (b"dltensor", b"used_dltensor")}
 
 pythonapi = c.pythonapi
@@ -371,7 +371,7 @@ def test_the_driver_is_asked(driver):  # noqa: F811
         assert out(other.value) == (2, 1)
         assert out(pinned.value) == (3, 0)
         assert out(managed.value) == (13, 0)
-        # Nobody knows it; and what the array says is believed.
+        # It is not known, and the stated device is believed.
         assert out(c.addressof(data)) == (709, "device.type")
         assert out(c.addressof(data), device=(1, 7)) == (1, 0)
         assert out(c.addressof(data), device=(2, 7)) == (2, 7)

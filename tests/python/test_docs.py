@@ -68,6 +68,20 @@ def test_every_status_of_the_array_has_a_rule():
     assert rules <= set(re.findall(r"#define (CAI_ERR_\w+) \d\d\d\b", header))
 
 
+def test_the_tests_of_the_specification_exist():
+    """Functions of Python, and cases of C programs that are named behind the program."""
+    page = (BOOK / "specification.md").read_text()
+    sources = "".join(path.read_text() for path in (ROOT / "tests/python").glob("*.py"))
+    names = set(re.findall(r"`(test_\w+)`", page))
+    assert len(names) > 12 and all(f"def {name}(" in sources for name in names), names
+    cases = 0
+    for file, text in re.findall(r"`(capi-tests/sync/\w+\.c)` \(([^)]*)\)", page):
+        for case in re.findall(r"`(\w+)`", text):
+            assert f"CASE({case})" in (ROOT / file).read_text(), (file, case)
+            cases += 1
+    assert cases > 5
+
+
 def test_the_cases_that_hold_the_sentences_exist():
     page = (BOOK / "streams.md").read_text()
     table = page[page.index("## Where the specification's sentences went") : page.index("## What NVIDIA documents")]

@@ -61,7 +61,7 @@ class Driver:
 
 def python(body, check=True, **env):
     here = str(pathlib.Path(__file__).parent)
-    library = str(BUILT / "libcai.so")
+    library = os.environ.get("CAI_LIBRARY", str(BUILT / "libcai.so"))
     text = PRELUDE.format(folder=here, library=library) + textwrap.dedent(body)
     return run(sys.executable, "-c", text, check=check, env=env)
 
@@ -69,6 +69,36 @@ def python(body, check=True, **env):
 @pytest.fixture(scope="session")
 def driver():
     return run(BUILT / "cuda-sim", "libdir").stdout.strip()
+
+
+def test_the_longest_path(driver):
+    """As long as a path can be, and not one character is lost."""
+    path = driver + "/."
+    path += "/." * ((4095 - len(path + "/libcuda.so.1")) // 2)
+    path += "/" * (4095 - len(path + "/libcuda.so.1")) + "/libcuda.so.1"
+    assert len(path) == 4095
+    done = python("assert begin(1, 1)[0] != 0\ndriver = Driver()\nassert begin(1, 1)[0] == 0, begin(1, 1)", CAI_CUDA_DRIVER=path,
+                  LD_LIBRARY_PATH=driver)  # fmt: skip
+    assert done.returncode == 0
+
+
+def test_memory_that_the_current_context_cannot_reach(built):
+    """The driver knows the memory, and refuses the current context a pointer to it."""
+    done = python(
+        """
+        cuda, memory = Driver().cuda, c.c_uint64()
+        assert cuda.cuMemAlloc_v2(c.byref(memory), c.c_size_t(16)) == 0
+        here = array(NONE)
+        here.data, here.device.type = memory.value, 2
+        assert cai.cai_array_validate(c.byref(here), 4, c.byref(error)) == 0, error.message
+        c.CDLL(os.environ["CAI_CUDA_DRIVER"]).shim_arm(1)
+        code = cai.cai_array_validate(c.byref(here), 4, c.byref(error))
+        assert code == cai_ctypes.abi.CAI_ERR_NOT_ACCESSIBLE and error.field == b"data", (code, error.message)
+        assert error.driver_code == 1
+        """,
+        CAI_CUDA_DRIVER=str(built.shim), SHIM="cuPointerGetAttribute:1:1", LD_LIBRARY_PATH=str(built.driver),
+    )  # fmt: skip
+    assert done.returncode == 0
 
 
 # --- not there --------------------------------------------------------------------------------------------------
@@ -430,7 +460,7 @@ def test_environment(driver, text, ignored, policy):
         assert cai.cai_sync_policy_get(c.byref(found), None) == 0 and found.value == {policy}
         one, two = d.stream(), d.stream()
         assert begin(one, two) == (0, "")
-        assert begin(0x10 if {ignored} else one, two) == (0, "")  # a handle that nobody must touch
+        assert begin(0x10 if {ignored} else one, two) == (0, "")  # a handle that must not be used
         streams, a = (c.c_uint64 * 1)(one), array(0)
         assert cai.cai_array_produce(c.byref(a), streams, 1, one, 0, None) == 0
         assert a.stream == (NONE if {policy} & 32 else one)

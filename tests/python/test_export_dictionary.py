@@ -42,7 +42,9 @@ def test_each_reading_makes_a_new_one():
         first = obj.__cuda_array_interface__
         second = obj.__cuda_array_interface__
         assert first is not second and first == second
-        assert sys.getrefcount(first) == 2
+        # Nothing else refers to it. From CPython 3.14 on, a call refers to a local variable without a reference.
+        mine = dict(second)
+        assert sys.getrefcount(first) == sys.getrefcount(mine)
         first.clear()
         assert obj.__cuda_array_interface__ == second
 
@@ -89,7 +91,7 @@ def test_no_stream():
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_a_stream_that_is_not_known(version):
-    """Version 3 without a stream would say that nothing is pending, which nobody knows."""
+    """Version 3 without a stream would state that nothing is pending, which is not known."""
     with make(stream=P.STREAM_UNKNOWN, version=version) as array:
         found = seen(array)
         assert found["version"] == 2 and "stream" not in found

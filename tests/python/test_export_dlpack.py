@@ -127,7 +127,7 @@ def test_dlpack_types(typestr, code, expected):
         assert (t.code, t.bits) == expected
 
 
-def test_capsules_that_nobody_uses():
+def test_unused_capsules():
     array = make()
     obj = give(array)
     capsules = [obj.__dlpack__(), obj.__dlpack__(max_version=(1, 0))]

@@ -425,3 +425,13 @@ def test_objects_may_be_refused():
         assert "CAI_IMPORT_REFUSE_OBJECTS" in words
     for changes in (dict(), dict(typestr="|V12", descr=[("O", "<i4"), ("b", "<f8")]), dict(typestr="|V8")):
         take(exporter(**changes), no_objects=True).release()
+
+
+def test_strict_takes_no_none_for_an_address():
+    """Without elements there is nothing that an address could point to; the specification wants 0 all the same."""
+    given = exporter(shape=(0,), data=(None, False))
+    with take(given) as taken:
+        assert taken.data == 0 and taken.shape == (0,)
+    refused(given, TypeError, "['data'][0]", "TYPE", strict=True)
+    with take(exporter(shape=(0,), data=(0, False)), strict=True) as taken:
+        assert taken.data == 0

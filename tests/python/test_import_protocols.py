@@ -103,7 +103,7 @@ def test_both_protocols():
 
 
 @pytest.mark.parametrize("stream, asked", [(P.STREAM_UNKNOWN, 1), (1, 1), (2, 2), (STREAM, STREAM)])
-def test_dlpack_is_told_the_stream(stream, asked):
+def test_dlpack_receives_the_stream(stream, asked):
     obj = Dlpack(make((5,)))
     with take(obj, protocols=[P.DLPACK], stream=stream) as taken:
         assert taken.stream == asked and taken.device == (P.CUDA, 0)

@@ -61,7 +61,7 @@ def test_masks_must_be_allowed():
 
 def test_mask_is_kept_alive():
     class Fresh(Exporter):
-        """Nobody but the array holds the mask that this object makes."""
+        """Only the array holds the mask that this object makes."""
 
         @property
         def __cuda_array_interface__(self):
@@ -205,6 +205,10 @@ def test_mask_of_bytes():
     refused(given, ValueError, "['mask']", "MASK_SHAPE", allow_mask=True)
     with take(given, lenient=True, allow_mask=True) as taken:
         assert taken.mask.typestr == "|t1" and taken.mask.shape == (100,)
+    # Exactly as many bits as elements.
+    given = exporter(shape=(96,), mask=mask_of(typestr="|u1", shape=(12,)))
+    with take(given, lenient=True, allow_mask=True) as taken:
+        assert taken.mask.typestr == "|t1" and taken.mask.shape == (96,)
     given = exporter(shape=(100,), mask=mask_of(typestr="|u1", shape=(12,)))
     refused(given, ValueError, "['mask']", "MASK_SHAPE", lenient=True, allow_mask=True)
 

@@ -21,8 +21,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:Data type alias:DeprecationWarni
 
 # How many reasons `explained` gives.
 REASONS = 13
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]
+
+
+def is_pinned(package):
+    """Whether it is the version that `make test` installs. Not every Python has it."""
+    wanted = f"{package.__name__}=={package.__version__}"
+    return wanted in (ROOT / "tools/requirements.txt").read_text().split()
 
 
 def numpy_dtype(text):
@@ -55,7 +62,7 @@ def explained(text, ours, numpys):
         if re.fullmatch(r"[<>|]a\d+", text):
             return "NumPy's old name for S"
         if re.search(r"[a-zA-Z]0\d", text) or re.search(r"\[0\d*", text):
-            return "leading zeros and multiples of zero are not written by anybody"
+            return "leading zeros and multiples of zero are never written"
         if re.fullmatch(r"[<>|]O\d+", text):
             return "NumPy takes any size for a Python object; it is that of a pointer"
         if "generic" in text or "/" in text or "μ" in text:
@@ -121,7 +128,8 @@ def test_typestrs(cai):
     assert not unexplained, unexplained[:20]
     assert agreed > 10000 and taken > 400
     # Every listed difference was met: a stale one would hide new ones.
-    assert len(reasons) == REASONS, reasons
+    # Other versions of NumPy have some of them.
+    assert len(reasons) == REASONS or (not is_pinned(np) and len(reasons) < REASONS), reasons
 
 
 SCALARS = ["|b1", "|i1", "<i2", ">i4", "<u8", "<f2", ">f8", "<c8", "|S3", "<U2", ">U5", "|V7", "<M8[25us]", ">m8[D]", "|O"]
@@ -302,7 +310,8 @@ def test_opaque_types(cai):
     met = 0
     for name, code in codes.items():
         if not hasattr(ml_dtypes, name.lower()):
-            assert name in {"NONE", "FLOAT4_E2M1FN_X2"}, name
+            # Older versions do not have all of them.
+            assert name in {"NONE", "FLOAT4_E2M1FN_X2"} or not is_pinned(ml_dtypes), name
             continue
         dtype = np.dtype(getattr(ml_dtypes, name.lower()))
         ours = T.new_array(data=4096, typestr=dtype.str.encode(), dtype_code=code, stream=T.STREAM_NONE)
@@ -313,4 +322,4 @@ def test_opaque_types(cai):
     # And there is a code for every type of theirs.
     theirs = {name for name in dir(ml_dtypes) if re.fullmatch(r"b?float\d+\w*|u?int\d", name)}
     assert {name.lower() for name in codes} >= theirs, theirs - {name.lower() for name in codes}
-    assert met == len(codes) - 2
+    assert met == len(codes) - 2 or not is_pinned(ml_dtypes)

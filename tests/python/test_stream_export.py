@@ -332,7 +332,7 @@ def test_producers_order_whatever_consumers_ignore(built):  # noqa: F811
     )
 
 
-def test_a_misspelt_policy_is_told(built):  # noqa: F811
+def test_a_misspelt_policy_is_reported(built):  # noqa: F811
     python(
         built,
         """

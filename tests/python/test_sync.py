@@ -90,7 +90,7 @@ def output_of(done):
     return f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
-# Where the race checker observes the library, it takes the slow path, which reports each exchange. On a GPU nobody
+# Where the race checker observes the library, it takes the slow path, which reports each exchange. On a GPU nothing
 # observes it.
 OBSERVED = [(schedule, "seen") for schedule in SCHEDULES] + [("lazy", "hidden")]
 
@@ -171,8 +171,8 @@ ORDER = ["cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuEventSy
 NEEDED = {
     "exchange": [
         "handles", "blocking_handles", "two_devices", "two_contexts", "legacy_producer", "legacy_consumer",
-        "legacy_of_two_devices", "legacy_producer_whose_memory_tells", "legacy_producer_with_pool_memory",
-        "per_thread_producer", "event_of_a_stream_that_nobody_knows", "events_of_a_context_that_came_back",
+        "legacy_of_two_devices", "legacy_producer_found_by_its_memory", "legacy_producer_with_pool_memory",
+        "per_thread_producer", "event_of_an_unknown_stream", "events_of_a_context_that_came_back",
     ],
     "produce": ["join_7_9_15_into_3", "release_after_work"],
     "capture": [
@@ -265,7 +265,7 @@ def stranger(built):
 
 @pytest.mark.parametrize("beside", [False, True], ids=["simulated", "beside a driver"])
 @pytest.mark.parametrize("rule", ["none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"])
-def test_a_stranger_is_told_the_rule(built, stranger, tmp_path, rule, beside):
+def test_the_report_names_the_rule_for_foreign_code(built, stranger, tmp_path, rule, beside):
     """`cai-race ./program` names what was broken, in text and as JSON, on the simulator and beside another driver."""
     report = tmp_path / "report.json"
     options = ["--print=exit", f"--report={report}"]

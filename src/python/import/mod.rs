@@ -216,21 +216,57 @@ pub fn find(
     to: &mut Description,
 ) -> Result<()> {
     let default_order = options.raw.protocols[0] == 0;
-    let mut offer = None;
-    if default_order {
-        // The most common case is a type that is known to offer nothing.
-        if !py.types.offers_nothing(py.type_of(object.as_ptr())) {
-            offer = Some(offers::offer(py, object.as_ptr())?);
-        }
-        if offer.is_none_or(|offer| offer.is_nothing()) {
-            from_cuda(py, object, options, depth, to)?;
-            if to.has_owner() {
-                return Ok(());
-            }
-            offer = Some(Offer::NOTHING);
-        }
+    if !default_order {
+        return try_all(py, object, options, depth, Begun::default(), to);
     }
-    try_all(py, object, options, depth, offer, to)
+    // The most common cases, each the first protocol of the default order for its objects.
+    let is_known = py.types.offers_nothing(py.type_of(object.as_ptr()));
+    let offer = if is_known { Offer::NOTHING } else { offers::offer(py, object.as_ptr())? };
+    let mut begun = Begun { offer: Some(offer), ..Begun::default() };
+    if is_known || offer.is_nothing() {
+        from_cuda(py, object, options, depth, to)?;
+        if to.has_owner() {
+            return Ok(());
+        }
+        begun.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
+    } else if let Some(table) = offer.exchange {
+        match from_table(py, object, table, offer.is_own, options, to)? {
+            Answer::Array if is_allowed(to, options) => {
+                return grad::check(py, object, options, begun.offer);
+            }
+            Answer::Array => begun.host_only = true,
+            Answer::Refused(failure) => begun.refused = Some(failure),
+        }
+        to.reset();
+        begun.tried = abi::CAI_PROTOCOL_EXCHANGE;
+    } else if let Some(table) = offer.dlpack {
+        let found = from_dlpack_table(py, object, table, options, &mut begun.host_only, to)?;
+        if found && is_allowed(to, options) {
+            return grad::check(py, object, options, begun.offer);
+        }
+        begun.host_only |= found;
+        to.reset();
+        begun.tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
+    }
+    try_all(py, object, options, depth, begun, to)
+}
+
+/// What [`find`] found out before it tries all protocols.
+#[derive(Default)]
+struct Begun {
+    offer: Option<Offer>,
+    /// The protocol that was tried, or 0.
+    tried: u8,
+    /// The table refused the object.
+    refused: Option<Failure>,
+    /// The object has an array in host memory, which is not allowed.
+    host_only: bool,
+}
+
+/// Returns false for an array in host memory, unless the caller allows it.
+#[inline]
+fn is_allowed(to: &Description, options: &ImportOptions) -> bool {
+    to.array.device.r#type != abi::CAI_DEVICE_CPU || options.host()
 }
 
 #[inline(never)]
@@ -239,13 +275,14 @@ fn try_all(
     object: NonNull<Object>,
     options: &ImportOptions,
     depth: i32,
-    mut offer: Option<Offer>,
+    begun: Begun,
     to: &mut Description,
 ) -> Result<()> {
-    // If the type offers no table, the dictionary was tried already, and is not read twice.
-    let tried = offer.is_some_and(|offer| offer.is_nothing());
-    let mut host_only = false;
-    let mut declined = None;
+    let Begun { mut offer, tried, refused, mut host_only } = begun;
+    let mut declined = match refused {
+        Some(failure) => Some(Declined::status(py, failure)?),
+        None => None,
+    };
     if try_protocols(
         py,
         object,
@@ -269,7 +306,7 @@ fn try_all(
                 options,
                 depth,
                 &mut anew,
-                true,
+                tried,
                 &mut host_only,
                 &mut declined,
                 to,
@@ -346,7 +383,7 @@ fn try_protocols(
     options: &ImportOptions,
     depth: i32,
     offer: &mut Option<Offer>,
-    tried: bool,
+    tried: u8,
     host_only: &mut bool,
     declined: &mut Option<Declined>,
     to: &mut Description,
@@ -360,8 +397,9 @@ fn try_protocols(
             }
         };
         let found = match via {
+            _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => match from_table(py, object, table, options, to)? {
+                Some(table) => match from_table(py, object, table, false, options, to)? {
                     Answer::Array => true,
                     Answer::Refused(failure) => {
                         to.reset();
@@ -375,7 +413,6 @@ fn try_protocols(
                 Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
                 None => false,
             },
-            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE if tried => false,
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
                 from_cuda(py, object, options, depth, to)?;
                 to.has_owner()
@@ -415,7 +452,7 @@ fn try_protocols(
             )?,
         };
         if found {
-            if to.array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
+            if !is_allowed(to, options) {
                 *host_only = true;
                 to.reset();
                 continue;
