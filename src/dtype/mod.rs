@@ -449,6 +449,29 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
     Ok(dtype)
 }
 
+/// Returns the name that libraries for machine learning use for a code.
+pub fn code_name(code: u16) -> Option<&'static str> {
+    Some(match code {
+        abi::CAI_DTYPE_BFLOAT16 => "bfloat16",
+        abi::CAI_DTYPE_FLOAT8_E3M4 => "float8_e3m4",
+        abi::CAI_DTYPE_FLOAT8_E4M3 => "float8_e4m3",
+        abi::CAI_DTYPE_FLOAT8_E4M3B11FNUZ => "float8_e4m3b11fnuz",
+        abi::CAI_DTYPE_FLOAT8_E4M3FN => "float8_e4m3fn",
+        abi::CAI_DTYPE_FLOAT8_E4M3FNUZ => "float8_e4m3fnuz",
+        abi::CAI_DTYPE_FLOAT8_E5M2 => "float8_e5m2",
+        abi::CAI_DTYPE_FLOAT8_E5M2FNUZ => "float8_e5m2fnuz",
+        abi::CAI_DTYPE_FLOAT8_E8M0FNU => "float8_e8m0fnu",
+        abi::CAI_DTYPE_FLOAT6_E2M3FN => "float6_e2m3fn",
+        abi::CAI_DTYPE_FLOAT6_E3M2FN => "float6_e3m2fn",
+        abi::CAI_DTYPE_FLOAT4_E2M1FN => "float4_e2m1fn",
+        abi::CAI_DTYPE_INT4 => "int4",
+        abi::CAI_DTYPE_UINT4 => "uint4",
+        abi::CAI_DTYPE_INT2 => "int2",
+        abi::CAI_DTYPE_UINT2 => "uint2",
+        _ => return None,
+    })
+}
+
 /// Returns the element type of an array: its typestr and its code. The fields are checked by
 /// [`descr`].
 pub fn of_array(array: &cai_array) -> Result<cai_dtype> {

@@ -63,6 +63,17 @@ def test_dtype():
         assert give(array).dtype == "|t1"  # NumPy does not have it
 
 
+@pytest.mark.parametrize(
+    "typestr, code, name",
+    [("<V2", P.BFLOAT16, "bfloat16"), ("|V1", P.FLOAT8_E4M3FN, "float8_e4m3fn"), ("|u1", P.FLOAT8_E5M2, "float8_e5m2"),
+     ("|V1", 256, "int4"), ("|V1", 17, "float4_e2m1fn")],
+)  # fmt: skip
+def test_dtype_of_types_with_a_code(typestr, code, name):
+    numpy, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")
+    with make((3,), typestr, dtype_code=code) as array:
+        assert give(array).dtype == numpy.dtype(getattr(ml_dtypes, name))
+
+
 WITHOUT = """
 import sys
 sys.modules["numpy"] = None
@@ -70,6 +81,8 @@ sys.path.insert(0, {folder!r})
 from cai_python import give, make
 with make((3,), "<f4") as array:
     assert give(array).dtype == "<f4", give(array).dtype
+with make((3,), "<V2", dtype_code=4) as array:
+    assert give(array).dtype == "<V2"
 with make((3,), "|V12", descr="[('a', '<i4'), ('b', '<f8')]") as array:
     assert give(array).dtype == [("a", "<i4"), ("b", "<f8")]
 """

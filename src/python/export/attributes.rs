@@ -1,7 +1,7 @@
 //! Attributes of an exported array for people: `shape`, `strides`, `dtype`, `device`; and
 //! `__array__`, which NumPy calls.
 //!
-//! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::convert`,
+//! May use: `abi`, `device`, `dlpack`, `dtype`, `error`, `python::capi`, `python::convert`,
 //! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `read`, `validate`.
 //! Unsafe: calls CPython with the GIL held.
 
@@ -17,7 +17,7 @@ use crate::python::export::cai_dict::{fields, row, typestr};
 use crate::python::export::object::{array_of, attribute, run_for_python};
 use crate::python::interpreter::{Owned, Py};
 use crate::read::{self, Descr};
-use crate::{dlpack, validate};
+use crate::{dlpack, dtype, validate};
 
 pub unsafe extern "C-unwind" fn get_shape(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
@@ -44,7 +44,7 @@ pub unsafe extern "C-unwind" fn get_strides(object: *mut Object, _: *mut c_void)
     })
 }
 
-/// The type as NumPy's, where NumPy is installed and has it; otherwise the typestr.
+/// The type as NumPy's, where NumPy is installed and has it; otherwise the typestr, or the fields.
 pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, _) = array_of(py, object)?;
@@ -54,32 +54,40 @@ pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -
             // SAFETY: the array was validated when the object was made.
             fields(py, unsafe { Descr::new(array.descr) }?)?
         };
-        Ok(numpy_dtype(py, &text)?.unwrap_or(text).into_raw())
+        // Types that NumPy does not have are those of ml_dtypes, which adds them to NumPy.
+        let named = match dtype::code_name(array.dtype_code) {
+            Some(name) => without_failure(py, attribute_of(py, c"ml_dtypes", name.as_bytes()))?,
+            None => None,
+        };
+        let found = numpy_dtype(py, named.as_ref().unwrap_or(&text));
+        Ok(without_failure(py, found)?.unwrap_or(text).into_raw())
     })
 }
 
-/// Returns a function of NumPy's.
-fn numpy(py: Py, name: &CStr) -> Result<Owned> {
+/// Returns an attribute of a module, which is imported.
+fn attribute_of(py: Py, module: &CStr, name: &[u8]) -> Result<Owned> {
     let capi = py.capi();
-    // SAFETY: the GIL is held; the names are terminated.
-    unsafe {
-        let module = Owned::new(py, (capi.import)(c"numpy".as_ptr()))?;
-        let name = Owned::new(py, (capi.str_intern)(name.as_ptr()))?;
-        Owned::new(py, (capi.get_attr)(module.get(), name.get()))
-    }
+    // SAFETY: the GIL is held; the name of the module is terminated.
+    let module = Owned::new(py, unsafe { (capi.import)(module.as_ptr()) })?;
+    let name = py.string(name)?;
+    // SAFETY: the GIL is held; both objects are alive.
+    Owned::new(py, unsafe { (capi.get_attr)(module.get(), name.get()) })
 }
 
-/// Returns NumPy's type for a typestr or a list of fields. Returns `None` if NumPy is not installed
-/// or does not have it.
-fn numpy_dtype(py: Py, text: &Owned) -> Result<Option<Owned>> {
-    let capi = py.capi();
-    let arguments = tuple(py, [Owned::share(py, text.object)])?;
-    let made = numpy(py, c"dtype").and_then(|dtype| {
-        // SAFETY: the GIL is held; a tuple of arguments.
-        Owned::new(py, unsafe { (capi.call)(dtype.get(), arguments.get(), ptr::null_mut()) })
-    });
+/// Returns NumPy's type for a typestr, a list of fields or a type.
+fn numpy_dtype(py: Py, of: &Owned) -> Result<Owned> {
+    let dtype = attribute_of(py, c"numpy", b"dtype")?;
+    let arguments = tuple(py, [Owned::share(py, of.object)])?;
+    // SAFETY: the GIL is held; a tuple of arguments.
+    Owned::new(py, unsafe { (py.capi().call)(dtype.get(), arguments.get(), ptr::null_mut()) })
+}
+
+/// Returns `None` instead of a failure: the package is not installed, or does not have the type.
+/// Missing memory is a failure all the same.
+fn without_failure(py: Py, made: Result<Owned>) -> Result<Option<Owned>> {
     // SAFETY: the GIL is held; a variable that CPython keeps an exception in.
-    if made.is_err() && unsafe { (capi.error_matches)(*capi.memory_error) } == 0 {
+    let memory_error = || unsafe { (py.capi().error_matches)(*py.capi().memory_error) } != 0;
+    if made.is_err() && !memory_error() {
         py.clear();
         return Ok(None);
     }
@@ -148,7 +156,7 @@ pub unsafe extern "C-unwind" fn array_method(
                 (capi.incref)(item);
                 (capi.tuple_set)(all.get(), index, item);
             }
-            let asarray = numpy(py, c"asarray")?;
+            let asarray = attribute_of(py, c"numpy", b"asarray")?;
             Owned::new(py, (capi.call)(asarray.get(), all.get(), keywords)).map(Owned::into_raw)
         }
     })
