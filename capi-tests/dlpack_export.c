@@ -54,8 +54,8 @@ static void out_readonly(void) {
     ASSERT_CONTAINS(error.message, "CAI_DLPACK_HIDE_READONLY");
     ASSERT(older == NULL && destroyed == 0);
     /* Where the caller vouches for it, both kinds of tensors are writable. */
-    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, CAI_DLPACK_HIDE_READONLY, &older,
-                                                          &error));
+    ASSERT_STATUS(
+        CAI_OK, cai_array_to_dlpack_unversioned(&array, CAI_DLPACK_HIDE_READONLY, &older, &error));
     ASSERT(older->dl_tensor.data == array.data && (array.flags & CAI_ARRAY_READONLY));
     older->deleter(older);
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, CAI_DLPACK_HIDE_READONLY, &tensor, &error));
@@ -287,6 +287,10 @@ static void out_devices(void) {
         ASSERT(tensor->dl_tensor.data == test_data && tensor->dl_tensor.byte_offset == 512);
         tensor->deleter(tensor);
     }
+    /* A device whose number is not known: DLPack has no word for that. */
+    array.device.id = -1;
+    REFUSED_OUT(CAI_ERR_CONVERT_DEVICE, "device.id", array);
+    array.device.id = 5;
     /* Nothing there, and nowhere: no driver is asked. */
     array.shape = none;
     array.data = NULL;

@@ -139,6 +139,11 @@ static void in_refused(void) {
     given = plain();
     given->dl_tensor.device_id = -1;
     REFUSED(CAI_ERR_DEVICE_ID, "device.device_id", given);
+    /* In an array that is a device that is not known; DLPack has none. */
+    given = plain();
+    given->dl_tensor.device_type = CAI_DEVICE_ONEAPI;
+    given->dl_tensor.device_id = -1;
+    REFUSED(CAI_ERR_DEVICE_ID, "device.device_id", given);
 
     given = plain();
     given->dl_tensor.ndim = -1;

@@ -334,11 +334,11 @@ def main():
         assert not failing, f"without a mutant: {failing}"
     killed, survived, other = 0, [], []
     for name, path, text, instead, kind, tests in mutants:
-        original = (ROOT / path).read_text()
+        original = (COPY / path).read_text()
         (COPY / path).write_text(original.replace(text, instead))
         good, why = build()
         if not good:
-            other.append(f"{name}: does not build: {why[:600]}")
+            other.append(f"{name}: does not build: {why[:160]}")
         else:
             found = first_failure(suites[kind], suites[kind].jobs(path, tests))
             print(f"{'killed' if found else 'SURVIVED'}: {name}{f' ({found})' if found else ''}", flush=True)

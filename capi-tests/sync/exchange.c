@@ -91,6 +91,26 @@ CASE(two_contexts) {
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM, NULL));
 }
 
+/* The library knows streams by their ids, of which its table holds a part. */
+CASE(more_streams_than_the_library_remembers) {
+    enum { STREAMS = 400 };
+    CUcontext contexts[2] = {context[0], second_context()};
+    CUstream consumer = new_stream(), producers[STREAMS];
+    CUdeviceptr buffer;
+    cai_array array;
+    for (int i = 0; i < STREAMS; ++i) {
+        CU(cuCtxSetCurrent(contexts[i % 2]));
+        producers[i] = new_stream();
+    }
+    buffer = new_buffer();
+    for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < STREAMS; ++i) {
+            array = array_of(buffer, as_value(producers[i]));
+            OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+        }
+    }
+}
+
 /* A thread that never made a context current may order streams: their handles say it all. */
 static void *without_context(void *pair) {
     cai_array *array = pair;

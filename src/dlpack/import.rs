@@ -92,6 +92,15 @@ unsafe fn describe_unchecked(
             expected = "a device type of DLPack"
         );
     }
+    // DLPack has no number for a device that is not known, as arrays have.
+    if tensor.device_id < 0 {
+        return fail!(
+            CAI_ERR_DEVICE_ID,
+            "device.device_id",
+            found = ("{}", tensor.device_id),
+            expected = "at least 0"
+        );
+    }
     let dtype = tensor.dtype;
     let converted = from_dlpack(dtype, tensor_flags & PADDED != 0);
     // The structure without a version does not specify whether such elements are packed or padded,

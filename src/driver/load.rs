@@ -88,10 +88,21 @@ pub fn is_present() -> bool {
     !is_forked() && (loaded().is_some() || program_has_driver())
 }
 
-/// Looks for the driver among the libraries of the process, once for each number of them: a search
-/// that finds nothing allocates memory.
-#[cold]
+/// Looks for the driver among the libraries of the process: at first, and then at each 64th call,
+/// because a process that has GPU memory had a driver before.
+#[inline]
 fn program_has_driver() -> bool {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    // Relaxed, and not one operation: a call that is not counted does no harm.
+    let calls = CALLS.load(Ordering::Relaxed);
+    CALLS.store(calls.wrapping_add(1), Ordering::Relaxed);
+    calls % 64 == 0 && find_loaded()
+}
+
+/// Searches once for each number of libraries: a search that finds nothing allocates memory.
+#[cold]
+#[inline(never)]
+fn find_loaded() -> bool {
     static SEARCHED: AtomicU64 = AtomicU64::new(u64::MAX);
     let changes = library::changes();
     // Relaxed: the number publishes nothing.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// `N` slots. NULL is an empty one; a reserved one belongs to the code that took its element.
 pub struct Slots<T, const N: usize>([AtomicPtr<T>; N]);
 
-/// The value of a reserved slot.
+/// The value of a reserved slot: no address of an element.
 fn reserved<T>() -> *mut T {
     without_provenance_mut(1)
 }
@@ -125,20 +125,20 @@ mod tests {
     fn nothing_is_lost() {
         loom::model(|| {
             let slots = Arc::new(Slots::<u8, 2>::new());
-            let (one, two) = (1 as *mut u8, 2 as *mut u8);
+            let (one, two) = (8 as *mut u8, 16 as *mut u8);
             let other = {
                 let slots = slots.clone();
-                thread::spawn(move || assert!(slots.put(2 as *mut u8)))
+                thread::spawn(move || assert!(slots.put(16 as *mut u8)))
             };
             assert!(slots.put(one));
             other.join().unwrap();
             let mut found = [slots.take().unwrap().1, slots.take().unwrap().1];
             found.sort();
             assert_eq!(found, [one, two]);
-            assert!(!slots.put(3 as *mut u8));
+            assert!(!slots.put(24 as *mut u8));
             slots.clear(0);
             slots.clear(1);
-            assert!(slots.put(one) && slots.put(two) && !slots.put(3 as *mut u8));
+            assert!(slots.put(one) && slots.put(two) && !slots.put(24 as *mut u8));
         });
     }
 }

@@ -21,6 +21,20 @@ use crate::python::capi::Object;
 pub type FromObject =
     unsafe extern "C-unwind" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
 
+/// The function of an attribute that is implemented in C.
+pub type Getter = unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object;
+
+/// How objects of a type are asked whether they require grad, as PyTorch's tensors may.
+#[derive(Clone, Copy)]
+pub enum Grad {
+    /// Not at all: the type has no attribute `requires_grad`.
+    Never,
+    /// By the attribute.
+    Attribute,
+    /// By the function of the attribute, with this argument.
+    Getter(Getter, *mut c_void),
+}
+
 /// What a type offers.
 #[derive(Clone, Copy)]
 pub struct Offer {
@@ -30,18 +44,18 @@ pub struct Offer {
     pub dlpack: Option<&'static ExchangeTable>,
     /// The type is that of this copy's own exports in this interpreter.
     pub is_own: bool,
-    /// The type has an attribute `requires_grad`: its objects are tensors that may require grad.
-    pub may_require_grad: bool,
+    /// How to ask whether an object requires grad.
+    pub grad: Grad,
 }
 
 impl Offer {
     /// No table.
     pub const NOTHING: Offer =
-        Offer { exchange: None, dlpack: None, is_own: false, may_require_grad: false };
+        Offer { exchange: None, dlpack: None, is_own: false, grad: Grad::Never };
 
     /// Returns true if the type offers no table, and its objects never require grad.
     pub fn is_nothing(&self) -> bool {
-        self.exchange.is_none() && self.dlpack.is_none() && !self.may_require_grad
+        self.exchange.is_none() && self.dlpack.is_none() && matches!(self.grad, Grad::Never)
     }
 }
 

@@ -217,6 +217,7 @@ table! {
         r#false = "_Py_FalseStruct";
         object_type_object = "PyBaseObject_Type";
         type_type = "PyType_Type";
+        getset_type = "PyGetSetDescr_Type";
         long_type = "PyLong_Type";
         bool_type = "PyBool_Type";
         tuple_type = "PyTuple_Type";

@@ -84,6 +84,7 @@ names! {
     default_context = c"default_context";
     get_device_id = c"get_device_id";
     requires_grad = c"requires_grad";
+    basicsize = c"__basicsize__";
     is_conj = c"is_conj";
     is_neg = c"is_neg";
     empty = c"";

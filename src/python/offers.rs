@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::{FromObject, Offer};
-use crate::python::capi::Object;
+use crate::python::cache::{FromObject, Getter, Grad, Offer};
+use crate::python::capi::{GetSetDef, Object};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::interpreter::{Owned, Py};
 use crate::read::sizes;
@@ -41,17 +41,67 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
     // Code that looks up an attribute may give the object another type, so a reference to this one
     // is held meanwhile.
     let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
+    let descriptor = py.attribute(r#type, py.names.requires_grad)?;
+    let grad = match &descriptor {
+        None => Grad::Never,
+        Some(descriptor) => getter(py, r#type, descriptor)?
+            .map_or(Grad::Attribute, |(get, closure)| Grad::Getter(get, closure)),
+    };
     let offer = Offer {
         exchange: exchange(py, r#type)?,
         dlpack: dlpack(py, r#type)?,
         is_own: r#type == py.exports.load(Ordering::Relaxed),
-        may_require_grad: py.attribute(r#type, py.names.requires_grad)?.is_some(),
+        grad,
     };
     if py.types.add(r#type, offer) {
-        // The reference is never released.
-        std::mem::forget(kept);
+        // The references are never released.
+        std::mem::forget((kept, descriptor));
     }
     Ok(offer)
+}
+
+/// `PyGetSetDescrObject` behind its head: an attribute that is implemented in C.
+#[repr(C)]
+struct GetSetDescriptor {
+    r#type: *mut Object,
+    name: *mut Object,
+    qualified_name: *mut Object,
+    definition: *const GetSetDef,
+}
+
+/// Returns the function of the attribute `requires_grad` and its argument, if the attribute is
+/// implemented in C. It is called directly then, which takes a third of the time.
+fn getter(
+    py: Py,
+    r#type: *mut Object,
+    descriptor: &Owned,
+) -> Result<Option<(Getter, *mut c_void)>> {
+    let (capi, name) = (py.capi(), py.names.requires_grad);
+    if py.type_of(descriptor.get()) != capi.getset_type {
+        return Ok(None);
+    }
+    // The layout is CPython's own: it is used if the size and the name confirm it.
+    let head = capi.facts.head;
+    let Some(size) = py.attribute(capi.getset_type, py.names.basicsize)? else { return Ok(None) };
+    let mut overflow = 0;
+    // SAFETY: the GIL is held; the size of a type is an integer.
+    let size = unsafe { (capi.long_as_signed)(size.get(), &raw mut overflow) };
+    if head == 0 || size != (head + size_of::<GetSetDescriptor>()) as i64 {
+        return Ok(None);
+    }
+    // SAFETY: the object has as many bytes behind its head, and every bit pattern is a valid
+    // pointer.
+    let found = unsafe {
+        descriptor.get().cast::<u8>().add(head).cast::<GetSetDescriptor>().read_unaligned()
+    };
+    if found.name != name || found.definition.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the name, which is interned, is where it was expected, so the rest is as well: the
+    // type that has the attribute, and its definition, which lives as long as the descriptor.
+    let (is_of_type, definition) =
+        unsafe { ((capi.type_is_subtype)(r#type, found.r#type) != 0, found.definition.read()) };
+    Ok(definition.get.filter(|_| is_of_type).map(|get| (get, definition.closure)))
 }
 
 /// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may

@@ -300,7 +300,6 @@ REFUSALS = [
         "bfloat16 is not supported",
     ),
     ("vali-default-stream", lambda: Vali(), ValueError, KEY + "['stream']"),
-    ("spdl-default-stream", lambda: Spdl(), ValueError, KEY + "['stream']"),
     ("tensorrt-null-stream", lambda: TensorRt(stream=0), ValueError, KEY + "['stream']"),
     ("genn-on-cpu", lambda: changed(Genn(), backend="CPU"), RuntimeError, "CUDA backend"),
     ("isaac-teleop-null", lambda: IsaacTeleop((0,)), RuntimeError, "no device memory"),

@@ -96,6 +96,63 @@ def test_a_mask_that_requires_grad():
     take(masked(False), allow_mask=True).release()
 
 
+class FromC:
+    """A type whose attribute is implemented in C, as that of PyTorch's tensors."""
+
+    class Definition(c.Structure):
+        _fields_ = [("name", c.c_char_p), ("get", c.c_void_p), ("set", c.c_void_p), ("doc", c.c_char_p), ("closure", c.c_void_p)]
+
+    def __init__(self, answer):
+        self.answer, self.calls = answer, []
+
+        def get(obj, closure):
+            self.calls.append((type(obj), closure))
+            return self.answer
+
+        self.get = c.PYFUNCTYPE(c.py_object, c.py_object, c.c_void_p)(get)
+        self.definition = self.Definition(b"requires_grad", c.cast(self.get, c.c_void_p).value, None, None, 77)
+        new = c.pythonapi.PyDescr_NewGetSet
+        new.restype, new.argtypes = c.py_object, [c.py_object, c.c_void_p]
+
+        class Native(P.Exporter):
+            pass
+
+        Native.requires_grad = new(Native, c.addressof(self.definition))
+        self.type = Native
+        SHARED.append(self)
+
+
+SHARED = []
+
+
+def test_an_attribute_that_is_implemented_in_c():
+    """Its function is called, with the object and its argument."""
+    native = FromC(False)
+
+    class Derived(native.type):
+        pass
+
+    for kind in (native.type, Derived):
+        obj = kind(interface())
+        native.answer = False
+        with even(obj):
+            take(obj).release()
+        native.answer = True
+        refused(obj, BufferError, "requires_grad", "CONVERT_GRAD")
+        assert set(native.calls) == {(kind, 77)}
+        native.calls.clear()
+        take(obj, grad=True).release()
+        assert not native.calls
+
+    # Elsewhere than on its own type it is no attribute of the object: CPython refuses it.
+    class Other(P.Exporter):
+        requires_grad = vars(native.type)["requires_grad"]
+
+    with pytest.raises(TypeError):
+        take(Other(interface()))
+    assert not native.calls
+
+
 def test_it_is_asked_once_and_only_of_tensors():
     tensor = with_dictionary(False)
     take(tensor).release()

@@ -119,9 +119,12 @@ def test_is_refused(new, kind, text):
 
 
 def test_the_stream_of_a_surface_that_is_0():
-    for new in (producers.Vali, producers.Spdl):
-        with take(new(), lenient=True) as taken:
-            assert taken.stream == P.STREAM_LEGACY
+    with take(producers.Vali(), lenient=True) as taken:
+        assert taken.stream == P.STREAM_LEGACY
+    # Of version 2, which has no such key: then it does not say which stream that is.
+    for lenient in (False, True):
+        with take(producers.Spdl(), lenient=lenient) as taken:
+            assert taken.stream == P.STREAM_UNKNOWN and taken.version == 2
 
 
 def test_strict_takes_what_follows_the_specification():
@@ -137,4 +140,5 @@ def test_strict_takes_what_follows_the_specification():
         "vpf",  # the shape is a list, the type a letter
         "hoomd", "hoomd-double", "hoomd-int", "hoomd-empty",  # letters
         "stf", "stf-argument", "stf-empty",  # no dictionary
+        "spdl", "spdl-u2",  # a stream in version 2
     }  # fmt: skip

@@ -2,7 +2,7 @@
 //!
 //! May use: `error`, `python::cache`, `python::capi`, `python::import::options`,
 //! `python::interpreter`, `python::offers`.
-//! Unsafe: none.
+//! Unsafe: calls the function of an attribute with the GIL held.
 //!
 //! PyTorch's own dictionary and `__dlpack__` refuse such a tensor, its exchange table does not.
 //! What is written to it then changes the results of automatic differentiation without a trace.
@@ -10,10 +10,10 @@
 use std::ptr::NonNull;
 
 use crate::error::{Result, fail};
-use crate::python::cache::Offer;
+use crate::python::cache::{Grad, Offer};
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::Py;
+use crate::python::interpreter::{Owned, Py};
 use crate::python::offers;
 
 /// Fails for a tensor that requires grad, unless the options allow it. Whether objects of a type
@@ -29,15 +29,26 @@ pub fn check(
         Some(offer) => offer,
         None => offers::offer(py, object.as_ptr())?,
     };
-    if !offer.may_require_grad || options.grad() {
+    if options.grad() {
         return Ok(());
     }
-    let Some(value) = py.attribute(object.as_ptr(), py.names.requires_grad)? else {
-        return Ok(());
+    let value = match offer.grad {
+        Grad::Never => return Ok(()),
+        // SAFETY: the GIL is held; the function belongs to the object's type.
+        Grad::Getter(get, closure) => Owned::new(py, unsafe { get(object.as_ptr(), closure) })?,
+        Grad::Attribute => match py.attribute(object.as_ptr(), py.names.requires_grad)? {
+            Some(value) => value,
+            None => return Ok(()),
+        },
     };
     if value.get() != py.capi().r#true {
         return Ok(());
     }
+    refuse()
+}
+
+#[cold]
+fn refuse() -> Result<()> {
     fail!(
         CAI_ERR_CONVERT_GRAD,
         "requires_grad",
