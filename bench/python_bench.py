@@ -2,8 +2,9 @@
 
 FOLDER has the compiled module (bench/python.c). With BOOK, the table goes into BOOK/performance.md and a chart into
 BOOK/performance_python.svg. Every way runs in every round, in turn, on one core; the figures are medians of the rounds,
-the ratios medians of each round's ratio to the group's first row. The rounds are those of several processes: where code and
-memory happen to lie changes figures by some nanoseconds for as long as a process lives.
+the ratios medians of each round's ratio to the group's first row. The rounds are those of several processes, each with a
+copy of the library's file of its own: where code and memory happen to lie changes figures by a third for as long as a
+process lives, and with the place of the file in memory for as long as the file does.
 """
 
 import ctypes
@@ -12,9 +13,11 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import textwrap
 from html import escape
 
@@ -75,6 +78,50 @@ def call(function, *positional, keywords=None, attributes=None):
     return ("call", function, (positional, keywords, attributes))
 
 
+# Arrays as producers describe them: what differs from three by four floats in C order.
+SHAPES = {
+    "floats, 3 by 4": {},
+    "with strides: every other column": {"strides": (32, 8)},
+    "with strides: reversed": {"strides": (16, -4)},
+    "with strides and a stream": {"strides": (32, 4), "stream": 1},
+    "version 2, no stream": {"version": 2, "stream": ...},
+    "complex64": {"typestr": "<c8"},
+    "complex128": {"typestr": "<c16"},
+    "float64": {"typestr": "<f8"},
+    "int8": {"typestr": "|i1"},
+    "times": {"typestr": "<M8[ns]"},
+    "opaque, with a descr that adds nothing": {"typestr": "<V2", "descr": [("", "<V2")]},
+    "floats, with a descr that adds nothing": {"descr": [("", "<f4")]},
+    "no dimensions": {"shape": ()},
+    "one element": {"shape": (1,)},
+    "no elements": {"shape": (0, 4), "data": (0, False)},
+    "no elements, with an address": {"shape": (0, 4)},
+    "1 dimension": {"shape": (12,)},
+    "4 dimensions": {"shape": (2, 3, 4, 5)},
+    "8 dimensions": {"shape": (2,) * 8},
+    "8 dimensions with strides": {"shape": (2,) * 8, "strides": (512, 256, 128, 64, 32, 16, 8, 4)},
+    "a list as shape": {"shape": [3, 4]},
+    "lists as shape and strides": {"shape": [3, 4], "strides": [16, 4]},
+    "two fields (by hand: not read)": {"typestr": "|V8", "descr": [("x", "<f4"), ("y", "<i4")]},
+}
+
+PAIRED = "in: stored dictionaries of other arrays"
+
+
+def shapes(plain, numpy):
+    """Two rows for each array: by hand, and with the library."""
+    cases = dict(SHAPES)
+    if numpy:
+        three, four = numpy.int64(3), numpy.int64(4)
+        cases["NumPy's integers in a tuple"] = {"shape": (three, four)}
+        cases["NumPy's integers in a list"] = {"shape": [three, four]}
+    for name, changes in cases.items():
+        changed = {key: value for key, value in (plain | changes).items() if value is not ...}
+        stored = Object(changed)
+        yield (name, "other", ("by_hand", stored, None))
+        yield (name, "ours", ("libcai", stored, None))
+
+
 def groups(ways):
     """(title, rows); a row is (name, what it is for the chart, (kind, object, with)). The first is the measure."""
     driver = address()
@@ -117,6 +164,7 @@ def groups(ways):
         ("libcai: import, release", "ours", ("libcai", strided, None)),
         ("pybind11: attr, cast, five keys", "other", ("pybind11", strided, None)),
     ]
+    yield PAIRED, list(shapes(plain, numpy))
     second = Object(dict(typestr="<f4", shape=(3, 4), strides=None, data=data, version=2))
     yield "in: version 2, as PyTorch writes it", [
         ("by hand, nothing checked", "other", ("by_hand", second, None)),
@@ -235,11 +283,23 @@ def measure(ways, rows):
 
 def table(title, rows, times):
     """Lines, and the medians."""
+    if title == PAIRED:
+        return paired(title, rows, times)
     base = times[0]
     lines = [f"{title:<52} {'median ns':>9} {'least ns':>9} {'ratio':>8}"]
     for (name, _), found in zip(rows, times):
         ratio = statistics.median(mine / first for mine, first in zip(found, base))
         lines.append(f"{'  ' + name:<52} {statistics.median(found):9.1f} {min(found):9.1f} {ratio:7.2f}x")
+    return lines
+
+
+def paired(title, rows, times):
+    """A line for each two rows: what the first takes, what the second takes, and the ratio."""
+    lines = [f"{title:<52} {'by hand':>9} {'libcai':>9} {'ratio':>8}"]
+    for (name, _), first, mine in zip(rows[::2], times[::2], times[1::2]):
+        ratio = statistics.median(ours / theirs for ours, theirs in zip(mine, first))
+        medians = statistics.median(first), statistics.median(mine)
+        lines.append(f"{'  ' + name:<52} {medians[0]:9.1f} {medians[1]:9.1f} {ratio:7.2f}x")
     return lines
 
 
@@ -303,8 +363,11 @@ def main(folder, book=None):
         return one_process(folder)
     measured = []
     for _ in range(PROCESSES):
-        command = [sys.executable, "-B", __file__, folder, "--one-process"]
-        found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        with tempfile.TemporaryDirectory() as copies:
+            for name in ("python_ways.so", "libcai.so.1"):
+                shutil.copy(pathlib.Path(folder) / name, copies)
+            command = [sys.executable, "-B", __file__, copies, "--one-process"]
+            found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         left_out = found.pop()[1]
         for index, (title, rows, times) in enumerate(found):
             if index == len(measured):

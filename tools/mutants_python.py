@@ -10,7 +10,6 @@ CAI_DICT, OBJECT, TABLE = (f"src/python/export/{name}.rs" for name in ("cai_dict
 
 MUTANTS = [
     # --- dictionaries
-    ("negative extents", READER, "        if *extent < 0 {", "        if *extent < -1 {", "import_dictionary import_types"),
     ("another number of strides", READER, "        if count != to.array.ndim as usize {", "        if false {", "import_dictionary import_types"),
     ("booleans as numbers", "src/python/convert.rs", "    if py.type_of(object) == capi.bool_type {", "    if false {", "import_types import_dictionary"),
     ("no address of empty arrays in strict mode", READER, "address.get() == capi.none && empty && !self.options.strict()", "address.get() == capi.none && empty", "import_options import_dictionary"),

@@ -29,6 +29,11 @@ impl Count {
     /// Removes a reference. `true`: it was the last, and the caller must destroy the object.
     #[must_use]
     pub fn release(&self) -> bool {
+        // A count of one cannot change: no other code holds a reference. Acquire: as below. This
+        // saves the locked instruction that most releases would need.
+        if self.0.load(Ordering::Acquire) == 1 {
+            return true;
+        }
         // Release: all uses of the object by this thread happen before its destruction.
         if self.0.fetch_sub(1, Ordering::Release) != 1 {
             return false;
