@@ -133,9 +133,16 @@ def interpreter(version):
     return free_threaded(version) if version.endswith("t") else package(version)
 
 
+def left_out(python):
+    """What NumPy before 2.1 fails, the newest for CPython 3.9: its `__dlpack__` takes no `max_version`."""
+    ask = "import numpy; print(numpy.lib.NumpyVersion(numpy.__version__) < '2.1.0')"
+    done = subprocess.run([python, "-c", ask], capture_output=True, text=True)
+    return ["-k", "not test_dlpack and not test_numpy and not test_a_capsule_is_taken_once"] if done.stdout.strip() == "True" else []
+
+
 def test(version, python):
     """Returns the last line of the tests, and whether all passed."""
-    names = [ROOT / f"tests/python/test_{name}.py" for name in TESTS]
+    names = [*left_out(python), *(ROOT / f"tests/python/test_{name}.py" for name in TESTS)]
     path = f"{python.parent}:{ROOT / 'build/venv/bin'}:{os.environ['PATH']}"
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", os.environ.get("JOBS", "2"), "--dist", "loadfile", *names]
     done = subprocess.run([*map(str, command)], cwd=ROOT, env={**os.environ, "PATH": path, "CAI_ONLY_THIS_PYTHON": "1"},
