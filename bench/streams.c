@@ -108,7 +108,7 @@ static const struct {
     {"nothing to order: CAI_STREAM_NONE", nothing_to_order_none},
     {"the same calls by hand", same_calls_by_hand},
     {"libcai: begin and end", with_library},
-    {"libcai: begin and end, array with an event", by_the_arrays_event},
+    {"libcai: begin and end, read-only array with an event", by_the_arrays_event},
     {"by hand, unchecked: record, wait, record, wait", least_calls_by_hand},
     {"libcai: produce, one stream joined", join_three},
 };
@@ -171,6 +171,7 @@ int main(int count, char **words) {
     array.stream = (cai_stream)(uintptr_t)producer;
     read_only = array;
     read_only.event = event;
+    read_only.flags = CAI_ARRAY_READONLY;
     for (round = -1; round < ROUNDS; round++) { /* the first warms up */
         for (v = 0; v < VARIANTS; v++) {
             unsigned long before = allocations;

@@ -43,14 +43,17 @@ ARRAY_CONTEXT, IDENTITY = "src/sync/array_context.rs", "src/sync/identity.rs"
 # mapped pieces.
 MUTANTS = [
     # --- the one step
-    ("no record", EVENTS, "let recorded = stream.try_record(self, event.handle());", "let recorded = self.init(0);"),
+    ("no record", EVENTS, "let mut call = from.try_record(self, event);", "let mut call = self.init(0);"),
+    ("no record for a default stream", EVENTS, "let recorded = stream.try_record(self, event.handle());", "let recorded = self.init(0);"),
     ("no record at first", EVENTS, "        stream.record(self, event.handle())?;\n", ""),
-    ("no wait", ORDER, "let waits = to.try_wait(thread, event.handle());", "let waits = thread.init(0);"),
+    ("no wait", EVENTS, "            call = to.try_wait(self, event);", "            call = self.init(0);"),
+    ("no wait at first", ORDER, "let waits = to.try_wait(thread, event.handle());", "let waits = thread.init(0);"),
+    ("slot of an event lost", EVENTS, "                bucket.events.give_back(slot, event);\n                return", "                let _ = slot;\n                return"),
     ("no wait of a default stream", ORDER, "    if to.is_default() {\n        to.wait(thread, event.handle(), 0)?;\n", "    if to.is_default() {\n"),
     ("no context for the event", EVENTS, "        let _entered = self.enter(context)?;\n        let event = self.event(context)?;", "        let event = self.event(context)?;"),
     ("event lost", ORDER, "    event.keep();\n    Ok(())", "    std::mem::forget(event);\n    Ok(())"),
     ("from not checked", ORDER, "    let id = from.checked_id(thread)?;\n", "    let id = 0;\n"),
-    ("to not checked", ORDER, "    to.check_id(thread)?;\n    wait(thread", "    wait(thread"),
+    ("to not checked", ORDER, "    to.check_id(thread)?;\n    match thread.pass", "    match thread.pass"),
     ("captures not asked about", ORDER, "let states = (from.capture_here(thread)?, to.capture_here(thread)?);", "let states = (Capture::None, Capture::None);"),
     ("not relaxed in a capture", ORDER, "thread.relaxed(|| wait(thread, from, to, 0))", "wait(thread, from, to, 0)"),
     ("two captures merged", ORDER, "if one == other {", "if one == other || one != other {"),
@@ -126,7 +129,7 @@ MUTANTS = [
     ("array not given back", FFI, "            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };\n", ""),
     # --- contexts, streams, events
     ("context not pushed", CONTEXT, "        let pushed = self.context_push(context);\n        let entered = Entered { thread: self, before: Some(before) };", "        let pushed = Call { name: \"\", code: 0 };\n        let entered = Entered { thread: self, before: None };"),
-    ("context not popped", CONTEXT, "        if thread.context_pop(&raw mut out).is_ok() || thread.is_current(before) {", "        let _ = &mut out;\n        if before.is_null() || !before.is_null() {"),
+    ("context not popped", CONTEXT, "        if thread.context_pop(&raw mut out).is_ok() || thread.is_current(before) {", "        let _: *mut CUcontext = &raw mut out;\n        if before.is_null() || !before.is_null() {"),
     ("current context from before", CONTEXT, "        self.current.set(Some(context));\n        Ok(entered)", "        Ok(entered)"),
     ("green context taken for its primary one", CONTEXT, "            if !green.is_null() {", "            if false {"),
     ("events of one context for all", EVENTS, "let bucket = if context_id != 0 { bucket_of(context_id) } else { None };", "let bucket = bucket_of(1);"),

@@ -36,6 +36,33 @@ const PLAIN: [(u8, u8, &[u8]); 5] = [
     (b'b', BOOL, &[1]),
 ];
 
+/// `PLAIN` by DLPack's code: the kind, and a bit for each size, 1 for one byte. A kind of 0: none.
+const KINDS: [(u8, u8); 8] = {
+    let mut kinds = [(0, 0); 8];
+    let mut row = 0;
+    while row < PLAIN.len() {
+        let (kind, code, sizes) = PLAIN[row];
+        let (mut set, mut index) = (0, 0);
+        while index < sizes.len() {
+            // Sizes are powers of two, and at most 16.
+            set |= sizes[index];
+            index += 1;
+        }
+        kinds[code as usize] = (kind, set);
+        row += 1;
+    }
+    kinds
+};
+
+/// Returns the kind of a plain type, whose size is in bytes, or `None`.
+#[inline]
+fn plain_kind(code: u8, bits: u8) -> Option<u8> {
+    let (kind, sizes) = *KINDS.get(usize::from(code))?;
+    let size = bits / 8;
+    let fits = bits % 8 == 0 && size.is_power_of_two() && sizes & size != 0;
+    fits.then_some(kind)
+}
+
 /// A type that the array interface names by opaque bytes and a code.
 struct Coded {
     /// `CAI_DTYPE_`
@@ -98,15 +125,19 @@ pub fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
 }
 
 /// Returns the typestr and the code for a tensor's type, or `None`.
+#[inline]
 pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
     let DataType { code, bits, lanes } = dtype;
-    if lanes == 1 && bits % 8 == 0 {
-        let plain =
-            PLAIN.iter().find(|(_, theirs, sizes)| *theirs == code && sizes.contains(&(bits / 8)));
-        if let Some((kind, ..)) = plain {
-            return Some((typestr(*kind, bits / 8), abi::CAI_DTYPE_NONE));
-        }
+    if let Some(kind) = plain_kind(code, bits).filter(|_| lanes == 1) {
+        return Some((typestr(kind, bits / 8), abi::CAI_DTYPE_NONE));
     }
+    coded_from_dlpack(dtype, padded)
+}
+
+/// Returns the typestr and the code for a type that is not plain, or `None`.
+#[cold]
+fn coded_from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
+    let DataType { bits, lanes, .. } = dtype;
     if dtype == BIT && !padded {
         return Some((typestr(b't', 1), abi::CAI_DTYPE_NONE));
     }
@@ -121,6 +152,7 @@ pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPEST
 
 /// Formats a typestr of at most 99 bytes or bits. Opaque bytes have a byte order, as their
 /// producers write them.
+#[inline]
 pub fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
     let order = if size == 1 && kind != b'V' { b'|' } else { NATIVE };
     let (tens, ones) = ((size / 10) % 10, size % 10);

@@ -113,8 +113,14 @@ unsafe fn describe_unchecked(
     // SAFETY: `shape` refers to `ndim` extents (this function's contract); NULL and the range of
     // `ndim` are checked there.
     let shape = unsafe { read::shape(tensor.ndim, tensor.shape) }?;
-    layout::check_shape(shape)?;
-    let is_empty = layout::count(shape)? == 0;
+    let mut is_empty = false;
+    for &extent in shape {
+        if extent <= 0 {
+            // Everything else about the extents is validated with the array.
+            layout::check_shape(shape)?;
+            is_empty = true;
+        }
+    }
     let strides = if tensor.strides.is_null() {
         None
     } else {

@@ -26,7 +26,7 @@ use cudarc::driver::sys::{CUcontext, CUevent, CUevent_st};
 use crate::driver::context::CallingThread;
 use crate::driver::known_streams::{self, Known};
 use crate::driver::load::Driver;
-use crate::driver::result::INVALID_CONTEXT;
+use crate::driver::result::{Call, INVALID_CONTEXT};
 use crate::driver::slots::Slots;
 use crate::driver::stream::Stream;
 use crate::error::Result;
@@ -117,8 +117,43 @@ impl CallingThread {
         Ok(Event { driver: self.driver(), event, slot: None, bucket, context_id })
     }
 
-    /// Takes an event from a bucket.
+    /// Fast path for two handles: records an event of the pool on `from`, whose id is known, and
+    /// makes `to` wait for it. Returns `None` if the slow path has to do that.
     #[inline(always)]
+    pub fn pass(&self, from: &Stream, to: &Stream, id: u64) -> Option<Result<()>> {
+        if from.is_default() || to.is_default() {
+            return None;
+        }
+        let bucket = bucket_at(known_streams::find(id)?.bucket)?;
+        let (slot, event) = bucket.events.take()?;
+        // Neither needs the stream's context.
+        let mut call = from.try_record(self, event);
+        if call.is_ok() {
+            call = to.try_wait(self, event);
+            if call.is_ok() {
+                bucket.events.give_back(slot, event);
+                return Some(Ok(()));
+            }
+        }
+        self.not_passed(call, (bucket, slot), event)
+    }
+
+    /// The end of [`pass`](Self::pass) after a call that failed.
+    #[cold]
+    #[inline(never)]
+    fn not_passed(&self, call: Call, slot: Slot, event: CUevent) -> Option<Result<()>> {
+        let (driver, slot) = (self.driver(), Some(slot));
+        let event = Event { driver, event, slot, bucket: None, context_id: 0 };
+        if call.code == INVALID_CONTEXT {
+            // This driver needs some current context.
+            event.keep();
+            return None;
+        }
+        Some(call.ok())
+    }
+
+    /// Takes an event from a bucket.
+    #[inline]
     fn pooled(&self, index: usize) -> Option<Event> {
         let bucket = bucket_at(index)?;
         let (slot, event) = bucket.events.take()?;
@@ -133,13 +168,11 @@ impl CallingThread {
 
     /// Records an event that marks what was enqueued on a stream so far. `id` is the stream's, or 0
     /// if it is not known. [cuEventRecord]
-    #[inline(always)]
+    #[inline(never)]
     pub fn record(&self, stream: &Stream, id: u64) -> Result<Event> {
         // A default stream is identified by its context, which has to be current anyway.
-        if !stream.is_default()
-            && let Some(known) = known_streams::find(id)
-            && let Some(event) = self.pooled(known.bucket)
-        {
+        let known = if stream.is_default() { None } else { known_streams::find(id) };
+        if let Some(event) = known.and_then(|known| self.pooled(known.bucket)) {
             // The context need not be the current one.
             let recorded = stream.try_record(self, event.handle());
             if recorded.code != INVALID_CONTEXT {
@@ -148,12 +181,6 @@ impl CallingThread {
             // This driver needs some current context.
             event.keep();
         }
-        self.record_in(stream, id)
-    }
-
-    /// Slow path of [`record`](Self::record): in the stream's context.
-    #[inline(never)]
-    fn record_in(&self, stream: &Stream, id: u64) -> Result<Event> {
         let context = stream.context(self)?;
         let _entered = self.enter(context)?;
         let event = self.event(context)?;
@@ -178,7 +205,7 @@ impl Event {
     }
 
     /// Returns the event to the pool. Every call with it must have succeeded.
-    #[inline(always)]
+    #[inline]
     pub fn keep(mut self) {
         let kept = match self.slot.take() {
             Some((bucket, slot)) => {

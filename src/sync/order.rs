@@ -105,11 +105,14 @@ fn order_captured(
 fn wait_live(thread: &CallingThread, from: &Stream, to: &Stream) -> Result<()> {
     let id = from.checked_id(thread)?;
     to.check_id(thread)?;
-    wait(thread, from, to, id)
+    match thread.pass(from, to, id) {
+        Some(done) => done,
+        None => wait(thread, from, to, id),
+    }
 }
 
 /// Records an event on `from`, whose id is 0 if it is not known, and makes `to` wait for it.
-#[inline(always)]
+#[inline(never)]
 fn wait(thread: &CallingThread, from: &Stream, to: &Stream, id: u64) -> Result<()> {
     let event = thread.record(from, id)?;
     if to.is_default() {
