@@ -263,8 +263,9 @@ fn callers_with_other_sizes() {
 #[test]
 fn two_copies_in_one_process() {
     let folder = scratch("copies");
-    // A target folder of its own: cargo's lock on the common one is held while this test runs.
-    let target = root().join("target/copy");
+    // What `make lib` has built, or now: cargo locks the folder of each profile by itself, and that of
+    // the other one while this test runs.
+    let target = root().join("target");
     run(Command::new(env!("CARGO"))
         .current_dir(root())
         .args(["rustc", "-q", "--release", "--lib", "--crate-type", "staticlib", "--target-dir"])

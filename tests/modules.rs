@@ -71,6 +71,22 @@ fn retired_words_and_questions_do_not_return() {
     expect_none(rules::retired_words(root, &found, &[]));
 }
 
+/// The oldest Rust that is supported (`rust-version`) has no chains of `if` and `let`. The compiler
+/// accepts them in edition 2024 whatever that version is, and `make test-targets` is not run for each
+/// change.
+#[test]
+fn conditions_need_no_newer_rust() {
+    let mut wrong = Vec::new();
+    for (name, module) in modules() {
+        for (index, line) in module.text.lines().enumerate() {
+            if line.trim_start().starts_with("&& let ") || line.contains(" && let ") {
+                wrong.push(format!("{name}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    expect_none(wrong);
+}
+
 /// The headers of C++ are written by hand, and so follow the rule for sources.
 #[test]
 fn headers_are_short() {
