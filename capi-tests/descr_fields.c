@@ -300,6 +300,7 @@ static void texts(void) {
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('x\\q', '<f4')]", "backslash");
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\ud800', '<f4')]", "code");
     does_not_parse(CAI_ERR_DESCR_SYNTAX, "[('\\u12', '<f4')]", "hexadecimal");
+    parses("[('a\\x01\\x1f\\x7f', '|u1')]", "[('a\\x01\\x1f\\x7f', '|u1')]", 1);
     /* The second half of a pair is in DC00 to DFFF, nothing below or above. */
     parses("[('\\ud800\\udc00\\udbff\\udfff', '|u1')]",
            "[('\xf0\x90\x80\x80\xf4\x8f\xbf\xbf', '|u1')]", 1);

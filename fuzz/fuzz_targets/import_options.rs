@@ -96,6 +96,8 @@ fuzz_target!(|input: Input| {
     let claimed = input.out.of(size_of::<cai_array>());
     let out = Placed::init(claimed);
     let before = python.references(object);
+    // CPython itself refers to None and to small numbers, and drops some when it collects garbage.
+    let is_common = before > 1000;
     // SAFETY: pointers are NULL or valid; the thread holds the lock.
     unsafe {
         let mut error = std::mem::MaybeUninit::<cai_error>::zeroed().assume_init();
@@ -108,7 +110,7 @@ fuzz_target!(|input: Input| {
             assert!(error.field[95] == 0 && error.message[407] == 0);
             assert!(raised || (!input.without && flags & CAI_IMPORT_NO_EXCEPTION != 0));
             out.assert_untouched(claimed);
-            assert_eq!(python.references(object), before, "references after status {status}");
+            assert!(is_common || python.references(object) == before, "references after status {status}");
             return;
         }
         assert!(!raised && is_legal(claimed, size_of::<cai_array>()));
@@ -140,7 +142,7 @@ fuzz_target!(|input: Input| {
             assert!(cai_dtype_equal(&required, &found));
         }
         cai_array_release(array);
-        assert_eq!(python.references(object), before, "references after a release");
+        assert!(is_common || python.references(object) == before, "references after a release");
         assert!(!python.raised());
     }
 });

@@ -374,3 +374,12 @@ def test_objects_that_raise(where):
     with pytest.raises(Boom) as info:
         take(exporter(typestr="|V8", descr=descr))
     assert info.value is error
+
+
+def test_a_nameless_row_with_a_sub_array_is_kept():
+    """It says more than the typestr, unlike the nameless row that NumPy writes for types without fields."""
+    with take(exporter(typestr="|V4", descr=[("", "|V4")])) as taken:
+        assert taken.descr is None
+    for descr in ([("", "|V4", (1,))], [("", "|V2", (2,))], [(("title", ""), "|V4")]):
+        with take(exporter(typestr="|V4", descr=descr)) as taken:
+            assert literal_eval(taken.descr) == descr
