@@ -19,8 +19,7 @@ int main(void) {
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_from_python_dict(object, object, &in, &array, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_from_python_dict(object, NULL, NULL, &array, NULL));
     in.struct_size = 3;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
-                  cai_array_from_python_dict(object, NULL, &in, &array, &why));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_python_dict(object, NULL, &in, &array, &why));
     ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_python(object, &in, &array, &why));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_python_publish(NULL, &table, &why));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_python_publish(object, NULL, &why));

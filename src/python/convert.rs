@@ -175,14 +175,16 @@ pub fn number(py: Py, object: *mut Object, strict: bool) -> Result<Number> {
     if py.type_of(object) == capi.bool_type {
         return Ok(Number::Other);
     }
-    let made = if py.is(object, capi.long_type) {
+    let made = if strict {
+        if !py.is(object, capi.long_type) {
+            return Ok(Number::Other);
+        }
         None
-    } else if strict || py.is(object, capi.float_type) || py.is(object, capi.str_type) {
-        return Ok(Number::Other);
     } else {
         // SAFETY: the GIL is held.
         let number = unsafe { (capi.index)(object) };
         if number.is_null() {
+            // Floats, texts and most objects.
             // SAFETY: the GIL is held.
             unsafe {
                 if (capi.error_matches)(*capi.type_error) == 0 {

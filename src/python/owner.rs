@@ -133,9 +133,9 @@ struct ObjectOwner {
     size: usize,
 }
 
-/// The size of owners of arrays with up to eight dimensions. Their memory comes from a free list
-/// and returns to it: repeated imports allocate nothing.
-const POOLED: usize = size_of::<ObjectOwner>() + 2 * 8 * size_of::<i64>();
+/// The size of owners of arrays with up to eight dimensions, or of a few dimensions and fields.
+/// Their memory comes from a free list and returns to it: repeated imports allocate nothing.
+const POOLED: usize = size_of::<ObjectOwner>() + 4 * 8 * size_of::<i64>();
 
 fn allocate(py: Py, size: usize) -> (*mut ObjectOwner, usize) {
     if size > POOLED {

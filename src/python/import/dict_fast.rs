@@ -310,7 +310,7 @@ impl<const STANDARD: bool> InPlace<STANDARD> {
         };
         let Some((name, r#type)) = self.pair(row, false) else { return Some(false) };
         // The empty string is interned.
-        if name != py.names.empty || !self.is(r#type, self.capi.str_type) {
+        if name != py.names.empty || r#type.is_null() || !self.is(r#type, self.capi.str_type) {
             return Some(false);
         }
         // As in `entries`, an exception may have run code.

@@ -275,6 +275,20 @@ impl Reader<'_> {
 
     /// Reads shape or strides.
     fn row(&self, object: *mut Object, key: usize, to: &mut [MaybeUninit<i64>]) -> Result<usize> {
+        let (py, capi) = (self.py, self.py.capi());
+        if py.type_of(object) == capi.tuple_type {
+            // SAFETY: a live tuple.
+            let count = unsafe { capi.tuple_len(object) };
+            if let Some(to) = to.get_mut(..count) {
+                for (index, place) in to.iter_mut().enumerate() {
+                    // SAFETY: an index below the size of a tuple, which does not change: it keeps
+                    // its items alive, and the caller keeps the tuple alive.
+                    let item = unsafe { capi.tuple_item(object, index) };
+                    place.write(self.integer(item, key, Some(index))?);
+                }
+                return Ok(count);
+            }
+        }
         if !is_sequence(self.py, object, self.options.strict()) {
             return Err(self.wrong_type(key, None, object, "a tuple of integers"));
         }
