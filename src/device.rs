@@ -25,6 +25,18 @@ pub fn is_cuda(device_type: i32) -> bool {
     is_in(CUDA, device_type)
 }
 
+/// Returns true if the data of this device type is certainly at an address, or the device unknown.
+#[inline]
+pub fn is_addressed(device_type: i32) -> bool {
+    const ADDRESSED: u32 = CUDA
+        | 1 << abi::CAI_DEVICE_UNKNOWN
+        | 1 << abi::CAI_DEVICE_CPU
+        | 1 << abi::CAI_DEVICE_ROCM
+        | 1 << abi::CAI_DEVICE_ROCM_HOST
+        | 1 << abi::CAI_DEVICE_ONEAPI;
+    is_in(ADDRESSED, device_type)
+}
+
 /// Returns true for the devices of CUDA and for the unknown device, which CUDA may know.
 #[inline]
 pub fn may_be_cuda(device_type: i32) -> bool {

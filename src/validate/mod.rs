@@ -70,19 +70,35 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     let local = unsafe { read::view(array, &mut scratch) }?;
     if checks & !abi::CAI_CHECK_LAYOUT == 0 {
         // SAFETY: shape and strides are readable (this function's contract).
-        if let Some(bits) = unsafe { fast_path::sound_bits(local) } {
-            if !local.descr.is_null() {
-                // SAFETY: not NULL, and readable (this function's contract).
-                unsafe { fields(local, bits) }?;
-            }
-            // SAFETY: sound, with a mask; all is readable (this function's contract).
-            if local.mask.is_null() || unsafe { fast_path::has_sound_mask(local) } {
-                return Ok(());
-            }
+        if unsafe { fast_path::is_common(local) } {
+            return Ok(());
         }
+        // SAFETY: the contract is that of this function; `local` was read from `array`.
+        return unsafe { second_path(array, local) };
     }
     // SAFETY: the contract is that of this function; `local` was read from `array`.
     unsafe { slow_path(array, local, checks) }
+}
+
+/// The fast path for all arrays that are not of the most common kind.
+///
+/// # Safety
+/// As for [`array`]; `local` is what `array` points to.
+#[inline(never)]
+unsafe fn second_path(array: *const cai_array, local: &cai_array) -> Result<()> {
+    // SAFETY: shape and strides are readable (this function's contract).
+    if let Some(bits) = unsafe { fast_path::sound_bits(local) } {
+        if !local.descr.is_null() {
+            // SAFETY: not NULL, and readable (this function's contract).
+            unsafe { fields(local, bits) }?;
+        }
+        // SAFETY: sound, with a mask; all is readable (this function's contract).
+        if local.mask.is_null() || unsafe { fast_path::has_sound_mask(local) } {
+            return Ok(());
+        }
+    }
+    // SAFETY: the contract is that of this function.
+    unsafe { slow_path(array, local, abi::CAI_CHECK_LAYOUT) }
 }
 
 /// Returns true if type, layout and address of an array are sound. A result of false means nothing:
