@@ -20,6 +20,14 @@ use crate::error::{Result, fail};
 use crate::sync::array_context::ArrayContext;
 use crate::sync::policy;
 
+/// Returns true if consumers may see the array as it is, which [`replaced`] would confirm.
+#[inline]
+pub fn is_final(array: &cai_array) -> bool {
+    array.stream == CAI_STREAM_NONE
+        || (array.stream != CAI_STREAM_PER_THREAD
+            && policy::process().is_ok_and(|policy| policy & abi::CAI_SYNC_EXPORT_NONE == 0))
+}
+
 /// Returns the array as a consumer may see it, if it differs: without a stream where the policy of
 /// the process requires that; on the legacy stream in place of another thread's per-thread stream.
 #[inline]
@@ -78,7 +86,17 @@ fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
 }
 
 /// Returns the stream for a dictionary, which states neither a context nor a thread.
+#[inline]
 pub fn for_dictionary(array: &cai_array) -> Result<u64> {
+    if is_final(array) && array.stream != CAI_STREAM_LEGACY {
+        return Ok(array.stream);
+    }
+    default_stream(array)
+}
+
+#[cold]
+#[inline(never)]
+fn default_stream(array: &cai_array) -> Result<u64> {
     let replaced = replaced(array)?;
     let array = replaced.as_ref().unwrap_or(array);
     if matches!(array.stream, CAI_STREAM_LEGACY | CAI_STREAM_PER_THREAD) {

@@ -70,10 +70,28 @@ unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
             expected = "one that cai_array_to_python made and that was not released"
         );
     };
-    let replaced = outgoing::replaced(&reading)?;
-    let array = replaced.as_ref().unwrap_or(&reading);
     // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
     // caller vouches for as many bytes.
+    unsafe {
+        if !outgoing::is_final(&reading) {
+            return share_replaced(&reading, out, size);
+        }
+        owner::retain(reading.owner)?;
+        read::write_array(out, size, &reading);
+    }
+    Ok(())
+}
+
+/// The same for an array that consumers may have to see with another stream.
+///
+/// # Safety
+/// `array` has a live owner, and `size` bytes at `out` are writable.
+#[cold]
+#[inline(never)]
+unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) -> Result<()> {
+    let replaced = outgoing::replaced(array)?;
+    let array = replaced.as_ref().unwrap_or(array);
+    // SAFETY: as this function's contract.
     unsafe {
         owner::retain(array.owner)?;
         read::write_array(out, size, array);
