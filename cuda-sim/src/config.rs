@@ -18,7 +18,7 @@
 //! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
 //! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
-//! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed when they exchange arrays | `seen` |
+//! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed at an exchange | `seen` |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
 //! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` | usual places |
 //! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |

@@ -212,8 +212,9 @@ def test_many_threads(built, schedule):
     few = built.run("stress", 32, 50, schedule=schedule).stdout
     many = built.run("stress", 32, 1000, schedule=schedule).stdout
     in_use = [int(text.split()[2]) for text in (few, many)]
-    # What is left does not grow with the number of pairs.
-    assert in_use[1] < in_use[0] + 1_000_000, in_use
+    # What is left does not grow with the number of pairs. The race checker's part settles at 1 MB, for 32,000 pairs
+    # as for 256,000.
+    assert in_use[1] < in_use[0] + 2_000_000, in_use
 
 
 # --- the rules, as a stranger meets them ------------------------------------------------------------------------
