@@ -233,13 +233,15 @@ fuzz-targets: $(VENV)/ready
 fuzz-count: $(VENV)/ready
 	$(PY) tools/fuzz.py --count
 
-# Breaks one thing at a time in the library and looks whether a test fails: half an hour; or COUNT of them.
+# Breaks one thing at a time in the library and looks whether a test fails: half an hour; or COUNT of them, chosen by
+# SEED, or else by the time.
 COUNT ?= 20
+SEED ?=
 mutants: $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
 
 mutants-random: $(VENV)/ready lib sim
-	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py --random $(COUNT)
+	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py --random $(COUNT) $(if $(SEED),--seed $(SEED))
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
 
