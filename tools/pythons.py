@@ -93,10 +93,11 @@ def free_threaded(version):
     return python
 
 
-# What depends on the interpreter. The others test headers, packages, the simulator.
-TESTS = ["bindings", "bridge_edges", "dlpack", "ended_threads", "every_python", "export_dictionary", "export_dlpack", "first_use",
-         "import_dictionary", "import_objects", "import_options", "import_protocols", "import_types", "inspect", "inspect_dlpack",
-         "inspect_library", "leaks", "life", "numpy", "producers"]  # fmt: skip
+# What does not depend on the interpreter: tests of headers, packages, the simulated driver, streams, pages. Those with
+# the sanitizer (`hostile`) need it in the interpreter's C library, which may be another; `every_python` has the same
+# objects. `casters` and `runtimes` import packages that are not installed here. All other files run, and so do new ones.
+OTHERS = ["ages", "casters", "clang", "cpp_ages", "cuda_sim", "docs", "driver", "examples", "gpu_report", "headers", "hostile",
+          "package", "readme", "rename", "runtimes", "shadow", "sync", "wheel"]  # fmt: skip
 # Each is installed if there is a wheel of it. Tests of packages that are not there are skipped.
 REQUIRED = ["pytest", "pytest-xdist"]
 OPTIONAL = ["numpy", "ml_dtypes", "cffi", "Cython"]
@@ -133,17 +134,30 @@ def interpreter(version):
     return free_threaded(version) if version.endswith("t") else package(version)
 
 
+# What NumPy before 2.1 fails, the newest for CPython 3.9: its `__dlpack__` takes no `max_version`, so it has no versioned
+# tensors and gives none of read-only memory; its `from_dlpack` takes neither `device` nor `copy`, and returns read-only
+# arrays. A name leaves out everything that begins with it.
+OLD_NUMPY = ["bridge_edges.py::test_a_capsule_is_taken_once", "dlpack.py::test_deleted_by_other_threads",
+             "dlpack.py::test_layouts[True-", "dlpack.py::test_not_taken_twice", "dlpack.py::test_random_views",
+             "dlpack.py::test_readonly", "dlpack.py::test_refused_stays_with_the_capsule", "dlpack.py::test_types",
+             "dlpack.py::test_written_through", "export_dictionary.py::test_numpy_reads_host_memory",
+             "host_copy.py::test_host_memory_is_copied", "host_copy.py::test_on_the_simulated_driver[host_copy_inside-",
+             "import_protocols.py::test_numpy[broadcast-protocols1]", "import_protocols.py::test_numpy_readonly[protocols1]",
+             "inspect.py::test_numpy"]  # fmt: skip
+
+
 def left_out(python):
-    """What NumPy before 2.1 fails, the newest for CPython 3.9: its `__dlpack__` takes no `max_version`."""
     ask = "import numpy; print(numpy.lib.NumpyVersion(numpy.__version__) < '2.1.0')"
     done = subprocess.run([python, "-c", ask], capture_output=True, text=True)
-    words = ["--deselect=tests/python/test_dlpack.py", "-k", "not test_numpy and not test_a_capsule_is_taken_once"]
-    return words if done.stdout.strip() == "True" else []
+    return [f"--deselect=tests/python/test_{name}" for name in OLD_NUMPY] if done.stdout.strip() == "True" else []
 
 
 def test(version, python):
     """Returns the last line of the tests, and whether all passed."""
-    names = [*left_out(python), *(ROOT / f"tests/python/test_{name}.py" for name in TESTS)]
+    others = {ROOT / f"tests/python/test_{name}.py" for name in OTHERS}
+    files = sorted(ROOT.glob("tests/python/test_*.py"))
+    assert others <= set(files), others - set(files)
+    names = [*left_out(python), *(path for path in files if path not in others)]
     path = f"{python.parent}:{ROOT / 'build/venv/bin'}:{os.environ['PATH']}"
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", os.environ.get("JOBS", "2"), "--dist", "loadfile", *names]
     done = subprocess.run([*map(str, command)], cwd=ROOT, env={**os.environ, "PATH": path, "CAI_ONLY_THIS_PYTHON": "1"},

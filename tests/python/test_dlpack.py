@@ -93,8 +93,8 @@ LAYOUTS = {
 TYPES = ["?", "b", "h", "i", "q", "B", "H", "I", "Q", "e", "f", "d", "F", "D"]
 
 
-@pytest.mark.parametrize("versioned", [True, False])
 @pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("versioned", [True, False])
 def test_layouts(cai, name, versioned):
     source = LAYOUTS[name]
     if not versioned and not source.flags.writeable:

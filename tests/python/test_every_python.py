@@ -1,4 +1,5 @@
-"""every_python.py under each CPython from 3.9 on that lies on this machine: on PATH, and where pyenv puts them."""
+"""every_python.py under each CPython from 3.9 on that lies on this machine: on PATH, and where pyenv puts them. With
+CAI_ONLY_THIS_PYTHON, which tools/pythons.py sets, under the one that runs the tests only."""
 
 import functools
 import glob
@@ -17,6 +18,8 @@ ASK = "import sys, ctypes; print(sys.implementation.name, sys.version_info >= (3
 @functools.cache
 def pythons():
     """The one that runs the tests first; each build once."""
+    if os.environ.get("CAI_ONLY_THIS_PYTHON"):
+        return [sys.executable]
     names = [f"python3.{minor}{kind}" for minor in range(9, 20) for kind in ("", "t", "-dbg", "d")]
     found = [sys.executable, *filter(None, map(shutil.which, names))]
     root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
