@@ -34,9 +34,11 @@ def is_pinned(package):
 
 def numpy_dtype(text):
     try:
-        return np.dtype(text)
+        found = np.dtype(text)
     except (TypeError, ValueError, SyntaxError):
         return None
+    # NumPy 2.0 takes sizes of 2^31 bytes and more, and has a negative one then.
+    return found if found.itemsize >= 0 else None
 
 
 def parse(cai, text):
