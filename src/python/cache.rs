@@ -3,14 +3,15 @@
 //! May use: `abi`, `dlpack::exchange_table`, `memory`, `python::capi`.
 //! Unsafe: reads entries that are leaked.
 //!
-//! Most types offer nothing. That is remembered without keeping them alive: an address that another
-//! type gets later costs the general import path, and every 256th time the type is asked again. A
-//! type that offers a table is kept alive by the caller, so that its address stays its own; there
-//! are places for 64.
+//! Most types offer nothing. That is remembered without keeping them alive: the caller provides a
+//! weak reference, whose callback calls [`Types::forget_nothing`] before another type can get the
+//! address. Every 256th time the type is asked again, for it may have got an attribute. A type that
+//! offers a table is kept alive by the caller, so that its address stays its own; there are places
+//! for 64.
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
@@ -79,6 +80,10 @@ struct Nothing {
 /// A hash table for types that offer nothing, and one for those that offer a table.
 pub struct Types {
     nothing: [Nothing; NOTHINGS],
+    /// For each place of `nothing` the weak reference to its type, or NULL.
+    references: [AtomicPtr<Object>; NOTHINGS],
+    /// A thread changes `nothing` and `references`; in free-threaded builds, another may want to.
+    is_changing: AtomicBool,
     offers: [AtomicPtr<Known>; OFFERS],
 }
 
@@ -94,6 +99,8 @@ impl Types {
         Types {
             nothing: [const { Nothing { r#type: AtomicUsize::new(0), uses: AtomicU32::new(0) } };
                 NOTHINGS],
+            references: [const { AtomicPtr::new(ptr::null_mut()) }; NOTHINGS],
+            is_changing: AtomicBool::new(false),
             offers: [const { AtomicPtr::new(ptr::null_mut()) }; OFFERS],
         }
     }
@@ -110,12 +117,9 @@ impl Types {
         uses % ASK_AGAIN != 0
     }
 
-    /// Returns what a type is known to offer, or `None` if the type has to be asked.
+    /// Returns what a type is known to offer, if it offers something; `None` if it has to be asked.
     #[inline]
     pub fn get(&self, r#type: *mut Object) -> Option<Offer> {
-        if self.offers_nothing(r#type) {
-            return Some(Offer::NOTHING);
-        }
         let hash = hash(r#type);
         // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `add`.
         let known = unsafe { self.offers[hash % OFFERS].load(Ordering::Acquire).as_ref() }?;
@@ -136,13 +140,46 @@ impl Types {
         None
     }
 
-    /// Remembers what a type offers. Returns true if the caller must keep the type alive for good,
-    /// so that its address stays its own.
+    /// Returns true if a type is remembered to offer nothing, also when it is time to ask it again.
+    pub fn has_nothing(&self, r#type: *mut Object) -> bool {
+        self.nothing[hash(r#type) % NOTHINGS].r#type.load(Ordering::Relaxed) == r#type as usize
+    }
+
+    /// Remembers that a type offers nothing. Takes a weak reference to the type, and returns one
+    /// that the caller must release: that of the type whose place this was, or NULL.
+    pub fn add_nothing(&self, r#type: *mut Object, reference: *mut Object) -> *mut Object {
+        if self.is_changing.swap(true, Ordering::Acquire) {
+            // The type is asked each time until its turn comes.
+            return reference;
+        }
+        let place = hash(r#type) % NOTHINGS;
+        // The old type may end in another thread, which no longer finds the reference then: nothing
+        // is left of the type by that time.
+        self.nothing[place].r#type.store(0, Ordering::Relaxed);
+        let old = self.references[place].swap(reference, Ordering::AcqRel);
+        self.nothing[place].r#type.store(r#type as usize, Ordering::Relaxed);
+        self.is_changing.store(false, Ordering::Release);
+        old
+    }
+
+    /// Forgets the type of a weak reference. Returns true if the caller must release the reference.
+    pub fn forget_nothing(&self, reference: *mut Object) -> bool {
+        let place = self.references.iter().position(|at| at.load(Ordering::Acquire) == reference);
+        let Some(place) = place else { return false };
+        self.nothing[place].r#type.store(0, Ordering::Relaxed);
+        // Fails if another thread uses the place by now, and releases the reference.
+        self.references[place]
+            .compare_exchange(reference, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Remembers a type that offers something. Returns true if the caller must keep the type alive
+    /// for good, so that its address stays its own.
     pub fn add(&self, r#type: *mut Object, offer: Offer) -> bool {
         let hash = hash(r#type);
-        if offer.is_nothing() {
-            self.nothing[hash % NOTHINGS].r#type.store(r#type as usize, Ordering::Relaxed);
-            return false;
+        if self.has_nothing(r#type) {
+            // It got an attribute since.
+            self.nothing[hash % NOTHINGS].r#type.store(0, Ordering::Relaxed);
         }
         // Without memory for it, such a type is asked each time.
         let Ok(known) = memory::boxed(Known { r#type, offer }) else { return false };

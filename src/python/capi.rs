@@ -80,6 +80,7 @@ pub(super) const TPFLAGS_DEFAULT: u32 = 1 << 18;
 pub(super) const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
 pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
 pub(super) const METH_NOARGS: c_int = 4;
+pub(super) const METH_O: c_int = 8;
 /// `T_PYSSIZET` / `Py_T_PYSSIZET`
 pub(super) const T_PYSSIZET: c_int = 19;
 pub(super) const READONLY: c_int = 1;
@@ -148,6 +149,7 @@ table! {
         is_true = "PyObject_IsTrue" (*mut Object) -> c_int;
         call = "PyObject_Call" (*mut Object, *mut Object, *mut Object) -> *mut Object;
         repr = "PyObject_Repr" (*mut Object) -> *mut Object;
+        weakref_new = "PyWeakref_NewRef" (*mut Object, *mut Object) -> *mut Object;
         clear_weakrefs = "PyObject_ClearWeakRefs" (*mut Object);
         mapping_check = "PyMapping_Check" (*mut Object) -> c_int;
         sequence_check = "PySequence_Check" (*mut Object) -> c_int;

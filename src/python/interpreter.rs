@@ -305,12 +305,10 @@ unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) 
 
 /// Returns the interpreter that the calling thread is in, if it was used before.
 ///
-/// Adds the interpreter that this thread is in.
-///
 /// # Safety
 /// The calling thread is attached.
 #[inline]
-unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
+pub unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
     // SAFETY: the thread is attached (this function's contract).
     let state = unsafe { (capi.interpreter)() };
     // SAFETY: NULL or leaked.
@@ -335,6 +333,8 @@ pub fn known(id: i64) -> Option<&'static Interpreter> {
     None
 }
 
+/// Adds the interpreter that this thread is in.
+///
 /// # Safety
 /// The calling thread is attached.
 #[cold]

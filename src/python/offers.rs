@@ -2,7 +2,7 @@
 //!
 //! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
 //! `python::capsules`, `python::interpreter`, `read`.
-//! Unsafe: reads tables that types publish.
+//! Unsafe: reads tables that types publish, and is called by CPython when a type ends.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
@@ -12,14 +12,24 @@ use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
 use crate::python::cache::{FromObject, Getter, Grad, Offer};
-use crate::python::capi::{GetSetDef, Object};
+use crate::python::capi::{self, GetSetDef, METH_O, MethodDef, Object};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::interpreter::{self, Owned, Py};
 use crate::read::sizes;
 
 /// Returns what an object's type offers.
 #[inline]
 pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
+    if py.types.offers_nothing(py.type_of(object)) {
+        return Ok(Offer::NOTHING);
+    }
+    something(py, object)
+}
+
+/// Returns what an object's type offers, after [`crate::python::cache::Types::offers_nothing`] has
+/// denied: a type that it is time to ask again is asked.
+#[inline]
+pub fn something(py: Py, object: *mut Object) -> Result<Offer> {
     let r#type = py.type_of(object);
     match py.types.get(r#type) {
         Some(offer) => Ok(offer),
@@ -53,11 +63,63 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
         is_own: r#type == py.exports.load(Ordering::Relaxed),
         grad,
     };
-    if py.types.add(r#type, offer) {
+    if offer.is_nothing() {
+        remember_nothing(py, r#type);
+    } else if py.types.add(r#type, offer) {
         // The references are never released.
         std::mem::forget((kept, descriptor));
     }
     Ok(offer)
+}
+
+/// Remembers that a type offers nothing, for as long as it lives: another type that gets its
+/// address may have the attribute `requires_grad`, and would not be asked.
+fn remember_nothing(py: Py, r#type: *mut Object) {
+    if py.types.has_nothing(r#type) {
+        return;
+    }
+    let capi = py.capi();
+    // SAFETY: the GIL is held; the definition is constant.
+    let function = unsafe { (capi.function_new)(&FORGET.0, ptr::null_mut(), ptr::null_mut()) };
+    let mut reference = ptr::null_mut();
+    if !function.is_null() {
+        // SAFETY: the GIL is held; the caller keeps the type alive.
+        reference = unsafe { (capi.weakref_new)(r#type, function) };
+        py.release(function);
+    }
+    if reference.is_null() {
+        // Without memory for it, the type is asked each time.
+        // SAFETY: the GIL is held.
+        unsafe { (capi.error_clear)() };
+        return;
+    }
+    py.release(py.types.add_nothing(r#type, reference));
+}
+
+struct Forget(MethodDef);
+
+// SAFETY: a constant, which CPython does not change.
+unsafe impl Sync for Forget {}
+
+/// What CPython calls before the memory of a type is free.
+static FORGET: Forget = Forget(MethodDef {
+    name: c"libcai_forget_type".as_ptr(),
+    function: forget as *const c_void,
+    flags: METH_O,
+    doc: ptr::null(),
+});
+
+unsafe extern "C-unwind" fn forget(_: *mut Object, reference: *mut Object) -> *mut Object {
+    let Some(capi) = capi::found() else { return ptr::null_mut() };
+    // SAFETY: CPython calls this with the GIL held, and holds a reference to the argument.
+    unsafe {
+        let known = interpreter::current(capi);
+        if known.is_some_and(|interpreter| interpreter.types.forget_nothing(reference)) {
+            (capi.decref)(reference);
+        }
+        (capi.incref)(capi.none);
+    }
+    capi.none
 }
 
 /// `PyGetSetDescrObject` behind its head: an attribute that is implemented in C.

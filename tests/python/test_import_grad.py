@@ -1,6 +1,7 @@
 """Imports: tensors that require grad."""
 
 import ctypes as c
+import gc
 
 import cai_python as P
 import pytest
@@ -175,3 +176,49 @@ def test_an_exception_of_the_attribute_is_passed_on():
 
     with pytest.raises(RuntimeError, match="mine"):
         take(Raises(False, __cuda_array_interface__=interface()))
+
+
+def test_a_type_at_the_address_of_another():
+    """What is known of a type ends with it: the next one at its address is asked."""
+
+    def plain():
+        class Plain:
+            __cuda_array_interface__ = interface()
+
+        take(Plain()).release()
+        return id(Plain)
+
+    again = 0
+    for _ in range(30):
+        known = {plain() for _ in range(4)}
+        gc.collect()
+        types = []
+        for _ in range(8):
+
+            class Tensor:
+                __cuda_array_interface__ = interface()
+                requires_grad = True
+
+            with pytest.raises(BufferError, match="requires_grad"):
+                take(Tensor())
+            types.append(Tensor)
+            again += id(Tensor) in known
+    assert again
+
+
+def test_a_type_that_gets_the_attribute():
+    """That is noticed late, and then for good."""
+
+    class Late(P.Exporter):
+        pass
+
+    take(Late(interface())).release()
+    Late.requires_grad = True
+    for _ in range(300):
+        try:
+            take(Late(interface())).release()
+        except BufferError:
+            break
+    for _ in range(300):
+        with pytest.raises(BufferError, match="requires_grad"):
+            take(Late(interface()))

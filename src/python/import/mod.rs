@@ -221,7 +221,7 @@ pub fn find(
     }
     // The most common cases, each the first protocol of the default order for its objects.
     let is_known = py.types.offers_nothing(py.type_of(object.as_ptr()));
-    let offer = if is_known { Offer::NOTHING } else { offers::offer(py, object.as_ptr())? };
+    let offer = if is_known { Offer::NOTHING } else { offers::something(py, object.as_ptr())? };
     let mut begun = Begun { offer: Some(offer), ..Begun::default() };
     if is_known || offer.is_nothing() {
         from_cuda(py, object, options, depth, to)?;
