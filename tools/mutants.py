@@ -175,7 +175,7 @@ class Streams:
         ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
     ]
 
-    def __init__(self):
+    def __init__(self, mutants):
         driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
         sync = ROOT / "capi-tests/sync"
         run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
@@ -210,8 +210,7 @@ class Streams:
 class Plain:
     """The programs of capi-tests, which need no driver."""
 
-    def __init__(self):
-        self.programs = []
+    def __init__(self, mutants):
         sources = sorted([*(ROOT / "capi-tests").glob("*.c"), *(ROOT / "capi-tests").glob("*.cpp")])
         folder = COPY / "plain"
         folder.mkdir(exist_ok=True)
@@ -240,8 +239,8 @@ class Plain:
 class Python:
     """The tests of Python objects that a mutant names."""
 
-    def __init__(self):
-        self.all = []
+    def __init__(self, mutants):
+        self.all = [" ".join(sorted({name for mutant in mutants for name in mutant[5].split()}))]
 
     def jobs(self, path, tests):
         return [tests]
@@ -331,7 +330,7 @@ def main():
         mutants = random.Random(options.seed).sample(mutants, min(options.random, len(mutants)))
         print(f"{len(mutants)} mutants: --random {options.random} --seed {options.seed}", flush=True)
     set_up()
-    suites = {kind: kind() for kind in {mutant[4] for mutant in mutants}}
+    suites = {kind: kind([mutant for mutant in mutants if mutant[4] is kind]) for kind in {mutant[4] for mutant in mutants}}
     for suite in suites.values():
         failing = first_failure(suite, suite.all)
         assert not failing, f"without a mutant: {failing}"

@@ -49,7 +49,7 @@ MUTANTS = [
     ("options: read-only arrays", REQUIRED, "    if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags", "    if false && array.flags", "import_options"),
     ("options: dimensions", REQUIRED, "options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {", "options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim > raw.ndim {", "import_options"),
     ("options: byte order", REQUIRED, "    if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {", "    if false && !native()? {", "import_options"),
-    ("options: type", REQUIRED, "        if !dtype::equal(&described.dtype, &wanted) {", "        if described.dtype.kind != wanted.kind {", "import_options"),
+    ("options: type", REQUIRED, "        if !dtype::equal(&described.dtype, &wanted) {", "        if described.dtype.kind != wanted.kind {", "import_options import_types"),
     ("options: meaning of one byte", REQUIRED, "            (_, b'1', 0) => raw.opaque_8bit,", "            (b'V', b'1', 0) => raw.opaque_8bit,", "import_options import_types"),
     # --- tables
     ("tables of another layout", OFFERS, "    if data_abi != abi::CAI_DATA_ABI {\n        return Ok(None);\n    }\n", "", "import_protocols import_options bridge_edges"),
