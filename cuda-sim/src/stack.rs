@@ -1,7 +1,6 @@
 //! The call stack of the driver's caller.
 //!
-//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker for
-//! this library.
+//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker.
 //!
 //! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
 //! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
@@ -127,8 +126,8 @@ fn starting_frames(frames: &[usize]) -> usize {
     if outermost.next_if(|frame| (entry..entry + 64).contains(frame)).is_some() {
         found += 1;
     }
-    // One or two functions of libc call `main`; two call the function of a thread. Some of them have
-    // names that are not exported, unlike `exit`, `qsort` and others, which are called by programs.
+    // One or two functions of libc call `main`; two call the function of a thread. Some of them
+    // have names that are not exported, unlike `exit`, `qsort` and others, which programs call.
     let libc = libc_base();
     let starts = |frame: &usize| {
         symbol_of(*frame).is_some_and(|(base, name)| {
@@ -242,8 +241,8 @@ fn module_of(address: usize) -> String {
 /// Returns where the module of an address lies, and the exported name of the function.
 fn symbol_of(address: usize) -> Option<(usize, Option<&'static [u8]>)> {
     let info = dladdr(address)?;
-    // SAFETY: the name lives as long as the module. Callers look only at names of libc, which is never
-    // unloaded.
+    // SAFETY: the name lives as long as the module. Callers look only at names of libc, which is
+    // never unloaded.
     let name = (!info.dli_sname.is_null()).then(|| unsafe { CStr::from_ptr(info.dli_sname) });
     Some((info.dli_fbase as usize, name.map(CStr::to_bytes)))
 }
