@@ -106,8 +106,13 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
         return result == nullptr ? none().release() : cai::detail::nanobind_export(*result);
     }
 
-    explicit operator Array *() { return raise_.go(), &value_; }
-    explicit operator Array &() { return raise_.go(), value_; }
+    explicit operator Array *() { return &operator Array &(); }
+    explicit operator Array &() {
+        raise_.go();
+        cai::detail::first_pass::over();
+        return value_;
+    }
+    // Called by containers, too, while other overloads may still be tried.
     explicit operator Array &&() { return raise_.go(), std::move(value_); }
 
   private:

@@ -107,8 +107,9 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
         return result == nullptr ? none().release() : cai::detail::pybind11_export(*result);
     }
 
-    explicit operator Array *() { return &value_; }
-    explicit operator Array &() { return value_; }
+    explicit operator Array *() { return cai::detail::first_pass::over(), &value_; }
+    explicit operator Array &() { return cai::detail::first_pass::over(), value_; }
+    // Called by containers, too, while other overloads may still be tried.
     explicit operator Array &&() && { return std::move(value_); }
 
   private:

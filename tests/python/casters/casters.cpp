@@ -143,6 +143,8 @@ MODULE {
     m.def("which", [](read_only, double) { return "float32"; });
     m.def("which", [](cai::view<const double, 1>, double) { return "float64"; });
     m.def("which", [](cai::view<const float, 2>, double) { return "float32, 2"; });
+    m.def("view_or_array", [](read_only) { return "view"; });
+    m.def("view_or_array", [](const cai::array &) { return "array"; });
     m.def("device_of", [](read_only) { return "gpu"; });
     m.def("device_of", [](py::object) { return "any"; });
     m.def(
@@ -198,6 +200,10 @@ MODULE {
         py::arg("factor"), py::arg("a"), py::arg("b") = py::none(), py::arg("s") = py::none());
     cai::def(m, "named_which", [](read_only) { return "float32"; }, py::arg("v"));
     cai::def(m, "named_which", [](cai::view<const double, 1>) { return "float64"; }, py::arg("v"));
+    cai::def(m, "named_strict", [](read_only) { return "float32"; }, py::arg("v").noconvert());
+    cai::def(
+        m, "named_strict", [](cai::view<const int, 1>) { return "int32"; },
+        py::arg("v").noconvert());
     cai::def<&total>(m, "named_total", py::arg("arrays"), py::arg("masked"));
     cai::def<&length>(m, "length", py::arg("v"));
     cai::def<&length>(m, "length_again", py::arg("v"));

@@ -321,6 +321,15 @@ def test_overloads_of_named_functions(m):
     assert "incompatible function arguments" in message(m.named_which, Array(typestr="<i4"))
 
 
+def test_a_refusal_of_one_function_is_not_that_of_another(m):
+    """What the first pass over overloads refuses is refused silently in the second one: but in no other call."""
+    wide, found = Array(typestr="<f8"), "typestr: found <f8, expected <f4"
+    assert m.view_or_array(wide) == "array"
+    assert message(m.size, wide) == f"argument (Array[float32, 1]): {found}"
+    assert "incompatible function arguments" in message(m.named_strict, wide)
+    assert message(m.length, wide) == f'argument 1 ("v"): {found}'
+
+
 def test_calls_inside_of_named_functions(m):
     """The argument of the outer call is not that of a call that a producer makes."""
 
