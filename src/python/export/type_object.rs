@@ -178,6 +178,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
             }
         }
     }
+    // A type that is gone may have had this address, and have offered nothing.
+    py.types.forget_nothing(made.get());
     match py.exports.compare_exchange(
         ptr::null_mut(),
         made.get(),
