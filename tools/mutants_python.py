@@ -49,7 +49,7 @@ MUTANTS = [
     ("options: read-only arrays", REQUIRED, "    if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags", "    if false && array.flags", "import_options"),
     ("options: dimensions", REQUIRED, "options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {", "options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim > raw.ndim {", "import_options"),
     ("options: byte order", REQUIRED, "    if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {", "    if false && !native()? {", "import_options"),
-    ("options: type", REQUIRED, "        if !dtype::equal(&described.dtype, &wanted) {", "        if described.dtype.kind != wanted.kind {", "import_options"),
+    ("options: type", REQUIRED, "        if !dtype::equal(&described.dtype, &wanted) {", "        if described.dtype.kind != wanted.kind {", "import_options import_types"),
     ("options: meaning of one byte", REQUIRED, "            (_, b'1', 0) => raw.opaque_8bit,", "            (b'V', b'1', 0) => raw.opaque_8bit,", "import_options import_types"),
     # --- tables
     ("tables of another layout", OFFERS, "    if data_abi != abi::CAI_DATA_ABI {\n        return Ok(None);\n    }\n", "", "import_protocols import_options bridge_edges"),
@@ -59,7 +59,14 @@ MUTANTS = [
     ("tensors of tables not deleted", DLPACK, "                Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),", "                Tensor::Versioned(tensor) => drop(tensor),", "dlpack import_protocols bridge_edges"),
     # --- out
     ("out: strides of dense arrays", CAI_DICT, "if flags & abi::CAI_EXPORT_STRIDES == 0 && strides.is_none() {", "if strides.is_none() {", "export_dictionary"),
-    ("out: no reference", TABLE, "        owner::retain(array.owner)?;\n", "", "bridge_edges import_protocols leaks"),
+    ("out: no reference", TABLE, "        owner::retain(array.owner)?;\n", "", "import_objects"),
+    ("out: no reference to the array as it is", TABLE, "        owner::retain(reading.owner)?;\n", "", "import_objects"),
+    ("own objects: no reference", TABLE, "if !as_is || owner::retain(array.owner).is_err() {", "if !as_is {", "import_objects"),
+    ("own objects: masks", TABLE, "        && array.mask.is_null()\n", "", "import_types"),
+    ("own objects: host memory", TABLE, "        && array.device.r#type != abi::CAI_DEVICE_CPU\n", "", "import_objects"),
+    ("types: an address that another type had", "src/python/cache.rs", "        self.nothing[place].r#type.store(0, Ordering::Relaxed);\n        // Fails", "        // Fails", "import_grad"),
+    ("types: an attribute that came later", "src/python/import/mod.rs", "offers::something(py, object.as_ptr())?", "offers::offer(py, object.as_ptr())?", "import_grad"),
+    ("own objects: streams of other threads", TABLE, "        && outgoing::is_final(array);", ";", "stream_export"),
     # --- what needs the driver to refuse
     ("reachable from the current context", "src/validate/device.rs", "        driver::device_pointer(thread, array.data).map_err(|failure| failure.at(\"data\"))?;\n", "", "driver"),
     ("the limit of 4,096 bytes", "src/environment.rs", "    const SIZE: usize = 4096;", "    const SIZE: usize = 1024;", "driver"),

@@ -1,19 +1,20 @@
 //! Import and export of Python objects, for C.
 //!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`.
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`, `read`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 
-use super::guard::guard;
-use super::ptr::{array, given, output_size, write_array};
+use super::guard::{guard, guard_local};
+use super::ptr::{given, output_size, write_array};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options,
     cai_status,
 };
 use crate::error::{Failure, Result};
-use crate::python::{self, Description, ImportOptions};
+use crate::python::{self, Description, ImportOptions, Py};
+use crate::read;
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
 /// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and
@@ -40,8 +41,8 @@ use crate::python::{self, Description, ImportOptions};
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
 /// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
 /// on any thread, with or without the interpreter's lock: without it, the object is released by the
-/// interpreter's main thread, or by the next call of this function or of `cai_array_to_python`, and
-/// the release never waits. After the interpreter has ended, nothing is released. A tensor imported
+/// interpreter's main thread, or by the next import or export of a Python object, and the release
+/// never waits. After the interpreter has ended, nothing is released. A tensor imported
 /// through `__dlpack__` is released in stream order, on the stream that was passed to `__dlpack__`:
 /// that release calls the driver and may start the thread of `cai_owner_release_after`.
 ///
@@ -69,12 +70,20 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    let ready = Py::ready();
+    // SAFETY: the header requires of the caller what this function requires.
+    if ready.is_some_and(|py| unsafe { python::share_own(py, object, options, out) }) {
+        return abi::CAI_OK;
+    }
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
         let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
         // SAFETY: the header requires of the caller what these functions require.
         unsafe {
-            import_with(options, out, raises, |options, to| python::import(object, options, to))
+            import_with(options, out, raises, |options, to| {
+                let py = ready.map_or_else(Py::here, Ok)?;
+                python::import(py, object, options, to)
+            })
         }
     })
 }
@@ -154,18 +163,26 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
-    with_exception(error, &mut true, |_| {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(array, "array") }?;
+    // Arguments are checked before Python is looked for.
+    let export = |ready: Option<Py>| {
+        given(array, "array")?;
         given(out, "out")?;
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
+        let mut scratch = MaybeUninit::uninit();
+        // SAFETY: not NULL, and of the size that it states by the caller's contract.
+        let array = unsafe { read::view(array, &mut scratch) }?;
+        // SAFETY: NULL, or a structure of the size that it states, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
+        let py = ready.map_or_else(Py::here, Ok)?;
         // SAFETY: what the array points to is readable by the caller's contract.
-        let object = unsafe { python::export(&local, flags) }?;
+        let object = unsafe { python::export(py, array, flags) }?;
         // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
         unsafe { out.write(object) };
         Ok(())
-    })
+    };
+    match Py::ready_to_export() {
+        Some(py) => with_local_exception(error, || export(Some(py))),
+        None => with_exception(error, &mut true, |_| export(None)),
+    }
 }
 
 /// Sets the Python exception for a failure of any function of this library: KeyError, TypeError,
@@ -229,13 +246,36 @@ fn with_exception(
     let error = if error.is_null() { local.as_mut_ptr() } else { error };
     let status = guard(error, || body(raises));
     if status != abi::CAI_OK && *raises {
-        guard(null_mut(), || {
-            // SAFETY: `guard` filled it.
-            python::raise(unsafe { &*error });
-            Ok(())
-        });
+        // SAFETY: `guard` filled it.
+        unsafe { raise(error) };
     }
     status
+}
+
+/// The same for a body that calls nothing foreign in which a thread could end.
+fn with_local_exception(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
+    let mut local = MaybeUninit::<cai_error>::uninit();
+    let error = if error.is_null() { local.as_mut_ptr() } else { error };
+    let status = guard_local(error, body);
+    if status != abi::CAI_OK {
+        // SAFETY: `guard_local` filled it.
+        unsafe { raise(error) };
+    }
+    status
+}
+
+/// Sets the exception for a failure.
+///
+/// # Safety
+/// `error` was filled in.
+#[cold]
+#[inline(never)]
+unsafe fn raise(error: *const cai_error) {
+    guard(null_mut(), || {
+        // SAFETY: filled in (this function's contract).
+        python::raise(unsafe { &*error });
+        Ok(())
+    });
 }
 
 /// Reads a caller's options, imports with them, and writes the array.

@@ -43,16 +43,13 @@ pub struct Offer {
     pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
-    /// The type is that of this copy's own exports in this interpreter.
-    pub is_own: bool,
     /// How to ask whether an object requires grad.
     pub grad: Grad,
 }
 
 impl Offer {
     /// No table.
-    pub const NOTHING: Offer =
-        Offer { exchange: None, dlpack: None, is_own: false, grad: Grad::Never };
+    pub const NOTHING: Offer = Offer { exchange: None, dlpack: None, grad: Grad::Never };
 
     /// Returns true if the type offers no table, and its objects never require grad.
     pub fn is_nothing(&self) -> bool {

@@ -157,6 +157,7 @@ table! {
         sequence_size = "PySequence_Size" (*mut Object) -> isize;
         sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
         dict_new = "PyDict_New" () -> *mut Object;
+        dict_copy = "PyDict_Copy" (*mut Object) -> *mut Object;
         dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
         dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object,
             *mut *mut Object) -> c_int;

@@ -35,6 +35,8 @@ pub struct Interpreter {
     pub types: Types,
     /// The type of exported objects, made at first use.
     pub exports: AtomicPtr<Object>,
+    /// The dictionary that those of exported arrays are copied from, made at first use.
+    pub dictionary: AtomicPtr<Object>,
     /// Typestrs as Python strings.
     pub texts: Texts,
     /// Memory for owners.
@@ -164,6 +166,30 @@ impl Py {
         }
         // SAFETY: the thread is attached, as checked above.
         unsafe { Self::attached(capi) }
+    }
+
+    /// Returns the interpreter that this thread is in, if it was used before and nothing waits for
+    /// its release: no code of Python runs then.
+    #[inline]
+    pub fn ready() -> Option<Py> {
+        let capi = capi::found()?;
+        if !capi.is_attached() {
+            return None;
+        }
+        // SAFETY: the thread is attached, as checked above.
+        let interpreter = unsafe { current(capi) }?;
+        interpreter
+            .waiting
+            .load(Ordering::Relaxed)
+            .is_null()
+            .then_some(Py { interpreter, thread: PhantomData })
+    }
+
+    /// The same if objects were exported before. Then the next export runs no code of Python
+    /// either: it allocates an object that the garbage collector does not know.
+    #[inline]
+    pub fn ready_to_export() -> Option<Py> {
+        Self::ready().filter(|py| !py.exports.load(Ordering::Relaxed).is_null())
     }
 
     /// Returns the interpreter that this thread is in.
@@ -356,6 +382,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
         names,
         types: Types::new(),
         exports: AtomicPtr::new(ptr::null_mut()),
+        dictionary: AtomicPtr::new(ptr::null_mut()),
         texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
         spare: Spare::new(),
         waiting: AtomicPtr::new(ptr::null_mut()),

@@ -26,10 +26,11 @@ mod owner;
 pub use error::{raise, raise_nothing};
 pub use export::{export, flags as export_flags};
 pub use import::options::ImportOptions;
-pub use import::{import, import_dictionary};
+pub use import::{import, import_dictionary, share_own};
 pub use owner::Description;
 
-use interpreter::{Owned, Py, raised};
+pub use interpreter::Py;
+use interpreter::{Owned, raised};
 
 use crate::abi::{_object, cai_exchange_api};
 use crate::error::{Result, fail};

@@ -6,7 +6,6 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
 
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
@@ -57,12 +56,7 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
         Some(descriptor) => getter(py, r#type, descriptor)?
             .map_or(Grad::Attribute, |(get, closure)| Grad::Getter(get, closure)),
     };
-    let offer = Offer {
-        exchange: exchange(py, r#type)?,
-        dlpack: dlpack(py, r#type)?,
-        is_own: r#type == py.exports.load(Ordering::Relaxed),
-        grad,
-    };
+    let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)?, grad };
     if offer.is_nothing() {
         remember_nothing(py, r#type);
     } else if py.types.add(r#type, offer) {

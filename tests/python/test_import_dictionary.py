@@ -303,13 +303,14 @@ def test_streams(stream, version):
         assert taken.stream == stream.__index__() and taken.version == 3
 
 
-def test_no_stream():
+@pytest.mark.parametrize("kind", MAPPINGS)
+def test_no_stream(kind):
     for version, stream in ((3, None), (3, MISSING), (2, None)):
-        with take(exporter(stream=stream, version=version)) as taken:
-            assert taken.stream is None
+        with take(Exporter(kind(interface(stream=stream, version=version)))) as taken:
+            assert taken.stream is None and taken.version == 3
     for version in (0, 1, 2):
-        with take(exporter(stream=MISSING, version=version)) as taken:
-            assert taken.stream == P.STREAM_UNKNOWN
+        with take(Exporter(kind(interface(stream=MISSING, version=version)))) as taken:
+            assert taken.stream == P.STREAM_UNKNOWN and taken.version == version
 
 
 @pytest.mark.parametrize("stream", [0, Index(0), np.int64(0)])

@@ -213,6 +213,22 @@ def test_mask_of_bytes():
     refused(given, ValueError, "['mask']", "MASK_SHAPE", lenient=True, allow_mask=True)
 
 
+@pytest.mark.parametrize("stride", [0, 2, -1])
+def test_masks_of_bytes_with_gaps_are_not_bits(stride):
+    class Cudf(Exporter):
+        __module__ = "cudf.core.buffer.buffer"
+
+    def mask(count):
+        return interface(typestr="|u1", shape=(count,), strides=(stride,))
+
+    for kind, lenient in ((Cudf, False), (Exporter, True)):
+        given = exporter(shape=(96,), mask=kind(mask(12)))
+        refused(given, ValueError, "['mask']", "MASK_SHAPE", lenient=lenient, allow_mask=True)
+    # As many bytes as elements are one flag each.
+    with take(exporter(shape=(96,), mask=Cudf(mask(96))), allow_mask=True) as taken:
+        assert (taken.mask.typestr, taken.mask.strides) == ("|u1", (stride,))
+
+
 # --- 14, 15: types
 
 

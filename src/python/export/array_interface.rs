@@ -37,6 +37,6 @@ pub unsafe extern "C-unwind" fn get_host(object: *mut Object, _: *mut c_void) ->
         if let Some(mask) = mask_of(py, object, &array, flags)? {
             dictionary.set(py.names.mask, mask)?;
         }
-        Ok(dictionary.0.into_raw())
+        Ok(dictionary.into_object().into_raw())
     })
 }

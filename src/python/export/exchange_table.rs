@@ -1,6 +1,6 @@
 //! Functions of the exchange tables of the type: this library's and DLPack's.
 //!
-//! May use: `abi`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
+//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
 //! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`,
 //! `sync::outgoing`, `unwind`.
 //! Unsafe: follows the pointers that a table's contract describes.
@@ -18,7 +18,7 @@ use crate::python::export::object::{
 };
 use crate::python::interpreter::Py;
 use crate::sync::outgoing;
-use crate::{dlpack, owner, read, unwind};
+use crate::{device, dlpack, owner, read, unwind};
 
 /// Runs the body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
@@ -47,7 +47,12 @@ pub unsafe extern "C-unwind" fn table_from_object(
     }
     // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
     // caller's by the contract of the table.
-    match unsafe { share(body(capi, object.cast()), out) } {
+    let shared = unsafe {
+        read::array_size(out)
+            .map_err(|failure| failure.within("out->"))
+            .and_then(|size| share(body(capi, object.cast()), out, size))
+    };
+    match shared {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
@@ -56,11 +61,9 @@ pub unsafe extern "C-unwind" fn table_from_object(
 /// Writes the array of an object, with a reference of its own, into `out` of any age.
 ///
 /// # Safety
-/// `body` is that of a live object, and `out` points to a structure of the size that it states.
+/// `body` is that of a live object, and `size` bytes at `out` are writable, a legal size.
 #[inline(always)]
-unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
-    // SAFETY: a structure begins with its size.
-    let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
+unsafe fn share(body: *const Body, out: *mut cai_array, size: usize) -> Result<()> {
     // SAFETY: the object is alive (this function's contract).
     let Some(reading) = (unsafe { Reading::of(body) }) else {
         return fail!(
@@ -70,8 +73,8 @@ unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
             expected = "one that cai_array_to_python made and that was not released"
         );
     };
-    // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
-    // caller vouches for as many bytes.
+    // SAFETY: the object holds a reference to this owner; `size` bytes are writable (this
+    // function's contract).
     unsafe {
         if !outgoing::is_final(&reading) {
             return share_replaced(&reading, out, size);
@@ -80,6 +83,34 @@ unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
         read::write_array(out, size, &reading);
     }
     Ok(())
+}
+
+/// Does the same if any import takes the array as it is: in device memory, without a mask. Returns
+/// false where there is more to do, and has done nothing then.
+///
+/// # Safety
+/// `object` is alive and of this copy's type. `out` points to a structure of the size that it
+/// states.
+#[inline(always)]
+pub unsafe fn share_as_is(py: Py, object: *mut Object, out: *mut cai_array) -> bool {
+    // SAFETY: a structure begins with its size; the object is alive (this function's contract).
+    let (size, array) =
+        unsafe { ((&raw const (*out).struct_size).read(), &(*body(py.capi(), object)).array) };
+    let as_is = size as usize == size_of::<cai_array>()
+        && !array.owner.is_null()
+        && array.mask.is_null()
+        && array.device.r#type != abi::CAI_DEVICE_CPU
+        && !device::is_opaque(array.device.r#type)
+        && outgoing::is_final(array);
+    // SAFETY: the object holds a reference to this owner, which it never gives up for memory that
+    // is not opaque; `out` is writable, and as long as an array (checked above).
+    unsafe {
+        if !as_is || owner::retain(array.owner).is_err() {
+            return false;
+        }
+        out.write(*array);
+    }
+    true
 }
 
 /// The same for an array that consumers may have to see with another stream.
@@ -199,7 +230,7 @@ pub unsafe fn dlpack_to_object(
                 dlpack::from_versioned(tensor, stream)
             });
             let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
-            out.write(wrap(py, export_type(py), array, 0)?.cast());
+            out.write(wrap(py, export_type(py), &array, 0)?.cast());
         }
         Ok(())
     })

@@ -50,8 +50,7 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
 ///
 /// # Safety
 /// `array` is readable as [`validate::array`] requires.
-pub unsafe fn export(array: &cai_array, flags: u32) -> Result<*mut Object> {
-    let py = Py::here()?;
+pub unsafe fn export(py: Py, array: &cai_array, flags: u32) -> Result<*mut Object> {
     // SAFETY: the array is readable (this function's contract).
     unsafe { object::export(py, export_type(py), array, flags) }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::abi::{self, cai_array};
 use crate::device::{Name, is_opaque};
 use crate::error::{Result, Text, fail};
-use crate::python::capi::{Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
+use crate::python::capi::{self, Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
 use crate::python::interpreter::{Owned, Py};
 use crate::{owner, read, unwind, validate};
@@ -183,11 +183,11 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
 
 /// Unguarded, because nothing in it can panic.
 pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
-    let Ok(py) = Py::here() else { return };
-    let capi = py.capi();
+    // The functions were found before the type was made.
+    let Some(capi) = capi::found() else { return };
     // SAFETY: the GIL is held, and the last reference to an object of this type was released.
     unsafe {
-        let r#type = py.type_of(object);
+        let r#type = capi.type_of(object);
         let body = body(capi, object);
         // In a free-threaded build another thread may be adding one, and CPython has to look.
         if !(*body).weak_references.is_null() || capi.facts.free_threaded {
@@ -273,7 +273,7 @@ fn shown(array: &cai_array) -> Text<400> {
 pub unsafe fn wrap(
     py: Py,
     r#type: Result<*mut Object>,
-    array: cai_array,
+    array: &cai_array,
     flags: u32,
 ) -> Result<*mut Object> {
     let made = r#type.and_then(|r#type| {
@@ -287,17 +287,16 @@ pub unsafe fn wrap(
     match made {
         Ok(object) => {
             let object = object.into_raw();
-            // Every field is present now, whatever size the array came with.
-            let array = cai_array { struct_size: size_of::<cai_array>() as u32, ..array };
-            // SAFETY: objects of this type have space for a body, which is all zeros.
+            let body = body(py.capi(), object);
+            // SAFETY: objects of this type have space for a body, to which nothing else refers yet.
+            // All zeros, as allocated, its other members are as they have to be. Members are
+            // written in place: on the way through the stack the array would be copied once more.
             unsafe {
-                body(py.capi(), object).write(Body {
-                    array,
-                    flags,
-                    state: AtomicU32::new(0),
-                    weak_references: ptr::null_mut(),
-                })
-            };
+                (&raw mut (*body).array).write(*array);
+                // Every field is present now, whatever size the array came with.
+                (&raw mut (*body).array.struct_size).write(size_of::<cai_array>() as u32);
+                (&raw mut (*body).flags).write(flags);
+            }
             Ok(object)
         }
         Err(failure) => {
@@ -330,6 +329,6 @@ pub unsafe fn export(
             );
         }
         owner::retain(array.owner)?;
-        wrap(py, r#type, *array, flags)
+        wrap(py, r#type, array, flags)
     }
 }

@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
         dictionary.set(py.names.offset, integer(py, below.unsigned_abs() as i64 / itemsize)?)?;
         dictionary.set(py.names.version, integer(py, 1)?)?;
         dictionary.set(py.names.syclobj, syclobj)?;
-        Ok(dictionary.0.into_raw())
+        Ok(dictionary.into_object().into_raw())
     })
 }
 

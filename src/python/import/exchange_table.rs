@@ -18,6 +18,8 @@ use crate::python::interpreter::{Py, raised};
 use crate::python::owner::Description;
 use crate::validate;
 
+const NAME: &str = "__cai_exchange_api__";
+
 /// What a table did with an object.
 pub enum Answer {
     /// Described it.
@@ -26,18 +28,15 @@ pub enum Answer {
     Refused(Failure),
 }
 
-/// Imports through a table of this library, of any age. `is_valid`: the object is one of this copy
-/// of the library, which validated its array when it made the object.
+/// Imports through a table of this library, of any age.
 #[inline]
 pub fn from_table(
     py: Py,
     object: NonNull<Object>,
     from_object: FromObject,
-    is_valid: bool,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Answer> {
-    const NAME: &str = "__cai_exchange_api__";
     // As `CAI_ARRAY_INIT` leaves it: a table that does not set the stream causes a failure.
     to.array.stream = 0;
     let mut error = MaybeUninit::<cai_error>::uninit();
@@ -57,11 +56,9 @@ pub fn from_table(
         // SAFETY: terminated above, or filled by the function, by the same contract.
         return Ok(Answer::Refused(unsafe { foreign(py, status, error.as_ptr()) }));
     }
-    if !is_valid {
-        // SAFETY: the function filled the array by the contract of the table.
-        unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
-            .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
-    }
+    // SAFETY: the function filled the array by the contract of the table.
+    unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     if to.array.owner.is_null() {
         return fail!(
             CAI_ERR_BORROWED,

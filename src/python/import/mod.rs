@@ -1,10 +1,10 @@
 //! Imports Python objects: tries the protocols in order and checks the requirements of the caller.
 //!
-//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::array_struct`,
-//! `python::import::buffer`, `python::import::dict`, `python::import::dict_keys`,
-//! `python::import::dlpack`, `python::import::exchange_table`, `python::import::grad`,
-//! `python::import::options`, `python::import::requirements`, `python::interpreter`,
-//! `python::offers`, `python::owner`, `sync::identity`.
+//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::export::exchange_table`,
+//! `python::import::array_struct`, `python::import::buffer`, `python::import::dict`,
+//! `python::import::dict_keys`, `python::import::dlpack`, `python::import::exchange_table`,
+//! `python::import::grad`, `python::import::options`, `python::import::requirements`,
+//! `python::interpreter`, `python::offers`, `python::owner`, `sync::identity`.
 //! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
@@ -23,11 +23,13 @@ pub mod requirements;
 pub mod sycl;
 
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
 
 use crate::abi;
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
+use crate::python::export::exchange_table::share_as_is;
 use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{Extras, Protocol};
 use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
@@ -39,17 +41,43 @@ use crate::python::offers;
 use crate::python::owner::Description;
 use crate::sync::identity;
 
+/// Imports an object of this copy of the library for a caller without options, if that takes no
+/// more than another reference to the array. Returns false where there is more to do, and has done
+/// nothing then. Calls nothing foreign.
+///
+/// # Safety
+/// `object` is NULL or alive. `options` and `out` are NULL or point to structures of the size that
+/// they state.
+#[inline]
+pub unsafe fn share_own(
+    py: Py,
+    object: *mut Object,
+    options: *const abi::cai_import_options,
+    out: *mut abi::cai_array,
+) -> bool {
+    if object.is_null() || out.is_null() {
+        return false;
+    }
+    // The type has no NULL address: without one, no object is of it. An interpreter keeps it for
+    // good.
+    if py.type_of(object) != py.exports.load(Ordering::Relaxed) {
+        return false;
+    }
+    // SAFETY: as this function's contract; the object is of this copy's type.
+    unsafe { options::are_default(options) && share_as_is(py, object, out) }
+}
+
 /// Imports an object into `to`.
 ///
 /// # Safety
 /// `object` is alive.
 #[inline(always)]
 pub unsafe fn import(
+    py: Py,
     object: NonNull<Object>,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<()> {
-    let py = Py::here()?;
     find(py, object, options, 0, to)?;
     identify(to);
     if options.are_none() {
@@ -230,11 +258,8 @@ pub fn find(
         }
         begun.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
     } else if let Some(table) = offer.exchange {
-        match from_table(py, object, table, offer.is_own, options, to)? {
+        match from_table(py, object, table, options, to)? {
             Answer::Array if is_allowed(to, options) => {
-                if offer.is_own {
-                    return Ok(());
-                }
                 return grad::check(py, object, options, begun.offer);
             }
             Answer::Array => begun.host_only = true,
@@ -402,7 +427,7 @@ fn try_protocols(
         let found = match via {
             _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
-                Some(table) => match from_table(py, object, table, false, options, to)? {
+                Some(table) => match from_table(py, object, table, options, to)? {
                     Answer::Array => true,
                     Answer::Refused(failure) => {
                         to.reset();

@@ -22,6 +22,25 @@ const DEFAULT_ORDER: [u8; 8] = [
 
 const HOST_PROTOCOLS: usize = 2;
 
+/// Returns true for no options, and for those of `CAI_IMPORT_OPTIONS_INIT`.
+///
+/// # Safety
+/// `options` is NULL or points to a structure of the size that it states.
+#[inline]
+pub unsafe fn are_default(options: *const cai_import_options) -> bool {
+    if options.is_null() {
+        return true;
+    }
+    // SAFETY: not NULL; options begin with their size.
+    if unsafe { (&raw const (*options).struct_size).read() } as usize
+        != size_of::<cai_import_options>()
+    {
+        return false;
+    }
+    // SAFETY: of this size, as checked above.
+    unsafe { *options == ImportOptions::NONE.raw }
+}
+
 /// The options of a caller, checked.
 pub struct ImportOptions {
     pub raw: cai_import_options,
