@@ -187,6 +187,7 @@ impl<S> Shadow<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::tests::clocks;
 
     fn mark(epoch: Epoch) -> Mark<&'static str> {
         Mark { epoch, site: Arc::new("x") }
@@ -208,7 +209,7 @@ mod tests {
     fn every_pair_but_two_reads() {
         for (first, second) in [(READ, READ), (READ, WRITE), (WRITE, READ), (WRITE, WRITE)] {
             for ordered in [false, true] {
-                let (mut a, mut b) = (Clock::new(0, 0), Clock::new(1, 0));
+                let [mut a, mut b] = clocks();
                 let mut shadow = Shadow::default();
                 assert!(conflicts(&mut shadow, (10, 20), first, &mut a).is_empty());
                 if ordered {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_write_is_checked_against_all_reads_since() {
-        let (mut a, mut b, mut c) = (Clock::new(0, 0), Clock::new(1, 0), Clock::new(2, 0));
+        let [mut a, mut b, mut c] = clocks();
         let mut shadow = Shadow::default();
         conflicts(&mut shadow, (0, 8), READ, &mut a);
         conflicts(&mut shadow, (0, 8), READ, &mut b);
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn adjacent_bytes_are_apart() {
-        let (mut a, mut b) = (Clock::new(0, 0), Clock::new(1, 0));
+        let [mut a, mut b] = clocks();
         let mut shadow = Shadow::default();
         conflicts(&mut shadow, (0, 8), WRITE, &mut a);
         assert!(conflicts(&mut shadow, (8, 16), WRITE, &mut b).is_empty());
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_covering_write_forgets_the_pieces() {
-        let mut a = Clock::new(0, 0);
+        let [mut a] = clocks();
         let mut shadow = Shadow::default();
         for i in 0..100 {
             conflicts(&mut shadow, (i * 10, i * 10 + 5), WRITE, &mut a);
@@ -262,7 +263,7 @@ mod tests {
             (seed >> 33) % n
         };
         for _ in 0..300 {
-            let mut clocks: Vec<Clock> = (0..4).map(|actor| Clock::new(actor, 0)).collect();
+            let mut clocks: [Clock; 4] = clocks();
             let mut shadow = Shadow::default();
             let mut all: Vec<(u64, u32, Epoch)> = Vec::new(); // byte, mode, epoch
             for _ in 0..30 {

@@ -1,10 +1,12 @@
 //! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
 //!
-//! May use: `access`, `clock`, `ipc`, `resources`, `results`, `sim::graphs`, `work`. Unsafe: the
+//! May use: `access`, `actor`, `clock`, `ipc`, `resources`, `results`, `sim::graphs`, `work`.
+//! Unsafe: the
 //! state moves between threads with pointers to constants of programs.
 
 use crate::access::Access;
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::clock::Clock;
 use crate::ipc::SharedEvent;
 use crate::resources::Sms;
 use crate::results::Code;

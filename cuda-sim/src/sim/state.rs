@@ -1,10 +1,11 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
-//! May use: `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
+//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
 //! `sim::objects`, `stack`, `vmm`, `work`. Unsafe: none.
 
+use crate::actor::Actor;
 use crate::checker::Checker;
-use crate::clock::{Actor, Clock};
+use crate::clock::Clock;
 use crate::config::{Config, Races, Schedule};
 use crate::handles::{Kind, Table};
 use crate::memory::Memory;
