@@ -35,6 +35,12 @@ impl<S> Clone for Segment<S> {
     }
 }
 
+/// Maximum number of reads that are kept for the same bytes, none of them ordered after another.
+/// Beyond it the oldest half is forgotten: a write that is ordered after all others is then not
+/// checked against those. Streams that are made, read, and are destroyed without a wait would
+/// otherwise be kept for ever.
+const MOST_READS: usize = 256;
+
 pub struct Shadow<S> {
     segments: BTreeMap<u64, Segment<S>>,
 }
@@ -179,6 +185,9 @@ impl<S> Shadow<S> {
             segment.reads.clear();
         } else {
             segment.reads.retain(|read| !clock.knows(read.epoch));
+            if segment.reads.len() == MOST_READS {
+                segment.reads.drain(..MOST_READS / 2);
+            }
             segment.reads.push(mark.clone());
         }
     }
@@ -231,6 +240,23 @@ mod tests {
         conflicts(&mut shadow, (0, 8), READ, &mut b);
         c.join(&b);
         assert_eq!(conflicts(&mut shadow, (0, 8), WRITE, &mut c), [(0, 8)]);
+    }
+
+    #[test]
+    fn reads_that_nothing_orders_are_bounded() {
+        let mut readers: [Clock; 4 * MOST_READS] = clocks();
+        let mut shadow = Shadow::default();
+        for reader in &mut readers {
+            conflicts(&mut shadow, (0, 8), READ, reader);
+        }
+        assert!(shadow.segments[&0].reads.len() <= MOST_READS);
+        // The newest are kept.
+        let (newest, others) = readers.split_last_mut().unwrap();
+        let [.., writer] = others else { unreachable!() };
+        for _ in 0..2 {
+            assert_eq!(conflicts(&mut shadow, (0, 8), READ, newest), []);
+        }
+        assert!(!conflicts(&mut shadow, (0, 8), WRITE, writer).is_empty());
     }
 
     #[test]

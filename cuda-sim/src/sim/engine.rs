@@ -22,6 +22,10 @@ use std::time::Duration;
 /// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
 const LONGEST_QUEUE: usize = 1024;
 
+/// Maximum number of streams with work that no wait required. Beyond it, work is done that no
+/// wait requires yet: programs may leave it to any number of streams that they destroyed.
+const MOST_BUSY: usize = 1024;
+
 impl Sim {
     /// Makes `core` wait for everything that `other` was given so far.
     pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
@@ -76,6 +80,9 @@ impl Sim {
                 }
             }
             Schedule::Threads => sim.wake_worker(core),
+        }
+        if sim.busy.len() > MOST_BUSY && sim.config.schedule != Schedule::Threads {
+            while sim.busy.len() > MOST_BUSY / 2 && Self::run_any(sim) {}
         }
         let long =
             |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
@@ -145,7 +152,7 @@ impl Sim {
                 Self::complete(sim, core);
             }
             Work::Release(id) => {
-                sim.pool_released(id);
+                sim.pool_released(core, id);
                 Self::complete(sim, core);
             }
             Work::Forget(objects) => {

@@ -157,8 +157,6 @@ pub struct Function {
 
 /// A block that was freed in stream order and may not have been reached yet.
 pub struct Freed {
-    pub core: CoreRef,
-    pub position: u64,
     pub address: u64,
     pub size: u64,
     pub arena: usize,

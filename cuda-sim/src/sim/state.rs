@@ -103,7 +103,8 @@ pub struct Sim {
     pub(super) free_cores: Vec<usize>,
     pub(super) busy: Vec<CoreRef>,
     pub memory: Memory,
-    pub freed: BTreeMap<u64, Freed>,
+    /// By the number of the stream and a number of its own.
+    pub freed: BTreeMap<(u64, u64), Freed>,
     pub checker: Option<Checker>,
     pub threads: HashMap<u32, Thread>,
     pub(super) one_host: Option<Actor>,
