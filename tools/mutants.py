@@ -126,7 +126,6 @@ MUTANTS = [
     ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
     ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
     ("array released twice", FFI, "        unsafe { super::array::clear(array, size) };\n", ""),
-    ("array not given back", FFI, "            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };\n", ""),
     # --- contexts, streams, events
     ("context not pushed", CONTEXT, "        let pushed = self.context_push(context);\n        let entered = Entered { thread: self, before: Some(before) };", "        let pushed = Call { name: \"\", code: 0 };\n        let entered = Entered { thread: self, before: None };"),
     ("context not popped", CONTEXT, "        if thread.context_pop(&raw mut out).is_ok() || thread.is_current(before) {", "        let _: *mut CUcontext = &raw mut out;\n        if before.is_null() || !before.is_null() {"),
@@ -240,7 +239,8 @@ class Python:
     """The tests of Python objects that a mutant names."""
 
     def __init__(self, mutants):
-        self.all = [" ".join(sorted({name for mutant in mutants for name in mutant[5].split()}))]
+        # Each list as it is: a test may pass only after those of another list.
+        self.all = sorted({mutant[5] for mutant in mutants})
 
     def jobs(self, path, tests):
         return [tests]

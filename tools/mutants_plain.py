@@ -5,7 +5,7 @@ LAYOUT, READ = "src/layout.rs", "src/read.rs"
 DTYPE, TEXT, DESCR, FIELDS = (f"src/dtype/{name}.rs" for name in ("mod", "text", "descr", "fields"))
 OWNER, DESCRIPTION, NESTING = (f"src/owner/{name}.rs" for name in ("mod", "description", "nesting"))
 DL_EXPORT, DL_IMPORT, DL_TYPE = (f"src/dlpack/{name}.rs" for name in ("export", "import", "dtype"))
-FFI_ARRAY = "src/ffi/array.rs"
+FFI_ARRAY, FFI_SYNC = (f"src/ffi/{name}.rs" for name in ("array", "sync"))
 
 # Which programs of capi-tests show most changes of a file; the others run after them.
 PROGRAMS = {
@@ -154,6 +154,7 @@ MUTANTS = [
     ("an output that is the description", FFI_ARRAY, "        if out.cast_const() == description {", "        if false {"),
     ("a release after the owner is gone", FFI_ARRAY, "        unsafe { clear(array, if legal { size as usize } else { sizes::PREFIX }) };\n", ""),
     ("a release clears only the beginning", FFI_ARRAY, "clear(array, if legal { size as usize } else { sizes::PREFIX })", "clear(array, sizes::PREFIX)"),
+    ("array not given back", FFI_SYNC, "            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };\n", ""),
     # --- DLPack
     ("DLPack: stream 0", DL_IMPORT, "    if stream == 0 {", "    if false {"),
     ("DLPack: unknown flags", DL_IMPORT, "    if tensor_flags & !(READ_ONLY | IS_COPIED | PADDED) != 0 {", "    if false {"),

@@ -59,7 +59,13 @@ MUTANTS = [
     ("tensors of tables not deleted", DLPACK, "                Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),", "                Tensor::Versioned(tensor) => drop(tensor),", "dlpack import_protocols bridge_edges"),
     # --- out
     ("out: strides of dense arrays", CAI_DICT, "if flags & abi::CAI_EXPORT_STRIDES == 0 && strides.is_none() {", "if strides.is_none() {", "export_dictionary"),
-    ("out: no reference", TABLE, "        owner::retain(array.owner)?;\n", "", "bridge_edges import_protocols leaks"),
+    ("out: no reference", TABLE, "        owner::retain(array.owner)?;\n", "", "import_objects"),
+    ("out: no reference to the array as it is", TABLE, "        owner::retain(reading.owner)?;\n", "", "import_objects"),
+    ("own objects: no reference", TABLE, "if !as_is || owner::retain(array.owner).is_err() {", "if !as_is {", "import_objects"),
+    ("own objects: masks", TABLE, "        && array.mask.is_null()\n", "", "import_types"),
+    ("own objects: host memory", TABLE, "        && array.device.r#type != abi::CAI_DEVICE_CPU\n", "", "import_objects"),
+    ("own objects: an address that another type had", "src/python/export/type_object.rs", "    py.types.forget_nothing(made.get());\n", "", "import_objects"),
+    ("own objects: streams of other threads", TABLE, "        && outgoing::is_final(array);", ";", "stream_export"),
     # --- what needs the driver to refuse
     ("reachable from the current context", "src/validate/device.rs", "        driver::device_pointer(thread, array.data).map_err(|failure| failure.at(\"data\"))?;\n", "", "driver"),
     ("the limit of 4,096 bytes", "src/environment.rs", "    const SIZE: usize = 4096;", "    const SIZE: usize = 1024;", "driver"),

@@ -1,7 +1,6 @@
 //! The call stack of the driver's caller.
 //!
-//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker for
-//! this library.
+//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker.
 //!
 //! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
 //! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
@@ -10,7 +9,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 /// The number of a stack in a `Stacks`.
@@ -88,7 +87,8 @@ impl Stacks {
     /// Returns one line for each frame, innermost first: function, file and line if they are known.
     pub fn describe(&self, id: StackId) -> Vec<String> {
         let mut lines = Vec::new();
-        for &frame in &self.frames[id.0 as usize] {
+        let frames = &self.frames[id.0 as usize];
+        for &frame in &frames[..frames.len() - starting_frames(frames)] {
             let mut named = false;
             // The call is the instruction before the return address.
             let address = (frame - 1) as *mut c_void;
@@ -105,13 +105,53 @@ impl Stacks {
                 lines.push(format!("{frame:#x} ({})", module_of(frame)));
             }
         }
-        // The frames that start the program or the thread are the same for all.
-        let started = ["__libc_start", "_start ", "start_thread", "clone3", "__clone"];
-        while lines.last().is_some_and(|line| started.iter().any(|name| line.starts_with(name))) {
-            lines.pop();
-        }
         lines
     }
+}
+
+/// Returns how many of the outermost frames start the program or the thread. They are the same for
+/// all stacks, and not worth a line. They are recognized by their addresses, without symbols: the
+/// debug information of libc is compressed where it is installed, and decompressing it takes longer
+/// than everything else in a report.
+fn starting_frames(frames: &[usize]) -> usize {
+    // A stack that was cut off ends somewhere else.
+    if frames.len() >= DEPTH {
+        return 0;
+    }
+    let mut outermost = frames.iter().rev().map(|frame| frame - 1).peekable();
+    let mut found = 0;
+    // SAFETY: `getauxval` accepts any number.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    // `_start` is shorter than this, and `main` is further away or not its caller.
+    if outermost.next_if(|frame| (entry..entry + 64).contains(frame)).is_some() {
+        found += 1;
+    }
+    // One or two functions of libc call `main`; two call the function of a thread. Some of them
+    // have names that are not exported, unlike `exit`, `qsort` and others, which programs call.
+    let libc = libc_base();
+    let starts = |frame: &usize| {
+        symbol_of(*frame).is_some_and(|(base, name)| {
+            Some(base) == libc
+                && name.is_none_or(|name| {
+                    let names: [&[u8]; 3] = [b"__libc_start_main", b"clone", b"__clone"];
+                    names.contains(&name)
+                })
+        })
+    };
+    for _ in 0..2 {
+        if outermost.next_if(starts).is_none() {
+            break;
+        }
+        found += 1;
+    }
+    found
+}
+
+/// Returns where the module of the functions lies that start programs and threads.
+fn libc_base() -> Option<usize> {
+    static BASE: OnceLock<Option<usize>> = OnceLock::new();
+    let known = libc::getauxval as unsafe extern "C" fn(libc::c_ulong) -> libc::c_ulong as usize;
+    *BASE.get_or_init(|| symbol_of(known).map(|(base, _)| base))
 }
 
 /// Returns the frames outside this library, and the places of their return addresses if all are
@@ -188,21 +228,29 @@ fn own_range() -> std::ops::Range<usize> {
 }
 
 fn module_of(address: usize) -> String {
+    let Some(info) = dladdr(address) else { return "?".to_owned() };
+    if info.dli_fname.is_null() {
+        return "?".to_owned();
+    }
+    // SAFETY: the name lives as long as the module, which is not unloaded during the call.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
+    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+    format!("{name}+{:#x}", address - info.dli_fbase as usize)
+}
+
+/// Returns where the module of an address lies, and the exported name of the function.
+fn symbol_of(address: usize) -> Option<(usize, Option<&'static [u8]>)> {
+    let info = dladdr(address)?;
+    // SAFETY: the name lives as long as the module. Callers look only at names of libc, which is
+    // never unloaded.
+    let name = (!info.dli_sname.is_null()).then(|| unsafe { CStr::from_ptr(info.dli_sname) });
+    Some((info.dli_fbase as usize, name.map(CStr::to_bytes)))
+}
+
+fn dladdr(address: usize) -> Option<libc::Dl_info> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `dladdr` accepts any address; `info` is read only after success, and the name in it
-    // lives as long as the module, which is not unloaded during the call.
+    // SAFETY: `dladdr` accepts any address, and fills `info` where it does not return 0.
     unsafe {
-        if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
-            return "?".to_owned();
-        }
-        let info = info.assume_init();
-        if info.dli_fname.is_null() {
-            return "?".to_owned();
-        }
-        let path = std::ffi::CStr::from_ptr(info.dli_fname.cast::<c_char>())
-            .to_string_lossy()
-            .into_owned();
-        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-        format!("{name}+{:#x}", address - info.dli_fbase as usize)
+        (libc::dladdr(address as *const c_void, info.as_mut_ptr()) != 0).then(|| info.assume_init())
     }
 }

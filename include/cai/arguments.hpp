@@ -198,6 +198,8 @@ class pause {
 // overloads, the next one must be tried, and at the end the binding library lists them all. Neither
 // library reports whether there are any, but both try overloads in two passes, the first without
 // conversions: an argument that was refused in the first pass is refused silently in the second.
+// A function of `cai::def` knows its own refusals; of other functions, what one call leaves behind
+// may be taken for a refusal of the next, which then raises the signature instead of the reason.
 struct first_pass {
     static void refused(const void *object, const void *kind) noexcept {
         thread_state &state = this_thread;
@@ -216,6 +218,10 @@ struct first_pass {
     }
     // An overload was found.
     static void over() noexcept {
+        if (this_thread.next == 0) {
+            return;
+        }
+        this_thread.next = 0;
         for (auto &slot : this_thread.refused) {
             slot = {};
         }
@@ -250,6 +256,9 @@ inline void name_argument(cai_error &why, const char *type) noexcept {
 // Decides what a refusal of this library's becomes. `type` is the argument's in signatures.
 inline outcome refuse_argument(PyObject *object, bool convert, const void *kind, const char *type,
                                cai_error why) noexcept {
+    if (this_thread.argument != nullptr) {
+        kind = this_thread.argument;
+    }
     if (!convert) {
         first_pass::refused(object, kind);
         return outcome::declined;

@@ -17,6 +17,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
@@ -97,21 +98,37 @@ template <> struct is_named<stream> : std::true_type {};
 template <class T, std::size_t N> struct is_named<view<T, N>> : std::true_type {};
 template <class T, int N> struct is_named<contiguous_view<T, N>> : std::true_type {};
 template <class T> struct is_named<std::optional<T>> : is_named<T> {};
+template <class Allocator> struct is_named<std::vector<array, Allocator>> : std::true_type {};
+template <class Allocator>
+struct is_named<std::vector<masked_array, Allocator>> : std::true_type {};
 
 // The places of a function's arguments, which `cai::def` fills in. `Function` is a type that no
-// other function has.
+// other function has. A function that is bound several times has them once: what differs is left
+// out, because a caster does not know which one is called.
 template <class Function, std::size_t Count> struct argument_places {
     static inline std::array<argument_place, Count> places = {};
     static inline std::array<std::string, Count> names = {};
+    static inline bool bound = false;
 
     // `self` is 1 for a method, whose first argument has neither a number nor a name.
     static void set(std::size_t self, const std::array<const char *, Count + 1> &given) {
-        for (std::size_t index = self; index < Count; ++index) {
-            const std::size_t number = index - self;
-            const char *name = given[number];
-            names[index] = name != nullptr ? name : "";
-            places[index] = {number + 1, name != nullptr ? names[index].c_str() : nullptr};
+        for (std::size_t index = 0; index < Count; ++index) {
+            argument_place &place = places[index];
+            const std::size_t number = index < self ? 0 : index - self + 1;
+            const char *name = number != 0 ? given[number - 1] : nullptr;
+            if (!bound) {
+                names[index] = name != nullptr ? name : "";
+                place = {number, name != nullptr ? names[index].c_str() : nullptr};
+                continue;
+            }
+            if (place.number != number) {
+                place.number = 0;
+            }
+            if (name == nullptr || names[index] != name) {
+                place.name = nullptr;
+            }
         }
+        bound = true;
     }
 };
 
@@ -165,30 +182,43 @@ class named_function<Function, Cast, R, std::index_sequence<Index...>, A...> {
     mutable Function function_;
 };
 
-// Result and parameters of a callable type; those of a member function begin with the object.
+// Result and parameters of a callable type; those of a member function begin with the object, which
+// is a `T`, the class that it is bound for, where that is derived from the function's own class.
 template <class R, class... A> struct parameters {
     template <class Function, class Cast>
     using bound = named_function<Function, Cast, R, std::index_sequence_for<A...>, A...>;
 };
-template <class F> struct signature : signature<decltype(&F::operator())> {
-    using of_object = typename signature<decltype(&F::operator())>::without_object;
+template <class C, class T>
+using object_type = std::conditional_t<std::is_base_of_v<std::remove_const_t<C>, T>,
+                                       std::conditional_t<std::is_const_v<C>, const T, T>, C>;
+template <class R, class C, class T, class... A> struct member_signature {
+    using type = parameters<R, object_type<C, T> &, A...>;
+    using without_object = parameters<R, A...>;
 };
-template <class R, class... A> struct signature<R (*)(A...)> {
+template <class F, class T> struct signature : signature<decltype(&F::operator()), T> {
+    using of_object = typename signature<decltype(&F::operator()), T>::without_object;
+};
+template <class R, class T, class... A> struct signature<R (*)(A...), T> {
     using type = parameters<R, A...>;
 };
-template <class R, class C, class... A> struct signature<R (C::*)(A...)> {
-    using type = parameters<R, C &, A...>;
-    using without_object = parameters<R, A...>;
-};
-template <class R, class C, class... A> struct signature<R (C::*)(A...) const> {
-    using type = parameters<R, const C &, A...>;
-    using without_object = parameters<R, A...>;
-};
-template <class R, class... A> struct signature<R (*)(A...) noexcept> : signature<R (*)(A...)> {};
-template <class R, class C, class... A>
-struct signature<R (C::*)(A...) noexcept> : signature<R (C::*)(A...)> {};
-template <class R, class C, class... A>
-struct signature<R (C::*)(A...) const noexcept> : signature<R (C::*)(A...) const> {};
+template <class R, class T, class... A>
+struct signature<R (*)(A...) noexcept, T> : signature<R (*)(A...), T> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...), T> : member_signature<R, C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) const, T> : member_signature<R, const C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) &, T> : member_signature<R, C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) const &, T> : member_signature<R, const C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) noexcept, T> : member_signature<R, C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) const noexcept, T> : member_signature<R, const C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) & noexcept, T> : member_signature<R, C, T, A...> {};
+template <class R, class C, class T, class... A>
+struct signature<R (C::*)(A...) const & noexcept, T> : member_signature<R, const C, T, A...> {};
 
 // A function as a type of its own.
 template <auto Pointer> struct constant {

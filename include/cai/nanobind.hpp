@@ -106,8 +106,13 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
         return result == nullptr ? none().release() : cai::detail::nanobind_export(*result);
     }
 
-    explicit operator Array *() { return raise_.go(), &value_; }
-    explicit operator Array &() { return raise_.go(), value_; }
+    explicit operator Array *() { return &operator Array &(); }
+    explicit operator Array &() {
+        raise_.go();
+        cai::detail::first_pass::over();
+        return value_;
+    }
+    // Called by containers, too, while other overloads may still be tried.
     explicit operator Array &&() { return raise_.go(), std::move(value_); }
 
   private:
@@ -306,6 +311,14 @@ struct nanobind_name_of {
     }
 };
 
+// The C++ class of a bound class; void for a module.
+template <class Target, class = void> struct nanobind_class {
+    using type = void;
+};
+template <class Target> struct nanobind_class<Target, std::void_t<typename Target::Type>> {
+    using type = typename Target::Type;
+};
+
 template <class T, auto Describe> struct nanobind_producer {
     static array describe(nanobind::handle self) {
         return std::invoke(Describe, nanobind::cast<const T &>(self));
@@ -342,9 +355,10 @@ template <class T, auto Describe> struct nanobind_producer {
 template <auto Function, class Target, class... Extra>
 CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
     using made = detail::constant<Function>;
+    using bound_class = typename detail::nanobind_class<std::decay_t<Target>>::type;
     using bound =
-        typename detail::signature<decltype(Function)>::type::template bound<made,
-                                                                             detail::nanobind_cast>;
+        typename detail::signature<decltype(Function),
+                                   bound_class>::type::template bound<made, detail::nanobind_cast>;
     constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
     detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::nanobind_name_of{},
                    extra...);
@@ -353,9 +367,8 @@ template <class Target, class Function, class... Extra>
 CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
                             const Extra &...extra) {
     static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
-    using bound =
-        typename detail::signature<Function>::of_object::template bound<Function,
-                                                                        detail::nanobind_cast>;
+    using bound = typename detail::signature<Function, void>::of_object::template bound<
+        Function, detail::nanobind_cast>;
     constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
     detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
                    detail::nanobind_name_of{}, extra...);

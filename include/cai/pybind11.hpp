@@ -107,8 +107,9 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
         return result == nullptr ? none().release() : cai::detail::pybind11_export(*result);
     }
 
-    explicit operator Array *() { return &value_; }
-    explicit operator Array &() { return value_; }
+    explicit operator Array *() { return cai::detail::first_pass::over(), &value_; }
+    explicit operator Array &() { return cai::detail::first_pass::over(), value_; }
+    // Called by containers, too, while other overloads may still be tried.
     explicit operator Array &&() && { return std::move(value_); }
 
   private:
@@ -272,6 +273,14 @@ struct pybind11_name_of {
     }
 };
 
+// The C++ class of a bound class; void for a module.
+template <class Target, class = void> struct pybind11_class {
+    using type = void;
+};
+template <class Target> struct pybind11_class<Target, std::void_t<typename Target::type>> {
+    using type = typename Target::type;
+};
+
 template <class T, auto Describe> struct pybind11_producer {
     static array describe(pybind11::handle self) {
         return std::invoke(Describe, self.cast<const T &>());
@@ -304,9 +313,10 @@ template <class T, auto Describe> struct pybind11_producer {
 template <auto Function, class Target, class... Extra>
 CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
     using made = detail::constant<Function>;
+    using bound_class = typename detail::pybind11_class<std::decay_t<Target>>::type;
     using bound =
-        typename detail::signature<decltype(Function)>::type::template bound<made,
-                                                                             detail::pybind11_cast>;
+        typename detail::signature<decltype(Function),
+                                   bound_class>::type::template bound<made, detail::pybind11_cast>;
     constexpr bool is_module = std::is_base_of_v<pybind11::module_, std::decay_t<Target>>;
     detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::pybind11_name_of{},
                    extra...);
@@ -315,9 +325,8 @@ template <class Target, class Function, class... Extra>
 CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
                             const Extra &...extra) {
     static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
-    using bound =
-        typename detail::signature<Function>::of_object::template bound<Function,
-                                                                        detail::pybind11_cast>;
+    using bound = typename detail::signature<Function, void>::of_object::template bound<
+        Function, detail::pybind11_cast>;
     constexpr bool is_module = std::is_base_of_v<pybind11::module_, std::decay_t<Target>>;
     detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
                    detail::pybind11_name_of{}, extra...);

@@ -86,7 +86,7 @@ impl Call {
                 "a current context: call cuCtxSetCurrent or cudaSetDevice in this thread first"
             }
             INVALID_HANDLE => {
-                "a stream that is alive: keep the stream as long as every array that names it"
+                "a stream that is alive: it must live as long as every array that names it"
             }
             _ => "success",
         };

@@ -157,6 +157,14 @@ impl Types {
         false
     }
 
+    /// Forgets that a type offered nothing, which another one at its address may have.
+    pub fn forget_nothing(&self, r#type: *mut Object) {
+        let nothing = &self.nothing[hash(r#type) % NOTHINGS];
+        let (known, none) = (r#type as usize, 0);
+        // Another entry in this place stays.
+        let _ = nothing.r#type.compare_exchange(known, none, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Forgets everything. Entries of types that offer a table are leaked, with a reference each:
     /// another thread may be reading them.
     pub fn forget(&self) {

@@ -149,7 +149,7 @@ def test_a_stream_that_is_not_alive():
     status, words = begin(gone, consumer)
     assert status == ERRORS["STREAM_HANDLE"] and "CUDA_ERROR_INVALID_HANDLE" in words
     assert words.endswith(
-        ", expected a stream that is alive: keep the stream as long as every array that names it"
+        ", expected a stream that is alive: it must live as long as every array that names it"
     )
 
 

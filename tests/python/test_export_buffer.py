@@ -10,7 +10,7 @@ from cai_python import even, give, make, take
 from importing import Index
 
 HANDLE = 0x6161_0000
-NAMES = ("buffer", "_ptr", "offset", "release")
+NAMES = ("buffer", "_ptr", "int_ptr", "offset", "release")
 
 
 def opencl(*args, device=(P.OPENCL, -1), **others):
@@ -37,6 +37,15 @@ def test_the_interface(shape, strides, offset):
         assert (again.shape, again.data, again.byte_offset) == (shape, obj.buffer._ptr, offset)
         assert again.device == (P.OPENCL, -1) and again.stream == P.STREAM_UNKNOWN
         assert again.strides == obj.strides or again.contiguous()
+
+
+def test_the_buffer_states_what_it_is():
+    """A `_ptr` alone may be a CUDA address: readers need an option for it."""
+    with opencl(byte_offset=8) as array:
+        obj = give(array)
+    assert obj.buffer.int_ptr == HANDLE and type(obj.buffer.int_ptr) is int
+    with take(obj, protocols=[P.BUFFER]) as again:
+        assert (again.device, again.data, again.byte_offset) == ((P.OPENCL, -1), HANDLE, 8)
 
 
 def test_fields():
@@ -88,7 +97,7 @@ def test_release():
     other.release()
     assert obj.release() is None
     obj.release()
-    for name in ("buffer", "_ptr", "offset", "shape", "strides", "dtype", "device"):
+    for name in ("buffer", "_ptr", "int_ptr", "offset", "shape", "strides", "dtype", "device"):
         with pytest.raises(AttributeError, match="released"):
             getattr(obj, name)
     with pytest.raises((BufferError, ValueError)):

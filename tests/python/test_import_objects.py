@@ -13,7 +13,7 @@ import weakref
 import cai_ctypes as T
 import cai_python as P
 import pytest
-from cai_python import ERRORS, Exporter, even, soon, take
+from cai_python import ERRORS, Exporter, even, give, make, soon, take
 from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
 
 # --- 1: one look, and only AttributeError means no
@@ -167,6 +167,28 @@ def test_references():
         for taken in many + shared:
             taken.release()
             taken.release()  # the second one does nothing
+
+
+@pytest.mark.parametrize("stream", [P.STREAM_NONE, P.STREAM_LEGACY, P.STREAM_PER_THREAD])
+@pytest.mark.parametrize("protocols", [[], [P.EXCHANGE], [P.EXCHANGE, P.DLPACK]])
+def test_own_objects(stream, protocols):
+    """What is taken keeps the array alive, and so does the object, in whichever order they go."""
+    array = make((7,), device=(P.ONEAPI, 0), stream=stream)
+    obj = give(array)
+    first, second = take(obj, protocols=protocols), take(obj, protocols=protocols)
+    array.release()
+    first.release()
+    del obj
+    gc.collect()
+    assert array.counted.gone == 0 and second.stream == array.stream
+    second.release()
+    assert array.counted.gone == 1
+
+
+def test_own_objects_in_host_memory():
+    obj = give(make((7,), device=(P.CPU, 0)))
+    refused(obj, BufferError, "", "HOST_MEMORY")
+    take(obj, host=True).release()
 
 
 def test_release_by_another_thread_of_python():
@@ -350,6 +372,26 @@ def pinned(arrays):
     c.memmove(place, arrays, c.sizeof(arrays))
     return c.c_void_p(place)
 """
+
+
+def test_own_objects_after_other_types_at_their_address():
+    """The type of own objects is made at the first export. A type that offered nothing may have had its address."""
+    found = python("""
+    seen = set()
+    def other():
+        class Other(P.Exporter):
+            __slots__ = ()
+        seen.add(id(Other))
+        P.take(Other(dict(shape=(3,), typestr="<f4", data=(ADDRESS, False), version=3))).release()
+    for _ in range(100):
+        other()
+    gc.collect()
+    obj = P.give(P.make(stream=ADDRESS, stream_id=7))
+    taken = P.take(obj, ndim=2)  # with options, which the fast path of own objects does not read
+    assert taken.array.stream_id == 7
+    print(id(type(obj)) in seen)
+    """)
+    assert found in ("True\n", "False\n")
 
 
 def test_the_interpreter_ends_while_arrays_are_held():

@@ -229,6 +229,24 @@ def test_exchange_tables_that_fail():
     assert take.error.code == 105
 
 
+def test_an_exchange_table_that_sets_no_stream():
+    array = make((7,))
+
+    class Native:
+        pass
+
+    def describe(obj, out, error):
+        before = out.contents.stream
+        status = P.held.cai_array_share(c.byref(array.array), out, error)
+        out.contents.stream = before
+        return status
+
+    assert publish(Native, describe)[0] == 0
+    refused(Native(), ValueError, "__cai_exchange_api__.stream", "STREAM_ZERO")
+    array.release()
+    assert array.counted.gone == 1
+
+
 @pytest.mark.parametrize("size, data_abi", [(8, 1), (0, 1), (None, 0), (None, 2)])
 def test_exchange_tables_of_others(size, data_abi):
     class Native:

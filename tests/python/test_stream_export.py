@@ -151,7 +151,7 @@ ANOTHER_THREAD = """
 
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 @pytest.mark.parametrize(
-    "protocols", ["DICT", "[P.EXCHANGE]"], ids=["dictionary", "table"]
+    "protocols", ["DICT", "[P.EXCHANGE]", "[]"], ids=["dictionary", "table", "default"]
 )
 def test_per_thread_stream_of_another_thread(built, schedule, protocols):  # noqa: F811
     """It has no name there: the legacy stream, which waits for it and for which it waits, takes its place."""

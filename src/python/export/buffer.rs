@@ -1,5 +1,6 @@
 //! The OpenCL/CUDA buffer interface of an exported array in an OpenCL buffer: `buffer`, `_ptr`,
-//! `offset` and `release()`, beside `dtype`, `shape` and `strides`, which every array has.
+//! `int_ptr`, `offset` and `release()`, beside `dtype`, `shape` and `strides`, which every array
+//! has.
 //!
 //! May use: `abi`, `device`, `error`, `python::capi`, `python::convert`, `python::export::object`,
 //! `python::interpreter`.
@@ -7,6 +8,7 @@
 //!
 //! The object is its own `buffer`: consumers that keep that keep the memory alive, too. For CUDA
 //! arrays there are better protocols, and a `_ptr` does not state which of the two it is.
+//! `int_ptr`, as pyopencl's objects have it, states that it is a `cl_mem`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -70,6 +72,14 @@ pub unsafe extern "C-unwind" fn get_ptr(object: *mut Object, _: *mut c_void) -> 
     attribute(|py| {
         let (array, flags) = array_of(py, object)?;
         check(&array, flags, "_ptr")?;
+        unsigned(py, array.data as u64).map(Owned::into_raw)
+    })
+}
+
+pub unsafe extern "C-unwind" fn get_int_ptr(object: *mut Object, _: *mut c_void) -> *mut Object {
+    attribute(|py| {
+        let (array, flags) = array_of(py, object)?;
+        check(&array, flags, "int_ptr")?;
         unsigned(py, array.data as u64).map(Owned::into_raw)
     })
 }

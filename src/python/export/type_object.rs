@@ -26,7 +26,7 @@ use crate::python::export::array_interface::get_host;
 use crate::python::export::attributes::{
     array_method, get_device, get_dtype, get_shape, get_strides,
 };
-use crate::python::export::buffer::{get_buffer, get_offset, get_ptr, get_release};
+use crate::python::export::buffer::{get_buffer, get_int_ptr, get_offset, get_ptr, get_release};
 use crate::python::export::cai_dict::get_cuda;
 use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table;
@@ -46,7 +46,7 @@ pub fn export_type(py: Py) -> Result<*mut Object> {
 
 /// The attributes and methods of the type.
 struct Members {
-    getters: [GetSetDef; 12],
+    getters: [GetSetDef; 13],
     methods: [MethodDef; 4],
     members: [MemberDef; 2],
 }
@@ -101,6 +101,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
             getter(c"device", get_device, c"The device, such as 'cuda:0', or None."),
             getter(c"buffer", get_buffer, c"The buffer interface: the object itself."),
             getter(c"_ptr", get_ptr, c"The buffer interface: the cl_mem."),
+            getter(c"int_ptr", get_int_ptr, c"The cl_mem, under pyopencl's name."),
             getter(c"offset", get_offset, c"The buffer interface: bytes from the buffer's start."),
             getter(c"release", get_release, c"The buffer interface: gives up the buffer."),
             null_getter,
@@ -177,6 +178,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
             }
         }
     }
+    // A type that is gone may have had this address, and have offered nothing.
+    py.types.forget_nothing(made.get());
     match py.exports.compare_exchange(
         ptr::null_mut(),
         made.get(),

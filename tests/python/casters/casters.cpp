@@ -57,6 +57,11 @@ void copy(const read_only &from, const numbers<1> &to, cudaStream_t stream) {
 
 void copy_on(read_only from, const numbers<1> &to, cai::stream s) { copy(from, to, s); }
 std::int64_t scaled(int factor, read_only v) { return factor * v.size(); }
+std::int64_t length(const read_only &v) { return v.size(); }
+std::int64_t length_by_two_names(const read_only &v) { return v.size(); }
+std::size_t total(const std::vector<cai::array> &arrays, const std::vector<cai::masked_array> &m) {
+    return arrays.size() + m.size();
+}
 
 std::vector<cai::array> kept;
 
@@ -66,6 +71,15 @@ struct buffer {
     std::int64_t shape[1];
     bool same_size(const read_only &other) const { return other.size() == shape[0]; }
 };
+
+// A class whose methods are those of a base that is not bound.
+struct base {
+    std::int64_t add = 1;
+    std::int64_t plus(const read_only &v) const & { return v.size() + add; }
+    std::int64_t grow(const read_only &v) & noexcept { return add += v.size(); }
+};
+struct derived : base {};
+std::int64_t plus(const derived &it, const read_only &v) { return it.plus(v); }
 
 cai::array describe(const buffer &it) {
     if (it.shape[0] == 0) {
@@ -129,6 +143,8 @@ MODULE {
     m.def("which", [](read_only, double) { return "float32"; });
     m.def("which", [](cai::view<const double, 1>, double) { return "float64"; });
     m.def("which", [](cai::view<const float, 2>, double) { return "float32, 2"; });
+    m.def("view_or_array", [](read_only) { return "view"; });
+    m.def("view_or_array", [](const cai::array &) { return "array"; });
     m.def("device_of", [](read_only) { return "gpu"; });
     m.def("device_of", [](py::object) { return "any"; });
     m.def(
@@ -184,6 +200,21 @@ MODULE {
         py::arg("factor"), py::arg("a"), py::arg("b") = py::none(), py::arg("s") = py::none());
     cai::def(m, "named_which", [](read_only) { return "float32"; }, py::arg("v"));
     cai::def(m, "named_which", [](cai::view<const double, 1>) { return "float64"; }, py::arg("v"));
+    cai::def(m, "named_strict", [](read_only) { return "float32"; }, py::arg("v").noconvert());
+    cai::def(
+        m, "named_strict", [](cai::view<const int, 1>) { return "int32"; },
+        py::arg("v").noconvert());
+    cai::def<&total>(m, "named_total", py::arg("arrays"), py::arg("masked"));
+    cai::def<&length>(m, "length", py::arg("v"));
+    cai::def<&length>(m, "length_again", py::arg("v"));
+    cai::def<&length_by_two_names>(m, "length_x", py::arg("x"));
+    cai::def<&length_by_two_names>(m, "length_y", py::arg("y"));
+    py::class_<derived> methods(m, "Derived");
+    methods.def(py::init<>());
+    cai::def<&derived::plus>(methods, "plus", py::arg("v"));
+    cai::def<&derived::grow>(methods, "grow", py::arg("v"));
+    cai::def<&plus>(methods, "plus_bound_twice", py::arg("v"));
+    cai::def<&plus>(m, "plus", py::arg("it"), py::arg("v"));
 
     // A producer.
     py::class_<buffer> bound(m, "Buffer");
