@@ -24,7 +24,7 @@ const LONGEST_QUEUE: usize = 1024;
 
 /// Maximum number of streams with work that no wait required. Beyond it, work is done that no
 /// wait requires yet: programs may leave it to any number of streams that they destroyed.
-const MOST_BUSY: usize = 1024;
+const MOST_BUSY: usize = 256;
 
 impl Sim {
     /// Makes `core` wait for everything that `other` was given so far.
@@ -81,14 +81,33 @@ impl Sim {
             }
             Schedule::Threads => sim.wake_worker(core),
         }
-        if sim.busy.len() > MOST_BUSY && sim.config.schedule != Schedule::Threads {
-            while sim.busy.len() > MOST_BUSY / 2 && Self::run_any(sim) {}
+        if sim.busy.len() > MOST_BUSY {
+            Self::catch_up(sim);
         }
         let long =
             |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
         if long(sim) {
             let position = sim.core_mut(core).completed + 1;
             Self::wait_done(sim, core, position);
+        }
+    }
+
+    /// Does work, or waits for the streams' threads to do it, until few streams have any that could
+    /// run.
+    #[cold]
+    fn catch_up(sim: &mut Locked) {
+        while sim.busy.len() > MOST_BUSY / 2 {
+            if sim.config.schedule != Schedule::Threads {
+                if !Self::run_any(sim) {
+                    break;
+                }
+                continue;
+            }
+            let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) else {
+                break;
+            };
+            let position = sim.core_mut(next).completed + 1;
+            Self::wait_done(sim, next, position);
         }
     }
 
