@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test $(TEST_PARTS) test-targets test-pythons interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -60,16 +60,24 @@ sim: FORCE
 
 # --- the main targets -------------------------------------------------------------------------------------
 
-# The parts are independent of each other and run at the same time; what they share is built first. Each prints its
+# The parts are independent of each other and run at the same time; what they share is built first, debug and release
+# builds side by side: the linker's optimization, which takes most of a release build, uses one core. Each prints its
 # whole output when it ends, a failed one does not stop the others, and make names it at the end. The variables of
 # make are kept from the parts, because cargo and the tests' own calls of make would look for its job server.
 JOBS ?= $(shell nproc)
 ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
 
-test: $(VENV)/ready lib sim
-	$(CARGO) test -q --no-run
-	$(CARGO) test -q --no-run -p cuda-sim
+test: $(VENV)/ready
+	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target built-release built-debug
 	$(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS)
+
+built-release:
+	@$(ALONE) $(MAKE) --no-print-directory lib
+	@$(ALONE) $(MAKE) --no-print-directory sim
+
+built-debug:
+	$(ALONE) $(CARGO) test -q --no-run
+	$(ALONE) $(CARGO) test -q --no-run -p cuda-sim
 
 test-library:
 	$(ALONE) $(CARGO) test -q
@@ -83,12 +91,20 @@ test-runtime:
 	    NV_INCLUDE_12="$(SITE)/nvidia/cuda_runtime/include $(SITE)/nvidia/cu13/include" \
 	    NV_INCLUDE_13="$(SITE)/nvidia/cu13/include"
 
-test-loom:
-	$(ALONE) RUSTFLAGS="--cfg loom" $(CARGO) test -q --release --lib --target-dir target/loom
+# Optimized for loom's sake, which runs each model many times. Link-time optimization, and optimized packages that only
+# other tests use, would take longer to build than the models run.
+LOOM := --config 'profile.release.lto="off"' --config profile.release.codegen-units=16 \
+    --config 'profile.release.package."*".opt-level=0' --config profile.release.package.loom.opt-level=3 \
+    --config profile.release.package.generator.opt-level=3
 
-# All tests of a file run in one process: what its fixtures build is built once.
+test-loom:
+	$(ALONE) RUSTFLAGS="--cfg loom" $(CARGO) $(LOOM) test -q --release --lib --target-dir target/loom
+
+# All tests of a file run in one process: what its fixtures build is built once. Files that take long come first, as
+# tests/python/conftest.py orders them.
 test-python:
-	$(ALONE) PATH="$(BIN):$$PATH" $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/python
+	$(ALONE) PATH="$(BIN):$$PATH" $(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	    tests/python
 
 # The oldest Rust, and other platforms, in a Debian folder below build/targets: see docs/src/platforms.md. PARTS are
 # some of native, aarch64, windows, check.

@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CU(call)                                                                         \
@@ -265,26 +266,71 @@ static test_case *all_cases;
     }                                                                     \
     static void case_name(void)
 
-/* `list`, or the name of a case; `NAME calls` also prints the calls that the library made. */
-static inline int run_cases(int count, char **words) {
+/* Runs a case, and then prints the calls that the library made, if that is wanted. */
+static inline int run_case(const test_case *it, int with_calls) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    ASSERT(count >= 2);
-    for (test_case *it = all_cases; it != NULL; it = it->next) {
-        if (strcmp(words[1], "list") == 0) {
-            puts(it->name);
-        } else if (strcmp(words[1], it->name) == 0) {
-            find_shim();
-            set_up();
-            it->run();
-            /* The library has left the thread as it was. */
-            ASSERT(cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
-                   mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
-            if (count > 2) the_shim.print();
-            puts("passed");
-            return 0;
+    find_shim();
+    set_up();
+    it->run();
+    /* The library has left the thread as it was. */
+    ASSERT(cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
+           mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    if (with_calls) the_shim.print();
+    puts("passed");
+    return 0;
+}
+
+static inline const test_case *find_case(const char *name) {
+    const test_case *it = all_cases;
+    while (it != NULL && strcmp(name, it->name) != 0)
+        it = it->next;
+    return it;
+}
+
+/*
+ * `each`: runs the cases that the standard input names, one in a line, each in a child process, and
+ * writes "ended NUMBER STATUS" after its output. The parent has loaded the libraries and called
+ * none of them, so a child is like a new process, without the time that the dynamic linker takes,
+ * or valgrind for reading symbols. In a line, a case may be followed by `calls` or by a value of
+ * SHIM.
+ */
+static inline int run_each(void) {
+    char line[256], name[128], more[128];
+    for (int number = 0; fgets(line, sizeof line, stdin) != NULL; ++number) {
+        const int words = sscanf(line, "%127s %127s", name, more);
+        int status = 0;
+        pid_t child;
+        fflush(NULL);
+        child = fork();
+        ASSERT(words >= 1 && child >= 0);
+        if (child == 0) {
+            const test_case *found = find_case(name);
+            const int with_calls = words > 1 && strcmp(more, "calls") == 0;
+            alarm(120);
+            close(STDIN_FILENO); /* what a child leaves unread is the parent's */
+            dup2(STDOUT_FILENO, STDERR_FILENO);
+            if (words > 1 && !with_calls) setenv("SHIM", more, 1);
+            exit(found == NULL ? 2 : run_case(found, with_calls));
         }
+        ASSERT(waitpid(child, &status, 0) == child);
+        printf("\nended %d %d\n", number,
+               WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
     }
-    return strcmp(words[1], "list") == 0 ? 0 : 2;
+    return 0;
+}
+
+/* `list`, `each`, or the name of a case; `NAME calls` also prints the calls. */
+static inline int run_cases(int count, char **words) {
+    const test_case *found;
+    ASSERT(count >= 2);
+    if (strcmp(words[1], "each") == 0) return run_each();
+    if (strcmp(words[1], "list") == 0) {
+        for (const test_case *it = all_cases; it != NULL; it = it->next)
+            puts(it->name);
+        return 0;
+    }
+    found = find_case(words[1]);
+    return found == NULL ? 2 : run_case(found, count > 2);
 }
 
 #endif

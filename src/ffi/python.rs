@@ -163,7 +163,8 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
-    let export = |py| {
+    // Arguments are checked before Python is looked for.
+    let export = |ready: Option<Py>| {
         given(array, "array")?;
         given(out, "out")?;
         let mut scratch = MaybeUninit::uninit();
@@ -171,6 +172,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
         let array = unsafe { read::view(array, &mut scratch) }?;
         // SAFETY: NULL, or a structure of the size that it states, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
+        let py = ready.map_or_else(Py::here, Ok)?;
         // SAFETY: what the array points to is readable by the caller's contract.
         let object = unsafe { python::export(py, array, flags) }?;
         // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
@@ -178,8 +180,8 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
         Ok(())
     };
     match Py::ready_to_export() {
-        Some(py) => with_local_exception(error, || export(py)),
-        None => with_exception(error, &mut true, |_| export(Py::here()?)),
+        Some(py) => with_local_exception(error, || export(Some(py))),
+        None => with_exception(error, &mut true, |_| export(None)),
     }
 }
 

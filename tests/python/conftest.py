@@ -17,6 +17,15 @@ def pytest_make_parametrize_id(val):
     return stable_id(val) if type(val) in (int, tuple) and "ADDRESS" in stable_id(val) else None
 
 
+# Files with few tests that take long. The processes of `make test` take whole files, in this order.
+LONG = ["test_casters", "test_cuda_sim", "test_sync", "test_ages", "test_cpp_ages", "test_package", "test_wheel",
+        "test_clang", "test_headers", "test_hostile"]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
 def pytest_collection_finish():
     """Many tests collect garbage before they count references. What exists before the first test is none, and there
     is so much of it (pytest's items for all tests) that each collection took 50 ms: they leave it out from now on."""

@@ -44,7 +44,7 @@ def modules(tmp_path_factory):
         options.append(f"-D{name}_DIR={run(sys.executable, '-m', name, asked).stdout.strip()}")
     cpp_ages.write(folder)
     options.append(f"-DLATER_DIR={folder}/later")
-    cmake(ROOT / "tests/python/casters", folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", *options)
+    cmake(ROOT / "tests/python/casters", folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=", *options)
     for name in LIBRARIES:
         cmake(ROOT / "examples-py" / name, folder / name, "-DCMAKE_BUILD_TYPE=Release", *options)
     return [folder / name for name in ("casters", *LIBRARIES)]

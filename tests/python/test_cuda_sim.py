@@ -118,7 +118,6 @@ def test_expected_results(programs, schedule):
             assert not STARTING.search(done.stdout), f"{one}: {done.stdout}"
 
 
-
 # --- rules of the driver --------------------------------------------------------------------------------------
 
 

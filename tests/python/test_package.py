@@ -96,7 +96,7 @@ def test_symbol_versions(prefix, built):
 def test_native_libraries(prefix, tmp_path):
     """What the package links beside the static library is what rustc says."""
     command = ["cargo", "rustc", "-q", "--locked", "--lib", "--crate-type", "staticlib", "--target-dir", tmp_path]
-    done = run(*command, "--", "--print", "native-static-libs", cwd=ROOT)
+    done = run(*command, "--", "--print", "native-static-libs", cwd=ROOT, env={"CARGO_PROFILE_DEV_DEBUG": "0"})
     said = re.search(r"native-static-libs: (.*)", done.stderr)[1].split()
     private = re.search(r"Libs.private: (.*)", (prefix / "lib/pkgconfig/cai.pc").read_text())[1].split()
     assert [flag for flag in private if not flag.startswith("-Wl,")] == said

@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -16,6 +17,7 @@ TESTS = ROOT / "capi-tests/sync"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
+WORKERS = os.cpu_count() or 1
 PROGRAMS = ["exchange", "produce", "capture", "events"]
 
 
@@ -73,6 +75,31 @@ class Built:
 
     def cases(self, program):
         return self.run(program, "list").stdout.split()
+
+    def each(self, program, jobs, *command):
+        """Runs cases, each in a child of a process that has the libraries loaded. Jobs are lines: a case, and perhaps
+        `calls` or a value of SHIM. Returns the exit status and the output of each."""
+        simulated = [BUILT / "cuda-sim", "run", "--print=exit", "--schedule=lazy", "--devices=2", "--"]
+
+        def some(lines):
+            done = run(*(command or simulated), self.program(program), "each", input="".join(f"{line}\n" for line in lines),
+                       env=self.environment() if command else {"CAI_CUDA_DRIVER": str(self.shim)}, timeout=600)  # fmt: skip
+            outputs = re.split(r"\nended (\d+) (-?\d+)\n", done.stdout)
+            numbers, statuses = [int(text) for text in outputs[1::3]], [int(text) for text in outputs[2::3]]
+            assert numbers == list(range(len(lines))), output_of(done)
+            # Valgrind writes to the error output that the parent had.
+            return [(status, f"{status}\n{text[-3000:]}{done.stderr[-3000:]}") for status, text in zip(statuses, outputs[::3])]
+
+        parts = everywhere(lambda part: some(jobs[part::WORKERS]), [(part,) for part in range(min(WORKERS, len(jobs)))])
+        results = [None] * len(jobs)
+        for part, found in enumerate(parts):
+            results[part::WORKERS] = found
+        return results
+
+    def environment(self, schedule="lazy"):
+        """For programs that run without the command."""
+        return {"LD_LIBRARY_PATH": self.driver, "CAI_CUDA_DRIVER": str(self.shim), "CUDASIM_DEVICES": "2",
+                "CUDASIM_SCHEDULE": schedule, "CUDASIM_RACES": "off"}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -133,11 +160,14 @@ BELIEVED = {4, 709, 719}
 RELEASES = ("release_", "still_pending", "captures_of_other_threads", "graph_keeps")
 
 
-def calls_of(built, program, case):
-    """What the library calls in a case: {function: how often}."""
-    lines = built.run(program, case, "calls").stdout.splitlines()
-    words = [line.split() for line in lines if line.startswith("called ")]
-    return {name: int(count) for _, name, count in words}
+def calls_of(built, program, cases):
+    """What the library calls in each case: {case: {function: how often}}."""
+    found = {}
+    for case, (status, output) in zip(cases, built.each(program, [f"{case} calls" for case in cases])):
+        assert status == 0, f"{case}: {output}"
+        words = [line.split() for line in output.splitlines() if line.startswith("called ")]
+        found[case] = {name: int(count) for _, name, count in words}
+    return found
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -146,19 +176,16 @@ def test_every_call_fails_once(built, program):
     the programs checks that; the rest of each case checks that all is in order in the end."""
 
     jobs = []
-    for case in built.cases(program):
-        for name, count in calls_of(built, program, case).items():
+    for case, calls in calls_of(built, program, built.cases(program)).items():
+        for name, count in calls.items():
             if name not in NOT_FAILED:
                 # The first call, the second, which finds what the first left, and the last.
                 codes = [code for code in CODES if code not in BELIEVED or not case.startswith(RELEASES)]
-                jobs += [(case, name, n, code) for n in sorted({1, 2, count}) if n <= count for code in codes]
+                jobs += [f"{case} {name}:{n}:{code}" for n in sorted({1, 2, count}) if n <= count for code in codes]
     assert len(jobs) > 300
 
-    def one(case, name, number, code):
-        done = built.run(program, case, check=False, SHIM=f"{name}:{number}:{code}")
-        return None if done.returncode == 0 else f"{case}, {name} {number}: {code}: {output_of(done)}"
-
-    wrong = [text for text in everywhere(one, jobs) if text]
+    results = zip(jobs, built.each(program, jobs))
+    wrong = [f"{job}: {output}" for job, (status, output) in results if status != 0]
     assert not wrong, f"{len(wrong)} of {len(jobs)}\n" + "\n".join(wrong[:10])
 
 
@@ -189,17 +216,13 @@ def test_no_wait_is_superfluous(built, program):
     """Leaving out any one record, wait or synchronization makes the case fail."""
 
     jobs = []
-    for case in NEEDED[program]:
-        for name, count in calls_of(built, program, case).items():
+    for case, calls in calls_of(built, program, NEEDED[program]).items():
+        for name, count in calls.items():
             if name in ORDER:
-                jobs += [(case, name, number) for number in range(1, count + 1)]
+                jobs += [f"{case} {name}:{number}:skip" for number in range(1, count + 1)]
     assert len(jobs) >= 2 * len(NEEDED[program])
 
-    def one(case, name, number):
-        done = built.run(program, case, check=False, SHIM=f"{name}:{number}:skip")
-        return None if done.returncode != 0 else (program, case, name, number)
-
-    survivors = [job for job in everywhere(one, jobs) if job is not None]
+    survivors = [job for job, (status, _) in zip(jobs, built.each(program, jobs)) if status == 0]
     assert not survivors, f"{len(survivors)} of {len(jobs)}: {survivors}"
 
 
@@ -306,16 +329,11 @@ def instrumented(built):
     return built
 
 
-def with_environment(built, *command, schedule):
-    env = {"LD_LIBRARY_PATH": built.driver, "CAI_CUDA_DRIVER": str(built.shim), "CUDASIM_DEVICES": "2",
-           "CUDASIM_SCHEDULE": schedule, "CUDASIM_RACES": "off"}  # fmt: skip
-    return run(*command, check=False, env=env, timeout=300)
-
-
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 def test_address_sanitizer(instrumented, schedule):
     def one(program, case):
-        done = with_environment(instrumented, instrumented.folder / f"{program}-asan", case, schedule=schedule)
+        command = [instrumented.folder / f"{program}-asan", case]
+        done = run(*command, check=False, env=instrumented.environment(schedule), timeout=300)
         assert done.returncode == 0 and "Sanitizer" not in done.stderr, f"{case}: {output_of(done)}"
 
     everywhere(one, [(program, case) for program in PROGRAMS for case in instrumented.cases(program)])
@@ -323,9 +341,8 @@ def test_address_sanitizer(instrumented, schedule):
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_valgrind(built):
-    def one(program, case):
-        command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
-        done = with_environment(built, *command, built.program(program), case, schedule="lazy")
-        assert done.returncode == 0, f"{case}: {output_of(done)}"
-
-    everywhere(one, [(program, case) for program in PROGRAMS for case in built.cases(program)])
+    command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
+    for program in PROGRAMS:
+        cases = built.cases(program)
+        for case, (status, output) in zip(cases, built.each(program, cases, *command)):
+            assert status == 0, f"{case}: {output}"
