@@ -1,5 +1,6 @@
-/* Streams, threads, captures and events that are gone cost nothing: after a first part, many more of them need no more
- * memory. One line for each kind: its name and by how many kB the process grew. */
+/* Streams, threads, captures and events that are gone cost nothing: after a first part, many more
+ * of them need no more memory. One line for each kind: its name and by how many kB the process
+ * grew. */
 
 #include <cuda.h>
 #include <pthread.h>
