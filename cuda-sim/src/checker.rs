@@ -1,13 +1,15 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`.
+//! Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
 //! the device.
 
 use crate::access::{Access, READ, WRITE};
-use crate::clock::{Actor, Clock, Epoch};
+use crate::actor::{Actor, LEGACY, Life, Number, Numbers, Who};
+use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::race::{Race, Side};
 use crate::rules::{MissingCall, RULES, Rules};
@@ -16,47 +18,38 @@ use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
-/// The kind of an actor, for reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
-    Host {
-        thread: u64,
-    },
-    Stream {
-        id: u64,
-        device: i32,
-        kind: &'static str,
-    },
-    Branch {
-        stream: u64,
-        graph: u64,
-    },
-    /// Stands for the work of destroyed streams of a context.
-    Destroyed,
-}
-
-/// The name of the legacy default stream in reports.
-pub const LEGACY: &str = "legacy default stream";
+use std::sync::{Arc, Weak};
 
 struct ActorState {
     clock: Clock,
-    who: Who,
-    name: Option<String>,
+    life: Arc<Life>,
     /// Knowledge that counts only when it frees memory: drivers do not release memory that their
     /// own synchronous calls use.
-    when_freeing: Vec<Clock>,
+    when_freeing: Knowledge,
     /// Whether its clock was read since its last own access. Then the next access is a new moment.
     published: bool,
 }
 
+/// The actors that had a number one after another.
+#[derive(Default)]
+struct Slot {
+    /// The count at which the last of them ended.
+    own: u64,
+    state: Option<ActorState>,
+}
+
+/// Ended actors that are considered for the reuse of a number to which something still refers.
+const CONSIDERED: usize = 16;
+
 pub struct Checker {
     pub mode: Races,
-    actors: Vec<ActorState>,
-    retired: Vec<Actor>,
-    /// Clocks published at an address: the newest ones that no other of them includes.
-    objects: HashMap<usize, Vec<Clock>>,
+    /// By number.
+    actors: Vec<Slot>,
+    numbers: Numbers,
+    /// Ended actors whose numbers something may still refer to.
+    retired: Vec<(Weak<Number>, Actor)>,
+    /// What was published at an address.
+    objects: HashMap<usize, Knowledge>,
     pub stacks: Stacks,
     races: Vec<Race>,
     /// The array exchanges that libraries report.
@@ -76,6 +69,7 @@ impl Checker {
             strict,
             time: 0,
             actors: Vec::new(),
+            numbers: Numbers::default(),
             retired: Vec::new(),
             objects: HashMap::new(),
             stacks: Stacks::default(),
@@ -87,66 +81,76 @@ impl Checker {
 
     // --- actors ---
 
-    /// Creates an actor that knows what its creator knows. The number of an ended actor is reused
-    /// only if the creator knows all of its work: then all work of the new actor is ordered after
-    /// it anyway.
+    /// Creates an actor that knows what its creator knows.
     pub fn actor(&mut self, creator: Option<Actor>, who: Who) -> Actor {
         let known = creator.map(|creator| self.snapshot(creator));
-        let reusable = known.as_ref().and_then(|known| {
-            self.retired.iter().rposition(|&actor| known.of(actor) >= self.actors[actor].clock.own)
-        });
-        let actor = match reusable {
-            Some(at) => {
-                let actor = self.retired.swap_remove(at);
-                self.actors[actor].who = who;
-                self.actors[actor].name = None;
-                actor
-            }
-            None => {
-                let actor = self.actors.len();
-                self.actors.push(ActorState {
-                    clock: Clock::new(actor, 0),
-                    who,
-                    name: None,
-                    when_freeing: Vec::new(),
-                    published: false,
-                });
-                actor
-            }
-        };
-        if let Some(known) = known {
-            self.actors[actor].clock.join(&known);
+        let number = known
+            .as_ref()
+            .and_then(|known| self.known_number(known))
+            .unwrap_or_else(|| self.numbers.take());
+        let actor = number.value();
+        if actor == self.actors.len() {
+            self.actors.push(Slot::default());
         }
+        let slot = &mut self.actors[actor];
+        let mut clock = Clock::new(number.clone(), slot.own);
+        known.iter().for_each(|known| clock.join(known));
+        let life = Life::new(number, who);
+        let when_freeing = Knowledge::default();
+        slot.state = Some(ActorState { clock, life, when_freeing, published: false });
         actor
     }
 
+    /// Returns the number of an ended actor of which all work is known to the creator of a new one:
+    /// then all work of the new actor is ordered after it anyway, and accesses of both may have the
+    /// number.
+    fn known_number(&mut self, known: &Clock) -> Option<Arc<Number>> {
+        let first = self.retired.len().saturating_sub(CONSIDERED);
+        let at = (first..self.retired.len())
+            .rev()
+            .find(|at| known.of(self.retired[*at].1) >= self.actors[self.retired[*at].1].own)?;
+        self.retired.swap_remove(at).0.upgrade()
+    }
+
+    /// Ends an actor. Its number is free when nothing refers to it any more.
     pub fn retire(&mut self, actor: Actor) {
         self.time += 1;
         self.rules.retire(actor, self.time);
-        self.retired.push(actor);
+        let slot = &mut self.actors[actor];
+        let Some(ended) = slot.state.take() else { return };
+        slot.own = ended.clock.own;
+        if self.retired.len() == self.retired.capacity() {
+            self.retired.retain(|(number, _)| number.strong_count() > 0);
+        }
+        self.retired.push((Arc::downgrade(&ended.life.number), actor));
+    }
+
+    fn state(&mut self, actor: Actor) -> &mut ActorState {
+        match &mut self.actors[actor].state {
+            Some(state) => state,
+            None => unreachable!("an actor is not used after its end"),
+        }
     }
 
     pub fn name(&mut self, actor: Actor, name: &str) {
-        self.actors[actor].name = Some(name.to_owned());
+        self.state(actor).life.set_name(name);
     }
 
     /// Returns what an actor knows now. Its later work is not part of the result.
     pub fn snapshot(&mut self, actor: Actor) -> Clock {
-        let state = &mut self.actors[actor];
+        let state = self.state(actor);
         state.published = true;
         state.clock.clone()
     }
 
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
-        self.actors[actor].clock.join(known);
+        self.state(actor).clock.join(known);
     }
 
     /// Orders everything that `earlier` did so far before the next work of `later`.
     pub fn order(&mut self, earlier: Actor, later: Actor) {
-        if earlier == later
-            || self.actors[later].clock.of(earlier) >= self.actors[earlier].clock.own
-        {
-            self.actors[earlier].published = true;
+        if earlier == later {
+            self.state(earlier).published = true;
             return;
         }
         let known = self.snapshot(earlier);
@@ -158,32 +162,28 @@ impl Checker {
     /// nevertheless.
     pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
         let known = self.snapshot(earlier);
-        let list = &mut self.actors[later].when_freeing;
-        list.retain(|clock| known.of(clock.actor) < clock.own);
-        list.push(known);
+        self.state(later).when_freeing.include(known);
     }
 
     /// Like `host`, for the end of an allocation.
     pub fn host_frees(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
         let mut moment = self.host(actor, label, thread);
         let own = moment.clock.own;
-        for clock in &self.actors[actor].when_freeing {
-            moment.clock.join(clock);
-        }
+        moment.clock.join_all(&self.state(actor).when_freeing);
         moment.clock.own = own;
         moment
     }
 
     pub fn hb_before(&mut self, actor: Actor, object: usize) {
         let known = self.snapshot(actor);
-        let published = self.objects.entry(object).or_default();
-        published.retain(|clock| known.of(clock.actor) < clock.own);
-        published.push(known);
+        self.objects.entry(object).or_default().include(known);
     }
 
     pub fn hb_after(&mut self, actor: Actor, object: usize) {
-        for known in self.objects.get(&object).into_iter().flatten() {
-            self.actors[actor].clock.join(known);
+        if let (Some(known), Some(state)) =
+            (self.objects.get(&object), self.actors[actor].state.as_mut())
+        {
+            state.clock.join_all(known);
         }
     }
 
@@ -202,13 +202,13 @@ impl Checker {
         label: Cow<'static, str>,
         thread: u64,
     ) -> Moment {
-        self.actors[branch].clock.step();
+        self.state(branch).clock.step();
         self.moment(branch, stream, label, thread)
     }
 
     /// Returns the moment of an access by a host thread itself.
     pub fn host(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
-        let state = &mut self.actors[actor];
+        let state = self.state(actor);
         if state.published || state.clock.own == 0 {
             state.published = false;
             state.clock.step();
@@ -225,9 +225,12 @@ impl Checker {
     ) -> Moment {
         let stack = self.stacks.here();
         self.time += 1;
-        let clock = self.actors[actor].clock.clone();
+        let time = self.time;
+        let stream = self.state(stream).life.clone();
+        let ActorState { clock, life, .. } = self.state(actor);
+        let (clock, actor) = (clock.clone(), life.clone());
         let epoch: Epoch = clock.now();
-        let site = Arc::new(Site { actor, stream, time: self.time, label, stack, thread });
+        let site = Arc::new(Site { actor, stream, time, label, stack, thread });
         Moment { clock, mark: Mark { epoch, site } }
     }
 
@@ -258,8 +261,7 @@ impl Checker {
         for (mark, mode, from, to) in found {
             self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
         }
-        let of = &self.actors[moment.mark.site.stream].who;
-        let shared = matches!(of, Who::Stream { kind: LEGACY, .. });
+        let shared = matches!(moment.mark.site.stream.who, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
             let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; \
                 a read-only array has to be copied.";
@@ -334,7 +336,7 @@ impl Checker {
     fn side(&self, site: &Site, mode: u32) -> Side {
         Side {
             mode,
-            who: self.describe(site.actor),
+            who: site.actor.describe(),
             label: site.label.to_string(),
             thread: site.thread,
             stack: site.stack,
@@ -344,14 +346,9 @@ impl Checker {
     /// Returns the place of the current call, for rules that no access breaks.
     pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
         self.time += 1;
-        Arc::new(Site {
-            actor,
-            stream: actor,
-            time: self.time,
-            label,
-            stack: self.stacks.here(),
-            thread,
-        })
+        let (time, stack) = (self.time, self.stacks.here());
+        let life = self.state(actor).life.clone();
+        Arc::new(Site { actor: life.clone(), stream: life, time, label, stack, thread })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -366,7 +363,7 @@ impl Checker {
         access: &Access,
         moment: &Moment,
     ) {
-        let first = Mark { epoch: Epoch { actor: freed.actor, n: 0 }, site: freed };
+        let first = Mark { epoch: Epoch { actor: freed.actor.actor(), n: 0 }, site: freed };
         let from = access.address;
         let to = (from + access.nbytes).min(place.base + place.size);
         self.race(&first, WRITE, &moment.mark, access.mode, place, from, to);
@@ -417,8 +414,8 @@ impl Checker {
 
     /// Returns the missing call of the library, as a report names it.
     fn call_of_library(&self, missing_call: MissingCall, first: &Site, second: &Site) -> String {
-        let (of_first, of_second) = (self.describe(first.stream), self.describe(second.stream));
-        let is_host = |site: &Site| matches!(self.actors[site.stream].who, Who::Host { .. });
+        let (of_first, of_second) = (first.stream.describe(), second.stream.describe());
+        let is_host = |site: &Site| matches!(site.stream.who, Who::Host { .. });
         match missing_call {
             MissingCall::BeginOfSecond if is_host(second) => {
                 "cai_array_synchronize(array) before the second; by hand: ".to_owned()
@@ -442,11 +439,11 @@ impl Checker {
 
     /// Returns the one call that would have ordered the two accesses.
     fn advice(&self, first: &Site, second: &Site) -> String {
-        let (a, b) = (self.describe(first.actor), self.describe(second.actor));
+        let (a, b) = (first.actor.describe(), second.actor.describe());
         if first.label.contains("cuMemFree") {
             return "The memory was freed: free it after the last use.".to_owned();
         }
-        match (&self.actors[first.actor].who, &self.actors[second.actor].who) {
+        match (&first.actor.who, &second.actor.who) {
             (Who::Host { .. }, Who::Host { .. }) => {
                 "Order the two threads: a lock, a join, or cudasim_hb_before and \
                  cudasim_hb_after around what orders them already."
@@ -473,19 +470,6 @@ impl Checker {
                 "cuEventRecord(event, {a}) after the first and cuStreamWaitEvent({b}, event) \
                  before the second."
             ),
-        }
-    }
-
-    fn describe(&self, actor: Actor) -> String {
-        let state = &self.actors[actor];
-        let name = state.name.as_ref().map_or_else(String::new, |name| format!(" \"{name}\""));
-        match &state.who {
-            Who::Host { thread } => format!("host thread {thread}{name}"),
-            Who::Stream { id, device, kind } => format!("{kind} {id}{name} of device {device}"),
-            Who::Destroyed => "a destroyed stream".to_owned(),
-            Who::Branch { stream, graph } => {
-                format!("a branch of graph {graph} on stream {stream}")
-            }
         }
     }
 

@@ -1,14 +1,14 @@
 //! Vector clocks.
 //!
-//! May use: nothing. Unsafe: none.
+//! May use: `actor`. Unsafe: none.
 //!
-//! An actor performs operations one after another: a stream, a host thread, or a branch of a graph.
-//! `own` counts its operations and its joins; it grows with every join, so that (actor, own)
-//! identifies one state of knowledge, and "already known" is one comparison.
+//! An actor performs operations one after another. `own` counts its operations and its joins; it
+//! grows with every join, so that (actor, own) identifies one state of knowledge, and "already
+//! known" is one comparison. A clock keeps its actor's number: while a snapshot of it exists, no
+//! later actor has the number, whose counts that comparison would take for the earlier one's.
 
+use crate::actor::{Actor, Number};
 use std::sync::Arc;
-
-pub type Actor = usize;
 
 /// One operation of one actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,60 +20,132 @@ pub struct Epoch {
 /// The knowledge of an actor at one moment: everything that happened before.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    pub actor: Actor,
+    number: Arc<Number>,
     pub own: u64,
-    /// Known counts, by actor. The actor's own entry is not used.
-    seen: Arc<Vec<u64>>,
+    /// The actor's own entry is not used.
+    seen: Arc<Seen>,
+}
+
+/// Known counts, by actor.
+#[derive(Clone, Debug, Default)]
+struct Seen(Vec<u64>);
+
+impl Seen {
+    fn of(&self, actor: Actor) -> u64 {
+        self.0.get(actor).copied().unwrap_or(0)
+    }
+
+    fn include(&mut self, other: &Seen) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+
+    fn include_own(&mut self, clock: &Clock) {
+        let actor = clock.actor();
+        if self.0.len() <= actor {
+            self.0.resize(actor + 1, 0);
+        }
+        self.0[actor] = self.0[actor].max(clock.own);
+    }
 }
 
 impl Clock {
-    pub fn new(actor: Actor, own: u64) -> Clock {
-        Clock { actor, own, seen: Arc::default() }
+    pub fn new(number: Arc<Number>, own: u64) -> Clock {
+        Clock { number, own, seen: Arc::default() }
+    }
+
+    pub fn actor(&self) -> Actor {
+        self.number.value()
     }
 
     pub fn of(&self, actor: Actor) -> u64 {
-        if actor == self.actor { self.own } else { self.seen.get(actor).copied().unwrap_or(0) }
+        if actor == self.actor() { self.own } else { self.seen.of(actor) }
     }
 
     pub fn knows(&self, epoch: Epoch) -> bool {
         self.of(epoch.actor) >= epoch.n
     }
 
+    /// Returns true if joining `other` would add nothing.
+    pub fn includes(&self, other: &Clock) -> bool {
+        self.of(other.actor()) >= other.own
+    }
+
     /// Adds the knowledge of `other`.
     pub fn join(&mut self, other: &Clock) {
-        if self.of(other.actor) >= other.own {
+        if self.includes(other) {
             return;
         }
         let seen = Arc::make_mut(&mut self.seen);
-        let length = other.seen.len().max(other.actor + 1);
-        if seen.len() < length {
-            seen.resize(length, 0);
-        }
-        for (mine, theirs) in seen.iter_mut().zip(other.seen.iter()) {
-            *mine = (*mine).max(*theirs);
-        }
-        seen[other.actor] = seen[other.actor].max(other.own);
+        seen.include(&other.seen);
+        seen.include_own(other);
         self.own += 1;
+    }
+
+    /// Adds the knowledge of several actors.
+    pub fn join_all(&mut self, others: &Knowledge) {
+        let is_new = |(actor, known): (Actor, &u64)| *known > self.of(actor);
+        if others.seen.0.iter().enumerate().any(is_new) {
+            Arc::make_mut(&mut self.seen).include(&others.seen);
+            self.own += 1;
+        }
+        others.newest.iter().for_each(|clock| self.join(clock));
     }
 
     /// Starts the next operation.
     pub fn step(&mut self) -> Epoch {
         self.own += 1;
-        Epoch { actor: self.actor, n: self.own }
+        self.now()
     }
 
     pub fn now(&self) -> Epoch {
-        Epoch { actor: self.actor, n: self.own }
+        Epoch { actor: self.actor(), n: self.own }
+    }
+}
+
+/// The knowledge of several actors at several moments.
+#[derive(Debug, Default)]
+pub struct Knowledge {
+    /// The newest clocks that no other of them includes.
+    newest: Vec<Clock>,
+    /// What was known to others.
+    seen: Seen,
+}
+
+/// Clocks that are kept one by one, because most are included by the next soon.
+const NEWEST: usize = 4;
+
+impl Knowledge {
+    pub fn include(&mut self, clock: Clock) {
+        self.newest.retain(|other| !clock.includes(other));
+        if self.newest.len() == NEWEST {
+            for clock in self.newest.drain(..) {
+                self.seen.include(&clock.seen);
+                self.seen.include_own(&clock);
+            }
+        }
+        self.newest.push(clock);
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::actor::Numbers;
+
+    /// Clocks of different actors.
+    pub fn clocks<const N: usize>() -> [Clock; N] {
+        let mut numbers = Numbers::default();
+        [(); N].map(|()| Clock::new(numbers.take(), 0))
+    }
 
     #[test]
     fn order_is_what_was_joined() {
-        let (mut a, mut b, mut c) = (Clock::new(0, 0), Clock::new(1, 0), Clock::new(2, 0));
+        let [mut a, mut b, mut c] = clocks();
         let first = a.step();
         let known = a.clone();
         let second = a.step();
@@ -90,5 +162,20 @@ mod tests {
         assert!(c.knows(second));
         // A copied clock does not change.
         assert!(!known.knows(second));
+    }
+
+    #[test]
+    fn knowledge_of_many_is_that_of_each() {
+        let mut clocks: [Clock; 20] = clocks();
+        let mut all = Knowledge::default();
+        let steps: Vec<Epoch> = clocks[1..].iter_mut().map(Clock::step).collect();
+        clocks[1..].iter().for_each(|clock| all.include(clock.clone()));
+        assert!(all.newest.len() <= NEWEST);
+        let [reader, ..] = &mut clocks;
+        reader.join_all(&all);
+        assert!(steps.iter().all(|step| reader.knows(*step)));
+        let own = reader.own;
+        reader.join_all(&all);
+        assert_eq!(reader.own, own);
     }
 }

@@ -1,13 +1,14 @@
 //! Graphs: nodes, instantiation and launch.
 //!
-//! May use: `checker`, `clock`, `queue`, `results`, `sim`, `work`. Unsafe: none.
+//! May use: `actor`, `clock`, `queue`, `results`, `sim`, `work`. Unsafe: none.
 //!
 //! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
 //! that respects every dependency. For the checker, nodes without a dependency between them are
 //! unordered: each chain of nodes is an actor of its own.
 
-use crate::checker::Who;
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::actor::Who;
+use crate::clock::Clock;
 use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
 use crate::sim::{

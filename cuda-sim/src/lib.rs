@@ -12,6 +12,7 @@
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::type_complexity)]
 
 pub mod access;
+mod actor;
 mod clock;
 pub mod results;
 pub mod config;

@@ -1,8 +1,9 @@
 //! Records, waits and host functions, as operations in the queue of a stream that is not capturing.
 //!
-//! May use: `clock`, `ipc`, `passthrough::launches`, `sim`, `work`. Unsafe: none.
+//! May use: `actor`, `clock`, `ipc`, `passthrough::launches`, `sim`, `work`. Unsafe: none.
 
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::clock::Clock;
 use crate::ipc::SharedEvent;
 use crate::sim::{Locked, Recorded, Sim};
 use crate::work::{CoreRef, Reached, Work};

@@ -1,6 +1,6 @@
 //! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker.
 //!
-//! May use: `access`, `clock`, `site`. Unsafe: none.
+//! May use: `access`, `actor`, `site`. Unsafe: none.
 //!
 //! Libraries report their exports and uses, which are checked against the known accesses. An export
 //! is an array that a producer published, identified by its owner and its bytes. A part is one
@@ -12,7 +12,7 @@
 //! of one tensor. So a use is looked up in all of them before it counts as missing.
 
 use crate::access::{Access, READ, WRITE, common, without};
-use crate::clock::Actor;
+use crate::actor::Actor;
 use crate::site::Site;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -369,7 +369,7 @@ impl Rules {
         let exports = self.exports.values().filter(|export| export.bytes.touches(from, to));
         exports.into_iter().any(|export| {
             let may = |part: &Part| mode == READ || part.mode & WRITE != 0;
-            let of = export.use_of(site.stream, site.time);
+            let of = export.use_of(site.stream.actor(), site.time);
             of == Use::Open
                 || (of == Use::Proper && mode == READ)
                 || export
@@ -381,11 +381,11 @@ impl Rules {
 
     /// Returns whether this was an access of a consumer of an export that was just removed.
     pub fn was_use_of(&self, gone: &Export, site: &Site, from: u64, to: u64) -> bool {
-        match gone.use_of(site.stream, site.time) {
+        match gone.use_of(site.stream.actor(), site.time) {
             Use::Open | Use::Proper => true,
             // Unless the access was through another export of these bytes.
             Use::TooLate => !self.exports.values().any(|export| {
-                matches!(export.use_of(site.stream, site.time), Use::Open | Use::Proper)
+                matches!(export.use_of(site.stream.actor(), site.time), Use::Open | Use::Proper)
                     && export.bytes.touches(from, to)
             }),
             Use::Own | Use::NotBegun => false,
@@ -401,7 +401,7 @@ impl Rules {
         access: &Access,
         shared: bool,
     ) -> Option<((u64, u64), Arc<Site>)> {
-        let actor = site.stream;
+        let actor = site.stream.actor();
         if access.mode & WRITE == 0 {
             return None;
         }
@@ -437,8 +437,8 @@ impl Rules {
     ) -> Option<MissingCall> {
         let (mut earlier, mut later) = (Vec::new(), Vec::new());
         for export in self.exports.values().filter(|export| export.bytes.touches(from, to)) {
-            earlier.push(export.use_of(first.stream, first.time));
-            later.push(export.use_of(second.stream, second.time));
+            earlier.push(export.use_of(first.stream.actor(), first.time));
+            later.push(export.use_of(second.stream.actor(), second.time));
         }
         let missing = |uses: &[Use], kinds: &[Use]| {
             uses.iter().any(|of| kinds.contains(of))

@@ -35,6 +35,12 @@ impl<S> Clone for Segment<S> {
     }
 }
 
+/// Maximum number of reads that are kept for the same bytes, none of them ordered after another.
+/// Beyond it the oldest half is forgotten: a write that is ordered after all others is then not
+/// checked against those. Streams that are made, read, and are destroyed without a wait would
+/// otherwise be kept for ever.
+const MOST_READS: usize = 256;
+
 pub struct Shadow<S> {
     segments: BTreeMap<u64, Segment<S>>,
 }
@@ -179,6 +185,9 @@ impl<S> Shadow<S> {
             segment.reads.clear();
         } else {
             segment.reads.retain(|read| !clock.knows(read.epoch));
+            if segment.reads.len() == MOST_READS {
+                segment.reads.drain(..MOST_READS / 2);
+            }
             segment.reads.push(mark.clone());
         }
     }
@@ -187,6 +196,7 @@ impl<S> Shadow<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::tests::clocks;
 
     fn mark(epoch: Epoch) -> Mark<&'static str> {
         Mark { epoch, site: Arc::new("x") }
@@ -208,7 +218,7 @@ mod tests {
     fn every_pair_but_two_reads() {
         for (first, second) in [(READ, READ), (READ, WRITE), (WRITE, READ), (WRITE, WRITE)] {
             for ordered in [false, true] {
-                let (mut a, mut b) = (Clock::new(0, 0), Clock::new(1, 0));
+                let [mut a, mut b] = clocks();
                 let mut shadow = Shadow::default();
                 assert!(conflicts(&mut shadow, (10, 20), first, &mut a).is_empty());
                 if ordered {
@@ -224,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_write_is_checked_against_all_reads_since() {
-        let (mut a, mut b, mut c) = (Clock::new(0, 0), Clock::new(1, 0), Clock::new(2, 0));
+        let [mut a, mut b, mut c] = clocks();
         let mut shadow = Shadow::default();
         conflicts(&mut shadow, (0, 8), READ, &mut a);
         conflicts(&mut shadow, (0, 8), READ, &mut b);
@@ -233,8 +243,25 @@ mod tests {
     }
 
     #[test]
+    fn reads_that_nothing_orders_are_bounded() {
+        let mut readers: [Clock; 4 * MOST_READS] = clocks();
+        let mut shadow = Shadow::default();
+        for reader in &mut readers {
+            conflicts(&mut shadow, (0, 8), READ, reader);
+        }
+        assert!(shadow.segments[&0].reads.len() <= MOST_READS);
+        // The newest are kept.
+        let (newest, others) = readers.split_last_mut().unwrap();
+        let [.., writer] = others else { unreachable!() };
+        for _ in 0..2 {
+            assert_eq!(conflicts(&mut shadow, (0, 8), READ, newest), []);
+        }
+        assert!(!conflicts(&mut shadow, (0, 8), WRITE, writer).is_empty());
+    }
+
+    #[test]
     fn adjacent_bytes_are_apart() {
-        let (mut a, mut b) = (Clock::new(0, 0), Clock::new(1, 0));
+        let [mut a, mut b] = clocks();
         let mut shadow = Shadow::default();
         conflicts(&mut shadow, (0, 8), WRITE, &mut a);
         assert!(conflicts(&mut shadow, (8, 16), WRITE, &mut b).is_empty());
@@ -243,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_covering_write_forgets_the_pieces() {
-        let mut a = Clock::new(0, 0);
+        let [mut a] = clocks();
         let mut shadow = Shadow::default();
         for i in 0..100 {
             conflicts(&mut shadow, (i * 10, i * 10 + 5), WRITE, &mut a);
@@ -262,7 +289,7 @@ mod tests {
             (seed >> 33) % n
         };
         for _ in 0..300 {
-            let mut clocks: Vec<Clock> = (0..4).map(|actor| Clock::new(actor, 0)).collect();
+            let mut clocks: [Clock; 4] = clocks();
             let mut shadow = Shadow::default();
             let mut all: Vec<(u64, u32, Epoch)> = Vec::new(); // byte, mode, epoch
             for _ in 0..30 {

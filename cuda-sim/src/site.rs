@@ -1,18 +1,20 @@
 //! Where an access came from and which bytes it belongs to, for the checker and its reports.
 //!
-//! May use: `clock`, `shadow`, `stack`. Unsafe: none.
+//! May use: `actor`, `clock`, `shadow`, `stack`. Unsafe: none.
 
-use crate::clock::{Actor, Clock};
+use crate::actor::Life;
+use crate::clock::Clock;
 use crate::shadow::Mark;
 use crate::stack::StackId;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The origin of an access.
 #[derive(Debug)]
 pub struct Site {
-    pub actor: Actor,
+    pub actor: Arc<Life>,
     /// The actor that the rules consider: for a branch of a graph, the stream of the launch.
-    pub stream: Actor,
+    pub stream: Arc<Life>,
     /// A number that grows with every recorded access.
     pub time: u64,
     pub label: Cow<'static, str>,

@@ -50,13 +50,12 @@ fn block_for(sim: &mut Sim, core: CoreRef, device: i32, size: u64) -> Result<u64
         return take(sim, device, size);
     }
     let same = |freed: &Freed| {
-        freed.core == core
-            && !freed.taken
+        !freed.taken
             && freed.arena == device as usize
             && freed.size.next_multiple_of(512) == size.next_multiple_of(512)
     };
-    let newest = sim.freed.iter().rev().find(|(_, freed)| same(freed)).map(|(id, _)| *id);
-    if let Some(freed) = newest.and_then(|id| sim.freed.get_mut(&id)) {
+    let mut of_stream = sim.freed.range_mut((core.id, 0)..=(core.id, u64::MAX)).rev();
+    if let Some((_, freed)) = of_stream.find(|(_, freed)| same(freed)) {
         freed.taken = true;
         return Ok(freed.address);
     }
@@ -148,11 +147,8 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     }
     let Some((arena, size)) = allocation.block else { return Ok(()) };
     let id = sim.id();
-    let position = sim.core_mut(core).enqueued + 1;
-    sim.freed.insert(
-        id,
-        Freed { core, position, address, size, arena, pool: allocation.pool, taken: false },
-    );
+    sim.freed
+        .insert((core.id, id), Freed { address, size, arena, pool: allocation.pool, taken: false });
     Sim::enqueue(sim, core, Work::Release(id));
     Ok(())
 }

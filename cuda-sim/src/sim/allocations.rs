@@ -1,17 +1,18 @@
 //! The end of allocations: races with it, and what becomes of the bytes.
 //!
-//! May use: `access`, `memory`, `sim::state`, `site`. Unsafe: none.
+//! May use: `access`, `memory`, `sim::state`, `site`, `work`. Unsafe: none.
 
 use crate::access::{Access, WRITE};
 use crate::memory::{self, Allocation};
 use crate::sim::state::Sim;
 use crate::site::Moment;
+use crate::work::CoreRef;
 
 impl Sim {
     /// Performs a stream-ordered free: returns the bytes to the arena, unless they were already
     /// reused.
-    pub(super) fn pool_released(&mut self, id: u64) {
-        let Some(freed) = self.freed.remove(&id) else { return };
+    pub(super) fn pool_released(&mut self, core: CoreRef, id: u64) {
+        let Some(freed) = self.freed.remove(&(core.id, id)) else { return };
         if !freed.taken {
             self.unguarded(|sim| {
                 memory::poison(freed.address, freed.size);

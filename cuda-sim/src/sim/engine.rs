@@ -22,6 +22,10 @@ use std::time::Duration;
 /// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
 const LONGEST_QUEUE: usize = 1024;
 
+/// Maximum number of streams with work that no wait required. Beyond it, work is done that no
+/// wait requires yet: programs may leave it to any number of streams that they destroyed.
+const MOST_BUSY: usize = 256;
+
 impl Sim {
     /// Makes `core` wait for everything that `other` was given so far.
     pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
@@ -77,11 +81,33 @@ impl Sim {
             }
             Schedule::Threads => sim.wake_worker(core),
         }
+        if sim.busy.len() > MOST_BUSY {
+            Self::catch_up(sim);
+        }
         let long =
             |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
         if long(sim) {
             let position = sim.core_mut(core).completed + 1;
             Self::wait_done(sim, core, position);
+        }
+    }
+
+    /// Does work, or waits for the streams' threads to do it, until few streams have any that could
+    /// run.
+    #[cold]
+    fn catch_up(sim: &mut Locked) {
+        while sim.busy.len() > MOST_BUSY / 2 {
+            if sim.config.schedule != Schedule::Threads {
+                if !Self::run_any(sim) {
+                    break;
+                }
+                continue;
+            }
+            let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) else {
+                break;
+            };
+            let position = sim.core_mut(next).completed + 1;
+            Self::wait_done(sim, next, position);
         }
     }
 
@@ -145,7 +171,7 @@ impl Sim {
                 Self::complete(sim, core);
             }
             Work::Release(id) => {
-                sim.pool_released(id);
+                sim.pool_released(core, id);
                 Self::complete(sim, core);
             }
             Work::Forget(objects) => {

@@ -1,10 +1,11 @@
 //! The array exchanges that libraries report, checked against the rules.
 //!
-//! May use: `access`, `clock`, `cudasim`, `handles`, `results`, `rules`, `shadow`, `sim::objects`,
-//! `sim::state`, `site`, `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `cudasim`, `handles`, `results`, `rules`, `shadow`,
+//! `sim::objects`, `sim::state`, `site`, `work`. Unsafe: none.
 
 use crate::access::{Access, READ, WRITE};
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::clock::Clock;
 use crate::cudasim::Note;
 use crate::handles;
 use crate::results::Code;

@@ -1,9 +1,10 @@
 //! Graphs, their nodes, executable graphs, user objects and captures, as data.
 //!
-//! May use: `access`, `clock`, `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `work`. Unsafe: none.
 
 use crate::access::Access;
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::clock::Clock;
 use crate::work::{CoreRef, Work};
 use std::sync::Arc;
 

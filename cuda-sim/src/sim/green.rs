@@ -1,14 +1,15 @@
 //! Green contexts, and properties of a whole context: its streams and those of green contexts over
 //! it.
 //!
-//! May use: `checker`, `clock`, `config`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
+//! May use: `actor`, `clock`, `config`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
 //! none.
 //!
 //! A green context is a context of its own for streams; everything else belongs to its primary
 //! context.
 
-use crate::checker::Who;
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::actor::Who;
+use crate::clock::Clock;
 use crate::config::Schedule;
 use crate::results::Result;
 use crate::sim::objects::{Core, CoreKind};

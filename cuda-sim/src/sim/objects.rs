@@ -1,10 +1,12 @@
 //! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
 //!
-//! May use: `access`, `clock`, `ipc`, `resources`, `results`, `sim::graphs`, `work`. Unsafe: the
+//! May use: `access`, `actor`, `clock`, `ipc`, `resources`, `results`, `sim::graphs`, `work`.
+//! Unsafe: the
 //! state moves between threads with pointers to constants of programs.
 
 use crate::access::Access;
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::clock::Clock;
 use crate::ipc::SharedEvent;
 use crate::resources::Sms;
 use crate::results::Code;
@@ -155,8 +157,6 @@ pub struct Function {
 
 /// A block that was freed in stream order and may not have been reached yet.
 pub struct Freed {
-    pub core: CoreRef,
-    pub position: u64,
     pub address: u64,
     pub size: u64,
     pub arena: usize,

@@ -1,11 +1,12 @@
 //! What happens before what: the rules of the default streams, and what the checker learns.
 //!
-//! May use: `access`, `checker`, `clock`, `config`, `console`, `sim::objects`, `sim::state`,
-//! `site`, `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `config`, `console`, `sim::objects`, `sim::state`, `site`,
+//! `work`. Unsafe: none.
 
 use crate::access::Access;
-use crate::checker::Who;
-use crate::clock::{Actor, Clock};
+use crate::actor::Actor;
+use crate::actor::Who;
+use crate::clock::Clock;
 use crate::config::Schedule;
 use crate::console::print;
 use crate::sim::objects::CoreKind;

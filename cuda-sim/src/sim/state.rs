@@ -1,10 +1,11 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
-//! May use: `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
+//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
 //! `sim::objects`, `stack`, `vmm`, `work`. Unsafe: none.
 
+use crate::actor::Actor;
 use crate::checker::Checker;
-use crate::clock::{Actor, Clock};
+use crate::clock::Clock;
 use crate::config::{Config, Races, Schedule};
 use crate::handles::{Kind, Table};
 use crate::memory::Memory;
@@ -102,7 +103,8 @@ pub struct Sim {
     pub(super) free_cores: Vec<usize>,
     pub(super) busy: Vec<CoreRef>,
     pub memory: Memory,
-    pub freed: BTreeMap<u64, Freed>,
+    /// By the number of the stream and a number of its own.
+    pub freed: BTreeMap<(u64, u64), Freed>,
     pub checker: Option<Checker>,
     pub threads: HashMap<u32, Thread>,
     pub(super) one_host: Option<Actor>,

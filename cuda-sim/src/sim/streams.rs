@@ -1,8 +1,8 @@
 //! Streams: their creation, the stream that a handle names, and their end.
 //!
-//! May use: `checker`, `handles`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe: none.
+//! May use: `actor`, `handles`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe: none.
 
-use crate::checker::{LEGACY, Who};
+use crate::actor::{LEGACY, Who};
 use crate::handles;
 use crate::results::{Code, Result};
 use crate::sim::objects::{Core, CoreKind};
@@ -106,7 +106,8 @@ impl Sim {
             context.cores.retain(|other| *other != core);
         }
         self.remember_destroyed(core, context);
-        if let (Some(actor), Some(checker)) = (self.core_mut(core).actor, &mut self.checker) {
+        if let (Some(actor), Some(checker)) = (self.core_mut(core).actor.take(), &mut self.checker)
+        {
             checker.retire(actor);
         }
         self.drop_if_drained(core);
