@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        int result = (call);                                                                       \
-        if (result != 0) {                                                                         \
-            printf("%s: %d\n", #call, result);                                                     \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define CHECK(call)                            \
+    do {                                       \
+        int result = (call);                   \
+        if (result != 0) {                     \
+            printf("%s: %d\n", #call, result); \
+            exit(1);                           \
+        }                                      \
     } while (0)
 
 enum { SIZE = 512 };

@@ -161,3 +161,12 @@ def test_as_numba_uses_it():
             assert part.shape == (4,) and part.data == ADDRESS + 16 and part.readonly
         with from_cuda_array_interface(obj.__cuda_array_interface__, obj) as whole:
             assert whole.shape == (8,) and whole.data == ADDRESS
+
+
+def test_the_object_in_place_of_its_dictionary():
+    text = refused("TYPE", exporter())
+    assert text.startswith("dictionary: found an object of type") and text.endswith(
+        "expected its dictionary; cai_array_from_python takes the object"
+    )
+    # The type of a dictionary may have the attribute as well.
+    assert "takes the object" not in refused("TYPE", [1])

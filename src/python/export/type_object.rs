@@ -36,7 +36,7 @@ use crate::python::interpreter::{Owned, Py, raised};
 
 pub(crate) const NAME: &CStr = c"libcai.Array";
 
-const DOC: &CStr = c"A GPU array that another library exported.";
+const DOC: &CStr = c"An array, in the memory of a GPU or of the host, that a library exported.";
 
 /// Returns the type, which is made at its first use in an interpreter.
 pub fn export_type(py: Py) -> Result<*mut Object> {

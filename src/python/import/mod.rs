@@ -130,7 +130,12 @@ pub unsafe fn import_dictionary(
         );
     }
     let dictionary = Owned::share(py, dictionary);
-    let found = dict::read_given(py, &dictionary, protocol, options, to)?;
+    let found = match dict::read_given(py, &dictionary, protocol, options, to) {
+        Err(failure) if failure.status() == abi::CAI_ERR_TYPE => {
+            return Err(instead_of_dictionary(py, &dictionary).unwrap_or(failure));
+        }
+        found => found?,
+    };
     if let Found::Parts(extras) = found {
         from_parts(py, owner, protocol, options, 0, extras, to)?;
     }
@@ -139,6 +144,20 @@ pub unsafe fn import_dictionary(
         return Ok(());
     }
     check_requirements(to, options)
+}
+
+/// The failure for an object that was passed in place of its dictionary.
+#[cold]
+fn instead_of_dictionary(py: Py, object: &Owned) -> Option<Failure> {
+    // The attribute only makes a message better. An exception is not the caller's.
+    let attribute = py.attribute(object.get(), py.names.cuda_array_interface);
+    attribute.unwrap_or_else(|_| (py.clear(), None).1)?;
+    Some(Failure::new(
+        abi::CAI_ERR_TYPE,
+        format_args!("dictionary"),
+        format_args!("an object of type {}", py.type_name(object.get())),
+        format_args!("its dictionary; cai_array_from_python takes the object"),
+    ))
 }
 
 /// Imports through the dictionary of CUDA's protocol if the object has one: then `to` has an owner.
