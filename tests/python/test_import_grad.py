@@ -188,9 +188,9 @@ def test_a_type_at_the_address_of_another():
         take(Plain()).release()
         return id(Plain)
 
-    again = 0
+    known, again = set(), 0
     for _ in range(30):
-        known = {plain() for _ in range(4)}
+        known |= {plain() for _ in range(4)}
         gc.collect()
         types = []
         for _ in range(8):
