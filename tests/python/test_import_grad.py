@@ -2,6 +2,7 @@
 
 import ctypes as c
 import gc
+import sysconfig
 
 import cai_python as P
 import pytest
@@ -203,7 +204,8 @@ def test_a_type_at_the_address_of_another():
                 take(Tensor())
             types.append(Tensor)
             again += id(Tensor) in known
-    assert again
+    # Free-threaded builds give addresses out again when they like.
+    assert again or sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 def test_a_type_that_gets_the_attribute():
