@@ -45,15 +45,23 @@ pub struct Offer {
     pub dlpack: Option<&'static ExchangeTable>,
     /// How to ask whether an object requires grad.
     pub grad: Grad,
+    /// The values of its objects may be the conjugates of those in memory, as PyTorch's: the type
+    /// has an attribute `is_conj`.
+    pub may_be_conjugate: bool,
 }
 
 impl Offer {
     /// No table.
-    pub const NOTHING: Offer = Offer { exchange: None, dlpack: None, grad: Grad::Never };
+    pub const NOTHING: Offer =
+        Offer { exchange: None, dlpack: None, grad: Grad::Never, may_be_conjugate: false };
 
-    /// Returns true if the type offers no table, and its objects never require grad.
+    /// Returns true if the type offers no table, and its objects are never asked about grad or
+    /// conjugates.
     pub fn is_nothing(&self) -> bool {
-        self.exchange.is_none() && self.dlpack.is_none() && matches!(self.grad, Grad::Never)
+        self.exchange.is_none()
+            && self.dlpack.is_none()
+            && matches!(self.grad, Grad::Never)
+            && !self.may_be_conjugate
     }
 }
 

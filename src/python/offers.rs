@@ -56,7 +56,12 @@ fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
         Some(descriptor) => getter(py, r#type, descriptor)?
             .map_or(Grad::Attribute, |(get, closure)| Grad::Getter(get, closure)),
     };
-    let offer = Offer { exchange: exchange(py, r#type)?, dlpack: dlpack(py, r#type)?, grad };
+    let offer = Offer {
+        exchange: exchange(py, r#type)?,
+        dlpack: dlpack(py, r#type)?,
+        grad,
+        may_be_conjugate: py.attribute(r#type, py.names.is_conj)?.is_some(),
+    };
     if offer.is_nothing() {
         remember_nothing(py, r#type);
     } else if py.types.add(r#type, offer) {

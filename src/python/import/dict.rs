@@ -45,11 +45,13 @@ pub fn read(
     read_general(py, &dictionary, None, protocol, options, to)
 }
 
-/// Reads the dictionary of CUDA's protocol into `to`.
+/// Reads the dictionary of CUDA's protocol into `to`. `may_be_conjugate`: [`resolved`] has to be
+/// asked, because the object's type is not known to offer nothing.
 #[inline(always)]
 pub fn read_cuda(
     py: Py,
     object: NonNull<Object>,
+    may_be_conjugate: bool,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Found> {
@@ -78,7 +80,7 @@ pub fn read_cuda(
         not_sound(to)?;
     }
     attach(py, &mut to.array, Owned::share(py, object), None)?;
-    if may_be_unresolved(to) {
+    if may_be_conjugate && may_be_unresolved(to) {
         resolved(py, object, &to.array, Protocol::Cuda.name())?;
     }
     Ok(Found::Array)

@@ -166,11 +166,12 @@ fn instead_of_dictionary(py: Py, object: &Owned) -> Option<Failure> {
 fn from_cuda(
     py: Py,
     object: NonNull<Object>,
+    may_be_conjugate: bool,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
 ) -> Result<()> {
-    match dict::read_cuda(py, object, options, to)? {
+    match dict::read_cuda(py, object, may_be_conjugate, options, to)? {
         Found::Nothing | Found::Array => Ok(()),
         Found::Parts(extras) => from_parts(py, object, Protocol::Cuda, options, depth, extras, to),
     }
@@ -271,7 +272,7 @@ pub fn find(
     let offer = if is_known { Offer::NOTHING } else { offers::something(py, object.as_ptr())? };
     let mut begun = Begun { offer: Some(offer), ..Begun::default() };
     if is_known || offer.is_nothing() {
-        from_cuda(py, object, options, depth, to)?;
+        from_cuda(py, object, false, options, depth, to)?;
         if to.has_owner() {
             return Ok(());
         }
@@ -461,7 +462,7 @@ fn try_protocols(
                 None => false,
             },
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
-                from_cuda(py, object, options, depth, to)?;
+                from_cuda(py, object, true, options, depth, to)?;
                 to.has_owner()
             }
             abi::CAI_PROTOCOL_DLPACK => {
