@@ -160,18 +160,24 @@ pub unsafe fn has_sound_mask(array: &cai_array) -> bool {
     inner.iter().rev().zip(outer.iter().rev()).all(|(&extent, &of)| extent == of || extent == 1)
 }
 
-/// Returns the size of booleans, and of integers, floats and complex numbers of up to 16 bytes.
+/// Returns the size of booleans, of integers, floats and complex numbers of up to 16 bytes, and of
+/// the most common times and opaque types.
 #[inline(always)]
 fn itemsize(typestr: &[u8; abi::CAI_TYPESTR_SIZE]) -> Option<i64> {
     let (kind, digit) = match *typestr {
         [b'<' | b'>' | b'|', kind, digit, 0, ..] => (kind, digit),
         [b'<' | b'>', b'c', b'1', b'6', 0, ..] => return Some(16),
+        [b'<' | b'>', b'M' | b'm', b'8', b'[', b'm' | b'u' | b'n', b's', b']', 0, ..] => {
+            return Some(8);
+        }
+        [b'<' | b'>', b'M' | b'm', b'8', b'[', b's' | b'D', b']', 0, ..] => return Some(8),
         _ => return None,
     };
     let sizes: u32 = match kind {
         b'f' | b'i' | b'u' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
         b'b' => 1 << 1,
         b'c' => 1 << 4 | 1 << 8,
+        b'V' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
         _ => return None,
     };
     let size = digit.wrapping_sub(b'0');
@@ -248,7 +254,7 @@ mod tests {
             1 => prop::sample::select(vec![
                 "<f4", "|b1", ">c8", "<i8", "|u1", "<f3", "<c2", "|b2", "<V2", "<f", "f4", "<f4[",
                 "<u9", "<M8", "|t1", "", "<c16", "|c16", "<f16", "<f12", "<c32", "<c24", "<i16",
-                "|V0", "|V12", "|S3", "<U4", "<U0", "<M8[ns]", "<m8[25us]", "<M8[]", "|O", "|O8",
+                "|V0", "|V12", "|S3", "<U4", "<U0", "<M8[ns]", ">m8[ms]", "<M8[D]", "|M8[s]", "<M8[ns", "<m8[xs]", "|V8", "<m8[25us]", "<M8[]", "|O", "|O8",
                 "|t8", "|t12", "|t0", "<V1", "<f1", "<c4", "<t9223372036854775", "<U9999999999999",
             ]),
         ]
