@@ -75,6 +75,9 @@ pub struct Config {
 
 pub const DRIVER_VERSION: i32 = 13050;
 
+/// Maximum number of devices.
+pub const MOST_DEVICES: u64 = 16;
+
 /// The paths at which distributions and containers install the real driver.
 pub const REAL_DRIVERS: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -134,10 +137,15 @@ impl Config {
                 .filter_map(|fault| fault.map_err(|part| bad("CUDASIM_FAIL", part)).ok())
                 .collect()
         });
+        let mut devices = number("CUDASIM_DEVICES", 1);
+        if devices > MOST_DEVICES {
+            bad("CUDASIM_DEVICES", &devices.to_string());
+            devices = 1;
+        }
         Config {
             schedule,
             races,
-            devices: number("CUDASIM_DEVICES", 1).min(16) as usize,
+            devices: devices as usize,
             memory: number("CUDASIM_MEMORY", 8 << 30),
             faults,
             driver_version: number("CUDASIM_DRIVER_VERSION", DRIVER_VERSION as u64) as i32,

@@ -22,7 +22,7 @@ cuda-sim: a simulated CUDA driver that finds races
                                     eager          at once
                                     random[:SEED]  in an order that the seed determines
                                     threads        on a thread for each stream
-        --devices=N               number of devices (default: 1)
+        --devices=N               number of devices, 0 to 16 (default: 1)
         --memory=BYTES            memory of each device (default: 8 GiB)
         --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
                                   cuStreamSynchronize=700; any call: *:100=lost (a lost device)
@@ -246,6 +246,13 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 .map(|_| value.clone())
                 .map_err(|_| format!("--{name}: expected a number, found {value}"))
         };
+        let between = |least: u64, most: u64| {
+            let value = number()?;
+            match value.parse() {
+                Ok(found) if (least..=most).contains(&found) => Ok(value),
+                _ => Err(format!("--{name}: expected {least} to {most}, found {value}")),
+            }
+        };
         if name == "shadow" {
             options.shadow = Some(value.map(str::to_owned));
             at += 1;
@@ -254,14 +261,22 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         let variable = match name {
             "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
             "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
-            "devices" => ("CUDASIM_DEVICES", number()?),
+            "devices" => ("CUDASIM_DEVICES", between(0, cuda::config::MOST_DEVICES)?),
             "memory" => ("CUDASIM_MEMORY", number()?),
             "fail" => {
                 let value = wanted()?;
-                if let Some(bad) =
-                    value.split(',').find(|part| cuda::config::parse_fault(part).is_none())
-                {
-                    return Err(format!("--fail: expected CALL[:N]=CODE, found {bad}"));
+                for part in value.split(',') {
+                    let fault = cuda::config::parse_fault(part)
+                        .ok_or(format!("--fail: expected CALL[:N]=CODE, found {part}"))?;
+                    let is_it = |entry: &(&str, i32, &str, bool)| {
+                        entry.0 == fault.call || entry.2 == fault.call
+                    };
+                    if fault.call != "*" && !cuda::ENTRIES.iter().any(is_it) {
+                        return Err(format!(
+                            "--fail: expected a function of the driver, or *, found {}",
+                            fault.call
+                        ));
+                    }
                 }
                 ("CUDASIM_FAIL", value)
             }
@@ -270,7 +285,8 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 ("CUDASIM_WITHOUT", wanted()?)
             }
             "driver-version" => {
-                options.version = number()?.parse().ok();
+                let newest = cuda::config::DRIVER_VERSION.unsigned_abs().into();
+                options.version = between(11000, newest)?.parse().ok();
                 ("CUDASIM_DRIVER_VERSION", wanted()?)
             }
             "stub" => ("CUDASIM_STUB", "1".to_owned()),
