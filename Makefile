@@ -217,7 +217,7 @@ bench: $(VENV)/ready lib sim
 # Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
 # same Python. bench-docs needs them, and writes table and chart into the book.
 ifneq ($(wildcard $(INTEROP)/ready),)
-BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" target/release/cuda-sim run --races=off --schedule=eager \
+BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" target/release/cuda-sim run --races=off --exchanges=hidden --schedule=eager \
     --runtime=13 -- $(INTEROP)/bin/python
 else
 BENCH_PYTHON = $(PY)
