@@ -246,7 +246,6 @@ def groups(ways):
         ]
     yield "there and back", rows
 
-    # Last: from here on the simulated driver hears of every release.
     if driver:
         theirs = ways.to_python(stored, DEVICE)
         rows = [

@@ -253,7 +253,7 @@ struct cai_import_options {
 #define CAI_IMPORT_BUFFER_OPENCL 8192
 /** Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind. */
 #define CAI_IMPORT_BUFFER_CUDA 16384
-/** Asks the CUDA driver for the context and the id of any stream, not only of 1 and 2. */
+/** Asks the CUDA driver for the context and the id of any stream, not only of 2. */
 #define CAI_IMPORT_IDENTIFY_STREAM 32768
 
 /* Values of cai_import_options.protocols. */

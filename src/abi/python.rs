@@ -59,7 +59,7 @@ pub const CAI_IMPORT_ALLOW_GRAD: u32 = 4096;
 pub const CAI_IMPORT_BUFFER_OPENCL: u32 = 8192;
 /// Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind.
 pub const CAI_IMPORT_BUFFER_CUDA: u32 = 16384;
-/// Asks the CUDA driver for the context and the id of any stream, not only of 1 and 2.
+/// Asks the CUDA driver for the context and the id of any stream, not only of 2.
 pub const CAI_IMPORT_IDENTIFY_STREAM: u32 = 32768;
 
 /// Exports version 2 of the interface, which has no stream.

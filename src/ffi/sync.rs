@@ -261,7 +261,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
 /// Writes the identity of the array's stream: its `context` and its `stream_id`, so that functions
 /// of this library refuse the stream of another thread (`CAI_ERR_STREAM_THREAD`) and one that was
 /// destroyed (`CAI_ERR_STREAM_STALE`). For arrays that a program fills without
-/// `cai_array_produce`, which writes it as well. Imports write it for 1 and 2, and with
+/// `cai_array_produce`, which writes it as well. Imports write it for 2, and with
 /// `CAI_IMPORT_IDENTIFY_STREAM` for every stream.
 ///
 /// `array`: `context` and `stream_id` are written, on success only, and nothing else. A `stream_id`

@@ -53,11 +53,12 @@ fn write(array: &mut cai_array, (context, id): (CUcontext, u64)) {
     array.stream_id = id;
 }
 
-/// Writes the identity of the stream 1 or 2 of an array that was imported, as far as the driver
-/// knows it. If the process has not loaded a driver, nothing can be pending, and none is loaded.
+/// Writes the identity of the stream 2 of an array that was imported, as far as the driver knows
+/// it: it is the calling thread's. If the process has not loaded a driver, nothing can be pending,
+/// and none is loaded.
 #[cold]
 #[inline(never)]
-pub fn identify_default(array: &mut cai_array) {
+pub fn identify_per_thread(array: &mut cai_array) {
     let has_identity = array.stream_id != 0 || array.data.is_null() || array.version < 3;
     if has_identity || !device::may_be_cuda(array.device.r#type) || !driver::is_present() {
         return;

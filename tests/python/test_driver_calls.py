@@ -63,9 +63,9 @@ print("the same default stream", *pair(array(1, context=0x1000), 1))
 print("produce: one stream, the exported one", produce(0x2001))
 print("produce: another stream, joined", produce(0x3002))
 print("produce: each further stream", produce(0x3002, 0x4003) - produce(0x3002))
-print("import of a stream that is a handle", imported(0x2001))
-print("import of a default stream", imported(1))
-assert pair(array(NONE), 0x3002) == [0, 0] and imported(None) == 0 and imported(2) == imported(1)
+print("import of the legacy default stream, or of a handle", imported(1))
+print("import of the per-thread default stream", imported(2))
+assert pair(array(NONE), 0x3002) == [0, 0] and imported(None) == 0 and imported(0x2001) == imported(1)
 """
 
 

@@ -370,21 +370,26 @@ def test_imports_state_whose_stream_2_is(built):  # noqa: F811
     )
 
 
-def test_imports_state_whose_stream_1_is(built):  # noqa: F811
+def test_imports_state_whose_stream_1_is_when_asked(built):  # noqa: F811
     """The context of the memory, whichever is current. The driver is asked once, and not by each begin and end."""
     python(
         built,
         f"""
         data, consumer = buffer(), stream()
         use(1)
-        taken = take(Exporter({DICTIONARY.format(stream=1)}))
+        obj = Exporter({DICTIONARY.format(stream=1)})
+        plain, calls = counted(lambda: take(obj))
+        assert calls == 0 and plain.array.stream_id == 0 and plain.context is None
+        # A begin finds the context of the memory by itself.
+        assert begin(plain, consumer) == 0
+        taken = take(obj, identify_stream=True)
         assert taken.context == contexts[0] and taken.array.stream_id != 0
         counted(lambda: begin(taken, consumer))
         assert count("cuPointerGetAttributes") == 0
         ok(cuda.cuCtxPopCurrent_v2(c.byref(c.c_void_p())))
         # What nothing is known about stays as it is.
         data = 0x7000_0000
-        taken = take(Exporter({DICTIONARY.format(stream=1)}))
+        taken = take(Exporter({DICTIONARY.format(stream=2)}))
         assert taken.context is None and taken.array.stream_id == 0
         """,
     )

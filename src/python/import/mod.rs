@@ -86,12 +86,12 @@ pub unsafe fn import(
     check_requirements(to, options)
 }
 
-/// Finds out which stream is meant by 1 or 2, which another thread or context would take for
-/// another one.
+/// Finds out which stream is meant by 2, which another thread would take for its own. 1 is that of
+/// the memory's context for every thread, which a begin finds out anyway.
 #[inline]
 fn identify(to: &mut Description) {
-    if matches!(to.array.stream, abi::CAI_STREAM_LEGACY | abi::CAI_STREAM_PER_THREAD) {
-        identity::identify_default(&mut to.array);
+    if to.array.stream == abi::CAI_STREAM_PER_THREAD {
+        identity::identify_per_thread(&mut to.array);
     }
 }
 
