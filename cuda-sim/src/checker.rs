@@ -56,15 +56,18 @@ pub struct Checker {
     pub rules: Rules,
     /// Whether refused and needlessly slow calls are reported too.
     strict: bool,
+    threads_seen: bool,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
 }
 
 impl Checker {
-    pub fn new(mode: Races, strict: bool) -> Checker {
+    /// `threads_seen`: host threads are ordered only by what is observed.
+    pub fn new(mode: Races, strict: bool, threads_seen: bool) -> Checker {
         Checker {
             mode,
+            threads_seen,
             rules: Rules::default(),
             strict,
             time: 0,
@@ -328,6 +331,7 @@ impl Checker {
                 (place, from, to)
             }),
             advice,
+            threads: None,
             remark,
         };
         self.races.push(race);
@@ -407,6 +411,8 @@ impl Checker {
             second: self.side(&second.site, other),
             bytes: Some((place.clone(), from, to)),
             advice,
+            threads: (self.threads_seen && first.site.thread != second.site.thread)
+                .then_some((first.site.thread, second.site.thread)),
             remark: false,
         };
         self.races.push(race);

@@ -18,6 +18,9 @@ pub struct Race {
     /// The bytes, if the rule is about bytes.
     pub bytes: Option<(Place, u64, u64)>,
     pub advice: String,
+    /// The host threads of the two sides, if they differ and an order between them may exist that
+    /// the checker does not see.
+    pub threads: Option<(u64, u64)>,
     /// Whether this is a remark and not a fault.
     pub remark: bool,
 }
@@ -89,7 +92,19 @@ impl Race {
             }
         }
         text += &format!("  missing: {}\n", self.advice);
+        if let Some(note) = self.note() {
+            text += &format!("  {note}\n");
+        }
         text
+    }
+
+    /// Returns what to do if the program orders its host threads in a way that is not observed.
+    fn note(&self) -> Option<String> {
+        let (first, second) = self.threads?;
+        Some(format!(
+            "not observed: order of host threads {first} and {second} by atomics, pipes or sockets. \
+             If there is one: cudasim_hb_before and cudasim_hb_after, or --host-threads=ordered."
+        ))
     }
 
     /// Returns the object of a report in JSON.
@@ -106,6 +121,9 @@ impl Race {
         });
         if let Some(rule) = self.rule {
             value["sentence"] = sentence(rule).into();
+        }
+        if let Some(note) = self.note() {
+            value["note"] = note.into();
         }
         if let Some(first) = &self.first {
             value["first"] = side(first);

@@ -420,6 +420,52 @@ def test_exit_codes_and_report(race, tmp_path):
     assert any("race.c" in line for line in found["races"][0]["second"]["stack"])
 
 
+ATOMIC = """
+#include <cuda.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+static CUcontext context;
+static CUdeviceptr buffer;
+static atomic_int done;
+static void check(int result) { if (result != 0) exit(1); }
+static void *fill(void *second) {
+    CUstream stream;
+    while (second != NULL && atomic_load(&done) == 0) sched_yield();
+    check(cuCtxSetCurrent(context));
+    check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    check(cuMemsetD8Async(buffer, 1, 64, stream));
+    check(cuStreamSynchronize(stream));
+    atomic_store(&done, 1);
+    return NULL;
+}
+int main(void) {
+    pthread_t threads[2];
+    check(cuInit(0));
+    check(cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuCtxSetCurrent(context));
+    check(cuMemAlloc(&buffer, 64));
+    check(pthread_create(&threads[0], NULL, fill, NULL));
+    check(pthread_create(&threads[1], NULL, fill, &buffer));
+    check(pthread_join(threads[0], NULL) + pthread_join(threads[1], NULL));
+    return 0;
+}
+"""
+
+
+def test_a_report_names_what_it_cannot_see(driver, race, tmp_path):
+    (tmp_path / "atomic.c").write_text(ATOMIC)
+    program = compile_program(driver, tmp_path / "atomic", [tmp_path / "atomic.c"])
+    report = tmp_path / "report.json"
+    done = sim(f"--report={report}", "--", program, check=False)
+    assert done.returncode == 66 and "by atomics" in done.stderr and "--host-threads=ordered" in done.stderr
+    assert "by atomics" in json.loads(report.read_text())["races"][0]["note"]
+    # The option that it names, and a race on one thread.
+    assert sim("--host-threads=ordered", "--", program).returncode == 0
+    assert "by atomics" not in sim("--", race, check=False).stderr
+
+
 def test_report_of_several_processes(race, tmp_path):
     report = tmp_path / "report.json"
     report.write_text("of an earlier run\n")

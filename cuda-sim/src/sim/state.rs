@@ -200,8 +200,8 @@ impl Sim {
             Schedule::Random(seed) => seed,
             _ => 0,
         };
-        let checker =
-            (config.races != Races::Off).then(|| Checker::new(config.races, config.strict));
+        let checker = (config.races != Races::Off)
+            .then(|| Checker::new(config.races, config.strict, config.threads_seen));
         let mut sim = Sim {
             started: Instant::now(),
             devices: Vec::new(),
