@@ -286,7 +286,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             }
             "driver-version" => {
                 let newest = cuda::config::DRIVER_VERSION.unsigned_abs().into();
-                options.version = between(11000, newest)?.parse().ok();
+                options.version = between(2000, newest)?.parse().ok();
                 ("CUDASIM_DRIVER_VERSION", wanted()?)
             }
             "stub" => ("CUDASIM_STUB", "1".to_owned()),
