@@ -48,6 +48,9 @@ pub struct MethodDef {
     pub doc: *const c_char,
 }
 
+// SAFETY: plain data. Definitions in statics refer to constants, and CPython does not change them.
+unsafe impl Sync for MethodDef {}
+
 /// `PyGetSetDef`
 #[repr(C)]
 pub struct GetSetDef {

@@ -305,17 +305,12 @@ impl Drop for Releasing {
 }
 
 /// What CPython calls before it ends the interpreter.
-static AT_EXIT: AtExit = AtExit(MethodDef {
+static AT_EXIT: MethodDef = MethodDef {
     name: c"libcai_at_exit".as_ptr(),
     function: at_interpreter_exit as *const c_void,
     flags: METH_NOARGS,
     doc: ptr::null(),
-});
-
-struct AtExit(MethodDef);
-
-// SAFETY: a constant, which CPython does not change.
-unsafe impl Sync for AtExit {}
+};
 
 /// The interpreter is about to end.
 unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) -> *mut Object {
@@ -425,7 +420,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
         if capi.facts.version < THREADS_NEVER_END {
             let [mut kind, mut value, mut trace] = [ptr::null_mut(); 3];
             (capi.error_fetch)(&raw mut kind, &raw mut value, &raw mut trace);
-            at_exit::register(capi, &AT_EXIT.0);
+            at_exit::register(capi, &AT_EXIT);
             (capi.error_restore)(kind, value, trace);
         }
     }

@@ -79,7 +79,7 @@ fn remember_nothing(py: Py, r#type: *mut Object) {
     }
     let capi = py.capi();
     // SAFETY: the GIL is held; the definition is constant.
-    let function = unsafe { (capi.function_new)(&FORGET.0, ptr::null_mut(), ptr::null_mut()) };
+    let function = unsafe { (capi.function_new)(&FORGET, ptr::null_mut(), ptr::null_mut()) };
     let mut reference = ptr::null_mut();
     if !function.is_null() {
         // SAFETY: the GIL is held; the caller keeps the type alive.
@@ -95,18 +95,13 @@ fn remember_nothing(py: Py, r#type: *mut Object) {
     py.release(py.types.add_nothing(r#type, reference));
 }
 
-struct Forget(MethodDef);
-
-// SAFETY: a constant, which CPython does not change.
-unsafe impl Sync for Forget {}
-
 /// What CPython calls before the memory of a type is free.
-static FORGET: Forget = Forget(MethodDef {
+static FORGET: MethodDef = MethodDef {
     name: c"libcai_forget_type".as_ptr(),
     function: forget as *const c_void,
     flags: METH_O,
     doc: ptr::null(),
-});
+};
 
 unsafe extern "C-unwind" fn forget(_: *mut Object, reference: *mut Object) -> *mut Object {
     let Some(capi) = capi::found() else { return ptr::null_mut() };

@@ -168,5 +168,10 @@ def test_the_object_in_place_of_its_dictionary():
     assert text.startswith("dictionary: found an object of type") and text.endswith(
         "expected its dictionary; cai_array_from_python takes the object"
     )
-    # The type of a dictionary may have the attribute as well.
     assert "takes the object" not in refused("TYPE", [1])
+
+    # A dictionary may have the attribute as well: a wrong value in it is the fault then.
+    class Both(dict):
+        __cuda_array_interface__ = property(dict)
+
+    assert refused("TYPE", Both(interface(shape=4))).startswith("__cuda_array_interface__['shape']")

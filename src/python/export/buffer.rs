@@ -103,22 +103,17 @@ pub unsafe extern "C-unwind" fn get_release(object: *mut Object, _: *mut c_void)
     })
 }
 
-struct Release(MethodDef);
-
-// SAFETY: a constant, which CPython does not change.
-unsafe impl Sync for Release {}
-
-static RELEASE: Release = Release(MethodDef {
+static RELEASE: MethodDef = MethodDef {
     name: c"release".as_ptr(),
     function: release as *const c_void,
     flags: METH_NOARGS,
     doc: c"release($self, /)\n--\n\nGives up the buffer: the object has no array afterwards."
         .as_ptr(),
-});
+};
 
 fn method(py: Py, object: *mut Object) -> Result<Owned> {
     // SAFETY: the GIL is held; the definition is constant, and the function keeps the object.
-    Owned::new(py, unsafe { (py.capi().function_new)(&RELEASE.0, object, ptr::null_mut()) })
+    Owned::new(py, unsafe { (py.capi().function_new)(&RELEASE, object, ptr::null_mut()) })
 }
 
 unsafe extern "C-unwind" fn release(object: *mut Object, _: *mut Object) -> *mut Object {

@@ -47,12 +47,7 @@ pub unsafe extern "C-unwind" fn table_from_object(
     }
     // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
     // caller's by the contract of the table.
-    let shared = unsafe {
-        read::array_size(out)
-            .map_err(|failure| failure.within("out->"))
-            .and_then(|size| share(body(capi, object.cast()), out, size))
-    };
-    match shared {
+    match unsafe { share(body(capi, object.cast()), out) } {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
@@ -61,9 +56,11 @@ pub unsafe extern "C-unwind" fn table_from_object(
 /// Writes the array of an object, with a reference of its own, into `out` of any age.
 ///
 /// # Safety
-/// `body` is that of a live object, and `size` bytes at `out` are writable, a legal size.
+/// `body` is that of a live object, and `out` points to a structure of the size that it states.
 #[inline(always)]
-unsafe fn share(body: *const Body, out: *mut cai_array, size: usize) -> Result<()> {
+unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
+    // SAFETY: a structure begins with its size.
+    let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
     // SAFETY: the object is alive (this function's contract).
     let Some(reading) = (unsafe { Reading::of(body) }) else {
         return fail!(
@@ -73,8 +70,8 @@ unsafe fn share(body: *const Body, out: *mut cai_array, size: usize) -> Result<(
             expected = "one that cai_array_to_python made and that was not released"
         );
     };
-    // SAFETY: the object holds a reference to this owner; `size` bytes are writable (this
-    // function's contract).
+    // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
+    // caller vouches for as many bytes.
     unsafe {
         if !outgoing::is_final(&reading) {
             return share_replaced(&reading, out, size);

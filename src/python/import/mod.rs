@@ -131,7 +131,7 @@ pub unsafe fn import_dictionary(
     }
     let dictionary = Owned::share(py, dictionary);
     let found = match dict::read_given(py, &dictionary, protocol, options, to) {
-        Err(failure) if failure.status() == abi::CAI_ERR_TYPE => {
+        Err(failure) if is_no_dictionary(&failure) => {
             return Err(instead_of_dictionary(py, &dictionary).unwrap_or(failure));
         }
         found => found?,
@@ -144,6 +144,13 @@ pub unsafe fn import_dictionary(
         return Ok(());
     }
     check_requirements(to, options)
+}
+
+/// Returns true for a failure about the whole, and not about the value of a key.
+#[cold]
+fn is_no_dictionary(failure: &Failure) -> bool {
+    failure.status() == abi::CAI_ERR_TYPE
+        && failure.details().is_some_and(|details| !details.field.as_str().contains('['))
 }
 
 /// The failure for an object that was passed in place of its dictionary.
