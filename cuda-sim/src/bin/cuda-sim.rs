@@ -23,6 +23,7 @@ cuda-sim: a simulated CUDA driver that finds races
                                     random[:SEED]  in an order that the seed determines
                                     threads        on a thread for each stream
         --devices=N               number of devices, 0 to 16 (default: 1)
+        --peers=none              no device can access the memory of another
         --memory=BYTES            memory of each device (default: 8 GiB)
         --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
                                   cuStreamSynchronize=700; any call: *:100=lost (a lost device)
@@ -262,6 +263,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
             "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
             "devices" => ("CUDASIM_DEVICES", between(0, cuda::config::MOST_DEVICES)?),
+            "peers" => ("CUDASIM_PEERS", one_of(&["all", "none"])?),
             "memory" => ("CUDASIM_MEMORY", number()?),
             "fail" => {
                 let value = wanted()?;
