@@ -558,6 +558,18 @@ def test_missing_is_listed(driver, tmp_path):
     assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
 
 
+def test_private_tables_are_listed(driver, tmp_path):
+    """A program that asks for a private table of the driver fails in ways that do not name the reason."""
+    text = RACE.replace("return 7;", "const void *table; CUuuid id = {{0}}; return cuGetExportTable(&table, &id);")
+    (tmp_path / "table.c").write_text(text)
+    program = compile_program(driver, tmp_path / "table", [tmp_path / "table.c"])
+    done = run(BUILT / "cuda-sim", "--missing", program, check=False)
+    assert done.returncode == 1 and done.stdout.count("  cuGetExportTable\n") == 2
+    done = sim("--races=off", "--", program, check=False)
+    assert done.returncode == 500 % 256 and "cuGetExportTable is not simulated and was called 1 times" in done.stderr
+    assert "CUDA_ERROR_NOT_FOUND" in done.stderr
+
+
 def test_found_by_library_path_alone(race, driver):
     done = run(race, "wait", check=False, env={"LD_LIBRARY_PATH": driver})
     assert done.returncode == 7 and done.stdout == "5\n"
