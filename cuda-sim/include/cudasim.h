@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 /* Grows with the table below. A simulator supports all versions up to its own. */
-#define CUDASIM_VERSION 3
+#define CUDASIM_VERSION 4
 
 /* The mode of an access. Both together: the bytes are read and then written. */
 #define CUDASIM_READ 1u
@@ -149,6 +149,8 @@ typedef struct cudasim_api {
     void (*cai)(const cudasim_cai_note *note); /* NULL: exchanges are not observed */
     void (*accesses)(void *stream, const char *label, const cudasim_access *accesses, size_t count);
     int (*simulated)(void);
+    size_t (*take_json)(char *out, size_t capacity); /* since version 4 */
+    int (*synchronize)(unsigned milliseconds);       /* since version 4 */
 } cudasim_api;
 
 /*
@@ -309,6 +311,26 @@ static inline size_t cudasim_races(void) {
 static inline size_t cudasim_take_report(char *out, size_t capacity) {
     const cudasim_api *sim = cudasim_find();
     return sim != NULL ? sim->take_report(out, capacity) : 0;
+}
+
+/*
+ * Moves the races found since the last call into `out`, as a JSON array with the members that
+ * `--report` writes, if `capacity` bytes are enough for it and its NUL. Returns the number of bytes
+ * that are needed; 0 if there are no races.
+ */
+static inline size_t cudasim_take_json(char *out, size_t capacity) {
+    const cudasim_api *sim = cudasim_find();
+    return sim != NULL ? sim->take_json(out, capacity) : 0;
+}
+
+/*
+ * Waits until all work of all contexts is done, at most for a time, as between two tests in one
+ * process. What is done then happens before everything that this thread does afterwards. Returns 0;
+ * 600 if work is left; 801 without the simulator, also under `--shadow`.
+ */
+static inline int cudasim_synchronize(unsigned milliseconds) {
+    const cudasim_api *sim = cudasim_find();
+    return sim != NULL ? sim->synchronize(milliseconds) : 801;
 }
 
 /* Runs up to `operations` pending operations, under any schedule. Returns the number that ran. */

@@ -520,12 +520,18 @@ impl Checker {
         Some(text)
     }
 
-    /// Returns the races found so far and clears them.
-    pub fn take(&mut self) -> (usize, String) {
-        let text = self.races.iter().map(|race| race.text(&self.stacks)).collect();
+    /// Returns the text of all races that were not taken.
+    pub fn texts(&self) -> String {
+        self.races.iter().map(|race| race.text(&self.stacks)).collect()
+    }
+
+    /// Clears the races found so far, so that they are reported once more if they occur again.
+    /// Returns their number.
+    pub fn take(&mut self) -> usize {
         let count = self.found();
         self.races.clear();
+        self.reported.clear();
         self.printed = 0;
-        (count, text)
+        count
     }
 }

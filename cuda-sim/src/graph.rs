@@ -259,7 +259,8 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
                     sim.check_at(&moment, accesses);
                 }
             }
-            let work = with_knowledge(sim, branch, work.clone());
+            let work = sim.or_fault(core, work.clone(), accesses);
+            let work = with_knowledge(sim, branch, work);
             Sim::enqueue(sim, core, work);
         }
         Task::RecordEvent(event) => {
