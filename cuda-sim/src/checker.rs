@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`.
-//! Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`,
+//! `waits`. //! Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -16,6 +16,7 @@ use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
+use crate::waits::Waits;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -57,6 +58,8 @@ pub struct Checker {
     /// Whether refused and needlessly slow calls are reported too.
     strict: bool,
     threads_seen: bool,
+    /// Waits for events that may run before the record.
+    pub waits: Waits,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
@@ -70,6 +73,7 @@ impl Checker {
             threads_seen,
             rules: Rules::default(),
             strict,
+            waits: Waits::default(),
             time: 0,
             actors: Vec::new(),
             numbers: Numbers::default(),
@@ -144,6 +148,11 @@ impl Checker {
         let state = self.state(actor);
         state.published = true;
         state.clock.clone()
+    }
+
+    /// Begins a new moment of an actor, which others may know of, and returns it.
+    pub fn mark(&mut self, actor: Actor) -> Epoch {
+        self.state(actor).clock.step()
     }
 
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
@@ -266,7 +275,7 @@ impl Checker {
             );
         });
         for (mark, mode, from, to) in found {
-            self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
+            self.race(&mark, mode, moment, access.mode, place, from, to);
         }
         let shared = matches!(moment.mark.site.stream.who, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
@@ -335,6 +344,7 @@ impl Checker {
                 (place, from, to)
             }),
             advice,
+            wait: None,
             threads: None,
             remark,
         };
@@ -353,10 +363,22 @@ impl Checker {
 
     /// Returns the place of the current call, for rules that no access breaks.
     pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
+        self.here_on(actor, actor, label, thread)
+    }
+
+    /// Returns the place of the current call on a stream.
+    pub fn here_on(
+        &mut self,
+        actor: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Arc<Site> {
         self.time += 1;
         let (time, stack) = (self.time, self.stacks.here());
-        let life = self.state(actor).life.clone();
-        Arc::new(Site { actor: life.clone(), stream: life, time, label, stack, thread })
+        let stream = self.state(stream).life.clone();
+        let actor = self.state(actor).life.clone();
+        Arc::new(Site { actor, stream, time, label, stack, thread })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -374,7 +396,7 @@ impl Checker {
         let first = Mark { epoch: Epoch { actor: freed.actor.actor(), n: 0 }, site: freed };
         let from = access.address;
         let to = (from + access.nbytes).min(place.base + place.size);
-        self.race(&first, WRITE, &moment.mark, access.mode, place, from, to);
+        self.race(&first, WRITE, moment, access.mode, place, from, to);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -382,13 +404,13 @@ impl Checker {
         &mut self,
         first: &Mark<Site>,
         mode: u32,
-        second: &Mark<Site>,
+        moment: &Moment,
         other: u32,
         place: &Place,
         from: u64,
         to: u64,
     ) {
-        let kinds = mode << 4 | other;
+        let (kinds, second) = (mode << 4 | other, &moment.mark);
         if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
             return;
         }
@@ -408,7 +430,20 @@ impl Checker {
         let advice = missing_call.map_or(advice.clone(), |what| {
             self.call_of_library(what, &first.site, &second.site) + &advice
         });
+        let wait = self.waits.between(first.epoch, &moment.clock).map(|wait| {
+            let side = |site: &Site| {
+                let stream = if site.stream.actor() == site.actor.actor() {
+                    String::new()
+                } else {
+                    format!(", {}", site.stream.describe())
+                };
+                let label = format!("{}(event {:#x}{stream})", site.label, wait.event);
+                Side { label, ..self.side(site, 0) }
+            };
+            Box::new([side(&wait.record), side(&wait.wait)])
+        });
         let race = Race {
+            wait,
             rule,
             missing_call,
             first: Some(self.side(&first.site, mode)),

@@ -24,6 +24,7 @@ mod stack;
 mod shadow;
 mod site;
 mod rules;
+mod waits;
 mod race;
 mod checker;
 mod memory;

@@ -36,10 +36,12 @@ pub fn record_now(
     let position = sim.core_mut(core).enqueued + 1;
     let actor = sim.core_mut(core).actor;
     let clock = clock.or_else(|| Some(sim.checker.as_mut()?.snapshot(actor?)));
-    if let Some(found) = sim.events.get_mut(event) {
-        found.recorded =
-            Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
-    }
+    let by = sim.place_of_record(actor);
+    let live = reached.clone();
+    sim.set_recorded(
+        event,
+        Recorded::Live { core, position, reached: live, clock, shared: number, by },
+    );
     Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
     // Another process may wait for this event although no call of this process does.
     if is_shared {
@@ -48,17 +50,16 @@ pub fn record_now(
 }
 
 /// Returns the operation that waits for a recorded event, if it is not over. The stream knows from
-/// here on what was known at the record.
+/// here on what was known at the record, `clock`.
 pub fn wait_now(
     sim: &mut Locked,
     core: CoreRef,
     recorded: &Recorded,
+    clock: Option<&Clock>,
     foreign: Option<Arc<SharedEvent>>,
 ) -> Option<Work> {
     let actor = sim.core_mut(core).actor;
-    if let (Some(actor), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
-        (actor, recorded, &mut sim.checker)
-    {
+    if let (Some(actor), Some(clock), Some(checker)) = (actor, clock, &mut sim.checker) {
         checker.learn(actor, clock);
     }
     wait_only(sim, recorded, foreign)

@@ -18,6 +18,8 @@ pub struct Race {
     /// The bytes, if the rule is about bytes.
     pub bytes: Option<(Place, u64, u64)>,
     pub advice: String,
+    /// The record and the wait that would have ordered the two, if the wait could not run first.
+    pub wait: Option<Box<[Side; 2]>>,
     /// The host threads of the two sides, if they differ and an order between them may exist that
     /// the checker does not see.
     pub threads: Option<(u64, u64)>,
@@ -91,7 +93,19 @@ impl Race {
                 text += &format!("      {line}\n");
             }
         }
-        text += &format!("  missing: {}\n", self.advice);
+        if let Some([record, wait]) = self.wait.as_deref() {
+            text += "  a wait that may run before the record orders nothing:\n";
+            for (title, Side { label, who, stack, .. }) in [("record", record), ("wait", wait)] {
+                text += &format!("  {title}: {label}, called by {who}\n");
+                for line in stacks.describe(*stack) {
+                    text += &format!("      {line}\n");
+                }
+            }
+            let (one, other) = (&record.who, &wait.who);
+            text += &format!("  missing: order of {one} after the record before {other}.\n");
+        } else {
+            text += &format!("  missing: {}\n", self.advice);
+        }
         if let Some(note) = self.note() {
             text += &format!("  {note}\n");
         }
@@ -136,6 +150,9 @@ impl Race {
         }
         if let Some(note) = self.note() {
             value["note"] = note.into();
+        }
+        if let Some([record, wait]) = self.wait.as_deref() {
+            (value["record"], value["wait"]) = (side(record), side(wait));
         }
         if let Some(first) = &self.first {
             value["first"] = side(first);

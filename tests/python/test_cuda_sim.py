@@ -118,6 +118,18 @@ def test_expected_results(programs, schedule):
             assert not STARTING.search(done.stdout), f"{one}: {done.stdout}"
 
 
+def test_a_wait_that_may_run_first_is_named(programs):
+    """The report of the race has the event, its record and the wait, with the stack of each."""
+    for program, call in [("the_wait_may_run_first", "cuStreamWaitEvent"), ("the_host_may_wait_first", "cuEventSynchronize")]:
+        done = sim("--", programs, "run", f"thread_events/{program}")
+        event = re.search(r"record: cuEventRecord\(event (0x\w+), non-blocking stream \d+ .*called by host thread \d+\n +records ", done.stdout)
+        assert event, done.stdout
+        assert re.search(rf"wait: {call}\(event {event[1]}.*called by host thread \d+\n +\w+ ", done.stdout), done.stdout
+        # Where calls order host threads, the wait counts.
+        ordered = sim("--host-threads=ordered", "--", programs, "run", f"thread_events/{program}", check=False)
+        assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
+
+
 # --- rules of the driver --------------------------------------------------------------------------------------
 
 

@@ -41,18 +41,15 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
         }
         return Ok(shared.reached(number));
     }
-    let Recorded::Live { core, position, clock, .. } = recorded else { return Ok(true) };
+    let Recorded::Live { core, position, .. } = recorded else { return Ok(true) };
+    let call = if wait { "cuEventSynchronize" } else { "cuEventQuery" };
+    let clock = sim.counted(event, call, None);
     if wait {
         Sim::wait_done(sim, core, position);
     } else if !Sim::poll(sim, core, position) {
         return Ok(false);
     }
-    if let Some(clock) = clock {
-        let host = sim.host_actor();
-        if let Some(checker) = &mut sim.checker {
-            checker.learn(host, &clock);
-        }
-    }
+    sim.this_thread_learns(clock.as_ref());
     sim.context_error(context)?;
     Ok(true)
 }
@@ -63,13 +60,7 @@ fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -
         // The real driver created it in a call that is not followed.
         let (context, device) = (sim.core_mut(core).context, sim.core_mut(core).device);
         crate::handles::GIVEN.set(event);
-        sim.events.insert(Event {
-            context,
-            device,
-            flags: 0,
-            recorded: Recorded::Never,
-            shared: None,
-        });
+        sim.events.insert(Event::new(context, device, 0, None));
     }
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
@@ -113,7 +104,7 @@ api! {
         } else {
             None
         };
-        let event = Event { context, device, flags, recorded: Recorded::Never, shared };
+        let event = Event::new(context, device, flags, shared);
         let handle = sim.events.insert(event);
         put(to, handle)
     }

@@ -9,7 +9,7 @@ use crate::ffi::put;
 use crate::ipc::{self, Handle, SharedEvent};
 use crate::memory::{Kind, map_file};
 use crate::results::{Code, Result};
-use crate::sim::{Event, Locked, Recorded, Sim};
+use crate::sim::{Event, Locked, Sim};
 use std::sync::Arc;
 
 /// An IPC handle, which is passed by value.
@@ -121,13 +121,7 @@ api! {
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
         // Flags: without timing, interprocess.
-        let event = Event {
-            context,
-            device,
-            flags: 6,
-            recorded: Recorded::Never,
-            shared: Some(Arc::new(shared)),
-        };
+        let event = Event::new(context, device, 6, Some(Arc::new(shared)));
         let handle = sim.events.insert(event);
         put(to, handle)
     }

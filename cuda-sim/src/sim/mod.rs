@@ -20,6 +20,7 @@ mod exit;
 mod green;
 mod order;
 mod streams;
+mod records;
 mod user_objects;
 
 pub use contexts::{end_context, new_context};
