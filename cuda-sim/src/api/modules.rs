@@ -125,7 +125,8 @@ fn prepare(
         Arguments::copy(slice(arguments, kernel.nargs)?, sizes)?
     };
     let mut accesses = Vec::new();
-    if let (Some(declare), true) = (kernel.accesses, sim.checker.is_some()) {
+    let needed = sim.checker.is_some() || sim.devices.len() > 1;
+    if let (Some(declare), true) = (kernel.accesses, needed) {
         let mut copy = arguments.bytes.clone();
         let base = copy.as_mut_ptr();
         // SAFETY: `offsets` was computed for `copy`, so they are inside of it; it lives to the end
@@ -346,6 +347,9 @@ api! {
         put(to, module)
     }
     fn cuFuncGetName(name: *mut *const c_char, handle: u64) |sim| {
+        if name.is_null() || handle == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
         let found = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(name, found.name.as_ptr())
     }
