@@ -123,8 +123,8 @@ pub enum Work {
     },
     /// Stream-ordered free of a block, by its number in `Sim::freed`.
     Release(u64),
-    /// Releases the user objects of a graph that was destroyed.
-    Forget(Arc<[(u64, u32)]>),
+    /// Releases the user objects of a graph that was destroyed, and what happened before.
+    Forget(Arc<[(u64, u32)]>, Arc<[crate::clock::Clock]>),
 }
 
 thread_local! {

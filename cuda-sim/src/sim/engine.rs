@@ -13,7 +13,7 @@ use crate::memory::Arena;
 use crate::results::Result;
 use crate::sim::objects::Op;
 use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
-use crate::sim::user_objects::release_objects;
+use crate::sim::user_objects::release_after;
 use crate::work::{CoreRef, Work, is_ready};
 use parking_lot::Condvar;
 use std::sync::atomic::Ordering;
@@ -175,8 +175,8 @@ impl Sim {
                 sim.pool_released(core, id);
                 Self::complete(sim, core);
             }
-            Work::Forget(objects) => {
-                release_objects(sim, &objects);
+            Work::Forget(objects, known) => {
+                release_after(sim, &objects, &known);
                 Self::complete(sim, core);
             }
             work if work.touches_memory() && failed.is_none() => {

@@ -31,4 +31,4 @@ pub use objects::{
     Recorded, Registered,
 };
 pub use state::{EXITED, Locked, PROCESS, Sim, config, is_locked_here, lock, start, thread_id};
-pub use user_objects::{release_objects, retain_objects};
+pub use user_objects::{known_at_release, release_objects, retain_objects};
