@@ -31,11 +31,11 @@ pub fn record_now(
     clock: Option<Clock>,
 ) {
     let reached = Arc::new(Reached::default());
-    let number = shared.as_ref().map(|shared| shared.record());
     let is_shared = shared.is_some();
     let position = sim.core_mut(core).enqueued + 1;
     let actor = sim.core_mut(core).actor;
     let clock = clock.or_else(|| Some(sim.checker.as_mut()?.snapshot(actor?)));
+    let number = shared.as_ref().map(|shared| shared.record(&sim.counts_of(clock.as_ref())));
     let by = sim.place_of_record(actor);
     let live = reached.clone();
     sim.set_recorded(
@@ -59,8 +59,11 @@ pub fn wait_now(
     foreign: Option<Arc<SharedEvent>>,
 ) -> Option<Work> {
     let actor = sim.core_mut(core).actor;
-    if let (Some(actor), Some(clock), Some(checker)) = (actor, clock, &mut sim.checker) {
-        checker.learn(actor, clock);
+    if let (Some(actor), Some(checker)) = (actor, &mut sim.checker) {
+        match &foreign {
+            Some(event) => checker.learn_counts(actor, &event.known()),
+            None => clock.iter().for_each(|clock| checker.learn(actor, clock)),
+        }
     }
     wait_only(sim, recorded, foreign)
 }

@@ -33,6 +33,8 @@ pub struct Side {
     pub label: String,
     pub thread: u64,
     pub stack: StackId,
+    /// Whether another process did it, whose stack is not known.
+    pub elsewhere: bool,
 }
 
 impl Race {
@@ -85,7 +87,13 @@ impl Race {
             };
             text += &if is_race || !side.who.starts_with("host thread") {
                 let Side { label, who, thread, .. } = side;
-                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
+                if side.elsewhere {
+                    format!("  {title}: {verb}{label}, on {who}\n")
+                } else {
+                    format!(
+                        "  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n"
+                    )
+                }
             } else {
                 format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
             };

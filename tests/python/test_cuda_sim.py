@@ -130,6 +130,27 @@ def test_a_wait_that_may_run_first_is_named(programs):
         assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
 
 
+@pytest.fixture(scope="session")
+def processes(driver, tmp_path_factory):
+    return compile_program(driver, tmp_path_factory.mktemp("processes") / "processes", [SIM / "tests/processes.c"])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_two_processes(processes, schedule):
+    """Accesses of two processes to memory that they share race unless an event orders them, or their hosts do."""
+    cases = [line.split() for line in run(processes, env={"LD_LIBRARY_PATH": str(BUILT / "cuda-sim-driver")}).stdout.splitlines()]
+    assert len(cases) >= 10
+
+    def one(expected, case):
+        return expected, case, sim(f"--schedule={schedule}", "--", processes, case, check=False)
+
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        for expected, case, done in pool.map(lambda job: one(*job), cases):
+            assert done.returncode == (66 if expected == "racy" else 0), f"{case}: {done.returncode}\n{done.stderr}"
+            if expected == "racy":
+                assert re.search(r"first: (read|write|read and write) by .* of process \d+", done.stderr), f"{case}: {done.stderr}"
+
+
 # --- rules of the driver --------------------------------------------------------------------------------------
 
 

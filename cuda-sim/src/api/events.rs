@@ -35,11 +35,16 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
         (found.recorded.clone(), found.shared.clone(), found.is_foreign(), found.context);
     sim.context_error(context)?;
     if let Some(shared) = shared.filter(|_| foreign) {
-        let number = shared.newest();
+        let (known, number) = (shared.known(), shared.newest());
         while wait && !shared.reached(number) {
             sim.unlocked(|| std::thread::sleep(std::time::Duration::from_micros(200)));
         }
-        return Ok(shared.reached(number));
+        let reached = shared.reached(number);
+        let host = sim.host_actor();
+        if let (true, Some(checker)) = (reached, &mut sim.checker) {
+            checker.learn_counts(host, &known);
+        }
+        return Ok(reached);
     }
     let Recorded::Live { core, position, .. } = recorded else { return Ok(true) };
     let call = if wait { "cuEventSynchronize" } else { "cuEventQuery" };
