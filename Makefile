@@ -211,6 +211,10 @@ bench: $(VENV)/ready lib sim
 	    bench/simulator.c -o build/bench/simulator target/release/libcuda.so
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
+	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" \
+	    bench/simulator_gone.c -o build/bench/simulator_gone target/release/libcuda.so -lpthread
+	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
+	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
 	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
 	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
 

@@ -79,21 +79,20 @@ fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -
 }
 
 fn elapsed(sim: &mut Locked, milliseconds: *mut f32, start: u64, end: u64) -> Result {
-    let mut times = [0; 2];
-    for (time, event) in times.iter_mut().zip([start, end]) {
+    // Both events must be able to measure before either must be done. [cuEventElapsedTime]
+    for event in [start, end] {
         let found = find(sim, event)?;
-        if found.flags & DISABLE_TIMING != 0 {
+        if found.flags & DISABLE_TIMING != 0 || !matches!(found.recorded, Recorded::Live { .. }) {
             return Err(Code::INVALID_HANDLE);
         }
-        match &found.recorded {
-            Recorded::Never => return Err(Code::INVALID_HANDLE),
-            Recorded::Captured { .. } => return Err(Code::INVALID_HANDLE),
-            Recorded::Live { reached, .. } => {
-                if !reached.done.load(Ordering::Acquire) {
-                    return Err(Code::NOT_READY);
-                }
-                *time = reached.nanoseconds.load(Ordering::Relaxed);
+    }
+    let mut times = [0; 2];
+    for (time, event) in times.iter_mut().zip([start, end]) {
+        if let Recorded::Live { reached, .. } = &find(sim, event)?.recorded {
+            if !reached.done.load(Ordering::Acquire) {
+                return Err(Code::NOT_READY);
             }
+            *time = reached.nanoseconds.load(Ordering::Relaxed);
         }
     }
     put(milliseconds, (times[1] as f64 - times[0] as f64) as f32 / 1e6)

@@ -125,7 +125,7 @@ fn connect(
     let (from, to) = (slice(from, count)?, slice(to, count)?);
     for (from, to) in from.iter().zip(to) {
         let known = |node: u64| sim.nodes.get(node).is_some_and(|node| node.graph == graph);
-        if !known(*from) || !known(*to) {
+        if !known(*from) || !known(*to) || from == to {
             return Err(Code::INVALID_VALUE);
         }
         let Some(node) = sim.nodes.get_mut(*to) else { continue };

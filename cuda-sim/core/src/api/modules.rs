@@ -348,6 +348,9 @@ api! {
         put(to, module)
     }
     fn cuFuncGetName(name: *mut *const c_char, handle: u64) |sim| {
+        if name.is_null() || handle == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
         let found = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(name, found.name.as_ptr())
     }
