@@ -150,6 +150,10 @@ impl Checker {
         self.state(actor).clock.join(known);
     }
 
+    pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
+        self.state(actor).clock.join_all(known);
+    }
+
     /// Orders everything that `earlier` did so far before the next work of `later`.
     pub fn order(&mut self, earlier: Actor, later: Actor) {
         if earlier == later {
@@ -516,12 +520,18 @@ impl Checker {
         Some(text)
     }
 
-    /// Returns the races found so far and clears them.
-    pub fn take(&mut self) -> (usize, String) {
-        let text = self.races.iter().map(|race| race.text(&self.stacks)).collect();
+    /// Returns the text of all races that were not taken.
+    pub fn texts(&self) -> String {
+        self.races.iter().map(|race| race.text(&self.stacks)).collect()
+    }
+
+    /// Clears the races found so far, so that they are reported once more if they occur again.
+    /// Returns their number.
+    pub fn take(&mut self) -> usize {
         let count = self.found();
         self.races.clear();
+        self.reported.clear();
         self.printed = 0;
-        (count, text)
+        count
     }
 }

@@ -56,6 +56,8 @@ pub struct Api {
     pub cai: Option<extern "C" fn(*const Note)>,
     pub accesses: extern "C" fn(u64, *const c_char, *const Access, usize),
     pub simulated: extern "C" fn() -> i32,
+    pub take_json: extern "C" fn(*mut u8, usize) -> usize,
+    pub synchronize: extern "C" fn(u32) -> i32,
 }
 
 /// `cudasim_cai_note` of cudasim.h.

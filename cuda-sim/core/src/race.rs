@@ -5,7 +5,7 @@
 use crate::access::{READ, WRITE};
 use crate::rules::{MissingCall, sentence};
 use crate::site::Place;
-use crate::stack::{StackId, Stacks};
+use crate::stack::{Frame, StackId, Stacks, Where};
 
 /// A race, or a broken rule of exchange.
 pub struct Race {
@@ -110,15 +110,26 @@ impl Race {
 
     /// Returns the object of a report in JSON.
     pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
+        let frame = |frame: &Frame| match &frame.place {
+            Where::Line(file, line) => serde_json::json!({
+                "function": frame.function, "file": file, "line": line,
+            }),
+            Where::Module(module) => serde_json::json!({
+                "function": frame.function, "module": module,
+            }),
+        };
         let side = |side: &Side| {
+            let frames = stacks.describe(side.stack);
             serde_json::json!({
                 "mode": verb(side.mode), "actor": side.who, "label": side.label,
-                "host_thread": side.thread, "stack": stacks.describe(side.stack),
+                "host_thread": side.thread,
+                "stack": frames.iter().map(Frame::to_string).collect::<Vec<_>>(),
+                "frames": frames.iter().map(frame).collect::<Vec<_>>(),
             })
         };
         let mut value = serde_json::json!({
             "rule": self.rule, "remark": self.remark, "second": side(&self.second),
-            "missing": self.advice,
+            "missing": self.advice, "text": self.text(stacks),
         });
         if let Some(rule) = self.rule {
             value["sentence"] = sentence(rule).into();

@@ -24,6 +24,28 @@ pub struct Stacks {
     frames: Vec<Vec<usize>>,
 }
 
+/// A function on a stack.
+pub struct Frame {
+    pub function: String,
+    pub place: Where,
+}
+
+pub enum Where {
+    /// The file and the line.
+    Line(String, u32),
+    /// The module and the offset in it, without debug information.
+    Module(String),
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match &self.place {
+            Where::Line(file, line) => write!(to, "{} {file}:{line}", self.function),
+            Where::Module(module) => write!(to, "{} ({module})", self.function),
+        }
+    }
+}
+
 struct Remembered {
     pointer: usize,
     id: StackId,
@@ -84,8 +106,8 @@ impl Stacks {
         id
     }
 
-    /// Returns one line for each frame, innermost first: function, file and line if they are known.
-    pub fn describe(&self, id: StackId) -> Vec<String> {
+    /// Returns the functions of a stack, innermost first.
+    pub fn describe(&self, id: StackId) -> Vec<Frame> {
         let mut lines = Vec::new();
         let frames = &self.frames[id.0 as usize];
         for &frame in &frames[..frames.len() - starting_frames(frames)] {
@@ -95,14 +117,15 @@ impl Stacks {
             backtrace::resolve(address, |symbol| {
                 let name = symbol.name().map_or_else(|| "?".to_owned(), |name| format!("{name:#}"));
                 let place = match (symbol.filename(), symbol.lineno()) {
-                    (Some(file), Some(line)) => format!(" {}:{line}", file.display()),
-                    _ => format!(" ({})", module_of(frame)),
+                    (Some(file), Some(line)) => Where::Line(file.display().to_string(), line),
+                    _ => Where::Module(module_of(frame)),
                 };
-                lines.push(name + &place);
+                lines.push(Frame { function: name, place });
                 named = true;
             });
             if !named {
-                lines.push(format!("{frame:#x} ({})", module_of(frame)));
+                let place = Where::Module(module_of(frame));
+                lines.push(Frame { function: format!("{frame:#x}"), place });
             }
         }
         lines

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 static API: Api = Api {
     struct_size: size_of::<Api>() as u32,
@@ -39,6 +39,8 @@ static API: Api = Api {
     cai: Some(cai),
     accesses,
     simulated,
+    take_json,
+    synchronize,
 };
 
 /// The same without the function that observes exchanges, as beside a driver without a checker.
@@ -299,7 +301,8 @@ extern "C" fn host_address(address: u64) -> u64 {
 extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
     let Some(mut sim) = lock() else { return 0 };
     let Some(checker) = &mut sim.checker else { return 0 };
-    let (count, text) = checker.take();
+    let text = checker.texts();
+    let count = checker.take();
     if !out.is_null() && capacity > 0 {
         let length = text.len().min(capacity - 1);
         // SAFETY: `out` is not NULL and has the number of bytes that the caller passed; `length` is
@@ -310,6 +313,49 @@ extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
         }
     }
     count
+}
+
+/// Moves the races out as JSON, if it fits. Returns its length with the NUL; 0 for no races.
+extern "C" fn take_json(out: *mut u8, capacity: usize) -> usize {
+    // In a forked child, another thread may have held the lock.
+    if crate::ffi::FORKED.load(std::sync::atomic::Ordering::Relaxed) {
+        return 0;
+    }
+    let Some(mut sim) = lock() else { return 0 };
+    let Some(checker) = &mut sim.checker else { return 0 };
+    let races = checker.json();
+    if races.is_empty() {
+        return 0;
+    }
+    let text = serde_json::Value::from(races).to_string();
+    if !out.is_null() && capacity > text.len() {
+        // SAFETY: `out` is not NULL and has the number of bytes that the caller passed, which is
+        // more than the length of the text.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), out, text.len());
+            out.add(text.len()).write(0);
+        }
+        checker.take();
+    }
+    text.len() + 1
+}
+
+/// Waits for all work of all contexts, at most for some time. If all is done, it happens before the
+/// next work of the calling thread.
+extern "C" fn synchronize(milliseconds: u32) -> i32 {
+    // Whether a real driver is done is known to the driver.
+    if real_driver::is_present() {
+        return Code::NOT_SUPPORTED.0;
+    }
+    enter("cudasim_synchronize", 1, |sim, _| {
+        let time = std::time::Duration::from_millis(milliseconds.into());
+        if !Sim::wait_everything_for(sim, time) {
+            return Err(Code::NOT_READY);
+        }
+        let contexts: Vec<u64> = sim.contexts.iter().map(|(context, _)| context).collect();
+        contexts.into_iter().for_each(|context| sim.host_knows_context(context));
+        Ok(())
+    })
 }
 
 /// Returns whether host functions replace kernels. On a real device they do not.

@@ -181,7 +181,7 @@ api! {
     fn cuDeviceCanAccessPeer(can: *mut i32, device: Device, peer: Device) |sim| {
         check(sim, device)?;
         check(sim, peer)?;
-        put(can, i32::from(device != peer))
+        put(can, i32::from(device != peer && sim.config.peers))
     }
     fn cuDeviceGetP2PAttribute(
         value: *mut i32,
@@ -194,8 +194,11 @@ api! {
         if device == peer {
             return Err(Code::INVALID_DEVICE);
         }
+        if !(1..=4).contains(&which) {
+            return Err(Code::INVALID_VALUE);
+        }
         // 2: access is supported; the others are ranks and special abilities.
-        put(value, i32::from(which == 2))
+        put(value, i32::from(which == 2 && sim.config.peers))
     }
     fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: Device) |sim| {
         let at = check(sim, device)?;

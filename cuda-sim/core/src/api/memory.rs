@@ -245,7 +245,9 @@ fn store(to: *mut c_void, value: Value) -> Result {
 }
 
 /// Returns the value of an attribute; `None` if this pointer does not have it.
-fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
+fn attribute(sim: &mut Locked, which: i32, address: u64) -> Result<Option<Value>> {
+    let current = sim.current_context();
+    let sim = &**sim;
     let Some(found) = sim.memory.find(address) else {
         return if (1..=22).contains(&which) { Ok(None) } else { Err(Code::INVALID_VALUE) };
     };
@@ -257,6 +259,8 @@ fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
         1 => Value::Word(found.context),
         // 1: host. 2: device. Managed memory counts as device memory.
         2 => Value::Number(if found.kind.is_host() { 1 } else { 2 }),
+        // Without a current context, the batch has the pointer all the same.
+        3 if current.is_ok_and(|context| sim.access_to(context, found) == 0) => return Ok(None),
         3 => Value::Word(found.base + offset),
         4 if on_host => Value::Word(found.host + offset),
         4 => return Ok(None),
@@ -276,7 +280,7 @@ fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
         13 => Value::Flag(true),
         14 => Value::Word(u64::from(matches!(found.kind, Kind::Virtual))),
         15 => Value::Flag(matches!(found.kind, Kind::Device | Kind::Pool)),
-        16 => Value::Number(3),
+        16 => Value::Number(sim.access_to(current?, found) as u32),
         17 => Value::Word(found.pool),
         18 => Value::Word(found.size),
         19 => Value::Word(found.base),
@@ -377,7 +381,11 @@ api! {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        store(to, attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?)
+        let value = attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?;
+        if which == 3 {
+            sim.current_context()?;
+        }
+        store(to, value)
     }
     fn cuPointerGetAttributes(
         count: u32,

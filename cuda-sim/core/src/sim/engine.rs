@@ -12,12 +12,12 @@ use crate::console::print;
 use crate::results::Result;
 use crate::sim::objects::Op;
 use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
-use crate::sim::user_objects::release_objects;
+use crate::sim::user_objects::release_after;
 use crate::work::{CoreRef, Work, is_ready};
 use parking_lot::Condvar;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
 const LONGEST_QUEUE: usize = 1024;
@@ -180,8 +180,8 @@ impl Sim {
                 sim.pool_released(core, id);
                 Self::complete(sim, core);
             }
-            Work::Forget(objects) => {
-                release_objects(sim, &objects);
+            Work::Forget(objects, known) => {
+                release_after(sim, &objects, &known);
                 Self::complete(sim, core);
             }
             work if work.touches_memory() && failed.is_none() => {
@@ -364,6 +364,22 @@ impl Sim {
     pub fn wait_everything(sim: &mut Locked) {
         let cores = sim.busy.clone();
         Self::wait_all(sim, &cores);
+    }
+
+    /// Waits for everything, of every context, for a limited time. Returns whether all is done.
+    pub fn wait_everything_for(sim: &mut Locked, time: Duration) -> bool {
+        let start = Instant::now();
+        while !sim.busy.is_empty() {
+            if EXITED.load(Ordering::Acquire) || start.elapsed() >= time {
+                return false;
+            }
+            if sim.config.schedule == Schedule::Threads || !Self::run_any(sim) {
+                sim.waiting += 1;
+                sim.wait(&CHANGED, Some(Duration::from_millis(2)));
+                sim.waiting -= 1;
+            }
+        }
+        true
     }
 
     /// Runs pending operations under any schedule. Returns how many ran.

@@ -33,7 +33,8 @@ pub extern "C" fn at_exit() {
         } else {
             format!(
                 "cuda-sim: {name} is not simulated and was called {count} times; it returned \
-                 CUDA_ERROR_NOT_SUPPORTED\n"
+                 {}\n",
+                missing::result(name)
             )
         });
     }

@@ -29,4 +29,4 @@ pub use objects::{
     Context, Core, CoreKind, Event, Freed, Function, Green, Pool, Recorded, Registered,
 };
 pub use state::{EXITED, Locked, PROCESS, Sim, config, is_locked_here, lock, start, thread_id};
-pub use user_objects::{release_objects, retain_objects};
+pub use user_objects::{known_at_release, release_objects, retain_objects};
