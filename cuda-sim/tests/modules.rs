@@ -53,6 +53,15 @@ fn lib_declares_modules_in_the_order_of_their_imports() {
 }
 
 #[test]
+fn the_preloaded_redirection_keeps_the_rules() {
+    let modules = other("redirect");
+    expect_none(rules::wrong_heads(&modules));
+    expect_none(rules::circles(&modules));
+    expect_none(rules::wrong_order(&modules, &[]));
+    expect_none(rules::too_long(&modules, &[]));
+}
+
+#[test]
 fn files_and_lines_are_short() {
     for crates in [core(), shadow(), other("driver"), other("cli")] {
         expect_none(rules::too_long(&crates, &["results"]));
