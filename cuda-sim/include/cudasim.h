@@ -102,7 +102,10 @@ typedef struct cudasim_kernel {
 /* The last reference was released; the data is freed next. */
 #define CUDASIM_CAI_DESTROY 6u
 
+/* Flags of a note. */
 #define CUDASIM_CAI_READONLY 1u
+/* The owner has functions of its own, so that its end is not reported. */
+#define CUDASIM_CAI_FOREIGN_OWNER 2u
 
 /*
  * One event, sent after the calls of the driver that belong to it. The library cai sends them;
@@ -114,7 +117,7 @@ typedef struct cudasim_cai_note {
     uint32_t kind;        /* CUDASIM_CAI_EXPORT, ... */
     const void *owner;    /* the owner of the array, by address; NULL: borrowed */
     cudasim_access bytes; /* the bytes of the array; mode: the accesses of the consumer */
-    uint32_t flags;       /* CUDASIM_CAI_READONLY */
+    uint32_t flags;       /* CUDASIM_CAI_READONLY, CUDASIM_CAI_FOREIGN_OWNER */
     int32_t status;       /* 0, or the reason why the call was refused */
     uint64_t stream;      /* the array's */
     uint64_t stream_id;   /* its cuStreamGetId; 0: unknown */

@@ -135,7 +135,7 @@ pub fn submit(
     sim.prepare(core);
     sim.check(core, &accesses, label);
     let actor = sim.core_mut(core).actor;
-    let work = with_knowledge(sim, actor, work);
+    let work = with_knowledge(sim, actor, sim.or_fault(core, work, &accesses));
     Ok(Some(Sim::enqueue(sim, core, work)))
 }
 

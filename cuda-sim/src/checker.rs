@@ -150,6 +150,10 @@ impl Checker {
         self.state(actor).clock.join(known);
     }
 
+    pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
+        self.state(actor).clock.join_all(known);
+    }
+
     /// Orders everything that `earlier` did so far before the next work of `later`.
     pub fn order(&mut self, earlier: Actor, later: Actor) {
         if earlier == later {

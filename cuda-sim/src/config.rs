@@ -7,6 +7,7 @@
 //! | `CUDASIM_SCHEDULE` | `eager`, `lazy`, `random`, `random:SEED`, `threads` | `eager` |
 //! | `CUDASIM_RACES` | `off`, `warn`, `error` | `warn` |
 //! | `CUDASIM_DEVICES` | number of devices, 0 to 16 | 1 |
+//! | `CUDASIM_PEERS` | `none`: no device can access the memory of another | `all` |
 //! | `CUDASIM_MEMORY` | bytes of memory of each device | 8 GiB |
 //! | `CUDASIM_FAIL` | `call:n=code,...`; `*` is any call, the code `lost` a lost device | none |
 //! | `CUDASIM_DRIVER_VERSION` | the result of cuDriverGetVersion | 13050 |
@@ -59,6 +60,8 @@ pub struct Config {
     pub schedule: Schedule,
     pub races: Races,
     pub devices: usize,
+    /// Whether devices can access the memory of each other.
+    pub peers: bool,
     pub memory: u64,
     pub faults: Vec<Fault>,
     pub driver_version: i32,
@@ -146,6 +149,7 @@ impl Config {
             schedule,
             races,
             devices: devices as usize,
+            peers: get("CUDASIM_PEERS").as_deref() != Some("none"),
             memory: number("CUDASIM_MEMORY", 8 << 30),
             faults,
             driver_version: number("CUDASIM_DRIVER_VERSION", DRIVER_VERSION as u64) as i32,

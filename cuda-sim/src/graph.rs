@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
 use crate::sim::{
-    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, release_objects, retain_objects,
-    thread_id,
+    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, known_at_release, release_objects,
+    retain_objects, thread_id,
 };
 use crate::work::{CoreRef, Work};
 use std::collections::HashSet;
@@ -42,7 +42,7 @@ pub fn destroy_graph(sim: &mut Locked, graph: u64) {
     for node in graph.nodes {
         destroy_node(sim, node);
     }
-    release_objects(sim, &graph.objects);
+    release_objects(sim, &graph.objects, None);
 }
 
 pub fn destroy_node(sim: &mut Locked, node: u64) {
@@ -180,9 +180,10 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
     // Work that still runs keeps the objects that it uses.
     match exec.last.filter(|(core, position)| !sim.is_done(*core, *position)) {
         Some((core, _)) if !exec.objects.is_empty() => {
-            Sim::enqueue(sim, core, Work::Forget(exec.objects.into()));
+            let known = known_at_release(sim, exec.clock);
+            Sim::enqueue(sim, core, Work::Forget(exec.objects.into(), known.into()));
         }
-        _ => release_objects(sim, &exec.objects),
+        _ => release_objects(sim, &exec.objects, exec.clock),
     }
     Ok(())
 }
@@ -258,7 +259,8 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
                     sim.check_at(&moment, accesses);
                 }
             }
-            let work = with_knowledge(sim, branch, work.clone());
+            let work = sim.or_fault(core, work.clone(), accesses);
+            let work = with_knowledge(sim, branch, work);
             Sim::enqueue(sim, core, work);
         }
         Task::RecordEvent(event) => {

@@ -92,11 +92,19 @@ impl Part {
 
 const NEVER: u64 = u64::MAX;
 
+/// Flags of a report: `CUDASIM_CAI_READONLY` and `CUDASIM_CAI_FOREIGN_OWNER`.
+pub const READONLY: u32 = 1;
+pub const FOREIGN_OWNER: u32 = 2;
+
 /// A published array.
 pub struct Export {
     owner: u64,
     pub bytes: Access,
     readonly: bool,
+    /// Whether the end of its owner is not reported.
+    foreign: bool,
+    /// The id of its stream, as the library stated it; 0 if it has none.
+    stream_id: u64,
     /// `None` for CAI_STREAM_NONE and CAI_STREAM_UNKNOWN.
     pub stream: Option<Actor>,
     /// The time and the place of the export, or of its first known use.
@@ -123,6 +131,18 @@ impl Export {
         }
     }
 }
+
+/// An array whose stream was destroyed, and whose owner may have ended before: its end is not
+/// reported.
+pub struct Orphan {
+    owner: u64,
+    stream_id: u64,
+    pub exported: Arc<Site>,
+    pub destroyed: Arc<Site>,
+}
+
+/// Maximum number of those. The oldest are forgotten.
+const ORPHANS: usize = 256;
 
 /// The missing call, if two accesses race.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,6 +185,9 @@ pub struct Rules {
     owned: HashMap<u64, Vec<u64>>,
     /// The exports in which an actor has an open part.
     open: HashMap<Actor, Vec<u64>>,
+    /// Whether an owner was reported whose end is not.
+    has_foreign: bool,
+    orphans: Vec<Orphan>,
     /// The number of events of each kind.
     pub notes: [u64; 7],
 }
@@ -175,13 +198,16 @@ impl Rules {
         &mut self,
         owner: u64,
         bytes: Access,
-        readonly: bool,
+        flags: u32,
         stream: Option<Actor>,
+        stream_id: u64,
         site: &Arc<Site>,
     ) {
-        let id = self.known(owner, bytes, readonly, stream, site);
+        self.orphans.retain(|orphan| orphan.owner != owner);
+        let id = self.known(owner, bytes, flags, stream, site);
         let Some(export) = self.exports.get_mut(&id) else { return };
-        (export.readonly, export.stream) = (readonly, stream);
+        (export.readonly, export.stream) = (flags & READONLY != 0, stream);
+        export.stream_id = stream_id;
         (export.since, export.site) = (site.time, site.clone());
         for part in &mut export.parts {
             part.stale |= !part.is_open();
@@ -194,7 +220,7 @@ impl Rules {
         &mut self,
         owner: u64,
         bytes: Access,
-        readonly: bool,
+        flags: u32,
         stream: Option<Actor>,
         site: &Arc<Site>,
     ) -> u64 {
@@ -211,8 +237,13 @@ impl Rules {
         self.next += 1;
         self.owned.entry(owner).or_default().push(id);
         let (since, site) = (site.time, site.clone());
-        self.exports
-            .insert(id, Export { owner, bytes, readonly, stream, since, site, parts: Vec::new() });
+        let (readonly, foreign) = (flags & READONLY != 0, flags & FOREIGN_OWNER != 0);
+        self.has_foreign |= foreign;
+        let (stream_id, parts) = (0, Vec::new());
+        self.exports.insert(
+            id,
+            Export { owner, bytes, readonly, foreign, stream_id, stream, since, site, parts },
+        );
         id
     }
 
@@ -220,12 +251,12 @@ impl Rules {
         &mut self,
         owner: u64,
         bytes: Access,
-        readonly: bool,
+        flags: u32,
         stream: Option<Actor>,
         actor: Actor,
         site: &Arc<Site>,
     ) {
-        let id = self.known(owner, bytes, readonly, stream, site);
+        let id = self.known(owner, bytes, flags, stream, site);
         let Some(export) = self.exports.get_mut(&id) else { return };
         let fresh = Part {
             actor,
@@ -284,12 +315,12 @@ impl Rules {
         &mut self,
         owner: u64,
         bytes: Access,
-        readonly: bool,
+        flags: u32,
         stream: Option<Actor>,
         host: Actor,
         site: &Arc<Site>,
     ) {
-        self.begin(owner, bytes, readonly, stream, host, site);
+        self.begin(owner, bytes, flags, stream, host, site);
         self.end(owner, &bytes, host, site.time);
         for id in self.owned.get(&owner).into_iter().flatten() {
             let Some(export) =
@@ -328,10 +359,12 @@ impl Rules {
         }
     }
 
-    /// Removes the exports without an owner in memory that ended.
+    /// Removes the exports in memory that ended, of those whose end is not reported.
     pub fn forget(&mut self, from: u64, to: u64) {
-        if self.owned.get(&0).is_some_and(|borrowed| !borrowed.is_empty()) {
-            self.drop_if(|export| export.owner == 0 && export.bytes.touches(from, to));
+        if self.has_foreign || self.owned.get(&0).is_some_and(|borrowed| !borrowed.is_empty()) {
+            self.drop_if(|export| {
+                (export.owner == 0 || export.foreign) && export.bytes.touches(from, to)
+            });
         }
     }
 
@@ -352,14 +385,34 @@ impl Rules {
         self.open.remove(&actor);
     }
 
-    /// Returns where a live array was exported with this stream.
-    pub fn exported_with(&self, actor: Actor) -> Option<Arc<Site>> {
+    /// Returns where an array was exported with this stream whose owner may be alive.
+    pub fn exported_with(&self, actor: Actor) -> bool {
+        self.exports.values().any(|export| export.owner != 0 && export.stream == Some(actor))
+    }
+
+    /// Records the end of a stream at `here`. Returns where a live array was exported with it.
+    /// Arrays of foreign owners, which may have ended or be ending, become orphans.
+    pub fn stream_ends(&mut self, actor: Actor, here: &Arc<Site>) -> Option<Arc<Site>> {
         let exported = |export: &&Export| export.owner != 0 && export.stream == Some(actor);
-        self.exports
-            .values()
-            .filter(exported)
-            .max_by_key(|export| export.since)
-            .map(|export| export.site.clone())
+        let (foreign, own): (Vec<_>, Vec<_>) =
+            self.exports.values().filter(exported).partition(|export| export.foreign);
+        let orphans = foreign.iter().filter(|export| export.stream_id != 0).map(|export| Orphan {
+            owner: export.owner,
+            stream_id: export.stream_id,
+            exported: export.site.clone(),
+            destroyed: here.clone(),
+        });
+        self.orphans.extend(orphans);
+        let surplus = self.orphans.len().saturating_sub(ORPHANS);
+        self.orphans.drain(..surplus);
+        own.iter().max_by_key(|export| export.since).map(|export| export.site.clone())
+    }
+
+    /// Returns the array whose use by a library shows that it outlived its stream.
+    pub fn used_orphan(&mut self, owner: u64, stream_id: u64) -> Option<Orphan> {
+        let is_it = |orphan: &Orphan| orphan.owner == owner && orphan.stream_id == stream_id;
+        let at = self.orphans.iter().position(is_it)?;
+        Some(self.orphans.swap_remove(at))
     }
 
     /// Returns whether this is an access of a consumer that will order it before the producer's

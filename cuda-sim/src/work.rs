@@ -66,6 +66,8 @@ pub enum Function {
     Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
     /// From `cudasim_launch`.
     Direct(unsafe extern "C" fn(*mut c_void)),
+    /// Of either kind, on a device that cannot access the memory of its arguments.
+    Faulting,
 }
 
 /// A kernel with its arguments, copied at the launch.
@@ -121,8 +123,8 @@ pub enum Work {
     },
     /// Stream-ordered free of a block, by its number in `Sim::freed`.
     Release(u64),
-    /// Releases the user objects of a graph that was destroyed.
-    Forget(Arc<[(u64, u32)]>),
+    /// Releases the user objects of a graph that was destroyed, and what happened before.
+    Forget(Arc<[(u64, u32)]>, Arc<[crate::clock::Clock]>),
 }
 
 thread_local! {
@@ -244,7 +246,16 @@ fn for_each_row(extent: &Extent, mut each: impl FnMut(u64, u64)) {
 }
 
 impl Launch {
+    /// Returns the launch of a kernel that accesses memory out of its reach.
+    pub fn faulting() -> Launch {
+        let (arguments, offsets) = (Vec::new(), Vec::new());
+        Launch { function: Function::Faulting, grid: Grid::default(), arguments, offsets }
+    }
+
     fn run(&self) -> Result<(), Code> {
+        if matches!(self.function, Function::Faulting) {
+            return Err(Code::ILLEGAL_ADDRESS);
+        }
         let mut arguments = self.arguments.clone();
         FAILED.set(0);
         INSIDE.set(true);
@@ -253,6 +264,7 @@ impl Launch {
         // lives until the call returns.
         unsafe {
             match self.function {
+                Function::Faulting => {}
                 Function::Direct(function) => function(arguments.as_mut_ptr().cast()),
                 Function::Named(function) => {
                     let base = arguments.as_mut_ptr();

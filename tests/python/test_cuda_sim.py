@@ -320,6 +320,16 @@ def test_stress(driver, tmp_path, schedule, races):
     assert "1000000 operations" in done.stdout
 
 
+def test_kernels_that_access_a_device_that_is_not_a_peer(driver, tmp_path):
+    program = compile_program(driver, tmp_path / "peers", [SIM / "tests/peers.c"])
+    for races in ["error", "off"]:
+        sim("--devices=2", f"--races={races}", "--", program)
+        sim("--devices=2", f"--races={races}", "--", program, "enabled")
+    # Enabling fails, so the program ends with 1.
+    done = sim("--devices=2", "--peers=none", "--", program, "enabled", check=False)
+    assert done.returncode == 1 and "result 217, expected 0" in done.stderr
+
+
 @pytest.mark.parametrize("schedule", ["lazy", "random:1"])
 def test_what_is_gone_costs_nothing(driver, tmp_path, schedule):
     """Ten times as many streams, events, captures and threads that ended need no more memory."""

@@ -64,6 +64,7 @@ pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
     let all = sim.cores_of(handle);
     Sim::wait_all(sim, &all);
     sim.host_knows_context(handle);
+    sim.pools_synchronized();
     sim.context_error(handle)
 }
 
@@ -189,12 +190,16 @@ api! {
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |sim| {
         let (context, peer) = (sim.current_context()?, sim.base(peer));
         let device = sim.context(peer)?.device;
+        if context == peer {
+            return Err(Code::INVALID_CONTEXT);
+        }
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
+        let capable = sim.config.peers;
         let mine = sim.context(context)?;
-        if mine.device == device {
-            return Err(Code::INVALID_DEVICE);
+        if mine.device == device || !capable {
+            return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         if mine.peers.contains(&peer) {
             return Err(Code::PEER_ACCESS_ALREADY_ENABLED);

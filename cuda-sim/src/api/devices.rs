@@ -6,7 +6,7 @@ use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_text};
 use crate::resources;
 use crate::results::{Code, Result};
-use crate::sim::{Locked, Sim, end_context, new_context};
+use crate::sim::{DEVICE, Locked, PINNED, Place, Sim, end_context, new_context};
 use std::ffi::c_char;
 
 type Device = i32;
@@ -181,7 +181,7 @@ api! {
     fn cuDeviceCanAccessPeer(can: *mut i32, device: Device, peer: Device) |sim| {
         check(sim, device)?;
         check(sim, peer)?;
-        put(can, i32::from(device != peer))
+        put(can, i32::from(device != peer && sim.config.peers))
     }
     fn cuDeviceGetP2PAttribute(
         value: *mut i32,
@@ -194,8 +194,11 @@ api! {
         if device == peer {
             return Err(Code::INVALID_DEVICE);
         }
+        if !(1..=4).contains(&which) {
+            return Err(Code::INVALID_VALUE);
+        }
         // 2: access is supported; the others are ranks and special abilities.
-        put(value, i32::from(which == 2))
+        put(value, i32::from(which == 2 && sim.config.peers))
     }
     fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: Device) |sim| {
         let at = check(sim, device)?;
@@ -207,7 +210,8 @@ api! {
     }
     fn cuDeviceSetMemPool(device: Device, pool: u64) |sim| {
         let at = check(sim, device)?;
-        if sim.pools.get(pool).is_none_or(|pool| pool.device != device) {
+        let place = Place { kind: PINNED, location: DEVICE, id: device };
+        if !sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported) {
             return Err(Code::INVALID_VALUE);
         }
         sim.devices[at].current_pool = pool;

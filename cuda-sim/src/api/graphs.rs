@@ -482,7 +482,8 @@ api! {
         if to.is_null() || destroy == 0 || count == 0 || flags != 1 {
             return Err(Code::INVALID_VALUE);
         }
-        let object = sim.user_objects.insert(UserObject { destroy, data, refs: u64::from(count) });
+        let (refs, known) = (u64::from(count), Default::default());
+        let object = sim.user_objects.insert(UserObject { destroy, data, refs, known });
         put(to, object)
     }
     fn cuUserObjectRetain(object: u64, count: u32) |sim| {
@@ -497,7 +498,7 @@ api! {
         if found.refs < u64::from(count) {
             return Err(Code::INVALID_VALUE);
         }
-        release_objects(sim, &[(object, count)]);
+        release_objects(sim, &[(object, count)], None);
         Ok(())
     }
     fn cuGraphRetainUserObject(graph: u64, object: u64, count: u32, flags: u32) |sim| {
@@ -524,7 +525,7 @@ api! {
             .find(|(other, held)| *other == object && *held >= count && count > 0);
         found.ok_or(Code::INVALID_VALUE)?.1 -= count;
         held.objects.retain(|(_, count)| *count > 0);
-        release_objects(sim, &[(object, count)]);
+        release_objects(sim, &[(object, count)], None);
         Ok(())
     }
 }

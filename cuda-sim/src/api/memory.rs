@@ -54,8 +54,8 @@ pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate:
 
 /// Allocates device memory, within the memory of the device.
 pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
-    let used = sim.arena_used(device);
-    if round_up(size, 512).is_none_or(|size| used + size > sim.config.memory) {
+    let length = round_up(size, 512).ok_or(Code::OUT_OF_MEMORY)?;
+    if !sim.has_free(device as usize, length) {
         return Err(Code::OUT_OF_MEMORY);
     }
     let address = sim.memory.arenas[device as usize].allocate(size)?;
@@ -97,7 +97,8 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     sim.current_context()?;
     sim.forbid_while_capturing()?;
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
-    if !matches!(found.kind, Kind::Device | Kind::Managed | Kind::Pool) {
+    let of_pool = found.pool != 0 && found.kind != Kind::Registered;
+    if !matches!(found.kind, Kind::Device | Kind::Managed) && !of_pool {
         return Err(Code::INVALID_VALUE);
     }
     let context = found.context;
@@ -245,7 +246,9 @@ fn store(to: *mut c_void, value: Value) -> Result {
 }
 
 /// Returns the value of an attribute; `None` if this pointer does not have it.
-fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
+fn attribute(sim: &mut Locked, which: i32, address: u64) -> Result<Option<Value>> {
+    let current = sim.current_context();
+    let sim = &**sim;
     let Some(found) = sim.memory.find(address) else {
         return if (1..=22).contains(&which) { Ok(None) } else { Err(Code::INVALID_VALUE) };
     };
@@ -257,6 +260,8 @@ fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
         1 => Value::Word(found.context),
         // 1: host. 2: device. Managed memory counts as device memory.
         2 => Value::Number(if found.kind.is_host() { 1 } else { 2 }),
+        // Without a current context, the batch has the pointer all the same.
+        3 if current.is_ok_and(|context| sim.access_to(context, found) == 0) => return Ok(None),
         3 => Value::Word(found.base + offset),
         4 if on_host => Value::Word(found.host + offset),
         4 => return Ok(None),
@@ -276,7 +281,7 @@ fn attribute(sim: &Sim, which: i32, address: u64) -> Result<Option<Value>> {
         13 => Value::Flag(true),
         14 => Value::Word(u64::from(matches!(found.kind, Kind::Virtual))),
         15 => Value::Flag(matches!(found.kind, Kind::Device | Kind::Pool)),
-        16 => Value::Number(3),
+        16 => Value::Number(sim.access_to(current?, found) as u32),
         17 => Value::Word(found.pool),
         18 => Value::Word(found.size),
         19 => Value::Word(found.base),
@@ -303,7 +308,7 @@ api! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |sim| {
         let context = sim.current_context()?;
         let device = sim.context(context)?.device;
-        put(free, sim.config.memory.saturating_sub(sim.arena_used(device)) as usize)?;
+        put(free, sim.config.memory.saturating_sub(sim.memory_used(device)) as usize)?;
         put(total, sim.config.memory as usize)
     }
     fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| {
@@ -349,7 +354,8 @@ api! {
             return Ok(());
         }
         sim.forbid_while_capturing()?;
-        let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Pinned);
+        let pinned = |found: &&Allocation| found.kind == Kind::Pinned && found.pool == 0;
+        let found = sim.memory.allocations.get(&address).filter(pinned);
         found.ok_or(Code::INVALID_VALUE)?;
         end(sim, address, "cuMemFreeHost")
     }
@@ -377,7 +383,11 @@ api! {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        store(to, attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?)
+        let value = attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?;
+        if which == 3 {
+            sim.current_context()?;
+        }
+        store(to, value)
     }
     fn cuPointerGetAttributes(
         count: u32,

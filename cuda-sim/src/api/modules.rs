@@ -125,7 +125,8 @@ fn prepare(
         Arguments::copy(slice(arguments, kernel.nargs)?, sizes)?
     };
     let mut accesses = Vec::new();
-    if let (Some(declare), true) = (kernel.accesses, sim.checker.is_some()) {
+    let needed = sim.checker.is_some() || sim.devices.len() > 1;
+    if let (Some(declare), true) = (kernel.accesses, needed) {
         let mut copy = arguments.bytes.clone();
         let base = copy.as_mut_ptr();
         // SAFETY: `offsets` was computed for `copy`, so they are inside of it; it lives to the end

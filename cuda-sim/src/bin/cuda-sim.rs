@@ -30,6 +30,7 @@ cuda-sim: a simulated CUDA driver that finds races
                                     random[:SEED]  in an order that the seed determines
                                     threads        on a thread for each stream
         --devices=N               number of devices, 0 to 16 (default: 1)
+        --peers=none              no device can access the memory of another
         --memory=BYTES            memory of each device (default: 8 GiB)
         --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
                                   cuStreamSynchronize=700; any call: *:100=lost (a lost device)
@@ -43,6 +44,8 @@ cuda-sim: a simulated CUDA driver that finds races
                                   and annotations order them
         --runtime                 put the replacement runtime libraries into the path, too
         --runtime=12|13           and load one of them first: for programs that bundle their own
+        --explain                 print which CUDA runtime library each module has, and whether it
+                                  can be used here
         --rules=strict            also report refused, illegal and needlessly slow calls, and
                                   print a summary of exchanged arrays
         --exchanges=hidden        do not observe the arrays that libraries exchange
@@ -211,6 +214,7 @@ struct Options {
     runtime: bool,
     preload: Vec<String>,
     threads_seen: bool,
+    explain: bool,
     /// Whether to run beside a real driver, and its path.
     shadow: Option<Option<String>>,
 }
@@ -225,6 +229,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         runtime: false,
         preload: Vec::new(),
         threads_seen: true,
+        explain: false,
         shadow: None,
     };
     let mut at = 0;
@@ -274,6 +279,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
             "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
             "devices" => ("CUDASIM_DEVICES", between(0, cuda::config::MOST_DEVICES)?),
+            "peers" => ("CUDASIM_PEERS", one_of(&["all", "none"])?),
             "memory" => ("CUDASIM_MEMORY", number()?),
             "fail" => {
                 let value = wanted()?;
@@ -300,6 +306,10 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 let newest = cuda::config::DRIVER_VERSION.unsigned_abs().into();
                 options.version = between(2000, newest)?.parse().ok();
                 ("CUDASIM_DRIVER_VERSION", wanted()?)
+            }
+            "explain" => {
+                options.explain = true;
+                ("CUDASIM_EXPLAIN", "1".to_owned())
             }
             "stub" => ("CUDASIM_STUB", "1".to_owned()),
             "guard" => ("CUDASIM_GUARD", "1".to_owned()),
@@ -390,6 +400,17 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
         options.preload.iter().map(|name| library(name)).collect::<Result<_, _>>()?;
     if options.threads_seen {
         preload.push(library("libcudasim_threads.so")?);
+    }
+    if options.shadow.is_none() {
+        // They are built separately.
+        match (library("libcudasim_redirect.so"), library("libcudart.so.13")) {
+            (Ok(redirect), Ok(runtime)) => {
+                command.env("CUDASIM_REDIRECT", runtime.parent().unwrap_or(Path::new(".")));
+                preload.push(redirect);
+            }
+            (Err(error), _) | (_, Err(error)) if options.explain => return Err(error),
+            _ => {}
+        }
     }
     if !preload.is_empty() {
         let list =

@@ -1,12 +1,13 @@
-//! The end of allocations: races with it, and what becomes of the bytes.
+//! Who can access allocations, and their end: races with it, and what becomes of the bytes.
 //!
 //! May use: `access`, `memory`, `sim::state`, `site`, `work`. Unsafe: none.
 
 use crate::access::{Access, WRITE};
-use crate::memory::{self, Allocation};
+use crate::memory::{self, Allocation, Kind};
 use crate::sim::state::Sim;
 use crate::site::Moment;
-use crate::work::CoreRef;
+use crate::work::{CoreRef, Launch, Work};
+use std::sync::Arc;
 
 impl Sim {
     /// Performs a stream-ordered free: returns the bytes to the arena, unless they were already
@@ -18,11 +19,55 @@ impl Sim {
                 memory::poison(freed.address, freed.size);
                 sim.memory.arenas[freed.arena].release(freed.address, freed.size);
             });
+            self.pools_freed = true;
         }
     }
 
-    pub fn arena_used(&self, device: i32) -> u64 {
-        self.memory.arenas[device as usize].used
+    /// Returns the access that kernels of a context have to an allocation, as `CUmemAccess_flags`:
+    /// 0 none, 1 read, 3 read and write.
+    /// [cuCtxEnablePeerAccess, cuMemPoolSetAccess, cuMemSetAccess]
+    pub fn access_to(&self, context: u64, found: &Allocation) -> i32 {
+        let Some(context) = self.contexts.get(self.base(context)) else { return 0 };
+        let own = if context.device == found.device { 3 } else { 0 };
+        match found.kind {
+            Kind::Pinned | Kind::Registered if found.pool == 0 => 3,
+            Kind::Managed => 3,
+            Kind::Device | Kind::Imported if found.pool == 0 => {
+                if context.peers.contains(&found.context) { 3 } else { own }
+            }
+            Kind::Virtual => {
+                let mapping = self.mappings.mapped.get(&found.base);
+                mapping
+                    .and_then(|mapping| mapping.access.get(&context.device))
+                    .copied()
+                    .unwrap_or(0)
+            }
+            _ => {
+                let pool = self.pools.get(found.pool);
+                let own = if found.kind.is_host() { 0 } else { own };
+                pool.and_then(|pool| pool.access.get(&context.device)).copied().unwrap_or(own)
+            }
+        }
+    }
+
+    /// Returns the work, or a kernel that faults if it is one that would access memory out of the
+    /// reach of its context.
+    pub fn or_fault(&self, core: CoreRef, work: Work, accesses: &[Access]) -> Work {
+        // With one device, all memory is its own or the host's.
+        if crate::PASSTHROUGH || self.devices.len() < 2 || !matches!(work, Work::Kernel(_)) {
+            return work;
+        }
+        let Some(context) = self.get(core).map(|core| core.context) else { return work };
+        let faults = accesses.iter().any(|access| {
+            let access = self.memory.on_device(access);
+            let (from, to) = access.hull();
+            let touched = self.memory.inside(from, to);
+            touched.iter().filter_map(|base| self.memory.allocations.get(base)).any(|found| {
+                access.mode as i32 & !self.access_to(context, found) != 0
+                    && access.touches(found.base, found.end())
+            })
+        });
+        if faults { Work::Kernel(Arc::new(Launch::faulting())) } else { work }
     }
 
     /// Ends an allocation. Accesses that are not ordered before its end are races.
@@ -66,6 +111,7 @@ impl Sim {
                 memory::poison(base, size);
                 sim.memory.arenas[arena].release(base, size);
             });
+            self.pools_freed |= allocation.pool != 0;
         }
     }
 }

@@ -117,6 +117,9 @@ pub fn end_context(sim: &mut Locked, handle: u64) {
     for thread in sim.threads.values_mut() {
         thread.streams.retain(|(context, _)| *context != handle);
     }
+    for (_, other) in sim.contexts.iter_mut() {
+        other.peers.retain(|peer| *peer != handle);
+    }
     let ended = sim.contexts.remove(handle);
     if let Some(green) = ended.and_then(|context| context.green) {
         sim.greens.remove(green.handle);

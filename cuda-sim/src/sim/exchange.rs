@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::cudasim::Note;
 use crate::handles;
 use crate::results::Code;
-use crate::rules::Rules;
+use crate::rules::{Orphan, Rules};
 use crate::shadow::Mark;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, thread_id};
@@ -23,9 +23,12 @@ const END: u32 = 3;
 const SYNCHRONIZE: u32 = 4;
 const RELEASE_AFTER: u32 = 5;
 const DESTROY: u32 = 6;
-const READONLY: u32 = 1;
 const NONE: u64 = u64::MAX;
 const UNKNOWN: u64 = u64::MAX - 1;
+
+/// What to do about a stream that ends before its array.
+const STREAM_FIRST: &str =
+    "destroy the stream after the array: the owner has to keep it, as with cai_array_attach.";
 
 /// Returns the name of a library's call, for reports.
 fn name_of(kind: u32) -> &'static str {
@@ -106,7 +109,7 @@ impl Sim {
         let label = self.label(name_of(note.kind));
         let thread = u64::from(thread_id());
         let bytes = self.memory.on_device(&note.bytes);
-        let readonly = note.flags & READONLY != 0;
+        let flags = note.flags;
         let named = self.stream_of_array(note.stream, note.context);
         let stream = named.as_ref().map(|named| named.actor);
         let consumer = match note.kind {
@@ -120,6 +123,13 @@ impl Sim {
         if let Some(count) = checker.rules.notes.get_mut(note.kind as usize) {
             *count += 1;
         }
+        if matches!(note.kind, BEGIN | END | SYNCHRONIZE) && note.stream_id != 0 {
+            if let Some(orphan) = checker.rules.used_orphan(note.owner, note.stream_id) {
+                let Orphan { exported, destroyed, .. } = orphan;
+                let advice = format!("{STREAM_FIRST} It was used afterwards by {}.", here.label);
+                checker.broken("R6", Some((&exported, 0)), &destroyed, 0, None, advice);
+            }
+        }
         if note.status != 0 {
             // A refused call returned its status and touched nothing.
             if let Some(rule) = rule.filter(|_| checker.is_strict()) {
@@ -130,12 +140,12 @@ impl Sim {
         }
         match note.kind {
             EXPORT => {
-                checker.rules.export(note.owner, bytes, readonly, stream, &here);
+                checker.rules.export(note.owner, bytes, flags, stream, note.stream_id, &here);
                 self.check_export(note.stream, named, &bytes, &here);
             }
             BEGIN => {
                 if let Some(consumer) = consumer {
-                    checker.rules.begin(note.owner, bytes, readonly, stream, consumer, &here);
+                    checker.rules.begin(note.owner, bytes, flags, stream, consumer, &here);
                 }
             }
             END => {
@@ -144,7 +154,7 @@ impl Sim {
                 }
             }
             SYNCHRONIZE => {
-                checker.rules.waited(note.owner, bytes, readonly, stream, host, &here);
+                checker.rules.waited(note.owner, bytes, flags, stream, host, &here);
                 if stream.is_some() {
                     let advice =
                         "nothing where the host reads the data; else cai_array_consume_begin."
@@ -262,14 +272,17 @@ impl Sim {
         else {
             return;
         };
-        let Some(exported) = checker.rules.exported_with(actor) else { return };
+        if !checker.rules.exported_with(actor) {
+            return;
+        }
         let host = self.host_actor();
         let label = self.label("cuStreamDestroy");
         let Some(checker) = &mut self.checker else { return };
         let here = checker.here(host, label, u64::from(thread_id()));
-        let advice = "destroy the stream after the array: the owner has to keep it, as with \
-            cai_array_attach.";
-        checker.broken("R6", Some((&exported, 0)), &here, 0, None, advice.to_owned());
+        if let Some(exported) = checker.rules.stream_ends(actor, &here) {
+            let advice = STREAM_FIRST.to_owned();
+            checker.broken("R6", Some((&exported, 0)), &here, 0, None, advice);
+        }
     }
 
     /// Reports a call that the driver refused because of a capture (R10).

@@ -4,7 +4,7 @@
 
 use crate::access::Access;
 use crate::actor::Actor;
-use crate::clock::Clock;
+use crate::clock::{Clock, Knowledge};
 use crate::work::{CoreRef, Work};
 use std::sync::Arc;
 
@@ -62,6 +62,8 @@ pub struct UserObject {
     pub destroy: usize,
     pub data: usize,
     pub refs: u64,
+    /// What happens before its end.
+    pub known: Knowledge,
 }
 
 /// One node of an executable graph.
