@@ -1,6 +1,6 @@
 //! The engine: puts operations into streams and runs them.
 //!
-//! May use: `config`, `console`, `real_driver`, `results`, `sim::objects`, `sim::state`,
+//! May use: `config`, `console`, `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`,
 //! `sim::user_objects`, `work`. Unsafe: none.
 //!
 //! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
@@ -9,6 +9,7 @@
 
 use crate::config::Schedule;
 use crate::console::print;
+use crate::memory::Arena;
 use crate::results::Result;
 use crate::sim::objects::Op;
 use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
@@ -204,8 +205,7 @@ impl Sim {
         if self.config.guard {
             self.guards += 1;
             if self.guards == 1 {
-                let devices = self.config.devices;
-                self.memory.arenas[..devices].iter().for_each(|arena| arena.protect(true));
+                self.device_arenas().for_each(|arena| arena.protect(true));
             }
         }
     }
@@ -220,9 +220,12 @@ impl Sim {
     /// Closes device memory to the host, if that is enabled and no operation runs.
     pub fn protect_devices(&self) {
         if self.config.guard && self.guards == 0 {
-            let devices = self.config.devices;
-            self.memory.arenas[..devices].iter().for_each(|arena| arena.protect(false));
+            self.device_arenas().for_each(|arena| arena.protect(false));
         }
+    }
+
+    fn device_arenas(&self) -> impl Iterator<Item = &Arena> {
+        self.memory.arenas.iter().filter(|arena| !arena.for_host)
     }
 
     /// Runs code that touches device memory outside of an operation.
