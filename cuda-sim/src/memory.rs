@@ -84,7 +84,7 @@ impl Allocation {
 }
 
 /// One mapping with its free parts.
-struct Segment {
+pub struct Segment {
     base: u64,
     size: u64,
     fd: RawFd,
@@ -99,6 +99,8 @@ pub struct Arena {
     /// The last freed blocks, by size: the first choice for the next allocation of that size.
     recent: HashMap<u64, Vec<u64>>,
     pub used: u64,
+    /// Whether the host may access it, too.
+    pub for_host: bool,
 }
 
 /// The granularity of addresses and sizes in virtual memory management.
@@ -116,6 +118,15 @@ impl Arena {
         if crate::PASSTHROUGH {
             return Ok(crate::handles::GIVEN.take());
         }
+        if let Some(address) = self.fit(size)? {
+            return Ok(address);
+        }
+        self.segments.push(Segment::map(size.max(SEGMENT))?);
+        self.fit(size)?.ok_or(Code::OUT_OF_MEMORY)
+    }
+
+    /// Allocates in the memory that it has, if enough is free.
+    pub fn fit(&mut self, size: u64) -> Result<Option<u64>> {
         let length = round_up(size.max(1), ALIGNMENT).ok_or(Code::OUT_OF_MEMORY)?;
         let recent = self.recent.get_mut(&length);
         let again = recent.and_then(|list| {
@@ -126,20 +137,28 @@ impl Arena {
             }
             None
         });
-        let address = match again {
-            Some(address) => address,
-            None => match self.segments.iter_mut().find_map(|segment| segment.first_fit(length)) {
-                Some(address) => address,
-                None => {
-                    let mut segment = Segment::map(length.max(SEGMENT))?;
-                    let address = segment.first_fit(length).ok_or(Code::OUT_OF_MEMORY)?;
-                    self.segments.push(segment);
-                    address
-                }
-            },
-        };
-        self.used += length;
+        let address =
+            again.or_else(|| self.segments.iter_mut().find_map(|part| part.first_fit(length)));
+        if address.is_some() {
+            self.used += length;
+        }
         Ok(address)
+    }
+
+    /// Returns the size of the memory that it has.
+    pub fn reserved(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.size).sum()
+    }
+
+    pub fn add(&mut self, segment: Segment) {
+        self.segments.push(segment);
+    }
+
+    /// Removes and returns a part in which nothing is allocated, if its size is accepted.
+    pub fn take_idle(&mut self, accepted: impl Fn(u64) -> bool) -> Option<Segment> {
+        let idle = |part: &Segment| part.free.get(&part.base) == Some(&part.size);
+        let found = self.segments.iter().rposition(|part| idle(part) && accepted(part.size))?;
+        Some(self.segments.remove(found))
     }
 
     pub fn release(&mut self, address: u64, size: u64) {
@@ -174,7 +193,7 @@ impl Arena {
 }
 
 impl Segment {
-    fn map(size: u64) -> Result<Segment> {
+    pub fn map(size: u64) -> Result<Segment> {
         let size = round_up(size, 2 << 20).ok_or(Code::OUT_OF_MEMORY)?;
         let (base, fd) = map_shared(size)?;
         Ok(Segment { base, size, fd, free: BTreeMap::from([(base, size)]) })
@@ -281,7 +300,8 @@ pub struct Memory {
     pub allocations: BTreeMap<u64, Allocation>,
     /// Host address to device address, for shifted memory.
     shifted: BTreeMap<u64, u64>,
-    /// One arena for each device, then one for pinned and one for managed memory.
+    /// One arena for each device, then one for pinned and one for managed memory, then those of
+    /// pools.
     pub arenas: Vec<Arena>,
     /// Freed and not reused memory: base to size and the place of the free.
     freed: BTreeMap<u64, (u64, Arc<Site>)>,

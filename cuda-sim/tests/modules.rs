@@ -38,6 +38,16 @@ fn lib_declares_modules_in_the_order_of_their_imports() {
 }
 
 #[test]
+fn the_preloaded_redirection_keeps_the_rules() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let modules = rules::modules(&[(root.join("redirect/src"), "")]);
+    expect_none(rules::wrong_heads(&modules));
+    expect_none(rules::circles(&modules));
+    expect_none(rules::wrong_order(&modules, &[]));
+    expect_none(rules::too_long(&modules, &[]));
+}
+
+#[test]
 fn files_and_lines_are_short() {
     expect_none(rules::too_long(&modules(), &["results"]));
 }

@@ -64,6 +64,7 @@ pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
     let all = sim.cores_of(handle);
     Sim::wait_all(sim, &all);
     sim.host_knows_context(handle);
+    sim.pools_synchronized();
     sim.context_error(handle)
 }
 

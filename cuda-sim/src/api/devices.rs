@@ -6,7 +6,7 @@ use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_text};
 use crate::resources;
 use crate::results::{Code, Result};
-use crate::sim::{Locked, Sim, end_context, new_context};
+use crate::sim::{DEVICE, Locked, PINNED, Place, Sim, end_context, new_context};
 use std::ffi::c_char;
 
 type Device = i32;
@@ -210,7 +210,8 @@ api! {
     }
     fn cuDeviceSetMemPool(device: Device, pool: u64) |sim| {
         let at = check(sim, device)?;
-        if sim.pools.get(pool).is_none_or(|pool| pool.device != device) {
+        let place = Place { kind: PINNED, location: DEVICE, id: device };
+        if !sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported) {
             return Err(Code::INVALID_VALUE);
         }
         sim.devices[at].current_pool = pool;

@@ -135,7 +135,9 @@ api! {
         if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) }
     }
     fn cuEventSynchronize(event: u64) |sim| {
-        reached(sim, event, true).map(|_| ())
+        reached(sim, event, true)?;
+        sim.pools_synchronized();
+        Ok(())
     }
     fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| {
         elapsed(sim, milliseconds, start, end)

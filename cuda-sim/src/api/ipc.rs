@@ -24,8 +24,9 @@ fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
         .find(address)
         .filter(|found| found.kind == Kind::Device)
         .ok_or(Code::INVALID_VALUE)?;
-    let (base, size, device) = (found.base, found.size, found.device as usize);
-    let (fd, offset, total) = sim.memory.arenas[device].file_of(base).ok_or(Code::INVALID_VALUE)?;
+    let (base, size) = (found.base, found.size);
+    let arena = found.block.ok_or(Code::INVALID_VALUE)?.0;
+    let (fd, offset, total) = sim.memory.arenas[arena].file_of(base).ok_or(Code::INVALID_VALUE)?;
     let handle = Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
     put(to, handle.bytes())
 }

@@ -54,8 +54,8 @@ pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate:
 
 /// Allocates device memory, within the memory of the device.
 pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
-    let used = sim.arena_used(device);
-    if round_up(size, 512).is_none_or(|size| used + size > sim.config.memory) {
+    let length = round_up(size, 512).ok_or(Code::OUT_OF_MEMORY)?;
+    if !sim.has_free(device as usize, length) {
         return Err(Code::OUT_OF_MEMORY);
     }
     let address = sim.memory.arenas[device as usize].allocate(size)?;
@@ -97,7 +97,8 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     sim.current_context()?;
     sim.forbid_while_capturing()?;
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
-    if !matches!(found.kind, Kind::Device | Kind::Managed | Kind::Pool) {
+    let of_pool = found.pool != 0 && found.kind != Kind::Registered;
+    if !matches!(found.kind, Kind::Device | Kind::Managed) && !of_pool {
         return Err(Code::INVALID_VALUE);
     }
     let context = found.context;
@@ -307,7 +308,7 @@ api! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |sim| {
         let context = sim.current_context()?;
         let device = sim.context(context)?.device;
-        put(free, sim.config.memory.saturating_sub(sim.arena_used(device)) as usize)?;
+        put(free, sim.config.memory.saturating_sub(sim.memory_used(device)) as usize)?;
         put(total, sim.config.memory as usize)
     }
     fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| {
@@ -353,7 +354,8 @@ api! {
             return Ok(());
         }
         sim.forbid_while_capturing()?;
-        let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Pinned);
+        let pinned = |found: &&Allocation| found.kind == Kind::Pinned && found.pool == 0;
+        let found = sim.memory.allocations.get(&address).filter(pinned);
         found.ok_or(Code::INVALID_VALUE)?;
         end(sim, address, "cuMemFreeHost")
     }

@@ -9,7 +9,7 @@ use crate::ffi::{get, put, slice};
 use crate::ipc;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
-use crate::sim::{Freed, Locked, Pool, Sim};
+use crate::sim::{DEVICE, Freed, Locked, MANAGED, PINNED, Place, Pool, Sim};
 use crate::work::{CoreRef, Work};
 use std::ffi::c_void;
 
@@ -35,6 +35,11 @@ pub struct Location {
     pub id: i32,
 }
 
+// `CUmemLocationType`.
+const NONE: i32 = 0;
+const HOST: i32 = 2;
+const HOST_NUMA: i32 = 3;
+
 /// `CUmemAccessDesc`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -45,13 +50,15 @@ pub struct AccessDesc {
 
 /// Returns a block for an allocation on a stream. Memory that the same stream freed is reused at
 /// once, in stream order; memory that another stream freed, only when its free was reached.
-fn block_for(sim: &mut Sim, core: CoreRef, device: i32, size: u64) -> Result<u64> {
+fn block_for(sim: &mut Sim, core: CoreRef, pool: u64, size: u64) -> Result<u64> {
+    let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?;
     if crate::PASSTHROUGH {
-        return take(sim, device, size);
+        return take(sim, of.device(), size);
     }
+    let arena = of.arena;
     let same = |freed: &Freed| {
         !freed.taken
-            && freed.arena == device as usize
+            && freed.arena == arena
             && freed.size.next_multiple_of(512) == size.next_multiple_of(512)
     };
     let mut of_stream = sim.freed.range_mut((core.id, 0)..=(core.id, u64::MAX)).rev();
@@ -59,7 +66,33 @@ fn block_for(sim: &mut Sim, core: CoreRef, device: i32, size: u64) -> Result<u64
         freed.taken = true;
         return Ok(freed.address);
     }
-    take(sim, device, size)
+    sim.take_from_pool(pool, size)
+}
+
+/// `CUmemLocation` and `CUmemAllocationType` as a place that can have a pool.
+fn place_of(sim: &Sim, location: Location, kind: i32) -> Result<Place> {
+    let id = match (kind, location.kind) {
+        (PINNED | MANAGED, DEVICE) => super::devices::check(sim, location.id)? as i32,
+        // There is one node.
+        (PINNED | MANAGED, HOST_NUMA) if location.id != 0 => return Err(Code::INVALID_VALUE),
+        (PINNED | MANAGED, HOST | HOST_NUMA) | (MANAGED, NONE) => 0,
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    Ok(Place { kind, location: location.kind, id })
+}
+
+/// Returns the default pool of a place and the current one.
+fn pools_of(sim: &mut Sim, place: Place) -> [u64; 2] {
+    if place.kind == PINNED && place.location == DEVICE {
+        let device = &sim.devices[place.id as usize];
+        return [device.default_pool, device.current_pool];
+    }
+    if let Some(pools) = sim.other_pools.get(&place) {
+        return *pools;
+    }
+    let pool = sim.new_pool(place, 0, 0, true);
+    sim.other_pools.insert(place, [pool; 2]);
+    [pool; 2]
 }
 
 fn allocate(
@@ -79,8 +112,14 @@ fn allocate(
     // Pools of a real driver are not followed: one represents all.
     let pool =
         pool.filter(|_| !crate::PASSTHROUGH).unwrap_or(sim.devices[device as usize].current_pool);
-    let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?.device;
-    if sim.pools.get(pool).is_some_and(|pool| pool.imported) {
+    let found = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?;
+    let (device, arena) = (found.device(), found.arena);
+    let kind = match found.place {
+        Place { kind: MANAGED, .. } => Kind::Managed,
+        Place { location: DEVICE, .. } => Kind::Pool,
+        _ => Kind::Pinned,
+    };
+    if found.imported {
         // The pool of another process cannot allocate. [cuMemPoolImportFromShareableHandle]
         return Err(Code::INVALID_VALUE);
     }
@@ -95,24 +134,14 @@ fn allocate(
     }
     sim.forbid_legacy(core)?;
     sim.prepare(core);
-    let base = block_for(sim, core, of, size)?;
+    let base = block_for(sim, core, pool, size)?;
     // The allocation begins in the stream: accesses that are not ordered after it are races.
     let label = sim.label(label);
     let actor = sim.core_mut(core).actor;
     let thread = u64::from(crate::sim::thread_id());
     let mark = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread).mark));
-    let block = Some((of as usize, size));
-    let new = New {
-        kind: Kind::Pool,
-        base,
-        host: base,
-        size,
-        device: of,
-        context: 0,
-        pool,
-        flags: 0,
-        block,
-    };
+    let block = Some((arena, size));
+    let new = New { kind, base, host: base, size, device, context: 0, pool, flags: 0, block };
     enter_at(sim, new, mark);
     if let Some(pool) = sim.pools.get_mut(pool) {
         pool.used += size;
@@ -131,7 +160,8 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
         return Err(Code::NOT_SUPPORTED);
     }
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
-    if !matches!(found.kind, Kind::Pool | Kind::Device | Kind::Imported) {
+    let of_pool = found.pool != 0 && found.kind != Kind::Registered;
+    if !matches!(found.kind, Kind::Device | Kind::Imported) && !of_pool {
         return Err(Code::INVALID_VALUE);
     }
     sim.forbid_legacy(core)?;
@@ -157,25 +187,31 @@ fn pool_of(sim: &mut Locked, pool: u64) -> Result<&mut Pool> {
     sim.pools.get_mut(pool).ok_or(Code::INVALID_VALUE)
 }
 
-/// Attributes 1 to 3 are 32 bits wide, the rest 64.
+/// Attributes 1 to 3 and 9 to 12 are 32 bits wide, the rest 64.
 fn attribute(sim: &mut Locked, pool: u64, which: i32, value: *mut c_void) -> Result {
+    let arena = pool_of(sim, pool)?.arena;
+    let reserved = sim.memory.arenas[arena].reserved();
     let pool = pool_of(sim, pool)?;
     match which {
         1..=3 => put(value.cast(), 1 - pool.reuse[which as usize - 1]),
         4 => put(value.cast(), pool.threshold),
-        5 => put(value.cast(), pool.used.next_multiple_of(32 << 20)),
-        6 => put(value.cast(), pool.used_high.next_multiple_of(32 << 20)),
+        5 => put(value.cast(), reserved),
+        6 => put(value.cast(), pool.reserved_high.max(reserved)),
         7 => put(value.cast(), pool.used),
         8 => put(value.cast(), pool.used_high),
-        9 => put(value.cast(), 1i32),
+        9 => put(value.cast(), pool.place.kind),
         10 => put(value.cast(), pool.handle_types),
-        11 => put(value.cast(), pool.device),
-        12 => put(value.cast(), 1i32),
-        13 => put(value.cast(), 0u64),
+        11 => put(value.cast(), pool.place.id),
+        12 => put(value.cast(), pool.place.location),
+        13 => put(value.cast(), pool.max_size),
         14 => put(value.cast(), 0i32),
+        15 => put(value.cast(), -1i32),
         _ => Err(Code::INVALID_VALUE),
     }
 }
+
+/// Marks the files of shared pools.
+const SHARED_POOL: i32 = 0x706f_6f6c;
 
 api! {
     fn cuMemAllocAsync / cuMemAllocAsync_ptsz(
@@ -198,23 +234,30 @@ api! {
     }
     fn cuMemPoolCreate(to: *mut u64, props: *const PoolProps) |sim| {
         let props = get(props)?;
-        // Pinned memory of a device.
-        if props.kind != 1 || props.location_type != 1 || props.handle_types & !1 != 0 {
-            return Err(if props.kind == 1 { Code::NOT_SUPPORTED } else { Code::INVALID_VALUE });
+        let location = Location { kind: props.location_type, id: props.location_id };
+        let place = place_of(sim, location, props.kind)?;
+        // Managed pools cannot be shared or limited. [cuMemPoolCreate]
+        let limited = props.handle_types != 0 || props.max_size != 0;
+        if to.is_null() || (place.kind == MANAGED && limited) {
+            return Err(Code::INVALID_VALUE);
         }
-        super::devices::check(sim, props.location_id)?;
-        let handle = sim.pools.insert(Pool {
-            device: props.location_id,
-            handle_types: props.handle_types,
-            ..Pool::default()
-        });
+        // Only file descriptors can be exported.
+        if props.handle_types & !1 != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let handle = sim.new_pool(place, props.handle_types, props.max_size as u64, false);
         put(to, handle)
     }
     fn cuMemPoolDestroy(pool: u64) |sim| {
         if pool_of(sim, pool)?.default {
             return Err(Code::INVALID_VALUE);
         }
-        sim.pools.remove(pool);
+        sim.end_pool(pool);
+        for [default, current] in sim.other_pools.values_mut() {
+            if *current == pool {
+                *current = *default;
+            }
+        }
         for device in &mut sim.devices {
             if device.current_pool == pool {
                 device.current_pool = device.default_pool;
@@ -223,8 +266,30 @@ api! {
         Ok(())
     }
     fn cuMemPoolTrimTo(pool: u64, keep: usize) |sim| {
-        let _ = keep;
-        pool_of(sim, pool).map(|_| ())
+        pool_of(sim, pool)?;
+        sim.trim_pool(pool, |reserved, part| reserved - part >= keep as u64);
+        Ok(())
+    }
+    fn cuMemGetDefaultMemPool(to: *mut u64, location: *const Location, kind: i32) |sim| {
+        let place = place_of(sim, get(location)?, kind)?;
+        put(to, pools_of(sim, place)[0])
+    }
+    fn cuMemGetMemPool(to: *mut u64, location: *const Location, kind: i32) |sim| {
+        let place = place_of(sim, get(location)?, kind)?;
+        put(to, pools_of(sim, place)[1])
+    }
+    fn cuMemSetMemPool(location: *const Location, kind: i32, pool: u64) |sim| {
+        let place = place_of(sim, get(location)?, kind)?;
+        if !sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let [default, _] = pools_of(sim, place);
+        if place.kind == PINNED && place.location == DEVICE {
+            sim.devices[place.id as usize].current_pool = pool;
+        } else {
+            sim.other_pools.insert(place, [default, pool]);
+        }
+        Ok(())
     }
     fn cuMemPoolGetAttribute(pool: u64, which: i32, value: *mut c_void) |sim| {
         sim.forbid_while_capturing()?;
@@ -232,12 +297,15 @@ api! {
     }
     fn cuMemPoolSetAttribute(pool: u64, which: i32, value: *const c_void) |sim| {
         sim.forbid_while_capturing()?;
+        let arena = pool_of(sim, pool)?.arena;
+        let reserved = sim.memory.arenas[arena].reserved();
         let pool = pool_of(sim, pool)?;
         match which {
             1..=3 => pool.reuse[which as usize - 1] = 1 - get(value.cast::<i32>())?.clamp(0, 1),
             4 => pool.threshold = get(value.cast())?,
             // High-water marks can only be reset.
-            6 | 8 if get(value.cast::<u64>())? == 0 => pool.used_high = pool.used,
+            6 if get(value.cast::<u64>())? == 0 => pool.reserved_high = reserved,
+            8 if get(value.cast::<u64>())? == 0 => pool.used_high = pool.used,
             _ => return Err(Code::INVALID_VALUE),
         }
         Ok(())
@@ -246,7 +314,9 @@ api! {
         let devices = sim.devices.len() as i32;
         let pool = pool_of(sim, pool)?;
         for desc in slice(map, count)? {
-            let own = desc.location.id == pool.device && desc.flags != 3;
+            let own = pool.place.location == DEVICE
+                && desc.location.id == pool.place.id
+                && desc.flags != 3;
             if desc.location.kind != 1
                 || !(0..devices).contains(&desc.location.id)
                 || !matches!(desc.flags, 0 | 1 | 3)
@@ -261,9 +331,11 @@ api! {
     fn cuMemPoolGetAccess(flags: *mut i32, pool: u64, location: *const Location) |sim| {
         let location = get(location)?;
         let pool = pool_of(sim, pool)?;
-        let own = if location.id == pool.device { 3 } else { 0 };
-        let found = pool.access.get(&location.id).copied().unwrap_or(own);
-        put(flags, found)
+        let own = location.kind == pool.place.location && location.id == pool.place.id;
+        let own = own || (location.kind == HOST && pool.place.location != DEVICE);
+        let own = if own { 3 } else { 0 };
+        let granted = pool.access.get(&location.id).filter(|_| location.kind == DEVICE);
+        put(flags, granted.copied().unwrap_or(own))
     }
     fn cuMemPoolExportToShareableHandle(
         to: *mut c_void,
@@ -276,11 +348,11 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         // The file contains the device; memory is imported with each pointer.
-        let device = found.device;
-        // SAFETY: system calls on a file that is created here; the buffer has four bytes.
+        let content = [SHARED_POOL, found.device()];
+        // SAFETY: system calls on a file that is created here; the buffer has eight bytes.
         let fd = unsafe {
             let fd = libc::memfd_create(c"cuda-sim pool".as_ptr(), libc::MFD_CLOEXEC);
-            if fd < 0 || libc::pwrite(fd, (&raw const device).cast(), 4, 0) != 4 {
+            if fd < 0 || libc::pwrite(fd, (&raw const content).cast(), 8, 0) != 8 {
                 return Err(Code::OPERATING_SYSTEM);
             }
             fd
@@ -293,14 +365,17 @@ api! {
         kind: i32,
         flags: u64,
     ) |sim| {
-        let mut device = -1i32;
-        // SAFETY: `pread` checks the descriptor, and `device` has four bytes.
-        let read = unsafe { libc::pread(handle as i32, (&raw mut device).cast(), 4, 0) };
-        if to.is_null() || kind != 1 || flags != 0 || read != 4 {
+        let mut content = [0, -1i32];
+        // SAFETY: `pread` checks the descriptor, and `content` has eight bytes.
+        let read = unsafe { libc::pread(handle as i32, (&raw mut content).cast(), 8, 0) };
+        let is_pool = read == 8 && content[0] == SHARED_POOL;
+        if to.is_null() || kind != 1 || flags != 0 || !is_pool {
             return Err(Code::INVALID_VALUE);
         }
-        super::devices::check(sim, device)?;
-        let pool = sim.pools.insert(Pool { device, imported: true, ..Pool::default() });
+        super::devices::check(sim, content[1])?;
+        let place = Place { kind: PINNED, location: DEVICE, id: content[1] };
+        let pool = sim.new_pool(place, 0, 0, false);
+        pool_of(sim, pool)?.imported = true;
         put(to, pool)
     }
     fn cuMemPoolImportPointer(to: *mut u64, pool: u64, data: *const [u8; 64]) |sim| {
@@ -309,7 +384,7 @@ api! {
         if to.is_null() || !found.imported {
             return Err(Code::INVALID_VALUE);
         }
-        let device = found.device;
+        let device = found.device();
         let base = super::ipc::import(sim, &data, device, 0, pool, "cuMemPoolImportPointer")?;
         put(to, base)
     }
@@ -318,11 +393,12 @@ api! {
             .memory
             .allocations
             .get(&address)
-            .filter(|found| found.kind == Kind::Pool)
+            // Only of pools that can be shared.
+            .filter(|found| sim.pools.get(found.pool).is_some_and(|pool| pool.handle_types != 0))
             .ok_or(Code::INVALID_VALUE)?;
-        let (size, device) = (found.size, found.device as usize);
+        let (size, block) = (found.size, found.block.ok_or(Code::INVALID_VALUE)?);
         let (fd, offset, total) =
-            sim.memory.arenas[device].file_of(address).ok_or(Code::INVALID_VALUE)?;
+            sim.memory.arenas[block.0].file_of(address).ok_or(Code::INVALID_VALUE)?;
         let handle =
             ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
         put(data, handle.bytes())

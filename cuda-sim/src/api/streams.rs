@@ -296,7 +296,9 @@ api! {
         let core = sim.stream(stream, default)?;
         sim.forbid_on_capturing(core)?;
         sim.forbid_while_capturing()?;
-        Sim::synchronize(sim, core)
+        Sim::synchronize(sim, core)?;
+        sim.pools_synchronized();
+        Ok(())
     }
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
         stream: u64,

@@ -1,9 +1,16 @@
 //! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
 //! found.
 
+#[path = "cuda-sim/junit.rs"]
+mod junit;
+#[path = "cuda-sim/report.rs"]
+mod report;
+#[path = "cuda-sim/sarif.rs"]
+mod sarif;
 #[path = "cuda-sim/shadow.rs"]
 mod shadow;
 
+use report::Reports;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -37,11 +44,16 @@ cuda-sim: a simulated CUDA driver that finds races
                                   and annotations order them
         --runtime                 put the replacement runtime libraries into the path, too
         --runtime=12|13           and load one of them first: for programs that bundle their own
+        --explain                 print which CUDA runtime library each module has, and whether it
+                                  can be used here
         --rules=strict            also report refused, illegal and needlessly slow calls, and
                                   print a summary of exchanged arrays
         --exchanges=hidden        do not observe the arrays that libraries exchange
         --print=exit              print races when the program ends, not when they are found
-        --report=FILE             write the results as JSON, one line for each process
+        --report=FILE             write a report; may be repeated. FILE ends with
+                                    .json   one line for each process
+                                    .xml    JUnit: a test case for each race
+                                    .sarif  SARIF 2.1.0, for code hosts and editors
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
         Runs a program with the real driver, FILE or the installed one, and the race checker beside
@@ -196,11 +208,13 @@ fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String
 
 struct Options {
     variables: Vec<(&'static str, String)>,
+    reports: Vec<String>,
     without: Vec<String>,
     version: Option<i32>,
     runtime: bool,
     preload: Vec<String>,
     threads_seen: bool,
+    explain: bool,
     /// Whether to run beside a real driver, and its path.
     shadow: Option<Option<String>>,
 }
@@ -209,11 +223,13 @@ struct Options {
 fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
     let mut options = Options {
         variables: Vec::new(),
+        reports: Vec::new(),
         without: Vec::new(),
         version: None,
         runtime: false,
         preload: Vec::new(),
         threads_seen: true,
+        explain: false,
         shadow: None,
     };
     let mut at = 0;
@@ -291,6 +307,10 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 options.version = between(2000, newest)?.parse().ok();
                 ("CUDASIM_DRIVER_VERSION", wanted()?)
             }
+            "explain" => {
+                options.explain = true;
+                ("CUDASIM_EXPLAIN", "1".to_owned())
+            }
             "stub" => ("CUDASIM_STUB", "1".to_owned()),
             "guard" => ("CUDASIM_GUARD", "1".to_owned()),
             "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
@@ -298,7 +318,11 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
             "exchanges" => ("CUDASIM_EXCHANGES", one_of(&["seen", "hidden"])?),
             "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
-            "report" => ("CUDASIM_REPORT", wanted()?),
+            "report" => {
+                options.reports.push(wanted()?);
+                at += 1;
+                continue;
+            }
             "host-threads" => {
                 options.threads_seen = one_of(&["seen", "ordered"])? == "seen";
                 ("CUDASIM_HOST_THREADS", wanted()?)
@@ -377,6 +401,17 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     if options.threads_seen {
         preload.push(library("libcudasim_threads.so")?);
     }
+    if options.shadow.is_none() {
+        // They are built separately.
+        match (library("libcudasim_redirect.so"), library("libcudart.so.13")) {
+            (Ok(redirect), Ok(runtime)) => {
+                command.env("CUDASIM_REDIRECT", runtime.parent().unwrap_or(Path::new(".")));
+                preload.push(redirect);
+            }
+            (Err(error), _) | (_, Err(error)) if options.explain => return Err(error),
+            _ => {}
+        }
+    }
     if !preload.is_empty() {
         let list =
             preload.iter().map(|path| path.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
@@ -409,18 +444,34 @@ fn symbols_of(name: &str) -> Vec<String> {
 }
 
 fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
-    let (options, program) = options(arguments)?;
+    let (mut options, program) = options(arguments)?;
+    let reports = Reports::new(&options.reports)?;
+    options.variables.extend(reports.iter().flat_map(Reports::variables));
     let (mut command, temporary) = command(&options, program)?;
-    // Each process of the program appends a line.
-    for (_, path) in options.variables.iter().filter(|(name, _)| *name == "CUDASIM_REPORT") {
-        let _ = std::fs::remove_file(path);
-    }
-    let status =
-        command.status().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
+    let child =
+        command.spawn().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
+    ignore_interrupts();
+    let status = child.and_then(|mut child| child.wait().map_err(|error| error.to_string()));
     if let Some(folder) = temporary {
         let _ = std::fs::remove_dir_all(folder);
     }
-    Ok(exit_code(status?))
+    let status = status?;
+    if let Err(message) = reports.map_or(Ok(()), |reports| reports.write()) {
+        eprintln!("cuda-sim: {message}");
+        if status.success() {
+            return Ok(ExitCode::from(2));
+        }
+    }
+    Ok(exit_code(status))
+}
+
+/// Leaves it to the program what an interrupt from the terminal does, which is sent to both.
+fn ignore_interrupts() {
+    // SAFETY: `signal` with `SIG_IGN` installs no function that could run at a bad moment.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+    }
 }
 
 fn exit_code(status: std::process::ExitStatus) -> ExitCode {

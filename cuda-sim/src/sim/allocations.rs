@@ -19,6 +19,7 @@ impl Sim {
                 memory::poison(freed.address, freed.size);
                 sim.memory.arenas[freed.arena].release(freed.address, freed.size);
             });
+            self.pools_freed = true;
         }
     }
 
@@ -29,7 +30,8 @@ impl Sim {
         let Some(context) = self.contexts.get(self.base(context)) else { return 0 };
         let own = if context.device == found.device { 3 } else { 0 };
         match found.kind {
-            Kind::Pinned | Kind::Registered | Kind::Managed => 3,
+            Kind::Pinned | Kind::Registered if found.pool == 0 => 3,
+            Kind::Managed => 3,
             Kind::Device | Kind::Imported if found.pool == 0 => {
                 if context.peers.contains(&found.context) { 3 } else { own }
             }
@@ -40,8 +42,9 @@ impl Sim {
                     .copied()
                     .unwrap_or(0)
             }
-            Kind::Device | Kind::Imported | Kind::Pool => {
+            _ => {
                 let pool = self.pools.get(found.pool);
+                let own = if found.kind.is_host() { 0 } else { own };
                 pool.and_then(|pool| pool.access.get(&context.device)).copied().unwrap_or(own)
             }
         }
@@ -65,10 +68,6 @@ impl Sim {
             })
         });
         if faults { Work::Kernel(Arc::new(Launch::faulting())) } else { work }
-    }
-
-    pub fn arena_used(&self, device: i32) -> u64 {
-        self.memory.arenas[device as usize].used
     }
 
     /// Ends an allocation. Accesses that are not ordered before its end are races.
@@ -112,6 +111,7 @@ impl Sim {
                 memory::poison(base, size);
                 sim.memory.arenas[arena].release(base, size);
             });
+            self.pools_freed |= allocation.pool != 0;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The engine: puts operations into streams and runs them.
 //!
-//! May use: `config`, `console`, `results`, `sim::objects`, `sim::state`, `sim::user_objects`,
-//! `work`. Unsafe: none.
+//! May use: `config`, `console`, `memory`, `results`, `sim::objects`, `sim::state`,
+//! `sim::user_objects`, `work`. Unsafe: none.
 //!
 //! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
 //! are done. The thread that runs it removes it, unlocks, runs it, locks again and counts it as
@@ -9,6 +9,7 @@
 
 use crate::config::Schedule;
 use crate::console::print;
+use crate::memory::Arena;
 use crate::results::Result;
 use crate::sim::objects::Op;
 use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
@@ -198,8 +199,7 @@ impl Sim {
         if self.config.guard {
             self.guards += 1;
             if self.guards == 1 {
-                let devices = self.config.devices;
-                self.memory.arenas[..devices].iter().for_each(|arena| arena.protect(true));
+                self.device_arenas().for_each(|arena| arena.protect(true));
             }
         }
     }
@@ -214,9 +214,12 @@ impl Sim {
     /// Closes device memory to the host, if that is enabled and no operation runs.
     pub fn protect_devices(&self) {
         if self.config.guard && self.guards == 0 {
-            let devices = self.config.devices;
-            self.memory.arenas[..devices].iter().for_each(|arena| arena.protect(false));
+            self.device_arenas().for_each(|arena| arena.protect(false));
         }
+    }
+
+    fn device_arenas(&self) -> impl Iterator<Item = &Arena> {
+        self.memory.arenas.iter().filter(|arena| !arena.for_host)
     }
 
     /// Runs code that touches device memory outside of an operation.

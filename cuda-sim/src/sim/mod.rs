@@ -4,9 +4,9 @@
 //! `sim::user_objects`. Unsafe: none.
 //!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
-//! `allocations` and `user_objects` create and end objects; `order` determines what happens before
-//! what, `engine` runs streams, `green` has green contexts, `exchange` checks the rules of array
-//! exchange, `exit` reports at the end of the process.
+//! `allocations` and `user_objects` create and end objects, `pools` has the memory of pools;
+//! `order` determines what happens before what, `engine` runs streams, `green` has green contexts,
+//! `exchange` checks the rules of array exchange, `exit` reports at the end of the process.
 
 pub mod graphs;
 pub mod objects;
@@ -19,6 +19,7 @@ mod exchange;
 mod exit;
 mod green;
 mod order;
+mod pools;
 mod streams;
 mod user_objects;
 
@@ -26,7 +27,8 @@ pub use contexts::{end_context, new_context};
 pub use exit::at_exit;
 pub use graphs::{Capture, Exec, Graph, Lane, Node, Step, Task, UserObject};
 pub use objects::{
-    Context, Core, CoreKind, Event, Freed, Function, Green, Pool, Recorded, Registered,
+    Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Place, Pool,
+    Recorded, Registered,
 };
 pub use state::{EXITED, Locked, PROCESS, Sim, config, is_locked_here, lock, start, thread_id};
 pub use user_objects::{known_at_release, release_objects, retain_objects};

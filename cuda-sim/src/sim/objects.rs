@@ -165,19 +165,43 @@ pub struct Freed {
     pub taken: bool,
 }
 
-#[derive(Default)]
+/// Where the memory of a pool is: the numbers of `CUmemAllocationType` and `CUmemLocationType`, and
+/// the device or the node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    pub kind: i32,
+    pub location: i32,
+    pub id: i32,
+}
+
+pub const PINNED: i32 = 1;
+pub const MANAGED: i32 = 2;
+pub const DEVICE: i32 = 1;
+
 pub struct Pool {
-    pub device: i32,
+    pub place: Place,
+    /// The arena that has its memory, and the one that gets it back.
+    pub arena: usize,
+    pub home: usize,
     pub used: u64,
     pub used_high: u64,
     pub reserved_high: u64,
     pub threshold: u64,
+    /// The most that it reserves; 0 for no limit.
+    pub max_size: u64,
+    /// By the number of the attribute, 1 to 3: whether this kind of reuse is forbidden.
     pub reuse: [i32; 3],
     pub access: HashMap<i32, i32>,
-    pub host: bool,
     pub default: bool,
     pub imported: bool,
     pub handle_types: i32,
+}
+
+impl Pool {
+    /// Returns the device whose memory it has, or that it prefers; 0 if there is none.
+    pub fn device(&self) -> i32 {
+        if self.place.location == DEVICE { self.place.id } else { 0 }
+    }
 }
 
 pub struct Green {

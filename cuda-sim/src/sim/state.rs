@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::resources::Sms;
 use crate::sim::graphs::{Capture, Exec, Graph, Node, UserObject};
 use crate::sim::objects::{
-    Context, Core, Device, Event, Freed, Function, Pool, Registered, Thread,
+    Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered, Thread,
 };
 use crate::vmm::{Mappings, Physical};
 use crate::work::{CoreRef, HostCall};
@@ -95,6 +95,13 @@ pub struct Sim {
     pub execs: Table<Exec>,
     pub user_objects: Table<UserObject>,
     pub pools: Table<Pool>,
+    /// The pools of places that are no device: the default one and the current one.
+    pub other_pools: BTreeMap<Place, [u64; 2]>,
+    /// Arenas of destroyed pools with allocations, and the arenas that get their memory back.
+    pub(super) left_arenas: Vec<(usize, usize)>,
+    pub(super) free_arenas: Vec<usize>,
+    /// Whether memory was freed that a pool may release.
+    pub(super) pools_freed: bool,
     pub physical: Table<Physical>,
     pub mappings: Mappings,
     pub captures: HashMap<u64, Capture>,
@@ -218,6 +225,10 @@ impl Sim {
             execs: Table::new(Kind::Exec),
             user_objects: Table::new(Kind::UserObject),
             pools: Table::new(Kind::Pool),
+            other_pools: BTreeMap::new(),
+            left_arenas: Vec::new(),
+            free_arenas: Vec::new(),
+            pools_freed: false,
             physical: Table::new(Kind::Physical),
             mappings: Default::default(),
             captures: HashMap::new(),
@@ -244,8 +255,13 @@ impl Sim {
             names: Default::default(),
             config,
         };
+        sim.memory.arenas.resize_with(sim.config.devices + 2, Default::default);
+        for arena in [sim.pinned_arena(), sim.managed_arena()] {
+            sim.memory.arenas[arena].for_host = true;
+        }
         for device in 0..sim.config.devices as i32 {
-            let pool = sim.pools.insert(Pool { device, default: true, ..Pool::default() });
+            let place = Place { kind: PINNED, location: DEVICE, id: device };
+            let pool = sim.new_pool(place, 0, 0, true);
             sim.devices.push(Device {
                 primary: 0,
                 primary_refs: 0,
@@ -254,7 +270,6 @@ impl Sim {
                 current_pool: pool,
             });
         }
-        sim.memory.arenas.resize_with(sim.config.devices + 2, Default::default);
         sim
     }
 

@@ -14,6 +14,7 @@ fn variable(name: &str) -> Option<&'static str> {
         "CUDASIM_EXCHANGES" => "CUDASIM_SHADOW_EXCHANGES",
         "CUDASIM_RULES" => "CUDASIM_SHADOW_RULES",
         "CUDASIM_REPORT" => "CUDASIM_SHADOW_REPORT",
+        "CUDASIM_REPORT_FOLDER" => "CUDASIM_REPORT_FOLDER",
         "CUDASIM_HOST_THREADS" => "CUDASIM_SHADOW_HOST_THREADS",
         _ => return None,
     })
