@@ -56,9 +56,10 @@ pub fn text(parts: &[Part]) -> String {
                 let missing = escaped(race["missing"].as_str().unwrap_or_default());
                 format!("<failure type=\"{kind}\" message=\"{missing}\">{text}</failure>{output}")
             };
+            let name = escaped(&title(race));
             cases += &format!(
-                "    <testcase classname=\"{owner}\" name=\"{}\"{at} time=\"0\">{found}</testcase>\n",
-                escaped(&title(race))
+                "    <testcase classname=\"{owner}\" name=\"{name}\"{at} time=\"0\">{found}\
+                 </testcase>\n"
             );
         }
     }
