@@ -114,7 +114,7 @@ pub struct Api {
 /// The checker's table, NULL, or [`NOT_LOOKED`].
 static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
 /// The same table, also if it does not observe exchanges; NULL if there is none. The order of the
-/// library's threads is part of what a program does, whoever observes its arrays.
+/// library's threads is part of what a program does, whether or not its arrays are observed.
 static ORDER: AtomicPtr<Api> = AtomicPtr::new(ptr::null_mut());
 /// No driver was asked for a checker yet. At first it counts as one, so that the first event makes
 /// `sync` look for it.
