@@ -60,6 +60,37 @@ RULE(errors, names, "Results have names; an unknown one gives NULL and an error"
     EXPECT(text == NULL, 1);
 }
 
+RULE(errors, texts, "Results have descriptions, those of the runtime library for the same number",
+     "cudaGetErrorString") {
+    static const struct {
+        CUresult code;
+        const char *text;
+    } known[] = {
+        {CUDA_SUCCESS, "no error"},
+        {CUDA_ERROR_INVALID_VALUE, "invalid argument"},
+        {CUDA_ERROR_NOT_INITIALIZED, "initialization error"},
+        {CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"},
+        {CUDA_ERROR_INVALID_CONTEXT, "invalid device context"},
+        {CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"},
+        {CUDA_ERROR_NOT_FOUND, "named symbol not found"},
+        {CUDA_ERROR_NOT_READY, "device not ready"},
+        {CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+        {CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"},
+        {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
+        {CUDA_ERROR_UNKNOWN, "unknown error"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+        const char *text = NULL;
+        OK(cuGetErrorString(known[i].code, &text));
+        EXPECT(strcmp(text, known[i].text), 0);
+    }
+}
+
+RULE(errors, function_name, "The name of no function is an invalid value", "cuFuncGetName") {
+    const char *name = NULL;
+    EXPECT(cuFuncGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 RULE(errors, null_outputs, "NULL for a result that is needed is an invalid value", "cuda.h") {
     EXPECT(cuMemAlloc(NULL, 16), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuStreamCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);

@@ -341,6 +341,23 @@ RULE(graphs, types_and_edges, "Captured work becomes nodes with dependencies",
     EXPECT(found[2] == NULL, 1);
 }
 
+RULE(graphs, no_edge_to_itself, "A node cannot depend on itself, nor twice on another",
+     "cuGraphAddDependencies") {
+    CUgraph graph;
+    CUgraphNode first, second;
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEmptyNode(&first, graph, NULL, 0));
+    OK(cuGraphAddEmptyNode(&second, graph, &first, 1));
+#if CUDA_VERSION >= 13000
+    EXPECT(cuGraphAddDependencies(graph, &first, &first, NULL, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuGraphAddDependencies(graph, &first, &second, NULL, 1), CUDA_ERROR_INVALID_VALUE);
+#else
+    EXPECT(cuGraphAddDependencies(graph, &first, &first, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuGraphAddDependencies(graph, &first, &second, 1), CUDA_ERROR_INVALID_VALUE);
+#endif
+    OK(cuGraphDestroy(graph));
+}
+
 RULE(graphs, launches_of_one_are_ordered, "Launches of one executable graph come one after another",
      "cuGraphLaunch") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING), b = stream(CU_STREAM_NON_BLOCKING);

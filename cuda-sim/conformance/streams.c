@@ -237,6 +237,8 @@ RULE(events, timing, "Only events with timing measure, and only when done", "cuE
     close_gate(a);
     OK(cuEventRecord(end, a));
     EXPECT(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
+    OK(cuEventRecord(plain, a));
+    EXPECT(cuEventElapsedTime(&milliseconds, end, plain), CUDA_ERROR_INVALID_HANDLE);
     open_gate();
     OK(cuEventSynchronize(end));
     OK(cuEventElapsedTime(&milliseconds, start, end));

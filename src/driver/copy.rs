@@ -4,6 +4,7 @@
 //! Unsafe: none.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUmemorytype_enum as MemoryType, CUstream};
@@ -93,6 +94,10 @@ impl<'a> ToHost<'a> {
 
     /// Blocks the host until the copies are done.
     pub fn finish(self) -> Result<()> {
-        self.driver.stream_synchronize(self.stream).ok()
+        // Not dropped: that would wait once more.
+        let copies = ManuallyDrop::new(self);
+        let done = copies.driver.stream_synchronize(copies.stream).ok();
+        let _ = copies.driver.stream_destroy(copies.stream);
+        done
     }
 }
