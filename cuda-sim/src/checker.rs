@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`.
-//! Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`,
+//! `timeline`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -16,6 +16,7 @@ use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
+use crate::timeline::Timeline;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -60,6 +61,7 @@ pub struct Checker {
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
+    timeline: Option<Timeline>,
 }
 
 impl Checker {
@@ -79,7 +81,13 @@ impl Checker {
             races: Vec::new(),
             reported: HashSet::new(),
             printed: 0,
+            timeline: None,
         }
+    }
+
+    /// Keeps the newest operations for reports.
+    pub fn with_timeline(self) -> Checker {
+        Checker { timeline: Some(Timeline::default()), ..self }
     }
 
     // --- actors ---
@@ -147,7 +155,23 @@ impl Checker {
     }
 
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
+        if self.timeline.is_some() {
+            self.draw_order(actor, known);
+        }
         self.state(actor).clock.join(known);
+    }
+
+    #[cold]
+    fn draw_order(&mut self, actor: Actor, known: &Clock) {
+        let state = self.state(actor);
+        if state.clock.includes(known) {
+            return;
+        }
+        let to = state.life.clone();
+        let from = self.actors[known.actor()].state.as_ref().map(|state| state.life.clone());
+        if let (Some(timeline), Some(from)) = (&mut self.timeline, from) {
+            timeline.order(self.time, from, known.now(), to);
+        }
     }
 
     pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
@@ -238,6 +262,9 @@ impl Checker {
         let (clock, actor) = (clock.clone(), life.clone());
         let epoch: Epoch = clock.now();
         let site = Arc::new(Site { actor, stream, time, label, stack, thread });
+        if let Some(timeline) = &mut self.timeline {
+            timeline.operation(&site);
+        }
         Moment { clock, mark: Mark { epoch, site } }
     }
 
@@ -337,6 +364,7 @@ impl Checker {
             advice,
             threads: None,
             remark,
+            rows: Vec::new(),
         };
         self.races.push(race);
     }
@@ -418,6 +446,9 @@ impl Checker {
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),
             remark: false,
+            rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
+                timeline.rows(&first.site, first.epoch, &second.site)
+            }),
         };
         self.races.push(race);
     }

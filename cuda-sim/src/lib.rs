@@ -23,6 +23,7 @@ mod resources;
 mod stack;
 mod shadow;
 mod site;
+mod timeline;
 mod rules;
 mod race;
 mod checker;

@@ -57,7 +57,8 @@ pub fn text(parts: &[Part]) -> String {
                 format!("<failure type=\"{kind}\" message=\"{missing}\">{text}</failure>{output}")
             };
             cases += &format!(
-                "    <testcase classname=\"{owner}\" name=\"{}\"{at} time=\"0\">{found}</testcase>\n",
+                "    <testcase classname=\"{owner}\" name=\"{}\"{at} time=\"0\">{found}\
+                 </testcase>\n",
                 escaped(&title(race))
             );
         }
