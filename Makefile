@@ -52,7 +52,8 @@ link = test -L $(2) || ln -s $(1) $(2)
 
 # The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
-	$(CARGO) build -q --release -p cuda-sim -p cudasim-redirect -p cudasim-shadow -p cudasim-threads
+	$(CARGO) build -q --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
+	    -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
 	@$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
 	@$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
@@ -77,13 +78,13 @@ built-release:
 
 built-debug:
 	$(ALONE) $(CARGO) test -q --no-run
-	$(ALONE) $(CARGO) test -q --no-run -p cuda-sim
+	$(ALONE) $(CARGO) test -q --no-run -p cudasim-core
 
 test-library:
 	$(ALONE) $(CARGO) test -q
 
 test-simulator:
-	$(ALONE) $(CARGO) test -q -p cuda-sim
+	$(ALONE) $(CARGO) test -q -p cudasim-core
 
 test-runtime:
 	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" \
