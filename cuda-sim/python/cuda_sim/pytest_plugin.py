@@ -19,6 +19,7 @@ from cuda_sim._collect import Collector, plural
 OPTIONS = {
     "schedule": ("KIND", "when the device runs its work: lazy, eager, random[:SEED], threads"),
     "devices": ("N", "number of devices, 0 to 16"),
+    "peers": ("KIND", "none: no device can access the memory of another"),
     "memory": ("BYTES", "memory of each device"),
     "fail": ("CALL[:N]=CODE", "the N-th call of a function fails"),
     "without": ("NAME,...", "functions that the driver does not have"),
