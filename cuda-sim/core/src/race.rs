@@ -19,6 +19,8 @@ pub struct Race {
     /// The bytes, if the rule is about bytes.
     pub bytes: Option<(Place, u64, u64)>,
     pub advice: String,
+    /// The record and the wait that would have ordered the two, if the wait could not run first.
+    pub wait: Option<Box<[Side; 2]>>,
     /// The host threads of the two sides, if they differ and an order between them may exist that
     /// the checker does not see.
     pub threads: Option<(u64, u64)>,
@@ -34,6 +36,8 @@ pub struct Side {
     pub label: String,
     pub thread: u64,
     pub stack: StackId,
+    /// Whether another process did it, whose stack is not known.
+    pub elsewhere: bool,
 }
 
 impl Race {
@@ -86,7 +90,13 @@ impl Race {
             };
             text += &if is_race || !side.who.starts_with("host thread") {
                 let Side { label, who, thread, .. } = side;
-                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
+                if side.elsewhere {
+                    format!("  {title}: {verb}{label}, on {who}\n")
+                } else {
+                    format!(
+                        "  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n"
+                    )
+                }
             } else {
                 format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
             };
@@ -94,7 +104,19 @@ impl Race {
                 text += &format!("      {line}\n");
             }
         }
-        text += &format!("  missing: {}\n", self.advice);
+        if let Some([record, wait]) = self.wait.as_deref() {
+            text += "  a wait that may run before the record orders nothing:\n";
+            for (title, Side { label, who, stack, .. }) in [("record", record), ("wait", wait)] {
+                text += &format!("  {title}: {label}, called by {who}\n");
+                for line in stacks.describe(*stack) {
+                    text += &format!("      {line}\n");
+                }
+            }
+            let (one, other) = (&record.who, &wait.who);
+            text += &format!("  missing: order of {one} after the record before {other}.\n");
+        } else {
+            text += &format!("  missing: {}\n", self.advice);
+        }
         if let Some(note) = self.note() {
             text += &format!("  {note}\n");
         }
@@ -105,9 +127,9 @@ impl Race {
     fn note(&self) -> Option<String> {
         let (first, second) = self.threads?;
         Some(format!(
-            "not observed: order of host threads {first} and {second} by atomics, pipes or \
-             sockets. If there is one: cudasim_hb_before and cudasim_hb_after, or \
-             --host-threads=ordered."
+            "not observed: order of host threads {first} and {second} by atomics, as by a lock \
+             that was free or a future that was ready. If there is one: cudasim_hb_before and \
+             cudasim_hb_after, or --host-threads=ordered."
         ))
     }
 
@@ -139,6 +161,9 @@ impl Race {
         }
         if let Some(note) = self.note() {
             value["note"] = note.into();
+        }
+        if let Some([record, wait]) = self.wait.as_deref() {
+            (value["record"], value["wait"]) = (side(record), side(wait));
         }
         if let Some(first) = &self.first {
             value["first"] = side(first);
