@@ -146,6 +146,7 @@ def test_tests_are_named(tmp_path):
     (tmp_path / "test_it.py").write_text("from world import *\ndef test_own(): race()\ndef test_child(): child()\ndef test_fine(): pass")
     words = [sys.executable, "-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "--cuda-sim"]
     for more in ([], ["-n", "2"]):
+        # Inside of a worker of this session, too.
         environment = {"PYTHONPATH": f"{PLUGIN}:{tmp_path}", "PYTEST_ADDOPTS": ""}
         done = run(*words, "--report=a.xml", "--report=a.sarif", *more, check=False, cwd=tmp_path, env=environment)
         assert done.returncode == 1, done.stdout + done.stderr
