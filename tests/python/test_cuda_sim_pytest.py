@@ -134,6 +134,8 @@ def test_workers(session):
 
 def test_forked(session):
     pytest.importorskip("pytest_forked")
+    if int(pytest.__version__.split(".")[0]) > 8:
+        pytest.skip("no test passes under pytest-forked 1.7 and this pytest")
     done = session(TESTS, "--forked")
     assert done.outcomes == OUTCOMES, done.text
 
