@@ -1,6 +1,6 @@
 //! Functions of the program that a stream calls.
 //!
-//! May use: `api::graphs`, `capture`, `clock`, `ffi`, `passthrough::follow`,
+//! May use: `api::graph_params`, `api::graphs`, `capture`, `clock`, `ffi`, `passthrough::follow`,
 //! `passthrough::launches`, `sim`, `work`. Unsafe: calls them, and keeps their data behind a
 //! pointer that the driver returns.
 //!
@@ -8,7 +8,8 @@
 
 use super::follow::{follow, notify, outside, passed_on};
 use super::launches::Wrapper;
-use crate::api::graphs::{HostParams, add, work};
+use crate::api::graph_params::{HostParams, work};
+use crate::api::graphs::add;
 use crate::capture::submit;
 use crate::clock::Clock;
 use crate::ffi::get;
