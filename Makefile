@@ -52,7 +52,8 @@ link = test -L $(2) || ln -s $(1) $(2)
 
 # The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
-	$(CARGO) build -q --release -p cuda-sim -p cudasim-redirect -p cudasim-shadow -p cudasim-threads
+	$(CARGO) build -q --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
+	    -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
 	@$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
 	@$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
@@ -77,13 +78,13 @@ built-release:
 
 built-debug:
 	$(ALONE) $(CARGO) test -q --no-run
-	$(ALONE) $(CARGO) test -q --no-run -p cuda-sim
+	$(ALONE) $(CARGO) test -q --no-run -p cudasim-core
 
 test-library:
 	$(ALONE) $(CARGO) test -q
 
 test-simulator:
-	$(ALONE) $(CARGO) test -q -p cuda-sim
+	$(ALONE) $(CARGO) test -q -p cudasim-core
 
 test-runtime:
 	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" \
@@ -116,7 +117,7 @@ test-targets:
 test-pythons: $(VENV)/ready lib sim
 	$(PY) tools/pythons.py $(PYTHONS)
 
-# Real libraries on the simulated driver, in an environment of their own (1.8 GB): under the schedule that runs
+# Real libraries on the simulated driver, in an environment of their own (2.0 GB): under the schedule that runs
 # only what a wait requires, and with a thread for each stream.
 INTEROP := build/interop
 $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
@@ -126,6 +127,9 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	$(INTEROP)/bin/python -m pip install -q --disable-pip-version-check -r interop/requirements.txt
 	$(INTEROP)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r interop/requirements-torch.txt
 	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
+	CUPY_INSTALL_USE_STUB=1 $(INTEROP)/bin/python -m pip download -q --disable-pip-version-check --no-deps \
+	    --no-binary cupy -d $(INTEROP) cupy==14.2.0
+	tar -xzf $(INTEROP)/cupy-14.2.0.tar.gz -C $(INTEROP) cupy-14.2.0/tests cupy-14.2.0/pyproject.toml
 	touch $@
 
 # Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on

@@ -347,7 +347,7 @@ def instrumented(tmp_path_factory):
     """The driver under AddressSanitizer, as a static library: rustc's option for it is unstable."""
     triple = f"{os.uname().machine}-unknown-linux-gnu"
     environment = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
-    command = ["cargo", "rustc", "-q", "-p", "cuda-sim", "--lib", "--crate-type", "staticlib", "--target", triple]
+    command = ["cargo", "rustc", "-q", "-p", "cudasim-driver", "--lib", "--crate-type", "staticlib", "--target", triple]
     run(*command, "--target-dir", ROOT / "target/asan", cwd=ROOT, env=environment, timeout=600)
     library = ROOT / f"target/asan/{triple}/debug/libcuda.a"
     folder = tmp_path_factory.mktemp("instrumented")
