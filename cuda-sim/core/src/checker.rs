@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`.
-//! Unsafe: none.
+//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `processes`, `race`,
+//! `rules`, `shadow`, `site`, `stack`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -9,13 +9,17 @@
 
 use crate::access::{Access, READ, WRITE};
 use crate::actor::{Actor, LEGACY, Life, Number, Numbers, Who};
+use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
+use crate::foreign::Foreign;
+use crate::processes::{Count, Entry};
 use crate::race::{Race, Side};
 use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
+use crate::waits::Waits;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -46,6 +50,8 @@ pub struct Checker {
     /// By number.
     actors: Vec<Slot>,
     numbers: Numbers,
+    /// Actors of other processes.
+    pub foreign: Foreign,
     /// Ended actors whose numbers something may still refer to.
     retired: Vec<(Weak<Number>, Actor)>,
     /// What was published at an address.
@@ -57,9 +63,20 @@ pub struct Checker {
     /// Whether refused and needlessly slow calls are reported too.
     strict: bool,
     threads_seen: bool,
+    /// Waits for events that may run before the record.
+    pub waits: Waits,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
+}
+
+/// Returns a number that nothing refers to, which has a slot.
+fn take_number(numbers: &mut Numbers, actors: &mut Vec<Slot>) -> Arc<Number> {
+    let number = numbers.take();
+    if number.value() == actors.len() {
+        actors.push(Slot::default());
+    }
+    number
 }
 
 impl Checker {
@@ -70,9 +87,11 @@ impl Checker {
             threads_seen,
             rules: Rules::default(),
             strict,
+            waits: Waits::default(),
             time: 0,
             actors: Vec::new(),
             numbers: Numbers::default(),
+            foreign: Foreign::default(),
             retired: Vec::new(),
             objects: HashMap::new(),
             stacks: Stacks::default(),
@@ -90,11 +109,8 @@ impl Checker {
         let number = known
             .as_ref()
             .and_then(|known| self.known_number(known))
-            .unwrap_or_else(|| self.numbers.take());
+            .unwrap_or_else(|| take_number(&mut self.numbers, &mut self.actors));
         let actor = number.value();
-        if actor == self.actors.len() {
-            self.actors.push(Slot::default());
-        }
         let slot = &mut self.actors[actor];
         let mut clock = Clock::new(number.clone(), slot.own);
         known.iter().for_each(|known| clock.join(known));
@@ -146,8 +162,48 @@ impl Checker {
         state.clock.clone()
     }
 
+    /// Begins a new moment of an actor, which others may know of, and returns it.
+    pub fn mark(&mut self, actor: Actor) -> Epoch {
+        self.state(actor).clock.step()
+    }
+
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
         self.state(actor).clock.join(known);
+    }
+
+    /// Adds what another process shares of its knowledge.
+    pub fn learn_counts(&mut self, actor: Actor, counts: &[Count]) {
+        let places: Vec<(Actor, u64)> = counts.iter().map(|count| self.place_of(*count)).collect();
+        self.learn_all(actor, &Knowledge::of(places));
+    }
+
+    fn place_of(&mut self, count: Count) -> (Actor, u64) {
+        let (numbers, actors) = (&mut self.numbers, &mut self.actors);
+        self.foreign.translate(count, || {
+            let number = take_number(numbers, actors);
+            let base = actors[number.value()].own;
+            (number, base)
+        })
+    }
+
+    /// Reports a race with an access of another process.
+    pub fn race_with_process(
+        &mut self,
+        old: &Entry,
+        moment: &Moment,
+        mode: u32,
+        place: &Place,
+        (from, to): (u64, u64),
+    ) {
+        let (_, n) = self.place_of(old.at);
+        let who = Who::Foreign { pid: old.pid, who: old.who.clone() };
+        let life = Life::new(take_number(&mut self.numbers, &mut self.actors), who);
+        let epoch = Epoch { actor: life.actor(), n };
+        let (label, stack) = (Cow::Owned(old.label.clone()), self.stacks.unknown());
+        let thread = moment.mark.site.thread;
+        let site = Site { actor: life.clone(), stream: life, time: 0, label, stack, thread };
+        let first = Mark { epoch, site: Arc::new(site) };
+        self.race(&first, old.access.mode, moment, mode, place, from, to);
     }
 
     pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
@@ -266,7 +322,7 @@ impl Checker {
             );
         });
         for (mark, mode, from, to) in found {
-            self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
+            self.race(&mark, mode, moment, access.mode, place, from, to);
         }
         let shared = matches!(moment.mark.site.stream.who, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
@@ -335,6 +391,7 @@ impl Checker {
                 (place, from, to)
             }),
             advice,
+            wait: None,
             threads: None,
             remark,
         };
@@ -348,15 +405,28 @@ impl Checker {
             label: site.label.to_string(),
             thread: site.thread,
             stack: site.stack,
+            elsewhere: matches!(site.actor.who, Who::Foreign { .. }),
         }
     }
 
     /// Returns the place of the current call, for rules that no access breaks.
     pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
+        self.here_on(actor, actor, label, thread)
+    }
+
+    /// Returns the place of the current call on a stream.
+    pub fn here_on(
+        &mut self,
+        actor: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Arc<Site> {
         self.time += 1;
         let (time, stack) = (self.time, self.stacks.here());
-        let life = self.state(actor).life.clone();
-        Arc::new(Site { actor: life.clone(), stream: life, time, label, stack, thread })
+        let stream = self.state(stream).life.clone();
+        let actor = self.state(actor).life.clone();
+        Arc::new(Site { actor, stream, time, label, stack, thread })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -374,7 +444,7 @@ impl Checker {
         let first = Mark { epoch: Epoch { actor: freed.actor.actor(), n: 0 }, site: freed };
         let from = access.address;
         let to = (from + access.nbytes).min(place.base + place.size);
-        self.race(&first, WRITE, &moment.mark, access.mode, place, from, to);
+        self.race(&first, WRITE, moment, access.mode, place, from, to);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -382,13 +452,13 @@ impl Checker {
         &mut self,
         first: &Mark<Site>,
         mode: u32,
-        second: &Mark<Site>,
+        moment: &Moment,
         other: u32,
         place: &Place,
         from: u64,
         to: u64,
     ) {
-        let kinds = mode << 4 | other;
+        let (kinds, second) = (mode << 4 | other, &moment.mark);
         if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
             return;
         }
@@ -404,11 +474,24 @@ impl Checker {
             MissingCall::End | MissingCall::LaterEnd => true,
         });
         let rule = missing_call.map(MissingCall::rule);
-        let advice = self.advice(&first.site, &second.site);
+        let advice = advice::missing(&first.site, &second.site);
         let advice = missing_call.map_or(advice.clone(), |what| {
-            self.call_of_library(what, &first.site, &second.site) + &advice
+            advice::missing_call(what, &first.site, &second.site) + &advice
+        });
+        let wait = self.waits.between(first.epoch, &moment.clock).map(|wait| {
+            let side = |site: &Site| {
+                let stream = if site.stream.actor() == site.actor.actor() {
+                    String::new()
+                } else {
+                    format!(", {}", site.stream.describe())
+                };
+                let label = format!("{}(event {:#x}{stream})", site.label, wait.event);
+                Side { label, ..self.side(site, 0) }
+            };
+            Box::new([side(&wait.record), side(&wait.wait)])
         });
         let race = Race {
+            wait,
             rule,
             missing_call,
             first: Some(self.side(&first.site, mode)),
@@ -420,67 +503,6 @@ impl Checker {
             remark: false,
         };
         self.races.push(race);
-    }
-
-    /// Returns the missing call of the library, as a report names it.
-    fn call_of_library(&self, missing_call: MissingCall, first: &Site, second: &Site) -> String {
-        let (of_first, of_second) = (first.stream.describe(), second.stream.describe());
-        let is_host = |site: &Site| matches!(site.stream.who, Who::Host { .. });
-        match missing_call {
-            MissingCall::BeginOfSecond if is_host(second) => {
-                "cai_array_synchronize(array) before the second; by hand: ".to_owned()
-            }
-            MissingCall::BeginOfSecond => {
-                format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
-            }
-            MissingCall::BeginOfFirst => format!(
-                "cai_array_consume_begin(array, {of_first}) before the first and \
-                 cai_array_consume_end after it; by hand: "
-            ),
-            MissingCall::End => {
-                format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
-            }
-            MissingCall::LaterEnd => format!(
-                "cai_array_consume_end(array, {of_first}) came before the first, its place is \
-                 after it; by hand: "
-            ),
-        }
-    }
-
-    /// Returns the one call that would have ordered the two accesses.
-    fn advice(&self, first: &Site, second: &Site) -> String {
-        let (a, b) = (first.actor.describe(), second.actor.describe());
-        if first.label.contains("cuMemFree") {
-            return "The memory was freed: free it after the last use.".to_owned();
-        }
-        match (&first.actor.who, &second.actor.who) {
-            (Who::Host { .. }, Who::Host { .. }) => {
-                "Order the two threads: a lock, a join, or cudasim_hb_before and \
-                 cudasim_hb_after around what orders them already."
-                    .to_owned()
-            }
-            (Who::Host { .. }, _) => format!(
-                "Enqueue the second on {b} after the first, from a thread that knows of it: \
-                 order the two host threads."
-            ),
-            (_, Who::Host { .. }) if second.label.contains("cuMemFree") => format!(
-                "cuStreamSynchronize({a}) before freeing; or free with cuMemFreeAsync on a stream \
-                 that waits for {a}."
-            ),
-            (_, Who::Host { .. }) => format!(
-                "cuStreamSynchronize({a}), or cuEventSynchronize on an event recorded there after \
-                 the first."
-            ),
-            (Who::Branch { .. }, Who::Branch { .. }) => {
-                "A dependency between the two nodes; in a capture, cuEventRecord after the first \
-                 and cuStreamWaitEvent before the second."
-                    .to_owned()
-            }
-            _ => format!(
-                "cuEventRecord(event, {a}) after the first and cuStreamWaitEvent({b}, event) \
-                 before the second."
-            ),
-        }
     }
 
     // --- reports ---

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
 use crate::sim::{
-    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, known_at_release, release_graph_memory,
+    Exec, Graph, Locked, Node, Sim, Step, Task, known_at_release, release_graph_memory,
     release_objects, retain_objects, thread_id,
 };
 use crate::work::{CoreRef, Work};
@@ -361,10 +361,12 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             let Some(found) = sim.events.get(*event) else { return };
             let (recorded, shared) =
                 (found.recorded.clone(), found.shared.clone().filter(|_| found.is_foreign()));
-            if let (Some(branch), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
-                (branch, &recorded, &mut sim.checker)
-            {
-                checker.learn(branch, clock);
+            let clock = sim.counted(*event, "an event wait node", branch);
+            if let (Some(branch), Some(checker)) = (branch, &mut sim.checker) {
+                match &shared {
+                    Some(event) => checker.learn_counts(branch, &event.known()),
+                    None => clock.iter().for_each(|clock| checker.learn(branch, clock)),
+                }
             }
             // The stream learns it from the branches at the end of the launch.
             if let Some(work) = wait_only(sim, &recorded, shared) {

@@ -415,8 +415,8 @@ api! {
         let (size, block) = (found.size, found.block.ok_or(Code::INVALID_VALUE)?);
         let (fd, offset, total) =
             sim.memory.arenas[block.0].file_of(address).ok_or(Code::INVALID_VALUE)?;
-        let handle =
-            ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+        let (magic, pid, history) = (ipc::MEMORY, std::process::id(), sim.export_history(address));
+        let handle = ipc::Handle { magic, fd, pid, offset, size, total, history };
         put(data, handle.bytes())
     }
 }

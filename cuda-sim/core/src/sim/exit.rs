@@ -22,6 +22,7 @@ pub extern "C" fn at_exit() {
     // A thread that never releases the lock must not block the process.
     let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)).map(Locked) else { return };
     HERE.set(true);
+    sim.end_shared();
     CHANGED.notify_all();
     let missing = missing::calls();
     for (name, count) in &missing {

@@ -10,6 +10,7 @@
 
 pub mod graphs;
 pub mod objects;
+mod shared;
 pub mod state;
 
 mod allocations;
@@ -22,6 +23,8 @@ mod green;
 mod order;
 mod pools;
 mod streams;
+mod records;
+mod sharing;
 mod user_objects;
 
 pub use contexts::{end_context, new_context};

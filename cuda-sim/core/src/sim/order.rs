@@ -144,6 +144,7 @@ impl Sim {
     pub fn prepare(&mut self, core: CoreRef) {
         self.default_stream_rules(core);
         if self.checker.is_some() {
+            self.learn_from_processes();
             let host = self.host_actor();
             let actor = self.core_mut(core).actor;
             self.order_actors(Some(host), actor);
@@ -192,6 +193,7 @@ impl Sim {
 
     /// Checks accesses of the calling thread itself.
     pub fn check_host(&mut self, accesses: &[Access], label: Cow<'static, str>) -> Option<Moment> {
+        self.learn_from_processes();
         let host = self.host_actor();
         let checker = self.checker.as_mut()?;
         let moment = checker.host(host, label, u64::from(thread_id()));
@@ -201,6 +203,7 @@ impl Sim {
 
     /// Returns the moment of a call that frees memory.
     pub fn freeing(&mut self, label: &'static str) -> Option<Moment> {
+        self.learn_from_processes();
         let host = self.host_actor();
         let label = self.label(label);
         Some(self.checker.as_mut()?.host_frees(host, label, u64::from(thread_id())))
@@ -229,6 +232,7 @@ impl Sim {
             };
             let place = allocation.place();
             checker.access(&mut allocation.shadow, &place, &access, moment);
+            self.shared.check(checker, &place, &access, moment);
             // Adjacent mappings are one range for the program.
             let (from, to) = access.hull();
             if from < place.base || to > place.base + place.size {

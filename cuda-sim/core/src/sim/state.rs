@@ -1,7 +1,7 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
 //! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
-//! `sim::objects`, `stack`, `vmm`, `work`. Unsafe: none.
+//! `sim::objects`, `sim::shared`, `stack`, `vmm`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::checker::Checker;
@@ -15,6 +15,7 @@ use crate::sim::objects::{
     Advice, Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered,
     Thread,
 };
+use crate::sim::shared::Shared;
 use crate::vmm::{Mappings, Physical};
 use crate::work::{CoreRef, HostCall};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -119,6 +120,8 @@ pub struct Sim {
     /// By the number of the stream and a number of its own.
     pub freed: BTreeMap<(u64, u64), Freed>,
     pub checker: Option<Checker>,
+    /// Memory that is shared with other processes.
+    pub shared: Shared,
     pub threads: HashMap<u32, Thread>,
     pub(super) one_host: Option<Actor>,
     pub(super) random: u64,
@@ -249,6 +252,7 @@ impl Sim {
             memory: Memory::default(),
             freed: BTreeMap::new(),
             checker,
+            shared: Shared::default(),
             threads: HashMap::new(),
             one_host: None,
             random,
