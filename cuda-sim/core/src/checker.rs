@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
 //! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `processes`, `race`,
-//! `rules`, `shadow`, `site`, `stack`, `waits`. Unsafe: none.
+//! `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -19,6 +19,7 @@ use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
+use crate::timeline::Timeline;
 use crate::waits::Waits;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -68,6 +69,7 @@ pub struct Checker {
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
+    timeline: Option<Timeline>,
 }
 
 /// Returns a number that nothing refers to, which has a slot.
@@ -98,7 +100,13 @@ impl Checker {
             races: Vec::new(),
             reported: HashSet::new(),
             printed: 0,
+            timeline: None,
         }
+    }
+
+    /// Keeps the newest operations for reports.
+    pub fn with_timeline(self) -> Checker {
+        Checker { timeline: Some(Timeline::default()), ..self }
     }
 
     // --- actors ---
@@ -168,7 +176,23 @@ impl Checker {
     }
 
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
+        if self.timeline.is_some() {
+            self.draw_order(actor, known);
+        }
         self.state(actor).clock.join(known);
+    }
+
+    #[cold]
+    fn draw_order(&mut self, actor: Actor, known: &Clock) {
+        let state = self.state(actor);
+        if state.clock.includes(known) {
+            return;
+        }
+        let to = state.life.clone();
+        let from = self.actors[known.actor()].state.as_ref().map(|state| state.life.clone());
+        if let (Some(timeline), Some(from)) = (&mut self.timeline, from) {
+            timeline.order(self.time, from, known.now(), to);
+        }
     }
 
     /// Adds what another process shares of its knowledge.
@@ -294,6 +318,9 @@ impl Checker {
         let (clock, actor) = (clock.clone(), life.clone());
         let epoch: Epoch = clock.now();
         let site = Arc::new(Site { actor, stream, time, label, stack, thread });
+        if let Some(timeline) = &mut self.timeline {
+            timeline.operation(&site);
+        }
         Moment { clock, mark: Mark { epoch, site } }
     }
 
@@ -394,6 +421,7 @@ impl Checker {
             wait: None,
             threads: None,
             remark,
+            rows: Vec::new(),
         };
         self.races.push(race);
     }
@@ -501,6 +529,9 @@ impl Checker {
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),
             remark: false,
+            rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
+                timeline.rows(&first.site, first.epoch, &second.site)
+            }),
         };
         self.races.push(race);
     }
