@@ -179,18 +179,16 @@ pub extern "C" fn cuGetExportTable(table: *mut *const c_void, id: *const c_void)
     })
 }
 
-/// Fails as for a profiler that was initialized before: there is none. Headers from 13.0 on do not
-/// declare it; drivers still have it.
+/// Does nothing: there is no profiler.
 pub extern "C" fn cuProfilerInitialize(
-    configuration: *const c_char,
+    config: *const c_char,
     output: *const c_char,
     mode: i32,
 ) -> i32 {
-    let _ = (configuration, output, mode);
-    Code::PROFILER_DISABLED.0
+    let _ = (config, output, mode);
+    0
 }
 
-/// Does nothing: there is no profiler.
 pub extern "C" fn cuProfilerStart() -> i32 {
     0
 }
