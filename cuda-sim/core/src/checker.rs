@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `processes`, `race`,
-//! `rules`, `shadow`, `site`, `stack`, `waits`. Unsafe: none.
+//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
+//! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -13,6 +13,7 @@ use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
+use crate::open_waits::{Ended, OpenWaits};
 use crate::processes::{Count, Entry};
 use crate::race::{Race, Side};
 use crate::rules::{MissingCall, RULES, Rules};
@@ -65,6 +66,8 @@ pub struct Checker {
     threads_seen: bool,
     /// Waits for events that may run before the record.
     pub waits: Waits,
+    /// Waits for values whose write is not known yet.
+    pub open: OpenWaits<(StackId, StackId, u32)>,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
@@ -88,6 +91,7 @@ impl Checker {
             rules: Rules::default(),
             strict,
             waits: Waits::default(),
+            open: OpenWaits::default(),
             time: 0,
             actors: Vec::new(),
             numbers: Numbers::default(),
@@ -459,7 +463,8 @@ impl Checker {
         to: u64,
     ) {
         let (kinds, second) = (mode << 4 | other, &moment.mark);
-        if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
+        let key = (first.site.stack, second.site.stack, kinds);
+        if !self.reported.insert(key) {
             return;
         }
         // The end of an allocation is not a use by a consumer, so no begin is missing.
@@ -502,10 +507,31 @@ impl Checker {
                 .then_some((first.site.thread, second.site.thread)),
             remark: false,
         };
-        self.races.push(race);
+        let needs = self.open.needs(first.epoch, &moment.clock, second.epoch);
+        if needs.is_empty() {
+            self.races.push(race);
+        } else {
+            self.open.hold(race, key, needs);
+        }
     }
 
     // --- reports ---
+
+    /// Enters what a write of `clock` ends.
+    pub fn end_waits(&mut self, ended: Ended<(StackId, StackId, u32)>, clock: &Clock) {
+        for waiter in ended.waiters {
+            self.actors[waiter].state.iter_mut().for_each(|state| state.clock.join(clock));
+        }
+        ended.dropped.iter().for_each(|key| {
+            self.reported.remove(key);
+        });
+        self.races.extend(ended.races);
+    }
+
+    /// Reports the races that no write has ruled out.
+    pub fn end_open_waits(&mut self) {
+        self.races.extend(self.open.rest());
+    }
 
     /// Returns the number of races and broken rules that were found and not taken.
     pub fn found(&self) -> usize {
@@ -550,6 +576,7 @@ impl Checker {
     /// Clears the races found so far, so that they are reported once more if they occur again.
     /// Returns their number.
     pub fn take(&mut self) -> usize {
+        self.end_open_waits();
         let count = self.found();
         self.races.clear();
         self.reported.clear();
