@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
 //! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
-//! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `waits`. Unsafe: none.
+//! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -15,11 +15,12 @@ use crate::config::Races;
 use crate::foreign::Foreign;
 use crate::open_waits::{Ended, OpenWaits};
 use crate::processes::{Count, Entry};
-use crate::race::{Race, Side};
+use crate::race::Race;
 use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
+use crate::timeline::Timeline;
 use crate::waits::Waits;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -71,6 +72,7 @@ pub struct Checker {
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
+    timeline: Option<Timeline>,
 }
 
 /// Returns a number that nothing refers to, which has a slot.
@@ -102,7 +104,13 @@ impl Checker {
             races: Vec::new(),
             reported: HashSet::new(),
             printed: 0,
+            timeline: None,
         }
+    }
+
+    /// Keeps the newest operations for reports.
+    pub fn with_timeline(self) -> Checker {
+        Checker { timeline: Some(Timeline::default()), ..self }
     }
 
     // --- actors ---
@@ -172,7 +180,23 @@ impl Checker {
     }
 
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
+        if self.timeline.is_some() {
+            self.draw_order(actor, known);
+        }
         self.state(actor).clock.join(known);
+    }
+
+    #[cold]
+    fn draw_order(&mut self, actor: Actor, known: &Clock) {
+        let state = self.state(actor);
+        if state.clock.includes(known) {
+            return;
+        }
+        let to = state.life.clone();
+        let from = self.actors[known.actor()].state.as_ref().map(|state| state.life.clone());
+        if let (Some(timeline), Some(from)) = (&mut self.timeline, from) {
+            timeline.order(self.time, from, known.now(), to);
+        }
     }
 
     /// Adds what another process shares of its knowledge.
@@ -298,6 +322,9 @@ impl Checker {
         let (clock, actor) = (clock.clone(), life.clone());
         let epoch: Epoch = clock.now();
         let site = Arc::new(Site { actor, stream, time, label, stack, thread });
+        if let Some(timeline) = &mut self.timeline {
+            timeline.operation(&site);
+        }
         Moment { clock, mark: Mark { epoch, site } }
     }
 
@@ -387,8 +414,8 @@ impl Checker {
         let race = Race {
             rule: Some(rule),
             missing_call: None,
-            first: first.map(|(site, mode)| self.side(site, mode)),
-            second: self.side(second, mode),
+            first: first.map(|(site, mode)| advice::side(site, mode)),
+            second: advice::side(second, mode),
             bytes: bytes.map(|(place, (from, to))| {
                 let end = place.base + place.size;
                 let (from, to) = (from.clamp(place.base, end), to.clamp(place.base, end));
@@ -398,19 +425,9 @@ impl Checker {
             wait: None,
             threads: None,
             remark,
+            rows: Vec::new(),
         };
         self.races.push(race);
-    }
-
-    fn side(&self, site: &Site, mode: u32) -> Side {
-        Side {
-            mode,
-            who: site.actor.describe(),
-            label: site.label.to_string(),
-            thread: site.thread,
-            stack: site.stack,
-            elsewhere: matches!(site.actor.who, Who::Foreign { .. }),
-        }
     }
 
     /// Returns the place of the current call, for rules that no access breaks.
@@ -483,29 +500,21 @@ impl Checker {
         let advice = missing_call.map_or(advice.clone(), |what| {
             advice::missing_call(what, &first.site, &second.site) + &advice
         });
-        let wait = self.waits.between(first.epoch, &moment.clock).map(|wait| {
-            let side = |site: &Site| {
-                let stream = if site.stream.actor() == site.actor.actor() {
-                    String::new()
-                } else {
-                    format!(", {}", site.stream.describe())
-                };
-                let label = format!("{}(event {:#x}{stream})", site.label, wait.event);
-                Side { label, ..self.side(site, 0) }
-            };
-            Box::new([side(&wait.record), side(&wait.wait)])
-        });
+        let wait = self.waits.between(first.epoch, &moment.clock).map(advice::calls);
         let race = Race {
             wait,
             rule,
             missing_call,
-            first: Some(self.side(&first.site, mode)),
-            second: self.side(&second.site, other),
+            first: Some(advice::side(&first.site, mode)),
+            second: advice::side(&second.site, other),
             bytes: Some((place.clone(), from, to)),
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),
             remark: false,
+            rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
+                timeline.rows(&first.site, first.epoch, &second.site)
+            }),
         };
         let needs = self.open.needs(first.epoch, &moment.clock, second.epoch);
         if needs.is_empty() {

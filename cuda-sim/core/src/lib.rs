@@ -25,6 +25,7 @@ pub mod resources;
 mod stack;
 mod shadow;
 mod site;
+mod timeline;
 mod rules;
 mod waits;
 mod race;

@@ -1,11 +1,12 @@
 //! A race, or a broken rule of exchange, as a report describes it: text and JSON.
 //!
-//! May use: `access`, `rules`, `site`, `stack`. Unsafe: none.
+//! May use: `access`, `rules`, `site`, `stack`, `timeline`. Unsafe: none.
 
 use crate::access::{READ, WRITE};
 use crate::rules::{MissingCall, sentence};
 use crate::site::Place;
 use crate::stack::{Frame, StackId, Stacks, Where};
+use crate::timeline::Row;
 
 /// A race, or a broken rule of exchange.
 pub struct Race {
@@ -25,6 +26,8 @@ pub struct Race {
     pub threads: Option<(u64, u64)>,
     /// Whether this is a remark and not a fault.
     pub remark: bool,
+    /// What came before, if the report draws it.
+    pub rows: Vec<Row>,
 }
 
 pub struct Side {
@@ -165,6 +168,9 @@ impl Race {
         if let Some(first) = &self.first {
             value["first"] = side(first);
         }
+        if !self.rows.is_empty() {
+            value["timeline"] = self.rows.iter().map(row).collect();
+        }
         if let Some((place, from, to)) = &self.bytes {
             value["address"] = (*from).into();
             value["nbytes"] = (to - from).into();
@@ -175,6 +181,18 @@ impl Race {
             });
         }
         value
+    }
+}
+
+fn row(row: &Row) -> serde_json::Value {
+    match row {
+        Row::Operation { lane, thread, label, access } => serde_json::json!({
+            "lane": lane, "host_thread": thread, "label": label, "access": access,
+        }),
+        Row::Order { from, to, early } => {
+            serde_json::json!({"from": from, "to": to, "early": early})
+        }
+        Row::Skipped(count) => serde_json::json!({"skipped": count}),
     }
 }
 

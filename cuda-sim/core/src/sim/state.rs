@@ -211,7 +211,8 @@ impl Sim {
             _ => 0,
         };
         let checker = (config.races != Races::Off)
-            .then(|| Checker::new(config.races, config.strict, config.threads_seen));
+            .then(|| Checker::new(config.races, config.strict, config.threads_seen))
+            .map(|checker| if config.timeline { checker.with_timeline() } else { checker });
         let mut sim = Sim {
             started: Instant::now(),
             devices: Vec::new(),
