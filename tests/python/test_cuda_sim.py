@@ -668,6 +668,12 @@ def test_exported_names():
     names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", BUILT / "libcuda.so").stdout.splitlines()}
     entries = {line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}
     assert entries <= names
+    # All that NVIDIA's headers declare.
+    for folder in HEADERS.values():
+        declared = re.findall(r"CUDAAPI\s+(cu\w+)\(", (pathlib.Path(folder) / "cuda.h").read_text())
+        pointers = re.findall(r"PFN_(cuProfiler\w+?)_v\d+\)", (pathlib.Path(folder) / "cudaProfilerTypedefs.h").read_text())
+        assert len(declared) > 400 and len(pointers) >= 2
+        assert set(declared) | set(pointers) <= names
     assert {name for name in names if not name.startswith("cu")} == set()
     assert "SONAME" in run("readelf", "-d", BUILT / "libcuda.so").stdout
 

@@ -1,5 +1,6 @@
 """The page "Find races in ten minutes": its programs run, and print what it says."""
 
+import json
 import os
 import re
 import subprocess
@@ -86,7 +87,12 @@ def test_suite(pipeline, tmp_path):
     done = pipeline(NUMBA, *words, "--cuda-sim", "--free=syncs", "--report=races.sarif")
     assert done.returncode == 1, done.stdout + done.stderr
     check(done.stdout, "pytest --cuda-sim --free=syncs")
-    assert "test_pipeline.py::test_unordered" in (tmp_path / "races.sarif").read_text()
+    (result,) = json.loads((tmp_path / "races.sarif").read_text())["runs"][0]["results"]
+    assert result["properties"]["test"] == "test_pipeline.py::test_unordered"
+    # Places of labels, not of the interpreter.
+    places = [one["physicalLocation"] for one in (*result["locations"], *result["relatedLocations"])]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["pipeline.py"] * 2
+    assert [place["region"]["startLine"] for place in places] == [15, 9]
 
 
 def test_options_on_the_page_exist():

@@ -153,13 +153,33 @@ impl Drop for Reports {
     }
 }
 
-/// Returns the place of an access that a reader wants to see first: the innermost frame in the
-/// working folder, or else the innermost one with a line that is not part of the system.
+/// Returns the place that a label of the program states: `load at pipeline.py:9 (cuMemcpyAsync)`.
+fn labelled(side: &Value) -> Option<(String, u64)> {
+    let (text, _) = side["label"].as_str()?.rsplit_once(" (")?;
+    let (file, line) = text.rsplit_once(" at ")?.1.rsplit_once(':')?;
+    let file = std::env::current_dir().unwrap_or_default().join(file);
+    file.is_file().then_some((file.to_string_lossy().into_owned(), line.parse().ok()?))
+}
+
+/// Returns whether a frame is one of Python's interpreter, whose lines do not help.
+fn is_interpreter(frame: &Value) -> bool {
+    let text = |name: &str| frame[name].as_str().unwrap_or_default();
+    text("function").trim_start_matches('_').starts_with("Py")
+        || text("file").contains("/Python-3.")
+}
+
+/// Returns the place of an access that a reader wants to see first: that of its label, the
+/// innermost frame in the working folder, or else the innermost one with a line that is not part of
+/// the system.
 pub fn place(side: &Value) -> Option<(String, u64)> {
+    if let Some(place) = labelled(side) {
+        return Some(place);
+    }
     let here = std::env::current_dir().unwrap_or_default();
     let frames: Vec<(String, u64)> = side["frames"]
         .as_array()?
         .iter()
+        .filter(|frame| !is_interpreter(frame))
         .filter_map(|frame| Some((frame["file"].as_str()?.to_owned(), frame["line"].as_u64()?)))
         .collect();
     let own = |(file, _): &&(String, u64)| Path::new(file).starts_with(&here);
@@ -183,6 +203,9 @@ pub fn relative(file: &str) -> String {
 pub fn title(race: &Value) -> String {
     let side = |side: &Value| {
         let label = side["label"].as_str().unwrap_or("?");
+        if labelled(side).is_some() {
+            return label.to_owned();
+        }
         place(side).map_or_else(
             || label.to_owned(),
             |(file, line)| format!("{label} at {}:{line}", relative(&file)),

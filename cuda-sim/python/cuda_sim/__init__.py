@@ -57,7 +57,10 @@ def label(text):
 
     # Behind this function and the context manager's own.
     caller = sys._getframe(2)
-    place = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
+    file = os.path.relpath(caller.f_code.co_filename)
+    # A file elsewhere would be a long text in each report.
+    file = os.path.basename(file) if file.startswith("..") else file
+    place = f"{file}:{caller.f_lineno}"
     outer = getattr(_labels, "newest", None)
     driver = _driver.loaded()
     _labels.newest = f"{text} at {place}".encode()

@@ -129,6 +129,7 @@ extern "C" fn launch(
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), arguments.as_mut_ptr().cast(), size)
         };
         let launch = Launch {
+            handle: 0,
             function: Function::Direct(run),
             grid: Grid::default(),
             arguments,

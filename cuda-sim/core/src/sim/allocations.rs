@@ -89,6 +89,7 @@ impl Sim {
         {
             checker.rules.forget(base, base + allocation.size);
         }
+        self.advice.remove(&base);
         self.memory.remove(base, moment.map(|moment| moment.mark.site.clone()))
     }
 

@@ -223,6 +223,15 @@ impl Pool {
     }
 }
 
+/// What the program has said of a managed allocation. Places are `CUmemLocation`: type and number.
+#[derive(Default)]
+pub struct Advice {
+    pub read_mostly: bool,
+    pub preferred: Option<(i32, i32)>,
+    pub accessed_by: std::collections::BTreeSet<(i32, i32)>,
+    pub prefetched: Option<(i32, i32)>,
+}
+
 pub struct Green {
     /// The handle of the green context itself; the context that represents it has another.
     pub handle: u64,

@@ -10,9 +10,10 @@ use crate::config::{Config, Races, Schedule};
 use crate::handles::{Kind, Table};
 use crate::memory::Memory;
 use crate::resources::Sms;
-use crate::sim::graphs::{Capture, Exec, Graph, Node, UserObject};
+use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
-    Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered, Thread,
+    Advice, Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered,
+    Thread,
 };
 use crate::sim::shared::Shared;
 use crate::vmm::{Mappings, Physical};
@@ -96,6 +97,11 @@ pub struct Sim {
     pub execs: Table<Exec>,
     pub user_objects: Table<UserObject>,
     pub pools: Table<Pool>,
+    /// Memory of allocation nodes, by address, and what each device has of it.
+    pub graph_memory: BTreeMap<u64, GraphMemory>,
+    pub graph_memory_use: BTreeMap<i32, GraphMemoryUse>,
+    /// What the program has said of managed allocations, by address.
+    pub advice: BTreeMap<u64, Advice>,
     /// The pools of places that are no device: the default one and the current one.
     pub other_pools: BTreeMap<Place, [u64; 2]>,
     /// Arenas of destroyed pools with allocations, and the arenas that get their memory back.
@@ -229,7 +235,10 @@ impl Sim {
             execs: Table::new(Kind::Exec),
             user_objects: Table::new(Kind::UserObject),
             pools: Table::new(Kind::Pool),
+            advice: BTreeMap::new(),
             other_pools: BTreeMap::new(),
+            graph_memory: BTreeMap::new(),
+            graph_memory_use: BTreeMap::new(),
             left_arenas: Vec::new(),
             free_arenas: Vec::new(),
             pools_freed: false,
