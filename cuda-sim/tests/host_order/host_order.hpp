@@ -40,6 +40,7 @@ struct program {
 
 extern const handover handovers_cpp[];
 extern const handover handovers_posix[];
+extern const program programs_posix[];
 extern const program programs_statics[];
 extern const program programs_openmp[];
 

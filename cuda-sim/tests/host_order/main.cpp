@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
             }
         }
     }
-    for (const program *theme : {programs_statics, programs_openmp}) {
+    for (const program *theme : {programs_posix, programs_statics, programs_openmp}) {
         for (const program *at = theme; at->name != nullptr; ++at) {
             for (const bool racy : {false, true}) {
                 const std::string name = std::string(at->name) + (racy ? "-racy" : "-correct");

@@ -263,3 +263,96 @@ const handover handovers_posix[] = {
     {"once_of_c", nullptr, runs_once, awaits_once, false},
     {nullptr, nullptr, nullptr, nullptr, false},
 };
+
+// --- ends of threads ---
+
+static std::atomic<bool> is_over;
+
+static void join(pthread_t thread, bool racy) {
+    if (racy) {
+        while (!is_over.load(std::memory_order_relaxed)) sched_yield();
+        work();
+    }
+    CHECK(pthread_join(thread, nullptr));
+    if (!racy) work();
+}
+
+struct last_work {
+    ~last_work() {
+        work();
+        is_over.store(true, std::memory_order_relaxed);
+    }
+    bool is_used = false;
+};
+static void *work_in_destructor(void *) {
+    static thread_local last_work last;
+    last.is_used = true;
+    return nullptr;
+}
+static void thread_variable(bool racy) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, work_in_destructor, nullptr));
+    join(thread, racy);
+}
+
+static pthread_key_t key;
+static void *work_for_key(void *) {
+    CHECK(pthread_setspecific(key, &key));
+    // What the thread did before is not forgotten.
+    work();
+    return nullptr;
+}
+static void work_at_last(void *) {
+    work();
+    is_over.store(true, std::memory_order_relaxed);
+}
+static void thread_key(bool racy) {
+    pthread_t thread;
+    CHECK(pthread_key_create(&key, work_at_last));
+    CHECK(pthread_create(&thread, nullptr, work_for_key, nullptr));
+    join(thread, racy);
+}
+
+static void *work_and_pause(void *) {
+    work();
+    is_over.store(true, std::memory_order_relaxed);
+    for (;;) pause();
+}
+static void cancelled(bool racy) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, work_and_pause, nullptr));
+    while (!is_over.load(std::memory_order_relaxed)) sched_yield();
+    CHECK(pthread_cancel(thread));
+    join(thread, racy);
+}
+
+static pthread_barrier_t meeting;
+
+// Without a second barrier in each round, the next write is not ordered after the read.
+static CUdeviceptr halves[2];
+static void exchange(int mine, bool racy) {
+    for (int round = 0; round < 50; ++round) {
+        cudasim_host_write(reinterpret_cast<void *>(halves[mine]), 64);
+        pthread_barrier_wait(&meeting);
+        cudasim_host_read(reinterpret_cast<void *>(halves[1 - mine]), 64);
+        if (!racy) pthread_barrier_wait(&meeting);
+    }
+}
+static bool is_exchange_racy;
+static void exchange_first() { exchange(0, is_exchange_racy); }
+static void exchange_second() { exchange(1, is_exchange_racy); }
+static void barrier_rounds(bool racy) {
+    is_exchange_racy = racy;
+    for (CUdeviceptr &half : halves) CHECK(cuMemAllocManaged(&half, 64, CU_MEM_ATTACH_GLOBAL));
+    CHECK(pthread_barrier_init(&meeting, nullptr, 2));
+    both(exchange_first, exchange_second);
+    CHECK(pthread_barrier_destroy(&meeting));
+}
+
+const program programs_posix[] = {
+    {"thread_variable", thread_variable},
+    {"thread_key", thread_key},
+    {"thread_cancelled", cancelled},
+    {"posix_barrier_rounds", barrier_rounds},
+    {nullptr, nullptr},
+};

@@ -16,6 +16,7 @@ mod checker;
 mod modules;
 mod next;
 
+mod barriers;
 mod channels;
 mod futex;
 mod guards;

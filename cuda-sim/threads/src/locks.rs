@@ -1,14 +1,15 @@
-//! Locks, conditions, semaphores, barriers and threads of POSIX and C11.
+//! Locks, conditions, semaphores and threads of POSIX and C11.
 //!
 //! May use: `checker`, `next`. Unsafe: the functions that are replaced.
 
 use crate::checker::{after, before};
 use crate::next::real;
 use libc::{
-    c_int, c_void, pthread_attr_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t,
-    pthread_rwlock_t, pthread_t, sem_t, timespec,
+    c_int, c_void, pthread_attr_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, pthread_t,
+    sem_t, timespec,
 };
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 thread_local! {
     /// The locks that this thread holds for reading, because unlocking does not distinguish. Locks
@@ -191,17 +192,6 @@ c11_waits! {
     cnd_timedwait(time: *const timespec);
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
-    let real =
-        real!(pthread_barrier_wait, unsafe extern "C-unwind" fn(*mut pthread_barrier_t) -> c_int);
-    before(barrier);
-    // SAFETY: the caller's arguments satisfy the contract of the C library's function of this name.
-    let result = unsafe { real(barrier) };
-    after(barrier);
-    result
-}
-
 /// The function and data of a new thread. Its address is the one at which the creator notifies.
 struct Start {
     function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
@@ -215,9 +205,40 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     let (function, data) = (start.function, start.data);
     // Freed before the function runs, so that the address can be reused.
     drop(start);
+    notify_end_later();
     let result = function(data);
     before(own() as *const c_void);
     result
+}
+
+/// Notifies the end of this thread after the destructors of its variables, and however it ends.
+fn notify_end_later() {
+    /// PTHREAD_DESTRUCTOR_ITERATIONS of limits.h.
+    const ROUNDS: usize = 4;
+    extern "C" fn destroy(round: *mut c_void) {
+        if round.addr() < ROUNDS {
+            arm(round.addr() + 1);
+        } else {
+            before(own() as *const c_void);
+        }
+    }
+    fn arm(round: usize) {
+        static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+        let key = KEY.get_or_init(|| {
+            let mut key = 0;
+            // SAFETY: `key` is writable. `destroy` may run on every thread: libraries that are
+            // preloaded are never unloaded.
+            let result = unsafe { libc::pthread_key_create(&mut key, Some(destroy)) };
+            (result == 0).then_some(key)
+        });
+        if let Some(key) = key {
+            // SAFETY: the key was created above and is never deleted.
+            unsafe { libc::pthread_setspecific(*key, std::ptr::without_provenance(round)) };
+        }
+    }
+    // The C library calls destructors in rounds while they set values. The last one comes after
+    // those of the program.
+    arm(1);
 }
 
 fn own() -> pthread_t {
@@ -263,6 +284,7 @@ extern "C-unwind" fn begin_c11(start: *mut c_void) -> c_int {
     let start = unsafe { Box::from_raw(start.cast::<C11Start>()) };
     let (function, data) = (start.function, start.data);
     drop(start);
+    notify_end_later();
     let result = function(data);
     before(own() as *const c_void);
     result

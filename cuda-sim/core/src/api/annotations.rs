@@ -11,7 +11,7 @@ use crate::ffi::{enter, slice};
 use crate::follow;
 use crate::real_driver;
 use crate::results::Code;
-use crate::sim::{Registered, Sim, lock, thread_id};
+use crate::sim::{Registered, Sim, has_ended, lock, thread_id};
 use crate::work::{FAILED, Function, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -185,6 +185,10 @@ extern "C" fn hb_before(object: usize) {
         let host = sim.host_actor();
         if let Some(checker) = &mut sim.checker {
             checker.hb_before(host, object);
+        }
+        // The destructor that forgets this thread ran before.
+        if has_ended() {
+            sim.thread_ends(thread_id());
         }
     }
 }

@@ -37,5 +37,7 @@ pub use objects::{
     Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Place, Pool,
     Recorded, Registered,
 };
-pub use state::{EXITED, Locked, PROCESS, Sim, config, is_locked_here, lock, start, thread_id};
+pub use state::{
+    EXITED, Locked, PROCESS, Sim, config, has_ended, is_locked_here, lock, start, thread_id,
+};
 pub use user_objects::{known_at_release, release_objects, retain_objects};

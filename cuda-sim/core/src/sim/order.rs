@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::config::Schedule;
 use crate::console::print;
 use crate::sim::objects::CoreKind;
-use crate::sim::state::{Sim, thread_id};
+use crate::sim::state::{Sim, end_of_thread, has_ended, thread_id};
 use crate::site::{Moment, Place};
 use crate::work::{CoreRef, Work};
 use std::borrow::Cow;
@@ -36,6 +36,9 @@ impl Sim {
         let Some(checker) = &mut self.checker else { return 0 };
         let actor = checker.actor(None, Who::Host { thread: u64::from(number) });
         thread.actor = Some(actor);
+        if has_ended() {
+            checker.hb_after(actor, end_of_thread());
+        }
         actor
     }
 

@@ -143,6 +143,8 @@ pub struct Sim {
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
     static ENDING: Ending = const { Ending };
+    /// Whether the destructor of `ENDING` ran. Destructors of the program may come after it.
+    static ENDED: Cell<bool> = const { Cell::new(false) };
     pub(super) static HERE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -170,10 +172,22 @@ impl Drop for Ending {
         {
             return;
         }
+        ENDED.set(true);
         if let Some(mut sim) = lock() {
             sim.thread_ends(id);
         }
     }
+}
+
+/// Returns whether the calling thread runs its last destructors.
+pub fn has_ended() -> bool {
+    ENDED.get()
+}
+
+/// Returns the object at which a thread that ends leaves its knowledge for its last destructors.
+/// Later threads reuse the address.
+pub(super) fn end_of_thread() -> usize {
+    THREAD.with(|thread| std::ptr::from_ref(thread).addr())
 }
 
 // --- the lock ---
@@ -308,7 +322,8 @@ impl Sim {
         self.threads.entry(thread_id()).or_default()
     }
 
-    fn thread_ends(&mut self, id: u32) {
+    /// Forgets a thread. The calling thread is this one.
+    pub fn thread_ends(&mut self, id: u32) {
         let Some(thread) = self.threads.remove(&id) else { return };
         for (context, core) in thread.streams {
             if let Some(context) = self.contexts.get_mut(context) {
@@ -317,6 +332,7 @@ impl Sim {
             self.destroy_core(core);
         }
         if let (Some(actor), Some(checker)) = (thread.actor, &mut self.checker) {
+            checker.hb_before(actor, end_of_thread());
             checker.retire(actor);
         }
     }
