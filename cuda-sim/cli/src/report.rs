@@ -161,7 +161,7 @@ fn labelled(side: &Value) -> Option<(String, u64)> {
     file.is_file().then_some((file.to_string_lossy().into_owned(), line.parse().ok()?))
 }
 
-/// Returns whether a frame is one of Python's interpreter, whose lines are of no help.
+/// Returns whether a frame is one of Python's interpreter, whose lines do not help.
 fn is_interpreter(frame: &Value) -> bool {
     let text = |name: &str| frame[name].as_str().unwrap_or_default();
     text("function").trim_start_matches('_').starts_with("Py")

@@ -1,10 +1,12 @@
 //! What would have ordered two accesses, in words.
 //!
-//! May use: `actor`, `rules`, `site`. Unsafe: none.
+//! May use: `actor`, `race`, `rules`, `site`, `waits`. Unsafe: none.
 
 use crate::actor::Who;
+use crate::race::Side;
 use crate::rules::MissingCall;
 use crate::site::Site;
+use crate::waits::Wait;
 
 /// Returns the missing call of the library, as a report names it.
 pub fn missing_call(missing_call: MissingCall, first: &Site, second: &Site) -> String {
@@ -70,4 +72,30 @@ pub fn missing(first: &Site, second: &Site) -> String {
              before the second."
         ),
     }
+}
+
+/// Returns one side of a race.
+pub fn side(site: &Site, mode: u32) -> Side {
+    Side {
+        mode,
+        who: site.actor.describe(),
+        label: site.label.to_string(),
+        thread: site.thread,
+        stack: site.stack,
+        elsewhere: matches!(site.actor.who, Who::Foreign { .. }),
+    }
+}
+
+/// Returns the record and the wait of an event that may run in either order.
+pub fn calls(wait: &Wait) -> Box<[Side; 2]> {
+    let call = |site: &Site| {
+        let stream = if site.stream.actor() == site.actor.actor() {
+            String::new()
+        } else {
+            format!(", {}", site.stream.describe())
+        };
+        let label = format!("{}(event {:#x}{stream})", site.label, wait.event);
+        Side { label, ..side(site, 0) }
+    };
+    Box::new([call(&wait.record), call(&wait.wait)])
 }

@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `processes`, `race`,
-//! `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
+//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
+//! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -13,8 +13,9 @@ use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
+use crate::open_waits::{Ended, OpenWaits};
 use crate::processes::{Count, Entry};
-use crate::race::{Race, Side};
+use crate::race::Race;
 use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
@@ -66,6 +67,8 @@ pub struct Checker {
     threads_seen: bool,
     /// Waits for events that may run before the record.
     pub waits: Waits,
+    /// Waits for values whose write is not known yet.
+    pub open: OpenWaits<(StackId, StackId, u32)>,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
@@ -90,6 +93,7 @@ impl Checker {
             rules: Rules::default(),
             strict,
             waits: Waits::default(),
+            open: OpenWaits::default(),
             time: 0,
             actors: Vec::new(),
             numbers: Numbers::default(),
@@ -410,8 +414,8 @@ impl Checker {
         let race = Race {
             rule: Some(rule),
             missing_call: None,
-            first: first.map(|(site, mode)| self.side(site, mode)),
-            second: self.side(second, mode),
+            first: first.map(|(site, mode)| advice::side(site, mode)),
+            second: advice::side(second, mode),
             bytes: bytes.map(|(place, (from, to))| {
                 let end = place.base + place.size;
                 let (from, to) = (from.clamp(place.base, end), to.clamp(place.base, end));
@@ -424,17 +428,6 @@ impl Checker {
             rows: Vec::new(),
         };
         self.races.push(race);
-    }
-
-    fn side(&self, site: &Site, mode: u32) -> Side {
-        Side {
-            mode,
-            who: site.actor.describe(),
-            label: site.label.to_string(),
-            thread: site.thread,
-            stack: site.stack,
-            elsewhere: matches!(site.actor.who, Who::Foreign { .. }),
-        }
     }
 
     /// Returns the place of the current call, for rules that no access breaks.
@@ -487,7 +480,8 @@ impl Checker {
         to: u64,
     ) {
         let (kinds, second) = (mode << 4 | other, &moment.mark);
-        if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
+        let key = (first.site.stack, second.site.stack, kinds);
+        if !self.reported.insert(key) {
             return;
         }
         // The end of an allocation is not a use by a consumer, so no begin is missing.
@@ -506,24 +500,13 @@ impl Checker {
         let advice = missing_call.map_or(advice.clone(), |what| {
             advice::missing_call(what, &first.site, &second.site) + &advice
         });
-        let wait = self.waits.between(first.epoch, &moment.clock).map(|wait| {
-            let side = |site: &Site| {
-                let stream = if site.stream.actor() == site.actor.actor() {
-                    String::new()
-                } else {
-                    format!(", {}", site.stream.describe())
-                };
-                let label = format!("{}(event {:#x}{stream})", site.label, wait.event);
-                Side { label, ..self.side(site, 0) }
-            };
-            Box::new([side(&wait.record), side(&wait.wait)])
-        });
+        let wait = self.waits.between(first.epoch, &moment.clock).map(advice::calls);
         let race = Race {
             wait,
             rule,
             missing_call,
-            first: Some(self.side(&first.site, mode)),
-            second: self.side(&second.site, other),
+            first: Some(advice::side(&first.site, mode)),
+            second: advice::side(&second.site, other),
             bytes: Some((place.clone(), from, to)),
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
@@ -533,10 +516,31 @@ impl Checker {
                 timeline.rows(&first.site, first.epoch, &second.site)
             }),
         };
-        self.races.push(race);
+        let needs = self.open.needs(first.epoch, &moment.clock, second.epoch);
+        if needs.is_empty() {
+            self.races.push(race);
+        } else {
+            self.open.hold(race, key, needs);
+        }
     }
 
     // --- reports ---
+
+    /// Enters what a write of `clock` ends.
+    pub fn end_waits(&mut self, ended: Ended<(StackId, StackId, u32)>, clock: &Clock) {
+        for waiter in ended.waiters {
+            self.actors[waiter].state.iter_mut().for_each(|state| state.clock.join(clock));
+        }
+        ended.dropped.iter().for_each(|key| {
+            self.reported.remove(key);
+        });
+        self.races.extend(ended.races);
+    }
+
+    /// Reports the races that no write has ruled out.
+    pub fn end_open_waits(&mut self) {
+        self.races.extend(self.open.rest());
+    }
 
     /// Returns the number of races and broken rules that were found and not taken.
     pub fn found(&self) -> usize {
@@ -581,6 +585,7 @@ impl Checker {
     /// Clears the races found so far, so that they are reported once more if they occur again.
     /// Returns their number.
     pub fn take(&mut self) -> usize {
+        self.end_open_waits();
         let count = self.found();
         self.races.clear();
         self.reported.clear();

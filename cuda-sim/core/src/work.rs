@@ -139,6 +139,11 @@ pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
             u64::from((*(address as *const std::sync::atomic::AtomicU32)).load(Ordering::Acquire))
         }
     };
+    satisfies(found, value, wide, flags)
+}
+
+/// Returns whether a number ends a wait for a value.
+pub fn satisfies(found: u64, value: u64, wide: bool, flags: u32) -> bool {
     let difference = if wide {
         found.wrapping_sub(value) as i64
     } else {

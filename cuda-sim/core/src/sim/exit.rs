@@ -42,6 +42,7 @@ pub extern "C" fn at_exit() {
     let report = sim.config.report.clone();
     let (mut found, mut mode, mut races) = (0, Races::Off, Vec::new());
     if let Some(checker) = &mut sim.checker {
+        checker.end_open_waits();
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));

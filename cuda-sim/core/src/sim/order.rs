@@ -223,6 +223,12 @@ impl Sim {
         for access in accesses {
             let access = self.memory.on_device(access);
             let Some(checker) = &mut self.checker else { return };
+            // What cuStreamWriteValue writes is known: see `write_value` in `api::streams`.
+            if !moment.mark.site.label.contains("cuStreamWriteValue") {
+                if let Some(ended) = checker.open.touched(&access, &moment.clock) {
+                    checker.end_waits(ended, &moment.clock);
+                }
+            }
             let Some(allocation) = self.memory.find_mut(access.address) else {
                 if let Some((base, size, site)) = self.memory.was_freed(access.address) {
                     let place = Place { base, size, device: -1, kind: "memory that was freed," };
