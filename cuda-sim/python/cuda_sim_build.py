@@ -111,6 +111,7 @@ def build():
     libraries = "cuda_sim/lib/cuda-sim"
     files = {
         "cuda_sim/bin/cuda-sim": built / "cuda-sim",
+        f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/libcudasim_threads.so": built / "libcudasim_threads.so",
         f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/driver/libcuda.so.1": built / "libcuda.so",
