@@ -13,7 +13,7 @@ use cudasim_core::api::graph_params::{HostParams, work};
 use cudasim_core::api::graphs::add;
 use cudasim_core::capture::submit;
 use cudasim_core::clock::Clock;
-use cudasim_core::ffi::get;
+use cudasim_core::ffi::{get, put_if};
 use cudasim_core::follow::{follow, notify, outside};
 use cudasim_core::sim::lock;
 use cudasim_core::work::{HostCall, Work};
@@ -117,6 +117,18 @@ fn enqueue(
     result
 }
 
+/// Replaces the wrapper in the parameters of a node by the function of the program.
+fn show_own(params: *mut HostParams) {
+    let Ok(HostParams { function, data }) = get(params) else { return };
+    if function != run_function as extern "C" fn(*mut c_void) as usize {
+        return;
+    }
+    // SAFETY: only `enqueue` and `cuGraphAddHostNode` pass `run_function`, with a `Wrapper` that a
+    // node keeps for good.
+    let wrapper = unsafe { &*(data as *const Wrapper) };
+    put_if(params, HostParams { function: wrapper.function, data: wrapper.data });
+}
+
 passed_on! {
     fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
         stream: u64,
@@ -165,6 +177,13 @@ passed_on! {
                 flags,
             )
         })
+    }
+    fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |real| {
+        let result = outside(|| real(node, params));
+        if result == 0 {
+            show_own(params);
+        }
+        result
     }
     fn cuGraphAddHostNode(
         to: *mut u64,
