@@ -13,7 +13,7 @@ use cudasim_core::api::graph_params::{HostParams, work};
 use cudasim_core::api::graphs::add;
 use cudasim_core::capture::submit;
 use cudasim_core::clock::Clock;
-use cudasim_core::ffi::{get, put_if};
+use cudasim_core::ffi::get;
 use cudasim_core::follow::{follow, notify, outside};
 use cudasim_core::sim::lock;
 use cudasim_core::work::{HostCall, Work};
@@ -126,7 +126,8 @@ fn show_own(params: *mut HostParams) {
     // SAFETY: only `enqueue` and `cuGraphAddHostNode` pass `run_function`, with a `Wrapper` that a
     // node keeps for good.
     let wrapper = unsafe { &*(data as *const Wrapper) };
-    put_if(params, HostParams { function: wrapper.function, data: wrapper.data });
+    // SAFETY: not NULL, because `get` read it, and the driver wrote the same bytes.
+    unsafe { params.write(HostParams { function: wrapper.function, data: wrapper.data }) };
 }
 
 passed_on! {
