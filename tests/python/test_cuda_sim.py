@@ -172,8 +172,8 @@ def test_conformance(conformance, schedule, tmp_path):
 
 
 def generated(page, text):
-    """A page of the book that is made from the programs. CAI_BLESS=1 writes it."""
-    path = ROOT / "docs/src" / page
+    """A page that is made from the programs. CAI_BLESS=1 writes it."""
+    path = SIM / "docs" / page
     if os.environ.get("CAI_BLESS"):
         path.write_text(text)
     assert path.read_text() == text, f"{page} is stale: CAI_BLESS=1 build/venv/bin/python -m pytest -k generated tests/python"

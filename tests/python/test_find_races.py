@@ -9,7 +9,7 @@ import pytest
 
 from test_cuda_sim import BUILT, HEADERS, ROOT, run
 
-PAGE = (ROOT / "docs/src/find_races.md").read_text()
+PAGE = (ROOT / "cuda-sim/docs/find_races.md").read_text()
 PLUGIN = ROOT / "cuda-sim/python"
 # The environment of `make interop`, which has Numba.
 NUMBA = ROOT / "build/interop/bin/python"
