@@ -36,6 +36,8 @@ int main(void) {
     ASSERT(!cai_dtype_equal(NULL, &dtype) && !cai_dtype_equal(&dtype, NULL) &&
            !cai_dtype_equal(NULL, NULL));
     ASSERT(!cai_dtype_is_native(NULL));
+    REFUSES("array", cai_array_to_json(NULL, text, sizeof(text), NULL, e));
+    REFUSES("buffer", cai_array_to_json(&array, NULL, 1, NULL, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
     REFUSES("array", cai_array_is_native(NULL, &truth, e));

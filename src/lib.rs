@@ -23,6 +23,7 @@
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
 //! | `dlpack` | imports and exports DLPack tensors |
+//! | `json` | the array interface as text |
 //! | `python` | imports and exports Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
 #![deny(missing_docs)]
@@ -60,5 +61,6 @@ mod driver;
 mod validate;
 mod sync;
 mod dlpack;
+mod json;
 mod python;
 pub mod ffi;

@@ -562,6 +562,13 @@ cdef extern from "cai/cai.h":
         DLManagedTensor **out,
         cai_error *error
     ) noexcept nogil
+    cai_status cai_array_to_json(
+        const cai_array *array,
+        char *buffer,
+        size_t size,
+        size_t *out_length,
+        cai_error *error
+    ) noexcept nogil
     cai_status cai_array_from_python(
         PyObject *object,
         const cai_import_options *options,

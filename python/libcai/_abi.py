@@ -697,6 +697,16 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_to_json": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_char_p,
+            c.c_size_t,
+            c.POINTER(c.c_size_t),
+            c.POINTER(cai_error),
+        ],
+    ),
     "cai_array_from_python": (
         c.c_int32,
         [
