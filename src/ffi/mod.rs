@@ -20,5 +20,6 @@ pub mod driver;
 pub mod validate;
 pub mod sync;
 pub mod dlpack;
+pub mod arrow;
 pub mod json;
 pub mod python;

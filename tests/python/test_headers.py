@@ -23,6 +23,7 @@ HEADERS = [
     "sync.h",
     "driver.h",
     "dlpack.h",
+    "arrow.h",
     "json.h",
     "python.h",
     "cai.h",
