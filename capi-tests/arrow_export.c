@@ -224,7 +224,7 @@ static void masks(void) {
     m1.mask = &m2;
     array.mask = &m1;
     ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
-    ASSERT(values.array.buffers[0] == m1.data && level_of(&values, 1)->buffers[0] == m2.data);
+    ASSERT(values.array.buffers[0] == m2.data && level_of(&values, 1)->buffers[0] == m1.data);
     values.array.release(&values.array);
     schema.release(&schema);
     m2.mask = &m3;
