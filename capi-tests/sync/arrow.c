@@ -96,6 +96,7 @@ CASE(the_event_of_a_read_only_array) {
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = produced(buffer, producer, 1);
     struct ArrowDeviceArray values;
+    CUevent event;
     array.event = new_event();
     CU(cuEventRecord(array.event, producer));
     /* Of one that may be written, others may have written since. */
@@ -108,8 +109,9 @@ CASE(the_event_of_a_read_only_array) {
     CU(cuStreamWaitEvent(reader, event_of(&values), 0));
     copy(out, buffer, reader);
     ASSERT(holds(out, 1, reader));
+    event = array.event;
     end(&array, &values);
-    CU(cuEventQuery(array.event)); /* not destroyed */
+    CU(cuEventQuery(event)); /* not destroyed */
 }
 
 CASE(no_pending_work) {
@@ -183,21 +185,16 @@ CASE(a_mask_on_another_stream) {
 /* The way there and back: a consumer of this library waits for the event. */
 CASE(an_imported_array) {
     CUstream producer = new_stream(), reader = new_stream();
-    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer();
-    cai_array array = produced(buffer, producer, 1), mask = array_of(bits, as_value(producer));
-    cai_array back = CAI_ARRAY_INIT;
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = produced(buffer, producer, 1), back = CAI_ARRAY_INIT;
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
     CUevent event;
-    memcpy(mask.typestr, "|t1", 4);
-    mask.device.type = CAI_DEVICE_CUDA;
-    array.mask = &mask;
     OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
     event = event_of(&values);
     OK(cai_array_from_arrow(&values, &schema, &back, error));
     schema.release(&schema);
     ASSERT(back.event == event && back.stream == CAI_STREAM_UNKNOWN);
-    ASSERT(back.mask->event == event && back.mask->stream == CAI_STREAM_UNKNOWN);
     ASSERT(back.device.type == CAI_DEVICE_CUDA && back.device.id == 0);
     read_into(out, &back, reader);
     ASSERT(holds(out, 1, reader));
@@ -207,6 +204,30 @@ CASE(an_imported_array) {
     cai_array_release(&back);
     CU(cuEventSynchronize(event));
     end(&array, &values);
+}
+
+CASE(an_imported_array_with_nulls) {
+    CUstream producer = new_stream(), reader = new_stream();
+    CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer();
+    cai_array array = produced(buffer, producer, 1), mask = array_of(bits, as_value(producer));
+    cai_array back = CAI_ARRAY_INIT;
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    memcpy(mask.typestr, "|t1", 4);
+    mask.device.type = CAI_DEVICE_CUDA;
+    array.mask = &mask;
+    fill(bits, -1, producer);
+    /* One event is enough for both. */
+    OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
+    OK(cai_array_from_arrow(&values, &schema, &back, error));
+    schema.release(&schema);
+    ASSERT(back.mask->event == back.event && back.mask->stream == CAI_STREAM_UNKNOWN);
+    ASSERT(back.mask->data == mask.data && back.mask->device.type == CAI_DEVICE_CUDA);
+    read_into(out, back.mask, reader);
+    ASSERT(holds(out, -1, reader));
+    cai_array_release(&back);
+    cai_array_release(&array);
+    ASSERT(destroyed == 1);
 }
 
 /* Page-locked and managed memory keep their types, and an unknown device is looked up. */

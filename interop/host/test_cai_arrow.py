@@ -129,7 +129,7 @@ class Capsules:
         assert status == 0, error.message
         new = c.pythonapi.PyCapsule_New
         new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
-        # The structures move, and a capsule that nobody took from is not released here.
+        # A capsule that nobody took from is not released here. nanoarrow leaves the schema where it is.
         self.kept = array, schema
         return new(c.addressof(schema), b"arrow_schema", None), new(c.addressof(array), b"arrow_device_array", None)
 
@@ -358,8 +358,9 @@ def test_numpy_to_nanoarrow_in_levels():
 
     numbers = np.arange(24, dtype="f4").reshape(2, 3, 4)
     with take(numbers, host=True) as taken:
-        ours = device.c_device_array(Capsules(taken))
-    schema = ours.array.schema
+        capsules = Capsules(taken)
+        ours = device.c_device_array(capsules)
+    schema = ours.schema
     assert schema.format == "+w:3" and schema.child(0).format == "+w:4"
     assert na.Array(ours.array).to_pylist() == numbers.tolist()
 
