@@ -194,10 +194,11 @@ unsafe fn level_of<'a>(
         .enumerate()
         .fold(0, |level, (index, &extent)| if extent == 1 { level } else { index });
     let fits = extents().zip(shape).take(level + 1).all(|(extent, of)| extent == of);
-    // Two levels have as many elements if the lists of the inner one have one each.
+    // Levels have as many elements if the lists of the inner ones have one each. A mask comes
+    // before its own mask, which is that of a level further out.
     let same = shape.get(level + 1..).unwrap_or_default().iter().take_while(|&&of| of == 1).count();
     let free = bitmaps.get_mut(level..=level + same).unwrap_or_default();
-    match free.iter_mut().find(|bitmap| bitmap.is_null()) {
+    match free.iter_mut().rfind(|bitmap| bitmap.is_null()) {
         Some(bitmap) if fits => Ok(bitmap),
         _ => fail!(
             CAI_ERR_CONVERT_MASK,

@@ -89,9 +89,14 @@ pub fn parse(format: &[u8], is_bool8: bool) -> Option<Format> {
 
 /// Reads a size: 31 bits in decimal digits.
 fn number(digits: &[u8]) -> Option<i64> {
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let value = std::str::from_utf8(digits).ok()?.parse::<i32>().ok()?;
-    is_number.then_some(i64::from(value))
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0i64, |value, digit| {
+        let digit = i64::from(digit.wrapping_sub(b'0'));
+        let next = value * 10 + digit;
+        (digit < 10 && next <= i64::from(i32::MAX)).then_some(next)
+    })
 }
 
 /// The format of an array's elements.

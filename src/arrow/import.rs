@@ -6,6 +6,7 @@
 
 use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
 use std::mem::{align_of, size_of};
 use std::{ptr, slice};
 
@@ -50,6 +51,7 @@ impl Bits {
     ///
     /// # Safety
     /// The bits are in host memory, and `to` has space for [`bytes`](Self::bytes).
+    #[inline(never)]
     unsafe fn copy(&self, to: *mut u8) {
         let (shift, count) = ((self.start % 8) as u32, self.bytes());
         let last = (self.start + self.count - 1) / 8 - self.start / 8;
@@ -89,8 +91,14 @@ fn inside(failure: Failure, depth: usize) -> Failure {
 }
 
 #[cold]
-fn malformed<T>(field: &str, found: impl std::fmt::Display, expected: &str) -> Result<T> {
-    fail!(CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
+#[inline(never)]
+fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
+    Failure::new(
+        abi::CAI_ERR_ARROW,
+        format_args!("{field}"),
+        format_args!("{found}"),
+        format_args!("{expected}"),
+    )
 }
 
 /// The type of one structure of a schema.
@@ -99,7 +107,7 @@ fn malformed<T>(field: &str, found: impl std::fmt::Display, expected: &str) -> R
 /// `schema` is live.
 unsafe fn format_of(schema: &Schema) -> Result<Format> {
     if schema.format.is_null() {
-        return malformed("format", "NULL", "a format string");
+        return Err(malformed("format", &"NULL", "a format string"));
     }
     // SAFETY: a format is NUL-terminated (this function's contract).
     let text = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
@@ -141,7 +149,7 @@ unsafe fn has_extension(metadata: *const c_char, name: &[u8]) -> Result<bool> {
         *at = at.wrapping_add(4);
         match usize::try_from(value) {
             Ok(value) => Ok(value),
-            Err(_) => malformed("metadata", format_args!("a size of {value}"), "at least 0"),
+            Err(_) => Err(malformed("metadata", &format_args!("a size of {value}"), "at least 0")),
         }
     };
     for _ in 0..number(&mut at)? {
@@ -162,30 +170,38 @@ unsafe fn has_extension(metadata: *const c_char, name: &[u8]) -> Result<bool> {
 /// Checks the members of one array that do not depend on others.
 fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
     if array.release.is_none() {
-        return malformed("release", "NULL", "an array that was neither released nor moved");
+        return Err(malformed("release", &"NULL", "an array that was neither released nor moved"));
     }
     for (field, value) in [("length", array.length), ("offset", array.offset)] {
         if value < 0 {
-            return malformed(field, value, "at least 0");
+            return Err(malformed(field, &value, "at least 0"));
         }
     }
     if array.offset.checked_add(array.length).is_none() {
-        return malformed("length", array.length, "an end below 2^63");
+        return Err(malformed("length", &array.length, "an end below 2^63"));
     }
     if array.null_count < -1 || array.null_count > array.length {
-        return malformed("null_count", array.null_count, "-1, or 0 to length");
+        return Err(malformed("null_count", &array.null_count, "-1, or 0 to length"));
     }
     if array.n_buffers != buffers {
-        return malformed("n_buffers", array.n_buffers, "1 for a fixed-size list, 2 for values");
+        return Err(malformed(
+            "n_buffers",
+            &array.n_buffers,
+            "1 for a fixed-size list, 2 for values",
+        ));
     }
     if array.buffers.is_null() {
-        return malformed("buffers", "NULL", "an array of pointers");
+        return Err(malformed("buffers", &"NULL", "an array of pointers"));
     }
     if array.n_children != children {
-        return malformed("n_children", array.n_children, "1 for a fixed-size list, 0 for values");
+        return Err(malformed(
+            "n_children",
+            &array.n_children,
+            "1 for a fixed-size list, 0 for values",
+        ));
     }
     if !array.dictionary.is_null() {
-        return malformed("dictionary", "a dictionary", "NULL, as in the schema");
+        return Err(malformed("dictionary", &"a dictionary", "NULL, as in the schema"));
     }
     Ok(())
 }
@@ -196,12 +212,12 @@ fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
 /// `children` is NULL or points to at least one pointer, which is NULL or points to a structure.
 unsafe fn child<T: Copy>(children: *mut *mut T) -> Result<T> {
     if children.is_null() {
-        return malformed("children", "NULL", "an array of one pointer");
+        return Err(malformed("children", &"NULL", "an array of one pointer"));
     }
     // SAFETY: not NULL, so it points to a pointer (this function's contract).
     let first = unsafe { children.read() };
     if first.is_null() {
-        return malformed("children[0]", "NULL", "a structure");
+        return Err(malformed("children[0]", &"NULL", "a structure"));
     }
     // SAFETY: not NULL, so it points to a structure (this function's contract).
     Ok(unsafe { first.read() })
@@ -229,19 +245,21 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
         let of_schema = |failure| inside(failure, depth).within("schema.");
         let of_array = |failure| inside(failure, depth).within("array.");
         if schema.release.is_none() {
-            return malformed("release", "NULL", "a schema that was neither released nor moved")
-                .map_err(of_schema);
+            return Err(of_schema(malformed(
+                "release",
+                &"NULL",
+                "a schema that was neither released nor moved",
+            )));
         }
         // SAFETY: the schema is live (this function's contract).
         let format = unsafe { format_of(&schema) }.map_err(of_schema)?;
         let (buffers, children) = if let Format::List(_) = format { (1, 1) } else { (2, 0) };
         if schema.n_children != children {
-            return malformed(
+            return Err(of_schema(malformed(
                 "n_children",
-                schema.n_children,
+                &schema.n_children,
                 "1 for a fixed-size list, 0 for values",
-            )
-            .map_err(of_schema);
+            )));
         }
         check(&array, buffers, children).map_err(of_array)?;
         let Some(place) = tree.shape.get_mut(depth) else {
@@ -281,12 +299,15 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
                     (count == 0 || fits).then_some((if count == 0 { 0 } else { begin }, count))
                 };
                 let Some(next) = needed() else {
-                    return malformed(
-                        "length",
-                        array.length,
-                        "the parent's offset and length, times the size of its lists",
+                    return Err(inside(
+                        malformed(
+                            "length",
+                            &array.length,
+                            "the parent's offset and length, times the size of its lists",
+                        ),
+                        depth + 1,
                     )
-                    .map_err(|failure| inside(failure, depth + 1).within("array."));
+                    .within("array."));
                 };
                 ((begin, count), extent) = (next, size);
             }
@@ -309,7 +330,7 @@ impl Tree {
             if null_count < 0 {
                 return Ok(());
             }
-            return malformed("buffers[0]", "NULL", "a bitmap, for null_count is above 0");
+            return Err(malformed("buffers[0]", &"NULL", "a bitmap, for null_count is above 0"));
         }
         let Some(place) = self.nulls.get_mut(self.null_levels) else {
             return fail!(
@@ -428,7 +449,11 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
         );
     }
     if device.array.release.is_none() {
-        return malformed("array.release", "NULL", "an array that was neither released nor moved");
+        return Err(malformed(
+            "array.release",
+            &"NULL",
+            "an array that was neither released nor moved",
+        ));
     }
     // SAFETY: live (this function's contract).
     let (at, stream, event) = unsafe { place(&device) }?;
@@ -591,8 +616,8 @@ impl Copies {
 /// The path to the array at a level.
 struct Children(usize);
 
-impl std::fmt::Display for Children {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+impl fmt::Display for Children {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         (0..self.0).try_for_each(|_| f.write_str("children[0]."))
     }
 }

@@ -68,20 +68,21 @@ pub unsafe fn of(given: &cai_array) -> Result<Mark> {
     if array.stream != given.stream && array.stream == CAI_STREAM_NONE {
         return Ok(Mark::Nothing);
     }
-    let mut mask = array.mask;
-    if !mask.is_null() {
+    let mut next = array.mask;
+    // At most `CAI_MAX_MASKS` of them, because the array was validated.
+    while !next.is_null() {
         // SAFETY: not NULL, and validated with the array (this function's contract).
-        let first = unsafe { read::array(mask) }?;
+        let mask = unsafe { read::array(next) }?;
         // Work on the same stream or before the same event is done when the array's is.
         let state = |of: &cai_array| (of.stream, of.stream_id, of.context, of.event);
-        mask = if state(&first) == state(given) { first.mask } else { mask };
-    }
-    if !mask.is_null() {
-        // SAFETY: as above.
-        let mask = unsafe { read::array(mask) }?;
-        // SAFETY: validated (this function's contract).
-        unsafe { consume::synchronize(&mask, access(&mask)) }
-            .map_err(|failure| failure.within("mask."))?;
+        if state(&mask) != state(given) {
+            // With the masks of this mask.
+            // SAFETY: validated (this function's contract).
+            unsafe { consume::synchronize(&mask, access(&mask)) }
+                .map_err(|failure| failure.within("mask."))?;
+            break;
+        }
+        next = mask.mask;
     }
     one(array)
 }
