@@ -1,6 +1,7 @@
 //! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
 //! found.
 
+mod html;
 mod junit;
 mod report;
 mod sarif;
@@ -36,8 +37,8 @@ cuda-sim: a simulated CUDA driver that finds races
         --guard                   the host faults when it accesses device memory
         --register=shifted        registered host memory has another address on the device
         --free=syncs              cuMemFree waits for the device, as drivers may and often do
-        --host-threads=ordered    order host threads by their calls; otherwise only locks, joins
-                                  and annotations order them
+        --host-threads=ordered    order host threads by their calls; otherwise only what the
+                                  checker observes and annotations order them
         --runtime                 put the replacement runtime libraries into the path, too
         --runtime=12|13           and load one of them first: for programs that bundle their own
         --explain                 print which CUDA runtime library each module has, and whether it
@@ -50,6 +51,7 @@ cuda-sim: a simulated CUDA driver that finds races
                                     .json   one line for each process
                                     .xml    JUnit: a test case for each race
                                     .sarif  SARIF 2.1.0, for code hosts and editors
+                                    .html   a page with a timeline of each race
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
         Runs a program with the real driver, FILE or the installed one, and the race checker beside

@@ -1,15 +1,16 @@
 //! Functions of the program that a stream calls.
 //!
-//! May use: `cudasim_core::api::graphs`, `cudasim_core::capture`, `cudasim_core::clock`,
-//! `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::sim`, `cudasim_core::work`,
-//! `launches`, `passed_on`. Unsafe: calls them, and keeps their data behind a pointer that the
-//! driver returns.
+//! May use: `cudasim_core::api::graph_params`, `cudasim_core::api::graphs`,
+//! `cudasim_core::capture`, `cudasim_core::clock`, `cudasim_core::ffi`, `cudasim_core::follow`,
+//! `cudasim_core::sim`, `cudasim_core::work`, `launches`, `passed_on`. Unsafe: calls them, and
+//! keeps their data behind a pointer that the driver returns.
 //!
 //! Each is wrapped, so that the thread that runs it learns what happened before it in the stream.
 
 use crate::launches::Wrapper;
 use crate::passed_on::passed_on;
-use cudasim_core::api::graphs::{HostParams, add, work};
+use cudasim_core::api::graph_params::{HostParams, work};
+use cudasim_core::api::graphs::add;
 use cudasim_core::capture::submit;
 use cudasim_core::clock::Clock;
 use cudasim_core::ffi::get;
@@ -116,6 +117,19 @@ fn enqueue(
     result
 }
 
+/// Replaces the wrapper in the parameters of a node by the function of the program.
+fn show_own(params: *mut HostParams) {
+    let Ok(HostParams { function, data }) = get(params) else { return };
+    if function != run_function as extern "C" fn(*mut c_void) as usize {
+        return;
+    }
+    // SAFETY: only `enqueue` and `cuGraphAddHostNode` pass `run_function`, with a `Wrapper` that a
+    // node keeps for good.
+    let wrapper = unsafe { &*(data as *const Wrapper) };
+    // SAFETY: not NULL, because `get` read it, and the driver wrote the same bytes.
+    unsafe { params.write(HostParams { function: wrapper.function, data: wrapper.data }) };
+}
+
 passed_on! {
     fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
         stream: u64,
@@ -164,6 +178,13 @@ passed_on! {
                 flags,
             )
         })
+    }
+    fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |real| {
+        let result = outside(|| real(node, params));
+        if result == 0 {
+            show_own(params);
+        }
+        result
     }
     fn cuGraphAddHostNode(
         to: *mut u64,
