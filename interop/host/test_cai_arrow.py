@@ -129,7 +129,7 @@ class Capsules:
         assert status == 0, error.message
         new = c.pythonapi.PyCapsule_New
         new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
-        # A capsule that nobody took from is not released here. nanoarrow leaves the schema where it is.
+        # A capsule that was not consumed is not released. nanoarrow leaves the schema where it is.
         self.kept = array, schema
         return new(c.addressof(schema), b"arrow_schema", None), new(c.addressof(array), b"arrow_device_array", None)
 

@@ -1,7 +1,7 @@
 //! Arrays from Arrow structures.
 //!
-//! May use: `abi`, `arrow::abi`, `arrow::format`, `device`, `error`, `layout`, `memory`,
-//! `owner::description`, `read`, `validate`.
+//! May use: `abi`, `arrow::abi`, `arrow::bits`, `arrow::format`, `device`, `error`, `layout`,
+//! `memory`, `owner::description`, `read`, `validate`.
 //! Unsafe: follows the pointers of Arrow structures.
 
 use std::alloc::{Layout as MemoryLayout, dealloc};
@@ -12,6 +12,7 @@ use std::{ptr, slice};
 
 use crate::abi::{self, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE, cai_array, cai_device};
 use crate::arrow::abi::{Array, DeviceArray, Schema};
+use crate::arrow::bits::{Bits, Copies};
 use crate::arrow::format::{self, Format};
 use crate::device::Name;
 use crate::error::{Failure, Result, fail};
@@ -21,56 +22,6 @@ use crate::{read, validate};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 const MASKS: usize = CAI_MAX_MASKS as usize;
-
-/// Bits of a bitmap.
-#[derive(Clone, Copy)]
-struct Bits {
-    bitmap: *const u8,
-    start: i64,
-    count: i64,
-}
-
-impl Bits {
-    fn is_aligned(&self) -> bool {
-        self.start % 8 == 0
-    }
-
-    /// The bytes of a copy that begins with its first bit.
-    fn bytes(&self) -> usize {
-        // At most 2^60.
-        (self.count as u64).div_ceil(8) as usize
-    }
-
-    /// Returns the address of the first bit, which begins a byte.
-    fn address(&self) -> *const u8 {
-        self.bitmap.wrapping_add((self.start / 8) as usize)
-    }
-
-    /// Copies the bits to `to`, where the first one begins a byte. Bits behind the last one become
-    /// zero.
-    ///
-    /// # Safety
-    /// The bits are in host memory, and `to` has space for [`bytes`](Self::bytes).
-    #[inline(never)]
-    unsafe fn copy(&self, to: *mut u8) {
-        let (shift, count) = ((self.start % 8) as u32, self.bytes());
-        let last = (self.start + self.count - 1) / 8 - self.start / 8;
-        // SAFETY: the bitmap has these bytes, because the bits are in them (this function's
-        // contract).
-        let from = unsafe { slice::from_raw_parts(self.address(), last as usize + 1) };
-        for index in 0..count {
-            let low = from.get(index).copied().unwrap_or_default() >> shift;
-            let next = from.get(index + 1).copied().unwrap_or_default();
-            let mut byte = low | next.checked_shl(8 - shift).unwrap_or_default();
-            let rest = self.count - index as i64 * 8;
-            if rest < 8 {
-                byte &= (1 << rest) - 1;
-            }
-            // SAFETY: below the number of bytes that `to` has (this function's contract).
-            unsafe { to.add(index).write(byte) };
-        }
-    }
-}
 
 /// What the structures state, level by level.
 struct Tree {
@@ -588,29 +539,6 @@ unsafe fn with_masks(
     }
     // SAFETY: shapes and masks are the local ones above.
     unsafe { own(&array, held) }
-}
-
-/// Space for copies of bits.
-struct Copies(*mut u8);
-
-impl Copies {
-    /// # Safety
-    /// All bits that are not aligned are in host memory, and `start` has space for them.
-    unsafe fn new(start: *mut u8) -> Self {
-        Copies(start)
-    }
-
-    /// Returns an address that begins with the first bit: of the bits, or else of a copy.
-    fn address_of(&mut self, bits: &Bits) -> *mut c_void {
-        if bits.is_aligned() {
-            return bits.address().cast_mut().cast();
-        }
-        let to = self.0;
-        // SAFETY: in host memory, and there is space for the copy (the contract of `new`).
-        unsafe { bits.copy(to) };
-        self.0 = to.wrapping_add(bits.bytes());
-        to.cast()
-    }
 }
 
 /// The path to the array at a level.

@@ -8,6 +8,7 @@
 //! pending is an event, without a stream.
 
 mod abi;
+mod bits;
 mod export;
 mod format;
 mod import;
