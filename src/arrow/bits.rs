@@ -27,7 +27,7 @@ impl Bits {
         (self.count as u64).div_ceil(8) as usize
     }
 
-    /// Returns the address of the first bit, which begins a byte.
+    /// Returns the address of the byte that the first bit is in.
     fn address(&self) -> *const u8 {
         self.bitmap.wrapping_add((self.start / 8) as usize)
     }
