@@ -133,7 +133,7 @@ proptest! {
         }
         // From the innermost level on, at most one mask for each.
         let mut levels: Vec<_> = masks.iter().filter(|(level, _)| *level < shape.len()).collect();
-        levels.sort_by(|a, b| b.0.cmp(&a.0));
+        levels.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
         levels.dedup_by_key(|(level, _)| *level);
         let extents: Vec<Vec<i64>> = levels
             .iter()
