@@ -36,6 +36,19 @@ int main(void) {
     ASSERT(!cai_dtype_equal(NULL, &dtype) && !cai_dtype_equal(&dtype, NULL) &&
            !cai_dtype_equal(NULL, NULL));
     ASSERT(!cai_dtype_is_native(NULL));
+    {
+        struct ArrowDeviceArray values;
+        struct ArrowSchema schema;
+        memset(&values, 0, sizeof values);
+        memset(&schema, 0, sizeof schema);
+        REFUSES("array", cai_array_from_arrow(NULL, &schema, &out, e));
+        REFUSES("schema", cai_array_from_arrow(&values, NULL, &out, e));
+        REFUSES("out", cai_array_from_arrow(&values, &schema, NULL, e));
+        REFUSES("array", cai_array_to_arrow(NULL, 0, &values, &schema, e));
+        REFUSES("out_array", cai_array_to_arrow(&array, 0, NULL, &schema, e));
+    }
+    REFUSES("array", cai_array_to_json(NULL, text, sizeof(text), NULL, e));
+    REFUSES("buffer", cai_array_to_json(&array, NULL, 1, NULL, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
     REFUSES("array", cai_array_is_native(NULL, &truth, e));

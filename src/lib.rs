@@ -23,6 +23,8 @@
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
 //! | `dlpack` | imports and exports DLPack tensors |
+//! | `arrow` | imports and exports arrays of the Arrow C device interface |
+//! | `json` | the array interface as text |
 //! | `python` | imports and exports Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
 #![deny(missing_docs)]
@@ -60,5 +62,7 @@ mod driver;
 mod validate;
 mod sync;
 mod dlpack;
+mod arrow;
+mod json;
 mod python;
 pub mod ffi;

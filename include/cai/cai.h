@@ -31,6 +31,8 @@
 #include "sync.h"
 #include "driver.h"
 #include "dlpack.h"
+#include "arrow.h"
+#include "json.h"
 #include "python.h"
 
 #endif /* CAI_H */

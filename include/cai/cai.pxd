@@ -17,6 +17,10 @@ cdef extern from "cai/cai.h":
         pass
     cdef struct DLManagedTensorVersioned:
         pass
+    cdef struct ArrowDeviceArray:
+        pass
+    cdef struct ArrowSchema:
+        pass
     ctypedef int32_t cai_status
     ctypedef uint64_t cai_stream
 
@@ -231,6 +235,8 @@ cdef extern from "cai/cai.h":
         CAI_ERR_CONVERT_DEVICE
         CAI_ERR_CONVERT_GRAD
         CAI_ERR_DLPACK_VERSION
+        CAI_ERR_ARROW
+        CAI_ERR_CONVERT_BIT_OFFSET
         CAI_ERR_INTERNAL
     const uint64_t CAI_STREAM_NONE
     const uint64_t CAI_STREAM_UNKNOWN
@@ -560,6 +566,26 @@ cdef extern from "cai/cai.h":
         const cai_array *array,
         uint32_t flags,
         DLManagedTensor **out,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_array_from_arrow(
+        ArrowDeviceArray *array,
+        const ArrowSchema *schema,
+        cai_array *out,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_array_to_arrow(
+        const cai_array *array,
+        uint32_t flags,
+        ArrowDeviceArray *out_array,
+        ArrowSchema *out_schema,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_array_to_json(
+        const cai_array *array,
+        char *buffer,
+        size_t size,
+        size_t *out_length,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_from_python(

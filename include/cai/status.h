@@ -319,6 +319,10 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_CONVERT_GRAD 711
 /** The tensor has another major version of DLPack than this library knows. */
 #define CAI_ERR_DLPACK_VERSION 710
+/** An Arrow structure was released, is malformed, or does not match its schema. */
+#define CAI_ERR_ARROW 712
+/** Bits begin inside a byte, and they are not in host memory, where they would be copied. */
+#define CAI_ERR_CONVERT_BIT_OFFSET 713
 
 /* 9xx: the library itself. */
 #define CAI_ERR_INTERNAL 901 /**< Internal error. Please report it. */

@@ -223,6 +223,8 @@ CAI_ERR_CONVERT_READONLY = 708
 CAI_ERR_CONVERT_DEVICE = 709
 CAI_ERR_CONVERT_GRAD = 711
 CAI_ERR_DLPACK_VERSION = 710
+CAI_ERR_ARROW = 712
+CAI_ERR_CONVERT_BIT_OFFSET = 713
 CAI_ERR_INTERNAL = 901
 
 
@@ -694,6 +696,35 @@ FUNCTIONS = {
             c.POINTER(cai_array),
             c.c_uint32,
             c.POINTER(c.c_void_p),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_array_from_arrow": (
+        c.c_int32,
+        [
+            c.c_void_p,
+            c.c_void_p,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_array_to_arrow": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_uint32,
+            c.c_void_p,
+            c.c_void_p,
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_array_to_json": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_char_p,
+            c.c_size_t,
+            c.POINTER(c.c_size_t),
             c.POINTER(cai_error),
         ],
     ),

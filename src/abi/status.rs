@@ -319,6 +319,12 @@ pub const CAI_ERR_CONVERT_GRAD: cai_status = 711;
 ///
 /// Only its deleter may be used.
 pub const CAI_ERR_DLPACK_VERSION: cai_status = 710;
+/// An Arrow structure was released, is malformed, or does not match its schema.
+pub const CAI_ERR_ARROW: cai_status = 712;
+/// Bits begin inside a byte, and they are not in host memory, where they would be copied.
+///
+/// Slice Arrow arrays of booleans, and those with nulls, at multiples of 8 on a device.
+pub const CAI_ERR_CONVERT_BIT_OFFSET: cai_status = 713;
 
 /// Internal error. Please report it.
 pub const CAI_ERR_INTERNAL: cai_status = 901;

@@ -9,6 +9,7 @@
 
 mod guard;
 mod ptr;
+mod text;
 
 pub mod library;
 pub mod dtype;
@@ -19,4 +20,6 @@ pub mod driver;
 pub mod validate;
 pub mod sync;
 pub mod dlpack;
+pub mod arrow;
+pub mod json;
 pub mod python;

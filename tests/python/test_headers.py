@@ -23,6 +23,8 @@ HEADERS = [
     "sync.h",
     "driver.h",
     "dlpack.h",
+    "arrow.h",
+    "json.h",
     "python.h",
     "cai.h",
 ]
