@@ -235,8 +235,8 @@ static inline void cudasim_host_write(const void *address, size_t nbytes) {
 /*
  * Everything that this thread did before `cudasim_hb_before` happens before everything that another
  * thread does after `cudasim_hb_after` on the same address. Locks, condition variables, semaphores,
- * thread creation and joining are observed if `cuda-sim run` started the program; synchronization
- * by atomics is not. May be called anywhere.
+ * thread creation and joining, pipes, sockets and OpenMP are observed if `cuda-sim run` started the
+ * program; synchronization by atomics is not. May be called anywhere.
  */
 static inline void cudasim_hb_before(const void *object) {
     const cudasim_api *sim = cudasim_find();

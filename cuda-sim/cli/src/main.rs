@@ -36,8 +36,8 @@ cuda-sim: a simulated CUDA driver that finds races
         --guard                   the host faults when it accesses device memory
         --register=shifted        registered host memory has another address on the device
         --free=syncs              cuMemFree waits for the device, as drivers may and often do
-        --host-threads=ordered    order host threads by their calls; otherwise only locks, joins
-                                  and annotations order them
+        --host-threads=ordered    order host threads by their calls; otherwise only what the
+                                  checker observes and annotations order them
         --runtime                 put the replacement runtime libraries into the path, too
         --runtime=12|13           and load one of them first: for programs that bundle their own
         --explain                 print which CUDA runtime library each module has, and whether it

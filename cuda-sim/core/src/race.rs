@@ -102,9 +102,9 @@ impl Race {
     fn note(&self) -> Option<String> {
         let (first, second) = self.threads?;
         Some(format!(
-            "not observed: order of host threads {first} and {second} by atomics, pipes or \
-             sockets. If there is one: cudasim_hb_before and cudasim_hb_after, or \
-             --host-threads=ordered."
+            "not observed: order of host threads {first} and {second} by atomics, as by a lock \
+             that was free or a future that was ready. If there is one: cudasim_hb_before and \
+             cudasim_hb_after, or --host-threads=ordered."
         ))
     }
 
