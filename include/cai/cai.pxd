@@ -588,6 +588,15 @@ cdef extern from "cai/cai.h":
         PyObject **out,
         cai_error *error
     ) noexcept
+    cai_status cai_stream_from_python(
+        PyObject *object,
+        cai_stream none,
+        uint32_t flags,
+        cai_stream *out,
+        int32_t *out_device,
+        cai_error *error
+    ) noexcept
+    cai_status cai_python_view(PyObject **out, cai_error *error) noexcept
     PyObject *cai_python_raise(const cai_error *error) noexcept
     cai_status cai_python_publish(
         PyObject *type,
