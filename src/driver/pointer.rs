@@ -103,12 +103,9 @@ pub fn device_without_memory(context: *mut c_void) -> cai_device {
     cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device().unwrap_or(0) }
 }
 
-/// Returns the device of the current context, if a driver is present and there is one.
+/// Returns the device of the current context, if there is a driver and a context.
 /// [cuCtxGetDevice]
 pub fn current_device() -> Option<i32> {
-    if !load::is_present() {
-        return None;
-    }
     let thread = CallingThread::new(load::driver().ok()?);
     let context = thread.current().ok()?;
     let mut device = 0;
