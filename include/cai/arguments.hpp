@@ -33,8 +33,8 @@ namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 
 // A stream that a bound function takes: from Python an integer
-// (`torch.cuda.current_stream().cuda_stream`), an object with `__cuda_stream__`, `cuda_stream` or
-// `ptr` (cuda.core, PyTorch, CuPy), or None for the default stream that the compiler's options
+// (`torch.cuda.current_stream().cuda_stream`), any object that `cai_stream_from_python` takes
+// (cuda.core, PyTorch, CuPy, Numba), or None for the default stream that the compiler's options
 // choose. Converts to a cudaStream_t and to a cai_stream.
 //
 // The views among the arguments of the same function are ordered on it. In Python, 0 is the legacy

@@ -3,6 +3,7 @@
 import ctypes as c
 import gc
 import inspect
+import re
 import sys
 import threading
 import weakref
@@ -10,6 +11,7 @@ import weakref
 import cai_python as P
 import pytest
 from cai_python import ROOT, give, make
+from types import SimpleNamespace as Has
 from producers import ADDRESS
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -250,3 +252,13 @@ def test_released_while_others_read():
     del obj
     gc.collect()
     assert array.counted.gone == 1
+
+
+def test_the_page():
+    """Its first program runs; the attributes in its tables are those of the type."""
+    pytest.importorskip("numpy")
+    page = (ROOT / "docs/src/views.md").read_text()
+    program = re.search("```python\n(.*?)```", page, re.S)[1]
+    exec(compile(program.replace("import libcai\n", ""), "views.md", "exec"), {"libcai": Has(view=view)})
+    listed = re.findall(r"^\| `(\w+)` \|", page.partition("| attribute |")[2].partition("`release()`")[0], re.M)
+    assert sorted(listed) == sorted(NAMES) == sorted({name for name in dir(View) if name[0] != "_"} - {"release"})
