@@ -6,7 +6,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, _object};
-use crate::error::{Result, fail};
+use crate::error::{Failure, Result, fail};
 use crate::python::convert::{Number, item, number, shown, size};
 use crate::python::interpreter::{Owned, Py};
 
@@ -105,7 +105,7 @@ fn attributes(py: Py, object: *mut _object) -> Result<Option<Handle>> {
     // Events, buffers and pointers have these attributes as well: another handle there would crash
     // the driver.
     let name = py.type_name(object);
-    if !name.as_str().contains("Stream") {
+    if !name.as_str().as_bytes().windows(6).any(|part| part == b"Stream") {
         return Ok(None);
     }
     // CuPy, and Numba.
@@ -167,22 +167,20 @@ fn refused(py: Py, object: *mut _object, accepted: Accepted) -> Result<u64> {
     let found = shown(py, object);
     let none = if accepted.none == 0 { "" } else { "None, " };
     // An integer out of range is a wrong value, everything else a wrong type.
-    if py.is(object, py.capi().long_type) && py.type_of(object) != py.capi().bool_type {
-        return fail!(
-            CAI_ERR_VALUE,
-            "stream",
-            found = "{found}",
-            expected = "{none}1 (legacy default stream), 2 (per-thread default stream), a \
-             cudaStream_t or an object with __cuda_stream__"
-        );
-    }
-    fail!(
-        CAI_ERR_TYPE,
-        "stream",
-        found = "{found}",
-        expected = "{none}1 (legacy default stream), 2 (per-thread default stream), a \
-         cudaStream_t or an object with __cuda_stream__"
-    )
+    let is_integer = py.is(object, py.capi().long_type);
+    let status = match py.type_of(object) != py.capi().bool_type && is_integer {
+        true => abi::CAI_ERR_VALUE,
+        false => abi::CAI_ERR_TYPE,
+    };
+    Err(Failure::new(
+        status,
+        format_args!("stream"),
+        format_args!("{found}"),
+        format_args!(
+            "{none}1 (legacy default stream), 2 (per-thread default stream), a cudaStream_t or an \
+             object with __cuda_stream__"
+        ),
+    ))
 }
 
 /// Returns the number of the CUDA device that a stream object states; -1 if it states none.

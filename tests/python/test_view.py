@@ -262,3 +262,17 @@ def test_the_page():
     exec(compile(program.replace("import libcai\n", ""), "views.md", "exec"), {"libcai": Has(view=view)})
     listed = re.findall(r"^\| `(\w+)` \|", page.partition("| attribute |")[2].partition("`release()`")[0], re.M)
     assert sorted(listed) == sorted(NAMES) == sorted({name for name in dir(View) if name[0] != "_"} - {"release"})
+
+
+def test_the_package_has_it(monkeypatch):
+    """The library is loaded when the function is asked for, and not before."""
+    import libcai
+
+    monkeypatch.setattr("libcai._paths.library", lambda: str(P.LIBRARY))
+    for name in ("view", "View"):
+        libcai.__dict__.pop(name, None)
+    assert libcai.View is View and libcai.view is view and "view" in libcai.__all__
+    for name in ("view", "View"):
+        libcai.__dict__.pop(name, None)
+    with pytest.raises(AttributeError, match="no attribute 'views'"):
+        libcai.views

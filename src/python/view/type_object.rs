@@ -11,8 +11,8 @@ use std::ptr;
 use crate::error::Result;
 use crate::memory;
 use crate::python::capi::{
-    GetSetDef, METH_NOARGS, METH_VARARGS, MemberDef, MethodDef, READONLY, T_PYSSIZET,
-    TP_DEALLOC, TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
+    GetSetDef, METH_NOARGS, METH_VARARGS, MemberDef, MethodDef, READONLY, T_PYSSIZET, TP_DEALLOC,
+    TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
     TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::export::object::{Body, checked_head};
