@@ -116,6 +116,8 @@ int main(void) {
         struct DLManagedTensorVersioned *tensor = NULL;
         struct DLManagedTensor *older = NULL;
         struct _object *object = NULL;
+        struct _object *some = (struct _object *)(void *)text;
+        cai_stream stream = 0;
         REFUSES("tensor", cai_array_from_dlpack(NULL, CAI_STREAM_NONE, &out, e));
         REFUSES("out", cai_array_from_dlpack((struct DLManagedTensorVersioned *)text,
                                              CAI_STREAM_NONE, NULL, e));
@@ -128,6 +130,9 @@ int main(void) {
         REFUSES("out", cai_array_to_dlpack_unversioned(&array, 0, NULL, e));
         REFUSES("array", cai_array_to_python(NULL, NULL, &object, e));
         REFUSES("out", cai_array_to_python(&array, NULL, NULL, e));
+        REFUSES("object", cai_stream_from_python(NULL, 1, 0, &stream, NULL, e));
+        REFUSES("out", cai_stream_from_python(some, 1, 0, NULL, NULL, e));
+        REFUSES("out", cai_python_view(NULL, e));
         REFUSES("dictionary", cai_array_from_python_dict(NULL, NULL, NULL, &out, e));
         REFUSES("out", cai_array_from_python_dict((struct _object *)text, NULL, NULL, NULL, e));
         ASSERT(object == NULL);

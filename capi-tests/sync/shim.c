@@ -30,6 +30,7 @@
     X(cuCtxSetCurrent)                   \
     X(cuCtxPushCurrent_v2)               \
     X(cuCtxPopCurrent_v2)                \
+    X(cuCtxGetDevice)                    \
     X(cuCtxGetId)                        \
     X(cuCtxSynchronize)                  \
     X(cuCtxRecordEvent)                  \

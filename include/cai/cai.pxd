@@ -13,6 +13,20 @@ cdef extern from "<stdbool.h>":
     ctypedef bint cai_bool "bool"
 
 cdef extern from "cai/cai.h":
+    """
+    static inline cai_array cai_inline_array_init(void) {
+        cai_array array = CAI_ARRAY_INIT;
+        return array;
+    }
+    static inline cai_import_options cai_inline_import_options_init(void) {
+        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+        return options;
+    }
+    static inline cai_export_options cai_inline_export_options_init(void) {
+        cai_export_options options = CAI_EXPORT_OPTIONS_INIT;
+        return options;
+    }
+    """
     cdef struct DLManagedTensor:
         pass
     cdef struct DLManagedTensorVersioned:
@@ -607,6 +621,15 @@ cdef extern from "cai/cai.h":
         PyObject **out,
         cai_error *error
     ) noexcept
+    cai_status cai_stream_from_python(
+        PyObject *object,
+        cai_stream none,
+        uint32_t flags,
+        cai_stream *out,
+        int32_t *out_device,
+        cai_error *error
+    ) noexcept
+    cai_status cai_python_view(PyObject **out, cai_error *error) noexcept
     PyObject *cai_python_raise(const cai_error *error) noexcept
     cai_status cai_python_publish(
         PyObject *type,
@@ -619,3 +642,7 @@ cdef extern from "cai/cai.h":
     void cai_inline_release(cai_array *array) noexcept nogil
     const cai_field *cai_inline_field(const cai_descr *descr, uint64_t index) noexcept nogil
     cai_stream cai_inline_stream(const void *cuda_stream) noexcept nogil
+    # CAI_ARRAY_INIT, CAI_IMPORT_OPTIONS_INIT and CAI_EXPORT_OPTIONS_INIT as functions.
+    cai_array cai_inline_array_init() noexcept nogil
+    cai_import_options cai_inline_import_options_init() noexcept nogil
+    cai_export_options cai_inline_export_options_init() noexcept nogil

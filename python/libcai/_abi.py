@@ -756,6 +756,18 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_stream_from_python": (
+        c.c_int32,
+        [
+            c.py_object,
+            c.c_uint64,
+            c.c_uint32,
+            c.POINTER(c.c_uint64),
+            c.POINTER(c.c_int32),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_python_view": (c.c_int32, [c.POINTER(c.py_object), c.POINTER(cai_error)]),
     "cai_python_raise": (c.py_object, [c.POINTER(cai_error)]),
     "cai_python_publish": (
         c.c_int32,
@@ -771,6 +783,8 @@ PYTHON_FUNCTIONS = (
     "cai_array_from_python",
     "cai_array_from_python_dict",
     "cai_array_to_python",
+    "cai_stream_from_python",
+    "cai_python_view",
     "cai_python_raise",
     "cai_python_publish",
 )

@@ -24,7 +24,8 @@ pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
 pub use pointer::{
-    attributes, device_pointer, device_without_memory, is_inside, location, owner_context,
+    attributes, current_device, device_pointer, device_without_memory, is_inside, location,
+    owner_context,
 };
 pub use result::Call;
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
