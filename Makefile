@@ -52,7 +52,8 @@ link = test -L $(2) || ln -s $(1) $(2)
 
 # The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE
-	$(CARGO) build -q --release -p cuda-sim -p cudasim-shadow -p cudasim-threads
+	$(CARGO) build -q --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
+	    -p cudasim-threads
 	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
 	@$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
 	@$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
@@ -77,13 +78,13 @@ built-release:
 
 built-debug:
 	$(ALONE) $(CARGO) test -q --no-run
-	$(ALONE) $(CARGO) test -q --no-run -p cuda-sim
+	$(ALONE) $(CARGO) test -q --no-run -p cudasim-core
 
 test-library:
 	$(ALONE) $(CARGO) test -q
 
 test-simulator:
-	$(ALONE) $(CARGO) test -q -p cuda-sim
+	$(ALONE) $(CARGO) test -q -p cudasim-core
 
 test-runtime:
 	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" \
@@ -290,7 +291,8 @@ install-sim: sim
 	install target/release/cuda-sim "$(DESTDIR)$(PREFIX)/bin"
 	ln -sf cuda-sim "$(DESTDIR)$(PREFIX)/bin/cai-race"
 	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
-	install target/release/libcudasim_threads.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
+	install -m 644 target/release/libcudasim_threads.so target/release/libcudasim_redirect.so \
+	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
 	install target/release/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
 	install target/release/libcudasim_shadow.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow/libcuda.so.1"
 	ln -sf libcuda.so.1 "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so"

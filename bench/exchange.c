@@ -111,6 +111,19 @@ static void only_validate(void) {
     failed += cai_array_validate(&a, CAI_CHECK_LAYOUT, NULL) != CAI_OK;
 }
 
+/* With a mask of the same shape, which is validated as well. */
+static void only_validate_mask(void) {
+    static cai_array a, mask;
+    if (a.struct_size == 0) {
+        fill(&a, &t.owner);
+        fill(&mask, &t.owner);
+        strcpy(mask.typestr, "|b1");
+        mask.strides = NULL;
+        a.mask = &mask;
+    }
+    failed += cai_array_validate(&a, CAI_CHECK_LAYOUT, NULL) != CAI_OK;
+}
+
 static void only_validate_by_hand(void) {
     static cai_array a;
     if (a.struct_size == 0) {
@@ -144,6 +157,7 @@ static const struct {
     {"libcai: copy into a block (cai_array_create), release", copy_into_block},
     {"  part: fill", only_fill},
     {"  part: validate", only_validate},
+    {"  part: validate, with a mask", only_validate_mask},
     {"  part: the same checks by hand", only_validate_by_hand},
     {"  part: retain and release by hand", only_count},
 };

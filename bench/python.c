@@ -539,6 +539,9 @@ PyMODINIT_FUNC PyInit_python_ways(void) {
                                 NULL, tensor_view, tensor_stream};
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
+#ifdef Py_GIL_DISABLED
+    PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
     n_interface = PyUnicode_InternFromString("__cuda_array_interface__");
     n_shape = PyUnicode_InternFromString("shape");
     n_typestr = PyUnicode_InternFromString("typestr");

@@ -43,7 +43,7 @@ pub struct Event {
     pub owner: *const c_void,
     /// Bytes that the array can touch.
     pub bytes: Bytes,
-    /// 1: read-only.
+    /// 1: read-only. 2: an owner with functions of its own, whose end is not reported.
     pub flags: u32,
     /// Status that the library returns.
     pub status: i32,

@@ -298,6 +298,35 @@ CASE(graph_keeps_an_owner) {
     ASSERT(comes_true(is_one, &destroyed));
 }
 
+static CUdeviceptr graphs_buffer;
+
+static void free_the_graphs_buffer(void *destroyed) {
+    CU(cuCtxSetCurrent(context[0]));
+    CU(cuMemFree(graphs_buffer));
+    atomic_fetch_add((atomic_int *)destroyed, 1);
+}
+
+CASE(graph_keeps_memory) {
+    /* The last launch happens before the memory is freed, although nothing waits for it. */
+    const char *exchanges = getenv("CUDASIM_EXCHANGES");
+    CUstream stream;
+    static atomic_int destroyed;
+    CUgraphExec executable;
+    cai_owner *owner;
+    /* The checker cannot see how the library's threads are ordered if the library has no observer. */
+    if (exchanges != NULL && strcmp(exchanges, "hidden") == 0) return;
+    stream = new_stream(), graphs_buffer = new_buffer();
+    OK(cai_owner_create(&destroyed, free_the_graphs_buffer, &owner, error));
+    begin_capture(stream);
+    fill(graphs_buffer, 1, stream);
+    OK(cai_owner_release_after(owner, as_value(stream), error));
+    executable = end_capture(stream);
+    CU(cuGraphLaunch(executable, stream));
+    CU(cuGraphExecDestroy(executable));
+    CU(cuStreamSynchronize(new_stream()));
+    ASSERT(comes_true(is_one, &destroyed));
+}
+
 static void *captures_meanwhile(void *argument) {
     /* A capture that forbids every other thread what could break it. */
     CUstream stream;

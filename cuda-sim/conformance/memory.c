@@ -310,49 +310,6 @@ RULE(copies, pinned_does_not_wait, "A copy to pinned memory does not wait for it
     OK(cuStreamSynchronize(a));
 }
 
-// --- pools ---
-
-RULE(pools, current_is_default, "A device's current pool is its default pool at first",
-     "cuDeviceGetMemPool") {
-    CUmemoryPool current, standard;
-    OK(cuDeviceGetMemPool(&current, 0));
-    OK(cuDeviceGetDefaultMemPool(&standard, 0));
-    EXPECT(current == standard, 1);
-    EXPECT(cuMemPoolDestroy(standard), CUDA_ERROR_INVALID_VALUE);
-}
-
-RULE(pools, reused_on_the_stream, "What a stream freed comes back on it at once", "observed") {
-    CUstream a = stream(CU_STREAM_NON_BLOCKING);
-    CUdeviceptr p, q;
-    OK(cuMemAllocAsync(&p, N, a));
-    OK(cuMemFreeAsync(p, a));
-    OK(cuMemAllocAsync(&q, N, a));
-    EXPECT(p == q, 1);
-    OK(cuMemFreeAsync(q, a));
-}
-
-RULE(pools, used, "A pool counts what is in use", "cuMemPoolGetAttribute") {
-    CUmemoryPool pool;
-    CUstream a = stream(CU_STREAM_NON_BLOCKING);
-    cuuint64_t before = 0, within = 0;
-    CUdeviceptr p;
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &before));
-    OK(cuMemAllocAsync(&p, (size_t)1 << 20, a));
-    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &within));
-    EXPECT(within - before >= (1 << 20), 1);
-    OK(cuMemFreeAsync(p, a));
-    OK(cuStreamSynchronize(a));
-}
-
-RULE(pools, released_by_cuMemFree, "cuMemFree takes memory of pools, too", "cuMemFree") {
-    CUdeviceptr p;
-    CUstream a = stream(CU_STREAM_NON_BLOCKING);
-    OK(cuMemAllocAsync(&p, N, a));
-    OK(cuStreamSynchronize(a));
-    OK(cuMemFree(p));
-}
-
 // --- virtual memory ---
 
 RULE(virtual_memory, map_and_use,

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 /* Grows with the table below. A simulator supports all versions up to its own. */
-#define CUDASIM_VERSION 3
+#define CUDASIM_VERSION 4
 
 /* The mode of an access. Both together: the bytes are read and then written. */
 #define CUDASIM_READ 1u
@@ -102,7 +102,10 @@ typedef struct cudasim_kernel {
 /* The last reference was released; the data is freed next. */
 #define CUDASIM_CAI_DESTROY 6u
 
+/* Flags of a note. */
 #define CUDASIM_CAI_READONLY 1u
+/* The owner has functions of its own, so that its end is not reported. */
+#define CUDASIM_CAI_FOREIGN_OWNER 2u
 
 /*
  * One event, sent after the calls of the driver that belong to it. The library cai sends them;
@@ -114,7 +117,7 @@ typedef struct cudasim_cai_note {
     uint32_t kind;        /* CUDASIM_CAI_EXPORT, ... */
     const void *owner;    /* the owner of the array, by address; NULL: borrowed */
     cudasim_access bytes; /* the bytes of the array; mode: the accesses of the consumer */
-    uint32_t flags;       /* CUDASIM_CAI_READONLY */
+    uint32_t flags;       /* CUDASIM_CAI_READONLY, CUDASIM_CAI_FOREIGN_OWNER */
     int32_t status;       /* 0, or the reason why the call was refused */
     uint64_t stream;      /* the array's */
     uint64_t stream_id;   /* its cuStreamGetId; 0: unknown */
@@ -146,6 +149,8 @@ typedef struct cudasim_api {
     void (*cai)(const cudasim_cai_note *note); /* NULL: exchanges are not observed */
     void (*accesses)(void *stream, const char *label, const cudasim_access *accesses, size_t count);
     int (*simulated)(void);
+    size_t (*take_json)(char *out, size_t capacity); /* since version 4 */
+    int (*synchronize)(unsigned milliseconds);       /* since version 4 */
 } cudasim_api;
 
 /*
@@ -230,8 +235,8 @@ static inline void cudasim_host_write(const void *address, size_t nbytes) {
 /*
  * Everything that this thread did before `cudasim_hb_before` happens before everything that another
  * thread does after `cudasim_hb_after` on the same address. Locks, condition variables, semaphores,
- * thread creation and joining are observed if `cuda-sim run` started the program; synchronization
- * by atomics is not. May be called anywhere.
+ * thread creation and joining, pipes, sockets and OpenMP are observed if `cuda-sim run` started the
+ * program; synchronization by atomics is not. May be called anywhere.
  */
 static inline void cudasim_hb_before(const void *object) {
     const cudasim_api *sim = cudasim_find();
@@ -306,6 +311,26 @@ static inline size_t cudasim_races(void) {
 static inline size_t cudasim_take_report(char *out, size_t capacity) {
     const cudasim_api *sim = cudasim_find();
     return sim != NULL ? sim->take_report(out, capacity) : 0;
+}
+
+/*
+ * Moves the races found since the last call into `out`, as a JSON array with the members that
+ * `--report` writes, if `capacity` bytes are enough for it and its NUL. Returns the number of bytes
+ * that are needed; 0 if there are no races.
+ */
+static inline size_t cudasim_take_json(char *out, size_t capacity) {
+    const cudasim_api *sim = cudasim_find();
+    return sim != NULL ? sim->take_json(out, capacity) : 0;
+}
+
+/*
+ * Waits until all work of all contexts is done, at most for a time, as between two tests in one
+ * process. What is done then happens before everything that this thread does afterwards. Returns 0;
+ * 600 if work is left; 801 without the simulator, also under `--shadow`.
+ */
+static inline int cudasim_synchronize(unsigned milliseconds) {
+    const cudasim_api *sim = cudasim_find();
+    return sim != NULL ? sim->synchronize(milliseconds) : 801;
 }
 
 /* Runs up to `operations` pending operations, under any schedule. Returns the number that ran. */

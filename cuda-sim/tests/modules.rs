@@ -1,5 +1,5 @@
-//! The sources of the simulator and of the checker beside a real driver keep the rules of
-//! `common/modules.rs` of the library's tests.
+//! The sources of all crates of the simulator keep the rules of `common/modules.rs` of the library's
+//! tests.
 
 #[path = "../../tests/common/modules.rs"]
 mod rules;
@@ -7,10 +7,27 @@ mod rules;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-fn modules() -> BTreeMap<String, rules::Module> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // Built with `--cfg passthrough`, the second folder is the module `passthrough`.
-    rules::modules(&[(root.join("src"), ""), (root.join("shadow/src"), "passthrough")])
+type Modules = BTreeMap<String, rules::Module>;
+
+/// The folder of the simulator.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn core() -> Modules {
+    rules::modules(&[(root().join("core/src"), "")])
+}
+
+/// The checker beside a real driver, without the modules of `cudasim_core` that it uses.
+fn shadow() -> Modules {
+    let crates = [(root().join("core/src"), "cudasim_core"), (root().join("shadow/src"), "")];
+    let mut modules = rules::modules(&crates);
+    modules.retain(|name, _| !name.starts_with("cudasim_core"));
+    modules
+}
+
+fn other(name: &str) -> Modules {
+    rules::modules(&[(root().join(name).join("src"), "")])
 }
 
 fn expect_none(wrong: Vec<String>) {
@@ -19,27 +36,36 @@ fn expect_none(wrong: Vec<String>) {
 
 #[test]
 fn heads_state_what_a_module_uses() {
-    expect_none(rules::wrong_heads(&modules()));
+    expect_none(rules::wrong_heads(&core()));
+    expect_none(rules::wrong_heads(&shadow()));
 }
 
 #[test]
 fn imports_form_no_circle() {
-    expect_none(rules::circles(&modules()));
+    expect_none(rules::circles(&core()));
+    expect_none(rules::circles(&shadow()));
 }
 
 #[test]
 fn lib_declares_modules_in_the_order_of_their_imports() {
-    // `passthrough` is the lowest and the highest layer of its build: the real driver, and functions
-    // that use those of `api`.
-    expect_none(rules::wrong_order(
-        &modules(),
-        &["passthrough", "api::macros", "api::annotations"],
-    ));
+    expect_none(rules::wrong_order(&core(), &[]));
+    expect_none(rules::wrong_order(&shadow(), &[]));
+}
+
+#[test]
+fn the_preloaded_redirection_keeps_the_rules() {
+    let modules = other("redirect");
+    expect_none(rules::wrong_heads(&modules));
+    expect_none(rules::circles(&modules));
+    expect_none(rules::wrong_order(&modules, &[]));
+    expect_none(rules::too_long(&modules, &[]));
 }
 
 #[test]
 fn files_and_lines_are_short() {
-    expect_none(rules::too_long(&modules(), &["results"]));
+    for crates in [core(), shadow(), other("driver"), other("cli")] {
+        expect_none(rules::too_long(&crates, &["results"]));
+    }
 }
 
 /// Words that are retired here besides those of all sources.
@@ -50,7 +76,7 @@ const TABLES: [&str; 5] =
 
 /// All texts of the simulator that people write, and its pages of the book.
 fn texts() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let mut paths = Vec::new();
     rules::files(root, &mut paths);
     paths.retain(|path| {
@@ -66,8 +92,7 @@ fn texts() -> Vec<PathBuf> {
 
 #[test]
 fn texts_use_standard_terms() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    expect_none(rules::retired_words(root, &texts(), &RETIRED));
+    expect_none(rules::retired_words(root(), &texts(), &RETIRED));
 }
 
 #[test]

@@ -57,6 +57,8 @@ struct Model {
     expected: Vec<usize>,
     /// Pairs of numbers: the first must be destroyed before the second.
     order: Vec<(usize, usize)>,
+    /// How many references to an owner the present operation has released.
+    released: HashMap<*mut cai_owner, usize>,
 }
 
 impl Model {
@@ -69,10 +71,15 @@ impl Model {
         self.nodes.get_mut(&owner).expect("a live owner").references += 1;
     }
 
-    /// Returns the number of what is destroyed first of all that the owner held, if it was the last reference.
+    /// Returns the number of what is destroyed first of all that the owner held, if it was the last reference, and the
+    /// only one when the operation began. Of several references within one operation, any may be the last: destructions
+    /// that nest deeply wait, and so do the references that they release.
     fn release(&mut self, owner: *mut cai_owner) -> Option<usize> {
         let node = self.nodes.get_mut(&owner).expect("a live owner");
         node.references -= 1;
+        let released = self.released.entry(owner).or_default();
+        *released += 1;
+        let is_only = *released == 1;
         if node.references > 0 {
             return None;
         }
@@ -85,7 +92,7 @@ impl Model {
         if let Some(owner) = node.after {
             self.release(owner);
         }
-        node.context.or(earlier.last().copied())
+        node.context.or(earlier.last().copied()).filter(|_| is_only)
     }
 }
 
@@ -451,6 +458,7 @@ impl World {
 
     /// Compares what was destroyed with what the model expects, and the order of both.
     fn compare(&mut self) {
+        self.model.released.clear();
         let found = DESTROYED.take();
         let expected = std::mem::take(&mut self.model.expected);
         let (mut sorted_found, mut sorted_expected) = (found.clone(), expected.clone());

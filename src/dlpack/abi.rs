@@ -13,7 +13,7 @@ pub(crate) const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
 /// `DLDataType`: the element type.
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataType {
     pub code: u8,
     pub bits: u8,
@@ -118,6 +118,7 @@ impl Tensor {
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor.
+#[inline(always)]
 pub unsafe fn inside_versioned(
     tensor: *const DLManagedTensorVersioned,
 ) -> Result<(*const Tensor, u64)> {
@@ -126,15 +127,21 @@ pub unsafe fn inside_versioned(
     // the whole is made.
     let version = unsafe { (&raw const (*managed).version).read() };
     if version.major != VERSION.major {
-        return fail!(
-            CAI_ERR_DLPACK_VERSION,
-            "version",
-            found = ("{}.{}", version.major, version.minor),
-            expected = ("{}, with any minor number", VERSION.major)
-        );
+        return other_version(version);
     }
     // SAFETY: the major version, checked above, has these members at these offsets.
     Ok(unsafe { (&raw const (*managed).tensor, (&raw const (*managed).flags).read()) })
+}
+
+#[cold]
+#[inline(never)]
+fn other_version<T>(version: Version) -> Result<T> {
+    fail!(
+        CAI_ERR_DLPACK_VERSION,
+        "version",
+        found = ("{}.{}", version.major, version.minor),
+        expected = ("{}, with any minor number", VERSION.major)
+    )
 }
 
 /// Returns the tensor inside one without a version.

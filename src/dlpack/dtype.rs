@@ -36,31 +36,37 @@ const PLAIN: [(u8, u8, &[u8]); 5] = [
     (b'b', BOOL, &[1]),
 ];
 
-/// `PLAIN` by DLPack's code: the kind, and a bit for each size, 1 for one byte. A kind of 0: none.
-const KINDS: [(u8, u8); 8] = {
-    let mut kinds = [(0, 0); 8];
+/// `PLAIN` by DLPack's code and by the size, a power of two: how the typestr begins, whose other
+/// characters are NUL. Four NULs: there is no such type.
+const TEXTS: [[[c_char; 4]; 5]; 8] = {
+    let mut texts = [[[0; 4]; 5]; 8];
     let mut row = 0;
     while row < PLAIN.len() {
         let (kind, code, sizes) = PLAIN[row];
-        let (mut set, mut index) = (0, 0);
+        let mut index = 0;
         while index < sizes.len() {
-            // Sizes are powers of two, and at most 16.
-            set |= sizes[index];
+            let size = sizes[index];
+            let [first, second, third, fourth, ..] = typestr(kind, size);
+            texts[code as usize][size.trailing_zeros() as usize] = [first, second, third, fourth];
             index += 1;
         }
-        kinds[code as usize] = (kind, set);
         row += 1;
     }
-    kinds
+    texts
 };
 
-/// Returns the kind of a plain type, whose size is in bytes, or `None`.
-#[inline]
-fn plain_kind(code: u8, bits: u8) -> Option<u8> {
-    let (kind, sizes) = *KINDS.get(usize::from(code))?;
-    let size = bits / 8;
-    let fits = bits % 8 == 0 && size.is_power_of_two() && sizes & size != 0;
-    fits.then_some(kind)
+/// Returns the typestr of a plain type, or `None`.
+#[inline(always)]
+pub fn plain_typestr(code: u8, bits: u8) -> Option<[c_char; CAI_TYPESTR_SIZE]> {
+    let size = bits.trailing_zeros().wrapping_sub(3) as usize;
+    let begin = *TEXTS.get(usize::from(code))?.get(size)?;
+    if !bits.is_power_of_two() || begin == [0; 4] {
+        return None;
+    }
+    let mut text = [0; CAI_TYPESTR_SIZE];
+    let [first, second, third, fourth, ..] = &mut text;
+    [*first, *second, *third, *fourth] = begin;
+    Some(text)
 }
 
 /// A type that the array interface names by opaque bytes and a code.
@@ -128,10 +134,10 @@ pub fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
 #[inline]
 pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
     let DataType { code, bits, lanes } = dtype;
-    if let Some(kind) = plain_kind(code, bits).filter(|_| lanes == 1) {
-        return Some((typestr(kind, bits / 8), abi::CAI_DTYPE_NONE));
+    match plain_typestr(code, bits).filter(|_| lanes == 1) {
+        Some(typestr) => Some((typestr, abi::CAI_DTYPE_NONE)),
+        None => coded_from_dlpack(dtype, padded),
     }
-    coded_from_dlpack(dtype, padded)
 }
 
 /// Returns the typestr and the code for a type that is not plain, or `None`.
@@ -153,10 +159,12 @@ fn coded_from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPE
 /// Formats a typestr of at most 99 bytes or bits. Opaque bytes have a byte order, as their
 /// producers write them.
 #[inline]
-pub fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
+pub const fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
+    const fn digit(digit: u8) -> c_char {
+        b'0'.wrapping_add(digit) as c_char
+    }
     let order = if size == 1 && kind != b'V' { b'|' } else { NATIVE };
     let (tens, ones) = ((size / 10) % 10, size % 10);
-    let digit = |digit: u8| b'0'.wrapping_add(digit) as c_char;
     let mut text = [0; CAI_TYPESTR_SIZE];
     let [first, second, third, fourth, ..] = &mut text;
     (*first, *second) = (order as c_char, kind as c_char);

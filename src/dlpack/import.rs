@@ -4,21 +4,26 @@
 //! `read`, `validate`.
 //! Unsafe: follows the pointers of a tensor.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
-use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device};
-use crate::device::is_opaque;
+use crate::abi::{
+    self, CAI_TYPESTR_SIZE, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device,
+};
+use crate::device::{is_addressed, is_opaque};
 use crate::dlpack::abi::{
     DIMENSIONS, DataType, Deleter, IS_COPIED, PADDED, READ_ONLY, Tensor, Unversioned, VERSION,
     Versioned, inside_versioned,
 };
-use crate::dlpack::dtype::{BIT, from_dlpack};
+use crate::dlpack::dtype::{BIT, from_dlpack, plain_typestr};
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout};
 use crate::owner::shape;
 use crate::{read, validate};
+
+/// The flags of a versioned tensor that this library knows.
+const KNOWN_FLAGS: u64 = READ_ONLY | IS_COPIED | PADDED;
 
 /// Scratch memory for the strides of any array.
 pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
@@ -46,7 +51,110 @@ pub unsafe fn describe(
         );
     }
     // SAFETY: the tensor is live (this function's contract).
-    unsafe { describe_unchecked(&*tensor, flags, stream, steps, to) }?;
+    unsafe {
+        if describe_plain(&*tensor, flags.unwrap_or_default(), stream, steps, to) {
+            return Ok(());
+        }
+        describe_any(&*tensor, flags, stream, steps, to)
+    }
+}
+
+/// Fast path of [`describe`] for tensors of whole bytes at an address, with elements: describes and
+/// validates them in one pass. A result of false means nothing: [`describe_any`] decides, and is
+/// the only place where the rules are written down; a test compares both.
+///
+/// # Safety
+/// As for [`describe`]; `stream` is not 0.
+#[inline(always)]
+unsafe fn describe_plain(
+    tensor: &Tensor,
+    flags: u64,
+    stream: u64,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> bool {
+    let plain = flags & !KNOWN_FLAGS == 0
+        && tensor.device_type != abi::CAI_DEVICE_UNKNOWN
+        && is_addressed(tensor.device_type)
+        && tensor.device_id >= 0
+        && tensor.dtype.lanes == 1
+        && (1..=abi::CAI_MAX_NDIM).contains(&tensor.ndim)
+        && !tensor.shape.is_null()
+        && !tensor.data.is_null()
+        && tensor.byte_offset == 0;
+    if !plain {
+        return false;
+    }
+    let Some(typestr) = plain_typestr(tensor.dtype.code, tensor.dtype.bits) else { return false };
+    let itemsize = i64::from(tensor.dtype.bits / 8);
+    // SAFETY: not NULL here, so it refers to `ndim` extents (this function's contract).
+    let shape = unsafe { read::values(tensor.shape, tensor.ndim as usize) };
+    let (span, strides) = if tensor.strides.is_null() {
+        (dense_span(shape, itemsize), ptr::null())
+    } else {
+        // SAFETY: not NULL here, so it refers to `ndim` strides (this function's contract).
+        let strides = unsafe { read::values(tensor.strides, shape.len()) };
+        (strided_span(shape, strides, itemsize, steps), steps.as_ptr().cast())
+    };
+    let Some((lower, upper)) = span else { return false };
+    let address = tensor.data as u64;
+    if address.checked_add_signed(lower).is_none() || address.checked_add_signed(upper).is_none() {
+        return false;
+    }
+    let parts = Parts { typestr, dtype_code: abi::CAI_DTYPE_NONE, strides, data: tensor.data };
+    write(tensor, flags, stream, parts, 0, to);
+    true
+}
+
+/// Returns the bytes that an array in C order can touch, relative to its address, or `None` if it
+/// has no elements or is too large.
+#[inline(always)]
+fn dense_span(shape: &[i64], itemsize: i64) -> Option<(i64, i64)> {
+    let mut bytes = itemsize;
+    for &extent in shape {
+        bytes = if extent > 0 { bytes.checked_mul(extent)? } else { return None };
+    }
+    Some((0, bytes))
+}
+
+/// The same for strides in elements, which are written to `steps` in bytes.
+#[inline(always)]
+fn strided_span(
+    shape: &[i64],
+    strides: &[i64],
+    itemsize: i64,
+    steps: &mut Steps,
+) -> Option<(i64, i64)> {
+    let (mut bytes, mut lower, mut upper) = (itemsize, 0i64, itemsize);
+    for ((&extent, &stride), step) in shape.iter().zip(strides).zip(steps) {
+        bytes = if extent > 0 { bytes.checked_mul(extent)? } else { return None };
+        let stride = stride.checked_mul(itemsize)?;
+        step.write(stride);
+        let reach = (extent - 1).checked_mul(stride)?;
+        if reach < 0 {
+            lower = lower.checked_add(reach)?;
+        } else {
+            upper = upper.checked_add(reach)?;
+        }
+    }
+    Some((lower, upper))
+}
+
+/// The slow path of [`describe`].
+///
+/// # Safety
+/// As for [`describe`].
+#[cold]
+#[inline(never)]
+unsafe fn describe_any(
+    tensor: &Tensor,
+    flags: Option<u64>,
+    stream: u64,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> Result<()> {
+    // SAFETY: the contract is that of this function.
+    unsafe { describe_unchecked(tensor, flags, stream, steps, to) }?;
     // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
     unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
 }
@@ -67,7 +175,6 @@ fn named(failure: Failure) -> Failure {
 ///
 /// # Safety
 /// As for [`describe`].
-#[inline(always)]
 unsafe fn describe_unchecked(
     tensor: &Tensor,
     flags: Option<u64>,
@@ -76,7 +183,7 @@ unsafe fn describe_unchecked(
     to: &mut cai_array,
 ) -> Result<()> {
     let tensor_flags = flags.unwrap_or_default();
-    if tensor_flags & !(READ_ONLY | IS_COPIED | PADDED) != 0 {
+    if tensor_flags & !KNOWN_FLAGS != 0 {
         return fail!(
             CAI_ERR_FLAGS,
             "flags",
@@ -167,6 +274,30 @@ unsafe fn describe_unchecked(
             }
         }
     };
+    let parts = Parts { typestr, dtype_code, strides, data };
+    write(tensor, tensor_flags, stream, parts, byte_offset, to);
+    Ok(())
+}
+
+/// The members of an array that a tensor expresses in another way.
+struct Parts {
+    typestr: [c_char; CAI_TYPESTR_SIZE],
+    dtype_code: u16,
+    strides: *const i64,
+    data: *mut c_void,
+}
+
+/// Writes the array of a tensor.
+#[inline(always)]
+fn write(
+    tensor: &Tensor,
+    tensor_flags: u64,
+    stream: u64,
+    parts: Parts,
+    byte_offset: u64,
+    to: &mut cai_array,
+) {
+    let Parts { typestr, dtype_code, strides, data } = parts;
     *to = cai_array {
         struct_size: size_of::<cai_array>() as u32,
         flags: if tensor_flags & READ_ONLY != 0 { abi::CAI_ARRAY_READONLY } else { 0 },
@@ -192,7 +323,6 @@ unsafe fn describe_unchecked(
         context: ptr::null_mut(),
         byte_offset,
     };
-    Ok(())
 }
 
 #[cold]
@@ -292,4 +422,107 @@ pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Res
     // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
     // contract).
     unsafe { own(array, tensor.cast(), deleter) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            12 => -3i64..6,
+            1 => any::<i64>(),
+            1 => (0u32..63, -1i64..2).prop_map(|(power, near)| (1i64 << power).wrapping_add(near)),
+        ]
+    }
+
+    fn dtype() -> impl Strategy<Value = DataType> {
+        let plain =
+            prop::sample::select(vec![(0, 8), (1, 64), (2, 32), (5, 128), (6, 8), (2, 128)]);
+        let any =
+            (0..20u8, prop::sample::select(vec![0u8, 1, 4, 8, 16, 24, 32, 64, 128, 192, 255]));
+        let lanes = prop_oneof![8 => Just(1), 1 => 0..4u16];
+        (prop_oneof![3 => plain, 1 => any], lanes).prop_map(|((code, bits), lanes)| DataType {
+            code,
+            bits,
+            lanes,
+        })
+    }
+
+    /// The members of an array, and the values that its strides refer to.
+    fn shown(array: &cai_array) -> String {
+        // SAFETY: shape and strides were validated.
+        let values = unsafe { read::shape_and_strides(array) };
+        let cai_array { flags, data, shape, ndim, version, dtype_code, stream, .. } = *array;
+        let place = (data, shape, ndim, array.device, array.context, array.byte_offset);
+        let nothing = (array.owner, array.descr, array.mask, array.event, array.stream_id);
+        let head = (array.struct_size, flags, version, dtype_code, array.typestr, stream);
+        format!("{head:?} {place:?} {nothing:?} {:?}", values.ok())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 20000,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        /// What the fast path accepts, the slow path describes in the same way.
+        #[test]
+        fn both_paths_agree(
+            mut shape in prop::collection::vec(number(), 0..5),
+            mut strides in prop::collection::vec(number(), 4),
+            is_strided in any::<bool>(),
+            dtype in dtype(),
+            data in prop_oneof![
+                4 => Just(1u64 << 46),
+                1 => Just(0),
+                1 => (0u64..64).prop_map(|below| u64::MAX - below),
+                1 => 0u64..64,
+            ],
+            byte_offset in prop_oneof![4 => Just(0u64), 1 => any::<u64>()],
+            device in prop_oneof![4 => Just((2, 0)), 1 => (-1i32..33, -1i32..2)],
+            flags in prop_oneof![4 => 0u64..8, 1 => any::<u64>()],
+            versioned in any::<bool>(),
+            stream in prop_oneof![Just(abi::CAI_STREAM_NONE), 1..9u64],
+            change in 0..32,
+        ) {
+            let tensor = Tensor {
+                data: data as *mut c_void,
+                device_type: device.0,
+                device_id: device.1,
+                ndim: if change == 0 { -1 } else { shape.len() as i32 },
+                dtype,
+                shape: if change == 1 { ptr::null_mut() } else { shape.as_mut_ptr() },
+                strides: if is_strided { strides.as_mut_ptr() } else { ptr::null_mut() },
+                byte_offset,
+            };
+            let flags = versioned.then_some(flags);
+            let mut steps = [[MaybeUninit::uninit(); DIMENSIONS]; 2];
+            let [first, second] = &mut steps;
+            let (mut fast, mut slow) = (read::NOTHING, read::NOTHING);
+            // SAFETY: shape and strides have at least `ndim` values, as constructed above.
+            let (is_plain, described) = unsafe {
+                (
+                    describe_plain(&tensor, flags.unwrap_or_default(), stream, first, &mut fast),
+                    describe_any(&tensor, flags, stream, second, &mut slow),
+                )
+            };
+            if is_plain {
+                prop_assert!(described.is_ok(), "{:?}", described.err().map(|it| it.status()));
+                prop_assert_eq!(shown(&fast), shown(&slow));
+            } else {
+                // The fast path takes all of these.
+                let plain = (dtype.code, dtype.bits, dtype.lanes) == (2, 32, 1)
+                    && device == (2, 0)
+                    && byte_offset == 0
+                    && !shape.is_empty()
+                    && !shape.contains(&0)
+                    && shape.iter().chain(&strides).all(|value| (-3..6).contains(value));
+                prop_assert!(!plain || described.is_err());
+            }
+        }
+    }
 }

@@ -118,6 +118,16 @@ pub unsafe fn release(owner: *mut cai_owner) {
     }
 }
 
+/// Returns true if the owner belongs to this copy of the library, which reports its end to the
+/// observer.
+///
+/// # Safety
+/// `owner` is NULL or points to a live owner of any library.
+pub unsafe fn is_own(owner: *const cai_owner) -> bool {
+    // SAFETY: NULL or alive (this function's contract).
+    unsafe { owner.as_ref() }.is_some_and(|owner| ptr::eq(owner.ops, &OPS))
+}
+
 static OPS: cai_owner_ops = cai_owner_ops {
     struct_size: size_of::<cai_owner_ops>() as u32,
     reserved: 0,

@@ -124,11 +124,12 @@ impl Types {
 
     /// Returns what a type is known to offer, if it offers something; `None` if it has to be asked.
     #[inline]
-    pub fn get(&self, r#type: *mut Object) -> Option<Offer> {
+    pub fn get(&self, r#type: *mut Object) -> Option<&'static Offer> {
         let hash = hash(r#type);
         // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `add`.
-        let known = unsafe { self.offers[hash % OFFERS].load(Ordering::Acquire).as_ref() }?;
-        (known.r#type == r#type).then_some(known.offer)
+        let known: &'static Known =
+            unsafe { self.offers[hash % OFFERS].load(Ordering::Acquire).as_ref() }?;
+        (known.r#type == r#type).then_some(&known.offer)
     }
 
     /// Returns what a type is known to offer, if it offers a table, wherever it is stored.

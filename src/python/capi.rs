@@ -265,7 +265,7 @@ pub struct Facts {
     /// Bytes from the start of a list to the address of its items, which follows the size; 0 if not
     /// known.
     pub list_items: usize,
-    /// All these places are the [`standard`] ones, and integers are known.
+    /// All these places but `tuple_items` are the [`standard`] ones; that and integers are known.
     pub is_standard: bool,
     /// Bytes from the start of a dictionary to the number of its entries; 0 if not known.
     pub dict_used: usize,
@@ -289,7 +289,8 @@ pub mod standard {
     /// The size of a tuple or list, the word of an integer, the number of entries of a dictionary:
     /// behind the head of every object.
     pub(crate) const SIZE: usize = 16;
-    /// The items of a tuple, or the address of those of a list.
+    /// The address of the items of a list. The items of a tuple begin there too, up to 3.13; then
+    /// its hash comes first.
     pub(crate) const ITEMS: usize = 24;
 }
 
@@ -656,7 +657,7 @@ impl Capi {
             let places = [facts.type_offset, facts.tuple_size, facts.head, facts.dict_used];
             self.facts.is_standard = places
                 == [standard::TYPE, standard::SIZE, standard::SIZE, standard::SIZE]
-                && facts.tuple_items == standard::ITEMS
+                && facts.tuple_items >= standard::ITEMS
                 && facts.list_items == standard::ITEMS
                 && facts.integers.one != Integers::UNKNOWN.one
                 && !facts.free_threaded;

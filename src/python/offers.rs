@@ -31,7 +31,7 @@ pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
 pub fn something(py: Py, object: *mut Object) -> Result<Offer> {
     let r#type = py.type_of(object);
     match py.types.get(r#type) {
-        Some(offer) => Ok(offer),
+        Some(offer) => Ok(*offer),
         None => ask(py, r#type),
     }
 }

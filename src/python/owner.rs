@@ -189,7 +189,7 @@ pub fn attach_tensor(
     own(py, array, Held { objects, finish: deleter, context: tensor }, None)
 }
 
-#[inline]
+#[inline(always)]
 fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Result<()> {
     let ndim = array.ndim as usize;
     let rows = if array.strides.is_null() { 1 } else { 2 };

@@ -1,6 +1,6 @@
 //! Reports exchanges to the observer, if there is one.
 //!
-//! May use: `abi`, `driver`, `observer`, `read`, `validate`.
+//! May use: `abi`, `driver`, `observer`, `owner`, `read`, `validate`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::ffi::{CStr, c_void};
@@ -11,10 +11,14 @@ use crate::abi::{self, cai_array, cai_status};
 use crate::driver;
 pub use crate::observer::Kind;
 use crate::observer::{self, Bytes, Event, MAX_NDIM};
+use crate::owner;
 use crate::read;
 use crate::validate;
 
 pub use observer::is_watched;
+
+/// `CUDASIM_CAI_FOREIGN_OWNER`.
+const FOREIGN_OWNER: u32 = 2;
 
 /// Notifies the observer, after looking for one in a driver that is loaded already.
 fn notify(event: &Event) {
@@ -51,10 +55,16 @@ pub unsafe fn array(
         // SAFETY: what the array points to is readable (this function's contract).
         let mut bytes = unsafe { bytes(local) };
         bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
+        let owner = local.owner.cast_const();
+        // The owner of an array that was refused may be no owner.
+        let checked = status == abi::CAI_OK && !owner.is_null();
+        // SAFETY: not NULL, and alive, because the array was accepted with it.
+        let foreign = checked && !unsafe { owner::is_own(owner) };
+        let flags = local.flags & abi::CAI_ARRAY_READONLY;
         notify(&Event {
-            owner: local.owner.cast::<c_void>().cast_const(),
+            owner: owner.cast::<c_void>(),
             bytes,
-            flags: local.flags & abi::CAI_ARRAY_READONLY,
+            flags: if foreign { flags | FOREIGN_OWNER } else { flags },
             status,
             stream: local.stream,
             stream_id: local.stream_id,

@@ -1,7 +1,7 @@
 //! Deferred release: releases owners once a stream gets there.
 //!
-//! May use: `abi`, `driver`, `error`, `library`, `owner`, `sync`, `sync::detached_thread`,
-//! `unwind`.
+//! May use: `abi`, `driver`, `error`, `library`, `observer`, `owner`, `sync`,
+//! `sync::detached_thread`, `unwind`.
 //! Unsafe: releases owners, and shares user objects with the driver.
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
@@ -32,6 +32,7 @@ use crate::driver::{
 };
 use crate::error::{Failure, Result, fail};
 use crate::library::Library;
+use crate::observer;
 use crate::owner;
 use crate::sync::detached_thread::{self, Program};
 use crate::sync::names_a_stream;
@@ -507,6 +508,9 @@ fn release_kept(driver: &Driver) -> bool {
             }
             let Tag { kept, next, .. } = tag.read();
             *WORK.kept.get() = next;
+            // The destructor may not notify the observer. A simulated driver does so itself, with
+            // the address of what the object holds.
+            observer::notify_after(tag.cast());
             free_tag(tag);
             kept
         };

@@ -33,7 +33,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("bin") {
+        if path.is_dir() {
             files.extend(sources(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
@@ -45,7 +45,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 fn module_name(root: &Path, prefix: &str, path: &Path) -> String {
     let relative = path.strip_prefix(root).unwrap().with_extension("");
-    let mut parts: Vec<_> = prefix.split("::").map(str::to_owned).collect();
+    let mut parts = vec![prefix.to_owned()];
     parts.retain(|part| !part.is_empty());
     parts.extend(relative.iter().map(|part| part.to_str().unwrap().to_owned()));
     if parts.last().is_some_and(|last| last == "mod" || last == "lib") {
@@ -142,9 +142,17 @@ fn paths(tokens: &[&str], at: &mut usize, before: &[String], found: &mut Vec<Vec
     }
 }
 
-/// The modules that a module imports from. `names`: all there are.
-fn imports(name: &str, is_folder: bool, code: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
+/// The modules that a module imports from. `names`: all there are. `crates`: those of them that are
+/// other crates.
+fn imports(
+    name: &str,
+    is_folder: bool,
+    code: &str,
+    names: &BTreeSet<String>,
+    crates: &[&str],
+) -> BTreeSet<String> {
     let tokens = tokens(code);
+    let own_crate = name.split("::").next().filter(|first| crates.contains(first));
     let mut own: Vec<String> = name.split("::").map(str::to_owned).collect();
     own.retain(|part| !part.is_empty());
     let children: BTreeSet<&str> =
@@ -157,7 +165,8 @@ fn imports(name: &str, is_folder: bool, code: &str, names: &BTreeSet<String>) ->
             continue;
         }
         let base: Vec<String> = match tokens[start] {
-            "crate" => vec![],
+            "crate" => own_crate.map(str::to_owned).into_iter().collect(),
+            other if crates.contains(&other) => vec![other.to_owned()],
             "super" => own[..own.len().saturating_sub(1)].to_vec(),
             "self" => own.clone(),
             child if is_folder && children.contains(child) => {
@@ -183,8 +192,8 @@ fn imports(name: &str, is_folder: bool, code: &str, names: &BTreeSet<String>) ->
     imports
 }
 
-/// The modules of a crate: each folder of sources with the module that it is, "" for the crate.
-/// Folders named `bin` belong to other crates.
+/// The modules of crates: each folder of sources with the crate that it is, "" for the one whose
+/// rules are checked.
 pub fn modules(roots: &[(PathBuf, &str)]) -> BTreeMap<String, Module> {
     let files: Vec<(String, PathBuf)> = roots
         .iter()
@@ -194,10 +203,12 @@ pub fn modules(roots: &[(PathBuf, &str)]) -> BTreeMap<String, Module> {
         })
         .collect();
     let names: BTreeSet<String> = files.iter().map(|(name, _)| name.clone()).collect();
+    let crates: Vec<&str> =
+        roots.iter().map(|(_, name)| *name).filter(|name| !name.is_empty()).collect();
     let modules = files.iter().map(|(name, file)| {
         let text = fs::read_to_string(file).unwrap();
         let is_folder = file.ends_with("mod.rs") || file.ends_with("lib.rs");
-        let imports = imports(name, is_folder, &code(&text), &names);
+        let imports = imports(name, is_folder, &code(&text), &names, &crates);
         (name.clone(), Module { name: name.clone(), text, imports })
     });
     modules.collect()
@@ -270,9 +281,10 @@ pub fn wrong_order(modules: &BTreeMap<String, Module>, exempt: &[&str]) -> Vec<S
     let tokens = tokens(&lib);
     let order: Vec<&str> =
         tokens.windows(3).filter(|w| w[0] == "mod" && w[2] == ";").map(|w| w[1]).collect();
+    // `None` for another crate.
     let place = |name: &str| {
         let first = name.split("::").next().unwrap();
-        order.iter().position(|module| *module == first).unwrap()
+        order.iter().position(|module| *module == first)
     };
     let mut wrong = Vec::new();
     for module in modules.values() {
@@ -394,14 +406,15 @@ pub fn retired_words(root: &Path, paths: &[PathBuf], more: &[&str]) -> Vec<Strin
 fn imports_are_found_in_every_form() {
     let names = ["a", "a::b", "a::b::c", "d", "e"].map(str::to_owned).into();
     let found = |name, is_folder, text: &str| -> Vec<String> {
-        imports(name, is_folder, &code(text), &names).into_iter().collect()
+        imports(name, is_folder, &code(text), &names, &["e"]).into_iter().collect()
     };
     assert_eq!(
         found("d", false, "use crate::a::{self, b::{c, x as y}, Z};"),
         ["a", "a::b", "a::b::c"]
     );
     assert_eq!(found("a::b", true, "mod c; pub use c::*; use super::Y;"), ["a", "a::b::c"]);
-    assert_eq!(found("d", false, "let x = crate::e::f(crate::a::b::G);"), ["a::b", "e"]);
+    assert_eq!(found("d", false, "let x = e::f(crate::a::b::G);"), ["a::b", "e"]);
+    assert_eq!(found("e", false, "let x = e::f(crate::a::b::G);"), [""; 0]);
     assert_eq!(
         found("d", false, "// crate::e::f\nlet x = (\"crate::a::b\", 'c', '\\'', &'a T);"),
         [""; 0]

@@ -220,6 +220,21 @@ def test_the_imaginary_part_of_a_conjugate():
             take(Lazy(False, True, **more))
 
 
+@pytest.mark.parametrize("kind", [dict(code=5, bits=64), dict(shape=(1,))], ids=["complex", "one element"])
+def test_a_table_does_not_express_values_that_are_computed_later(kind):
+    tensors = Tensors()
+    cls = table_type(tensors, device=2, **kind)
+    cls.is_conj = cls.is_neg = lambda self: self.later
+    obj = cls()
+    obj.later = True
+    for protocols in [], [P.DLPACK_EXCHANGE]:
+        with pytest.raises(BufferError, match="bit: its values"):
+            take(obj, protocols=protocols)
+    assert tensors.deleted == 2
+    obj.later = False
+    take(obj).release()
+
+
 def test_unordered_work_does_not_leave_as_ordered():
     """A dictionary of version 2 says nothing of its work; through DLPack that has to be waited for, or declined."""
     taken = take(Exporter(interface(version=2)))

@@ -320,6 +320,16 @@ def test_stress(driver, tmp_path, schedule, races):
     assert "1000000 operations" in done.stdout
 
 
+def test_kernels_that_access_a_device_that_is_not_a_peer(driver, tmp_path):
+    program = compile_program(driver, tmp_path / "peers", [SIM / "tests/peers.c"])
+    for races in ["error", "off"]:
+        sim("--devices=2", f"--races={races}", "--", program)
+        sim("--devices=2", f"--races={races}", "--", program, "enabled")
+    # Enabling fails, so the program ends with 1.
+    done = sim("--devices=2", "--peers=none", "--", program, "enabled", check=False)
+    assert done.returncode == 1 and "result 217, expected 0" in done.stderr
+
+
 @pytest.mark.parametrize("schedule", ["lazy", "random:1"])
 def test_what_is_gone_costs_nothing(driver, tmp_path, schedule):
     """Ten times as many streams, events, captures and threads that ended need no more memory."""
@@ -337,7 +347,7 @@ def instrumented(tmp_path_factory):
     """The driver under AddressSanitizer, as a static library: rustc's option for it is unstable."""
     triple = f"{os.uname().machine}-unknown-linux-gnu"
     environment = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
-    command = ["cargo", "rustc", "-q", "-p", "cuda-sim", "--lib", "--crate-type", "staticlib", "--target", triple]
+    command = ["cargo", "rustc", "-q", "-p", "cudasim-driver", "--lib", "--crate-type", "staticlib", "--target", triple]
     run(*command, "--target-dir", ROOT / "target/asan", cwd=ROOT, env=environment, timeout=600)
     library = ROOT / f"target/asan/{triple}/debug/libcuda.a"
     folder = tmp_path_factory.mktemp("instrumented")
@@ -546,6 +556,18 @@ def test_missing_is_listed(driver, tmp_path):
     done = run(BUILT / "cuda-sim", "--missing", program, check=False)
     assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout
     assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
+
+
+def test_private_tables_are_listed(driver, tmp_path):
+    """A program that asks for a private table of the driver fails in ways that do not name the reason."""
+    text = RACE.replace("return 7;", "const void *table; CUuuid id = {{0}}; return cuGetExportTable(&table, &id);")
+    (tmp_path / "table.c").write_text(text)
+    program = compile_program(driver, tmp_path / "table", [tmp_path / "table.c"])
+    done = run(BUILT / "cuda-sim", "--missing", program, check=False)
+    assert done.returncode == 1 and done.stdout.count("  cuGetExportTable\n") == 2
+    done = sim("--races=off", "--", program, check=False)
+    assert done.returncode == 500 % 256 and "cuGetExportTable is not simulated and was called 1 times" in done.stderr
+    assert "CUDA_ERROR_NOT_FOUND" in done.stderr
 
 
 def test_found_by_library_path_alone(race, driver):

@@ -101,6 +101,31 @@ def test_memory_that_the_current_context_cannot_reach(built):
     assert done.returncode == 0
 
 
+def test_memory_of_a_device_that_is_not_a_peer(driver):
+    """The simulated driver refuses the pointer until the contexts are peers."""
+    done = python(
+        """
+        cuda = Driver().cuda
+        first, second, memory = c.c_void_p(), c.c_void_p(), c.c_uint64()
+        assert cuda.cuDevicePrimaryCtxRetain(c.byref(first), 0) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(c.byref(second), 1) == 0
+        assert cuda.cuCtxSetCurrent(second) == 0
+        assert cuda.cuMemAlloc_v2(c.byref(memory), c.c_size_t(16)) == 0
+        there = array(NONE)
+        there.data, there.device.type, there.device.id = memory.value, 2, 1
+        assert cai.cai_array_validate(c.byref(there), 4, c.byref(error)) == 0, error.message
+        assert cuda.cuCtxSetCurrent(first) == 0
+        code = cai.cai_array_validate(c.byref(there), 4, c.byref(error))
+        assert code == cai_ctypes.abi.CAI_ERR_NOT_ACCESSIBLE and error.field == b"data", (code, error.message)
+        assert error.driver_code == 1
+        assert cuda.cuCtxEnablePeerAccess(second, 0) == 0
+        assert cai.cai_array_validate(c.byref(there), 4, c.byref(error)) == 0, error.message
+        """,
+        CAI_CUDA_DRIVER=f"{driver}/libcuda.so.1", CUDASIM_DEVICES="2", LD_LIBRARY_PATH=driver,
+    )  # fmt: skip
+    assert done.returncode == 0
+
+
 # --- not there --------------------------------------------------------------------------------------------------
 
 

@@ -287,8 +287,12 @@ DRIVER_CALL(cudaDeviceGetByPCIBusId, (int *device, const char *id),
 
 API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     CUcontext context;
+    CUdevice current;
     NEED(context);
     cudaError_t error = primary_context(peer, &context);
+    /* The driver reports the context, not the device, as invalid. */
+    if (error == cudaSuccess) error = CALL(cuCtxGetDevice, &current);
+    if (error == cudaSuccess && current == peer) error = cudaErrorInvalidDevice;
     return record(error != cudaSuccess ? error : CALL(cuCtxEnablePeerAccess, context, flags));
 }
 

@@ -1,13 +1,15 @@
 //! Calls that end an object: it is set aside before the real call, and restored if that fails.
 //!
-//! May use: `api::memory`, `api::pools`, `passthrough::follow`, `results`, `sim`. Unsafe: none.
+//! May use: `cudasim_core::api::memory`, `cudasim_core::api::pools`, `cudasim_core::follow`,
+//! `cudasim_core::results`, `cudasim_core::sim`, `passed_on`. Unsafe: none.
 //!
 //! After the real call, another thread may already have received the same address or handle.
 
-use super::follow::{notify, outside, passed_on};
-use crate::api::{memory, pools};
-use crate::results::{Code, Result};
-use crate::sim::{Locked, Sim};
+use crate::passed_on::passed_on;
+use cudasim_core::api::{memory, pools};
+use cudasim_core::follow::{notify, outside};
+use cudasim_core::results::{Code, Result};
+use cudasim_core::sim::{Locked, Sim};
 
 /// Frees the allocations between two addresses.
 fn free(
@@ -42,7 +44,7 @@ fn at(address: u64) -> (u64, u64) {
 
 /// Returns the device address of host memory.
 fn of_host(address: u64) -> (u64, u64) {
-    at(crate::sim::lock()
+    at(cudasim_core::sim::lock()
         .and_then(|sim| sim.memory.find(address).map(|found| found.base))
         .unwrap_or(address))
 }

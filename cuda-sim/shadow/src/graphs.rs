@@ -1,19 +1,21 @@
 //! Captures and graphs.
 //!
-//! May use: `api::graphs`, `capture`, `ffi`, `graph`, `handles`, `passthrough::follow`, `results`,
-//! `sim`, `work`. Unsafe: none.
+//! May use: `cudasim_core::api::graphs`, `cudasim_core::capture`, `cudasim_core::ffi`,
+//! `cudasim_core::follow`, `cudasim_core::graph`, `cudasim_core::handles`, `cudasim_core::results`,
+//! `cudasim_core::sim`, `cudasim_core::work`, `passed_on`. Unsafe: none.
 //!
 //! The nodes of a capture are known. A call that changes a graph or an executable graph in a way
 //! that is not followed makes it unknown, and its launches count as operations that touch nothing.
 
-use super::follow::{follow, forget_all, notify, outside, passed_on};
-use crate::api::graphs::add;
-use crate::capture;
-use crate::ffi::get;
-use crate::graph::{clone_graph, destroy_exec, destroy_graph, launch};
-use crate::results::Result;
-use crate::sim::{Locked, Task};
-use crate::work::Work;
+use crate::passed_on::passed_on;
+use cudasim_core::api::graphs::add;
+use cudasim_core::capture;
+use cudasim_core::ffi::get;
+use cudasim_core::follow::{follow, forget_all, notify, outside};
+use cudasim_core::graph::{clone_graph, destroy_exec, destroy_graph, launch};
+use cudasim_core::results::Result;
+use cudasim_core::sim::{Locked, Task};
+use cudasim_core::work::Work;
 
 /// Gives a captured graph the handle of the driver.
 fn adopt(sim: &mut Locked, own: u64, handle: u64) {
@@ -61,7 +63,7 @@ fn launched(sim: &mut Locked, exec: u64, stream: u64, default: u64) -> Result {
 }
 
 fn forget_exec(exec: u64) {
-    if let Some(mut sim) = crate::sim::lock() {
+    if let Some(mut sim) = cudasim_core::sim::lock() {
         let _ = destroy_exec(&mut sim, exec);
     }
 }
@@ -132,7 +134,7 @@ passed_on! {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {
             let core = sim.stream(stream, default)?;
-            let tail: Vec<u64> = crate::ffi::slice(dependencies, count)?.to_vec();
+            let tail: Vec<u64> = cudasim_core::ffi::slice(dependencies, count)?.to_vec();
             if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
                 // In a graph of its own, which is never launched.
                 sim.graphs.remove(graph);
@@ -151,7 +153,7 @@ passed_on! {
         let real = || real(to, graph, dependencies, count, child);
         follow("cuGraphAddChildGraphNode", 1, real, std::ptr::null(), |sim, _| {
             let copy = clone_graph(sim, child, true)?;
-            crate::handles::GIVEN.set(get(to)?);
+            cudasim_core::handles::GIVEN.set(get(to)?);
             add(sim, to, graph, dependencies, count, Task::Child(copy))
         })
     }

@@ -1,28 +1,30 @@
 //! Green contexts: each has a context of its own, by which it is followed.
 //!
-//! May use: `api::contexts`, `capture`, `ffi`, `handles`, `passthrough::context`,
-//! `passthrough::follow`, `passthrough::real`, `resources`, `sim`. Unsafe: none.
+//! May use: `cudasim_core::api::contexts`, `cudasim_core::capture`, `cudasim_core::context`,
+//! `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::handles`, `cudasim_core::resources`,
+//! `cudasim_core::sim`, `passed_on`, `real`. Unsafe: none.
 
-use super::context::adopt;
-use super::follow::{follow, outside, passed_on};
-use crate::api::contexts::record_all;
-use crate::capture::wait_in_context;
-use crate::handles::{CURRENT, GIVEN};
-use crate::resources::Sms;
-use crate::sim::{CoreKind, Green, new_context};
+use crate::passed_on::passed_on;
+use cudasim_core::api::contexts::record_all;
+use cudasim_core::capture::wait_in_context;
+use cudasim_core::context::adopt;
+use cudasim_core::follow::{follow, outside};
+use cudasim_core::handles::{CURRENT, GIVEN};
+use cudasim_core::resources::Sms;
+use cudasim_core::sim::{CoreKind, Green, new_context};
 
 /// Returns the context of a green one. It need not be current.
 fn context_of(green: u64) -> u64 {
     let mut context = 0;
-    let of = super::real::function!(cuCtxFromGreenCtx(*mut u64, u64));
+    let of = crate::real::function!(cuCtxFromGreenCtx(*mut u64, u64));
     if outside(|| of(&mut context, green)) == 0 { context } else { 0 }
 }
 
 /// Returns the primary context of a device. It lives at least as long as the green ones over it.
 fn primary_of(device: i32) -> u64 {
     let mut context = 0;
-    let retain = super::real::function!(cuDevicePrimaryCtxRetain(*mut u64, i32));
-    let release = super::real::function!(cuDevicePrimaryCtxRelease_v2(i32));
+    let retain = crate::real::function!(cuDevicePrimaryCtxRetain(*mut u64, i32));
+    let release = crate::real::function!(cuDevicePrimaryCtxRelease_v2(i32));
     outside(|| {
         if retain(&mut context, device) == 0 {
             release(device);
@@ -91,7 +93,7 @@ passed_on! {
 fn follow_made(to: *mut u64, device: i32, flags: u32, real: impl FnOnce() -> i32) -> i32 {
     const DEFAULT_STREAM: u32 = 1;
     let result = outside(real);
-    let handle = crate::ffi::get(to).unwrap_or(0);
+    let handle = cudasim_core::ffi::get(to).unwrap_or(0);
     if result != 0 || handle == 0 {
         return result;
     }

@@ -1,19 +1,21 @@
 //! Functions of the program that a stream calls.
 //!
-//! May use: `api::graphs`, `capture`, `clock`, `ffi`, `passthrough::follow`,
-//! `passthrough::launches`, `sim`, `work`. Unsafe: calls them, and keeps their data behind a
-//! pointer that the driver returns.
+//! May use: `cudasim_core::api::graphs`, `cudasim_core::capture`, `cudasim_core::clock`,
+//! `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::sim`, `cudasim_core::work`,
+//! `launches`, `passed_on`. Unsafe: calls them, and keeps their data behind a pointer that the
+//! driver returns.
 //!
 //! Each is wrapped, so that the thread that runs it learns what happened before it in the stream.
 
-use super::follow::{follow, notify, outside, passed_on};
-use super::launches::Wrapper;
-use crate::api::graphs::{HostParams, add, work};
-use crate::capture::submit;
-use crate::clock::Clock;
-use crate::ffi::get;
-use crate::sim::lock;
-use crate::work::{HostCall, Work};
+use crate::launches::Wrapper;
+use crate::passed_on::passed_on;
+use cudasim_core::api::graphs::{HostParams, add, work};
+use cudasim_core::capture::submit;
+use cudasim_core::clock::Clock;
+use cudasim_core::ffi::get;
+use cudasim_core::follow::{follow, notify, outside};
+use cudasim_core::sim::lock;
+use cudasim_core::work::{HostCall, Work};
 use std::ffi::c_void;
 
 /// Adds a clock to the knowledge of the calling thread. `None`: the graph was changed, so all work

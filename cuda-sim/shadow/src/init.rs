@@ -1,12 +1,15 @@
 //! Initialization, lookup of functions, and the end of contexts.
 //!
-//! May use: `api::init`, `config`, `ffi`, `passthrough::follow`, `passthrough::real`, `sim`.
-//! Unsafe: reads names of callers and replaces functions that the driver found.
+//! May use: `cudasim_core::api::init`, `cudasim_core::config`, `cudasim_core::ffi`,
+//! `cudasim_core::follow`, `cudasim_core::sim`, `exports`, `passed_on`, `real`. Unsafe: reads names
+//! of callers and replaces functions that the driver found.
 
-use super::follow::{follow, notify, outside, passed_on};
-use crate::api::init::{address_of, begin, find_entry};
-use crate::config::{Config, Schedule};
-use crate::sim::end_context;
+use crate::exports::FOLLOWED;
+use crate::passed_on::passed_on;
+use cudasim_core::api::init::{address_of, begin, find_entry};
+use cudasim_core::config::{Config, Schedule};
+use cudasim_core::follow::{follow, notify, outside};
+use cudasim_core::sim::end_context;
 use std::ffi::{CStr, c_char, c_void};
 
 /// Returns the configuration of the checker: work is done at once, and options of the simulated
@@ -35,9 +38,9 @@ fn replace(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) 
     // successfully.
     let (name, found) = unsafe { (CStr::from_ptr(name), to.read()) };
     let Ok(name) = name.to_str() else { return };
-    let Ok(&(_, _, symbol, followed)) = find_entry(name, version, flags) else { return };
-    if followed && !found.is_null() {
-        super::real::found_elsewhere(symbol, found);
+    let Ok(&(_, _, symbol, _)) = find_entry(name, version, flags) else { return };
+    if FOLLOWED.binary_search(&symbol).is_ok() && !found.is_null() {
+        crate::real::found_elsewhere(symbol, found);
         let own = address_of(symbol);
         if !own.is_null() {
             // SAFETY: the driver just wrote `to` successfully.
@@ -49,7 +52,7 @@ fn replace(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) 
 /// Ends the primary context of a device, if it is no longer active in the driver.
 fn ended_primary(symbol: &'static str, result: i32, device: i32) -> i32 {
     let (mut flags, mut active) = (0, 0);
-    let state = super::real::function!(cuDevicePrimaryCtxGetState(i32, *mut u32, *mut i32));
+    let state = crate::real::function!(cuDevicePrimaryCtxGetState(i32, *mut u32, *mut i32));
     if result == 0 && outside(|| state(device, &mut flags, &mut active)) == 0 && active == 0 {
         notify(symbol, 1, 0, |sim, _| {
             let Some(of) = sim.devices.get_mut(device as usize) else { return Ok(()) };
@@ -75,7 +78,7 @@ passed_on! {
     fn cuInit(flags: u32) |real| {
         let result = outside(|| real(flags));
         let mut devices = 0;
-        let count = super::real::function!(cuDeviceGetCount(*mut i32));
+        let count = crate::real::function!(cuDeviceGetCount(*mut i32));
         if result == 0 && outside(|| count(&mut devices)) == 0 {
             begin(configuration(devices.max(0) as usize));
         }
@@ -113,7 +116,7 @@ passed_on! {
             || real(to, device),
             std::ptr::null(),
             |sim, _| {
-                let context = crate::ffi::get(to)?;
+                let context = cudasim_core::ffi::get(to)?;
                 if let Some(of) = sim.devices.get_mut(device as usize) {
                     of.primary = context;
                 }

@@ -1,20 +1,21 @@
 //! Names of real kernels: for reports, and for the kernels that the program registered in
 //! cudasim.h.
 //!
-//! May use: `ffi`, `handles`, `passthrough::follow`, `results`, `sim`. Unsafe: reads names of
-//! callers.
+//! May use: `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::handles`,
+//! `cudasim_core::results`, `cudasim_core::sim`, `passed_on`. Unsafe: reads names of callers.
 
-use super::follow::{follow, passed_on};
-use crate::ffi::get;
-use crate::results::Code;
-use crate::sim::{Function, Locked};
+use crate::passed_on::passed_on;
+use cudasim_core::ffi::get;
+use cudasim_core::follow::follow;
+use cudasim_core::results::Code;
+use cudasim_core::sim::{Function, Locked};
 use std::ffi::{CStr, CString, c_char};
 
 /// Records the name of a function. The driver returns the same handle for the same function.
-fn name(sim: &mut Locked, handle: *const u64, name: CString) -> crate::results::Result {
+fn name(sim: &mut Locked, handle: *const u64, name: CString) -> cudasim_core::results::Result {
     let handle = get(handle)?;
     sim.functions.remove(handle);
-    crate::handles::GIVEN.set(handle);
+    cudasim_core::handles::GIVEN.set(handle);
     sim.functions.insert(Function { name, module: 0 });
     Ok(())
 }

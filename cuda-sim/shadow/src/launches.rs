@@ -1,9 +1,8 @@
 //! Functions of the program that a stream calls, each with what happened before it in the stream.
 //!
-//! May use: `clock`, `work`. Unsafe: follows the pointer that was given to the driver.
+//! May use: `cudasim_core::clock`. Unsafe: follows the pointer that was given to the driver.
 
-use crate::clock::Clock;
-use crate::work::HostCall;
+use cudasim_core::clock::Clock;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
@@ -27,8 +26,8 @@ impl Wrapper {
 }
 
 /// Records the knowledge before a function of a graph at a launch.
-pub fn record_launch(call: &HostCall, clock: Option<Clock>) {
+pub fn record_launch(data: usize, clock: Option<Clock>) {
     // SAFETY: `cuGraphAddHostNode` in `host`, and `enqueue` while capturing, pass a `Wrapper` that
     // is never freed as the data of such calls.
-    unsafe { &*(call.data as *const Wrapper) }.clocks().push_back(clock);
+    unsafe { &*(data as *const Wrapper) }.clocks().push_back(clock);
 }

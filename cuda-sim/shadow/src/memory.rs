@@ -1,18 +1,21 @@
 //! Allocations, batches of copies and batches of values that the simulated driver does not have.
 //!
-//! May use: `access`, `api::memory`, `api::streams`, `capture`, `ffi`, `handles`, `memory`,
-//! `passthrough::follow`, `passthrough::real`, `results`, `sim`, `work`. Unsafe: none.
+//! May use: `cudasim_core::access`, `cudasim_core::api::memory`, `cudasim_core::api::streams`,
+//! `cudasim_core::capture`, `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::handles`,
+//! `cudasim_core::memory`, `cudasim_core::results`, `cudasim_core::sim`, `cudasim_core::work`,
+//! `passed_on`, `real`. Unsafe: none.
 
-use super::follow::{follow, notify, outside, passed_on};
-use crate::access::{Access, READ, WRITE};
-use crate::api::memory::{New, allocate, enter, register};
-use crate::api::streams::{wait_value, write_value};
-use crate::capture::submit;
-use crate::ffi::{get, slice};
-use crate::memory::Kind;
-use crate::results::Result;
-use crate::sim::Locked;
-use crate::work::Work;
+use crate::passed_on::passed_on;
+use cudasim_core::access::{Access, READ, WRITE};
+use cudasim_core::api::memory::{New, allocate, enter, register};
+use cudasim_core::api::streams::{wait_value, write_value};
+use cudasim_core::capture::submit;
+use cudasim_core::ffi::{get, slice};
+use cudasim_core::follow::{follow, notify, outside};
+use cudasim_core::memory::Kind;
+use cudasim_core::results::Result;
+use cudasim_core::sim::Locked;
+use cudasim_core::work::Work;
 use std::ffi::{c_char, c_void};
 
 /// An IPC handle, which is passed by value.
@@ -33,7 +36,7 @@ pub struct ValueOp {
 const _: () = assert!(size_of::<ValueOp>() == 48);
 
 fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str) {
-    let (context, device) = crate::handles::CURRENT.get();
+    let (context, device) = cudasim_core::handles::CURRENT.get();
     let context = if kind == Kind::Imported { context } else { 0 };
     enter(
         sim,
@@ -46,7 +49,7 @@ fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str
 fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i32 {
     let result = outside(real);
     let (mut base, mut size) = (0, 0usize);
-    let range = super::real::function!(cuMemGetAddressRange_v2(*mut u64, *mut usize, u64));
+    let range = crate::real::function!(cuMemGetAddressRange_v2(*mut u64, *mut usize, u64));
     let imported = get(to).unwrap_or(0);
     if result == 0 && outside(|| range(&mut base, &mut size, imported)) == 0 {
         notify(symbol, 1, 0, |sim, _| {
@@ -147,7 +150,7 @@ passed_on! {
     fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |real| {
         let result = outside(|| real(address, size, flags));
         let mut there = 0;
-        let place = super::real::function!(cuMemHostGetDevicePointer_v2(*mut u64, u64, u32));
+        let place = crate::real::function!(cuMemHostGetDevicePointer_v2(*mut u64, u64, u32));
         if result == 0 {
             outside(|| place(&mut there, address, 0));
             notify("cuMemHostRegister", 1, there, |sim, _| {

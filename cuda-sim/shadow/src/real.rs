@@ -1,19 +1,21 @@
 //! The real driver: which library it is, and where its functions are.
 //!
-//! May use: `config`, `console`, `cudasim`, `results`. Unsafe: loads it, and calls its functions by
-//! their types.
+//! May use: `cudasim_core::config`, `cudasim_core::console`, `cudasim_core::cudasim`,
+//! `cudasim_core::functions`, `cudasim_core::real_driver`, `cudasim_core::results`, `launches`.
+//! Unsafe: loads it, and calls its functions by their types.
 //!
 //! All functions are looked up when this library is loaded, so that a call of one that is not
 //! followed is one jump, whatever its arguments.
 
-use crate::console::print;
-use crate::cudasim::Api;
-use crate::results::Code;
+use crate::launches::record_launch;
+use cudasim_core::console::print;
+use cudasim_core::cudasim::Api;
+use cudasim_core::functions::NAMES;
+use cudasim_core::real_driver::{self, RealDriver};
+use cudasim_core::results::Code;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-include!(concat!(env!("OUT_DIR"), "/slots.rs"));
 
 extern "C" fn not_found() -> i32 {
     Code::NOT_FOUND.0
@@ -27,9 +29,18 @@ pub static SLOTS: [AtomicPtr<c_void>; NAMES.len()] =
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = load;
 
+static REAL: RealDriver = RealDriver {
+    functions: &SLOTS,
+    current_context,
+    simulated: || SIMULATED.get().copied(),
+    record_launch,
+};
+
 extern "C" fn load() {
+    real_driver::set(&REAL);
     let named = std::env::var("CUDASIM_REAL").ok().filter(|path| !path.is_empty());
-    let places = named.as_deref().map_or(crate::config::REAL_DRIVERS.to_vec(), |path| vec![path]);
+    let places =
+        named.as_deref().map_or(cudasim_core::config::REAL_DRIVERS.to_vec(), |path| vec![path]);
     let open = |path: &&str| {
         let path = CString::new(*path).unwrap_or_default();
         // SAFETY: `path` is NUL-terminated. The constructors of the library are those that the
@@ -74,12 +85,8 @@ extern "C" fn load() {
 #[allow(non_upper_case_globals)]
 pub static cudasim_passthrough: u8 = 0;
 
+/// The table of cudasim.h, if the real driver is a simulated one.
 static SIMULATED: OnceLock<&'static Api> = OnceLock::new();
-
-/// Returns the table of cudasim.h, if the real driver is a simulated one.
-pub fn simulated() -> Option<&'static Api> {
-    SIMULATED.get().copied()
-}
 
 /// Records a function that the real driver does not export but returns from cuGetProcAddress.
 pub fn found_elsewhere(symbol: &str, function: *mut c_void) {
@@ -92,7 +99,7 @@ pub fn found_elsewhere(symbol: &str, function: *mut c_void) {
 
 /// Returns the current context and its device. `known`: the last result, whose device is reused for
 /// the same context.
-pub fn current_context(known: (u64, i32)) -> (u64, i32) {
+fn current_context(known: (u64, i32)) -> (u64, i32) {
     let mut context = 0;
     let mut device = 0;
     if function!(cuCtxGetCurrent(*mut u64))(&mut context) != 0 {
@@ -108,7 +115,7 @@ pub fn current_context(known: (u64, i32)) -> (u64, i32) {
 /// Returns a function of the real driver, by its symbol and the types of its arguments.
 macro_rules! function {
     ($name:ident($($ty:ty),* $(,)?)) => {{
-        let found = crate::passthrough::real::SLOTS[crate::passthrough::real::slot::$name]
+        let found = crate::real::SLOTS[cudasim_core::functions::index::$name]
             .load(std::sync::atomic::Ordering::Relaxed);
         type Function = extern "C" fn($($ty),*) -> i32;
         // SAFETY: a slot holds the driver's function of this name, which has this type, or
@@ -124,12 +131,12 @@ macro_rules! jump {
         #[cfg(target_arch = "x86_64")]
         std::arch::naked_asm!(
             "jmp qword ptr [rip + {slots} + {at}]",
-            slots = sym crate::passthrough::real::SLOTS, at = const $slot * 8
+            slots = sym crate::real::SLOTS, at = const $slot * 8
         );
         #[cfg(target_arch = "aarch64")]
         std::arch::naked_asm!(
             "adrp x16, {slots} + {at}", "ldr x16, [x16, :lo12:{slots} + {at}]", "br x16",
-            slots = sym crate::passthrough::real::SLOTS, at = const $slot * 8
+            slots = sym crate::real::SLOTS, at = const $slot * 8
         );
     }};
     ($function:path) => {{

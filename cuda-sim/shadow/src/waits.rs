@@ -1,12 +1,14 @@
 //! Waits and queries: after they succeed, the calling thread knows what was enqueued when it
 //! called.
 //!
-//! May use: `clock`, `passthrough::follow`, `results`, `sim`. Unsafe: none.
+//! May use: `cudasim_core::clock`, `cudasim_core::follow`, `cudasim_core::results`,
+//! `cudasim_core::sim`, `passed_on`. Unsafe: none.
 
-use super::follow::{notify, outside, passed_on, refused};
-use crate::clock::Clock;
-use crate::results::Result;
-use crate::sim::{Locked, Recorded};
+use crate::passed_on::passed_on;
+use cudasim_core::clock::Clock;
+use cudasim_core::follow::{notify, outside, refused};
+use cudasim_core::results::Result;
+use cudasim_core::sim::{Locked, Recorded};
 
 /// Follows a wait. `known`: the knowledge of the calling thread after it.
 fn wait(

@@ -17,6 +17,7 @@ static cudasim_cai_note about(unsigned kind, const struct array *array, uint64_t
         .bytes = range(array->at, array->n, mode),
         .flags = array->flags,
         .stream = array->stream,
+        .stream_id = array->stream_id,
         .context = array->context,
         .consumer = consumer,
     };

@@ -12,7 +12,7 @@
 struct array {
     CUdeviceptr at;
     size_t n;
-    uint64_t stream;
+    uint64_t stream, stream_id;
     const void *owner;
     unsigned flags;
     CUcontext context;

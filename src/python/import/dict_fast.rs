@@ -251,10 +251,11 @@ impl<const STANDARD: bool> InPlace<STANDARD> {
         if object.is_null() {
             return None;
         }
-        let (size, items, list_items) = if STANDARD {
-            (standard::SIZE, standard::ITEMS, standard::ITEMS)
+        let items = capi.facts.tuple_items;
+        let (size, list_items) = if STANDARD {
+            (standard::SIZE, standard::ITEMS)
         } else {
-            (capi.facts.tuple_size, capi.facts.tuple_items, capi.facts.list_items)
+            (capi.facts.tuple_size, capi.facts.list_items)
         };
         // SAFETY: a live tuple or list, which stores its items there, as was probed. Nothing
         // changes it while the slice is in use: no Python code runs, and lists of a free-threaded

@@ -1,7 +1,7 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
 //!
-//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `driver`, `error`, `owner`,
-//! `python::capi`, `python::convert`, `python::import::dict`, `python::import::options`,
+//! May use: `abi`, `device`, `dlpack`, `driver`, `error`, `owner`, `python::cache`, `python::capi`,
+//! `python::convert`, `python::import::dict`, `python::import::options`,
 //! `python::interpreter`, `python::owner`, `sync::consume`, `sync::identity`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
-use crate::dlpack::exchange_table::ExchangeTable;
 use crate::error::{Failure, Result, fail};
+use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::convert::{pair, two_integers};
 use crate::python::import::dict::resolved;
@@ -26,39 +26,42 @@ pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| failure.within(format_args!("{name}."))
 }
 
-/// Imports through DLPack's table. Requests a managed tensor and not the view that the table may
-/// offer as well: a view is valid only during a call, and cannot express that it is read-only.
-#[inline]
+const TABLE: &str = "__dlpack_c_exchange_api__";
+
+/// Imports through DLPack's table, if the object's type offers one: then `to` has an owner, unless
+/// the memory is not wanted. Requests a managed tensor and not the view that the table may offer as
+/// well: a view is valid only during a call, and cannot express that it is read-only.
+#[inline(always)]
 pub fn from_dlpack_table(
     py: Py,
     object: NonNull<Object>,
-    table: &ExchangeTable,
+    offer: &Offer,
     options: &ImportOptions,
     host_only: &mut bool,
     to: &mut Description,
-) -> Result<bool> {
-    const NAME: &str = "__dlpack_c_exchange_api__";
-    let Some(from_object) = table.from_object else { return Ok(false) };
-    let mut tensor: *mut DLManagedTensorVersioned = ptr::null_mut();
+) -> Result<()> {
+    let Some(table) = offer.dlpack else { return Ok(()) };
+    let Some(from_object) = table.from_object else { return Ok(()) };
+    let mut managed: *mut DLManagedTensorVersioned = ptr::null_mut();
     // SAFETY: the table belongs to the object's type, and its functions take such objects.
-    if unsafe { from_object(object.as_ptr().cast(), &raw mut tensor) } != 0 || tensor.is_null() {
-        return failed(py, NAME, "managed_tensor_from_py_object_no_sync");
+    if unsafe { from_object(object.as_ptr().cast(), &raw mut managed) } != 0 || managed.is_null() {
+        return failed(py, TABLE, "managed_tensor_from_py_object_no_sync");
     }
-    let tensor = Tensor::Versioned(tensor);
+    let tensor = Tensor::Versioned(managed);
     // SAFETY: the table gave the tensor to this function.
-    let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
+    let (inside, flags) = unsafe { dlpack::inside_versioned(managed) }.map_err(of(TABLE))?;
     // SAFETY: the table gave the tensor to this function.
     let device = unsafe { (*inside).device() };
     if device.0 == abi::CAI_DEVICE_CPU && !options.host() {
         *host_only = true;
-        return Ok(false);
+        return Ok(());
     }
     let stream = match table.current_stream.filter(|_| on_device(device.0)) {
         Some(current) => {
             let mut stream: *mut c_void = ptr::null_mut();
             // SAFETY: the function of DLPack's table writes one pointer, to a local.
             if unsafe { current(device.0, device.1, &raw mut stream) } != 0 {
-                return failed(py, NAME, "current_work_stream");
+                return failed(py, TABLE, "current_work_stream");
             }
             if stream.is_null() { abi::CAI_STREAM_LEGACY } else { stream as u64 }
         }
@@ -66,10 +69,12 @@ pub fn from_dlpack_table(
     };
     let Description { array, strides, .. } = to;
     // SAFETY: the tensor is alive until it is attached or deleted.
-    unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
+    unsafe { dlpack::describe(inside, Some(flags), stream, strides, array) }.map_err(of(TABLE))?;
     tensor.attach(py, array)?;
-    resolved(py, object, &to.array, NAME)?;
-    Ok(true)
+    if offer.may_be_conjugate {
+        resolved(py, object, &to.array, TABLE)?;
+    }
+    Ok(())
 }
 
 /// Returns true if a producer has a current stream for this device. Page-locked memory belongs to

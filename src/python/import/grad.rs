@@ -18,8 +18,21 @@ use crate::python::offers;
 
 /// Fails for a tensor that requires grad, unless the options allow it. Whether objects of a type
 /// may require grad is remembered with the type; `offer` is what is known of it.
-#[inline]
+#[inline(always)]
 pub fn check(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    offer: &Offer,
+) -> Result<()> {
+    if matches!(offer.grad, Grad::Never) || options.grad() {
+        return Ok(());
+    }
+    ask(py, object, offer.grad)
+}
+
+/// The same for a type of which `offer` is known, or nothing yet.
+pub fn check_any(
     py: Py,
     object: NonNull<Object>,
     options: &ImportOptions,
@@ -29,10 +42,12 @@ pub fn check(
         Some(offer) => offer,
         None => offers::offer(py, object.as_ptr())?,
     };
-    if options.grad() {
-        return Ok(());
-    }
-    let value = match offer.grad {
+    check(py, object, options, &offer)
+}
+
+#[inline(never)]
+fn ask(py: Py, object: NonNull<Object>, grad: Grad) -> Result<()> {
+    let value = match grad {
         Grad::Never => return Ok(()),
         // SAFETY: the GIL is held; the function belongs to the object's type.
         Grad::Getter(get, closure) => Owned::new(py, unsafe { get(object.as_ptr(), closure) })?,

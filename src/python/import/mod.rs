@@ -275,7 +275,13 @@ pub fn find(
         return try_all(py, object, options, depth, Begun::default(), to);
     }
     // The most common cases, each the first protocol of the default order for its objects.
-    let is_known = py.types.offers_nothing(py.type_of(object.as_ptr()));
+    let r#type = py.type_of(object.as_ptr());
+    let is_known = py.types.offers_nothing(r#type);
+    if !is_known {
+        if let Some(offer @ Offer { exchange: None, dlpack: Some(_), .. }) = py.types.get(r#type) {
+            return from_tensor(py, object, offer, options, depth, to);
+        }
+    }
     let offer = if is_known { Offer::NOTHING } else { offers::something(py, object.as_ptr())? };
     let mut begun = Begun { offer: Some(offer), ..Begun::default() };
     if is_known || offer.is_nothing() {
@@ -287,22 +293,37 @@ pub fn find(
     } else if let Some(table) = offer.exchange {
         match from_table(py, object, table, options, to)? {
             Answer::Array if is_allowed(to, options) => {
-                return grad::check(py, object, options, begun.offer);
+                return grad::check(py, object, options, &offer);
             }
             Answer::Array => begun.host_only = true,
             Answer::Refused(failure) => begun.refused = Some(failure),
         }
         to.reset();
         begun.tried = abi::CAI_PROTOCOL_EXCHANGE;
-    } else if let Some(table) = offer.dlpack {
-        let found = from_dlpack_table(py, object, table, options, &mut begun.host_only, to)?;
-        if found && is_allowed(to, options) {
-            return grad::check(py, object, options, begun.offer);
-        }
-        begun.host_only |= found;
-        to.reset();
-        begun.tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
+    } else if offer.dlpack.is_some() {
+        return from_tensor(py, object, &offer, options, depth, to);
     }
+    try_all(py, object, options, depth, begun, to)
+}
+
+/// Imports through DLPack's table, or else through any other protocol.
+#[inline(never)]
+fn from_tensor(
+    py: Py,
+    object: NonNull<Object>,
+    offer: &Offer,
+    options: &ImportOptions,
+    depth: i32,
+    to: &mut Description,
+) -> Result<()> {
+    let mut host_only = false;
+    from_dlpack_table(py, object, offer, options, &mut host_only, to)?;
+    if to.has_owner() {
+        return grad::check(py, object, options, offer);
+    }
+    to.reset();
+    let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
+    let begun = Begun { offer: Some(*offer), tried, host_only, refused: None };
     try_all(py, object, options, depth, begun, to)
 }
 
@@ -349,7 +370,7 @@ fn try_all(
         &mut declined,
         to,
     )? {
-        return grad::check(py, object, options, offer);
+        return grad::check_any(py, object, options, offer);
     }
     // The cache may describe an earlier type with the same address.
     if offer.is_some_and(|offer| offer.is_nothing()) {
@@ -367,7 +388,7 @@ fn try_all(
                 to,
             )?
         {
-            return grad::check(py, object, options, anew);
+            return grad::check_any(py, object, options, anew);
         }
     }
     if let Some(declined) = declined {
@@ -464,10 +485,10 @@ fn try_protocols(
                 },
                 None => false,
             },
-            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => match offered()?.dlpack {
-                Some(table) => from_dlpack_table(py, object, table, options, host_only, to)?,
-                None => false,
-            },
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE => {
+                from_dlpack_table(py, object, &offered()?, options, host_only, to)?;
+                to.has_owner()
+            }
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
                 from_cuda(py, object, true, options, depth, to)?;
                 to.has_owner()

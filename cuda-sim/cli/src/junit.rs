@@ -1,0 +1,72 @@
+//! Reports as JUnit XML: a test case for each finding, and one for each process without any.
+
+use super::report::{Part, place, relative, title};
+
+/// Escapes text for XML, and drops what XML cannot contain.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            '\n' | '\t' => out.push(letter),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+pub fn text(parts: &[Part]) -> String {
+    let (mut cases, mut count, mut failures) = (String::new(), 0, 0);
+    for part in parts {
+        let owner = part.test.clone().unwrap_or_else(|| format!("process {}", part.process));
+        let owner = escaped(&owner);
+        let missing: String = part
+            .missing
+            .iter()
+            .map(|(name, calls)| format!("{name} is not simulated and was called {calls} times\n"))
+            .collect();
+        let output = if missing.is_empty() {
+            String::new()
+        } else {
+            format!("<system-out>{}</system-out>", escaped(&missing))
+        };
+        if part.races.is_empty() {
+            count += 1;
+            cases += &format!(
+                "    <testcase classname=\"{owner}\" name=\"no races\" time=\"0\">{output}\
+                 </testcase>\n"
+            );
+        }
+        for race in &part.races {
+            count += 1;
+            let at = place(&race["second"]).map_or_else(String::new, |(file, line)| {
+                format!(" file=\"{}\" line=\"{line}\"", escaped(&relative(&file)))
+            });
+            let text = escaped(race["text"].as_str().unwrap_or_default());
+            let kind = escaped(race["rule"].as_str().unwrap_or("race"));
+            let found = if race["remark"] == true {
+                format!("<system-out>{text}</system-out>")
+            } else {
+                failures += 1;
+                let missing = escaped(race["missing"].as_str().unwrap_or_default());
+                format!("<failure type=\"{kind}\" message=\"{missing}\">{text}</failure>{output}")
+            };
+            let name = escaped(&title(race));
+            cases += &format!(
+                "    <testcase classname=\"{owner}\" name=\"{name}\"{at} time=\"0\">{found}\
+                 </testcase>\n"
+            );
+        }
+    }
+    let counts = format!("tests=\"{count}\" failures=\"{failures}\" errors=\"0\"");
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  \
+         <testsuite name=\"cuda-sim\" {counts} skipped=\"0\" time=\"0\">\n{cases}  </testsuite>\n\
+         </testsuites>\n"
+    )
+}

@@ -1,0 +1,545 @@
+//! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
+//! found.
+
+mod junit;
+mod report;
+mod sarif;
+mod shadow;
+
+use report::Reports;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+cuda-sim: a simulated CUDA driver that finds races
+
+    cuda-sim run [options] [--] program [arguments]
+        Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
+        found, otherwise the program's own.
+
+        --races=error|warn|off    how races are treated; error: also as exit status (default: error)
+        --schedule=KIND           when the device runs its work (default: lazy):
+                                    lazy           only what a wait requires: shows missing waits
+                                    eager          at once
+                                    random[:SEED]  in an order that the seed determines
+                                    threads        on a thread for each stream
+        --devices=N               number of devices, 0 to 16 (default: 1)
+        --peers=none              no device can access the memory of another
+        --memory=BYTES            memory of each device (default: 8 GiB)
+        --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
+                                  cuStreamSynchronize=700; any call: *:100=lost (a lost device)
+        --without=NAME,...        functions that this driver does not have
+        --driver-version=N        an older driver, for example 11040, without newer functions
+        --stub                    the stub library of the toolkit: every call returns 34
+        --guard                   the host faults when it accesses device memory
+        --register=shifted        registered host memory has another address on the device
+        --free=syncs              cuMemFree waits for the device, as drivers may and often do
+        --host-threads=ordered    order host threads by their calls; otherwise only what the
+                                  checker observes and annotations order them
+        --runtime                 put the replacement runtime libraries into the path, too
+        --runtime=12|13           and load one of them first: for programs that bundle their own
+        --explain                 print which CUDA runtime library each module has, and whether it
+                                  can be used here
+        --rules=strict            also report refused, illegal and needlessly slow calls, and
+                                  print a summary of exchanged arrays
+        --exchanges=hidden        do not observe the arrays that libraries exchange
+        --print=exit              print races when the program ends, not when they are found
+        --report=FILE             write a report; may be repeated. FILE ends with
+                                    .json   one line for each process
+                                    .xml    JUnit: a test case for each race
+                                    .sarif  SARIF 2.1.0, for code hosts and editors
+
+    cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
+        Runs a program with the real driver, FILE or the installed one, and the race checker beside
+        it. The options --races, --free, --host-threads, --rules, --exchanges, --print and
+        --report are as above.
+
+    cai-race [options] [--] program [arguments]
+        cuda-sim run --rules=strict: for producers and consumers of arrays.
+
+    cuda-sim --missing [--] program [arguments]
+        Runs a program and lists the functions of the driver that are not simulated and that it
+        called, or that its file names. Exit status: 1 if it called one.
+
+    cuda-sim libdir               the folder for LD_LIBRARY_PATH
+    cuda-sim entries              all functions of the driver, and whether they are simulated
+    cuda-sim --version
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let called = arguments.next().unwrap_or_default();
+    let mut arguments: Vec<OsString> = arguments.collect();
+    // Under the name cai-race, the rules of array exchange are on.
+    if Path::new(&called).file_name().is_some_and(|name| name == "cai-race") {
+        let asked = arguments.first().and_then(|first| first.to_str());
+        if !matches!(asked, Some("--help" | "-h" | "--version")) {
+            arguments.splice(0..0, ["run".into(), "--rules=strict".into()]);
+        }
+    }
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("cuda-sim: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
+    if requests_help(arguments) {
+        print!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    match arguments.first().and_then(|first| first.to_str()) {
+        Some("run") => run_program(&arguments[1..]),
+        Some("--missing") => list_missing(&arguments[1..]),
+        Some("libdir") => {
+            println!("{}", library_folders(false)?[0].display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("entries") => {
+            for (name, version, symbol, simulated) in cudasim_core::functions::ENTRIES {
+                println!(
+                    "{symbol} ({name} since {}.{}): {}",
+                    version / 1000,
+                    version % 1000 / 10,
+                    if *simulated { "simulated" } else { "not supported" }
+                );
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("--version") => {
+            println!(
+                "cuda-sim {} (driver {})",
+                env!("CARGO_PKG_VERSION"),
+                cudasim_core::config::DRIVER_VERSION
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(format!("expected a command\n\n{USAGE}")),
+    }
+}
+
+/// Returns whether help is requested, before the name of the program: its arguments are its own.
+fn requests_help(arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().map(|word| word.to_str().unwrap_or(""));
+    match words.next() {
+        Some("--help" | "-h" | "help") => true,
+        Some("run" | "--missing") => words
+            .take_while(|word| word.starts_with('-') && *word != "--")
+            .any(|word| matches!(word, "--help" | "-h")),
+        _ => false,
+    }
+}
+
+/// Finds a library by its name: in `../lib/cuda-sim` of an installation, otherwise beside this
+/// program, where cargo puts it.
+fn library(name: &str) -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let folder = program.parent().unwrap_or(Path::new("."));
+    let installed = folder.join("../lib/cuda-sim");
+    let places = [
+        installed.join("driver").join(name),
+        installed.join("runtime").join(name),
+        installed.join(name),
+        folder.join(name),
+    ];
+    let found = places.into_iter().find(|path| path.exists());
+    found.ok_or_else(|| {
+        format!("{name} is neither in {} nor in {}", installed.display(), folder.display())
+    })
+}
+
+/// Returns the folders in which the libraries have the names that programs load.
+fn library_folders(runtime: bool) -> Result<Vec<PathBuf>, String> {
+    let parent = |path: PathBuf| path.parent().map_or(PathBuf::new(), Path::to_owned);
+    if let Ok(driver) = library("libcuda.so.1") {
+        let mut folders = vec![parent(driver)];
+        if runtime {
+            folders.push(parent(library("libcudart.so.13")?));
+        }
+        return Ok(folders);
+    }
+    linked_folder(runtime).map(|folder| vec![folder])
+}
+
+/// Returns a folder with links of those names, in a build tree.
+fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
+    let driver = library("libcuda.so")?;
+    let folder = driver.parent().unwrap_or(Path::new(".")).join(if runtime {
+        "cuda-sim-runtime"
+    } else {
+        "cuda-sim-driver"
+    });
+    link_into(&folder, &driver, &["libcuda.so.1", "libcuda.so"])?;
+    if runtime {
+        for name in ["libcudart.so.12", "libcudart.so.13"] {
+            link_into(&folder, &library(name)?, &[name])?;
+        }
+    }
+    Ok(folder)
+}
+
+/// Gives a library other names in a folder.
+fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String> {
+    let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let target = library.canonicalize().map_err(fail)?;
+    for name in names {
+        let link = folder.join(name);
+        if std::fs::read_link(&link).is_ok_and(|old| old == target) {
+            continue;
+        }
+        // Another process may do the same now: the link is created under another name, then
+        // renamed.
+        let fresh = folder.join(format!("{name}.{}", std::process::id()));
+        std::os::unix::fs::symlink(&target, &fresh).map_err(fail)?;
+        std::fs::rename(&fresh, &link).map_err(fail)?;
+    }
+    Ok(())
+}
+
+struct Options {
+    variables: Vec<(&'static str, String)>,
+    reports: Vec<String>,
+    without: Vec<String>,
+    version: Option<i32>,
+    runtime: bool,
+    preload: Vec<String>,
+    threads_seen: bool,
+    explain: bool,
+    /// Whether to run beside a real driver, and its path.
+    shadow: Option<Option<String>>,
+}
+
+/// Returns the options before the program, and the rest.
+fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
+    let mut options = Options {
+        variables: Vec::new(),
+        reports: Vec::new(),
+        without: Vec::new(),
+        version: None,
+        runtime: false,
+        preload: Vec::new(),
+        threads_seen: true,
+        explain: false,
+        shadow: None,
+    };
+    let mut at = 0;
+    while let Some(argument) = arguments.get(at) {
+        let text = argument.to_string_lossy();
+        if text == "--" {
+            at += 1;
+            break;
+        }
+        let Some(option) = text.strip_prefix("--") else { break };
+        let (name, value) =
+            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+        let wanted = || {
+            value
+                .map(str::to_owned)
+                .ok_or_else(|| format!("--{name} requires a value: --{name}=..."))
+        };
+        let one_of = |allowed: &[&str]| {
+            let value = wanted()?;
+            let kind = value.split(':').next().unwrap_or("");
+            if allowed.contains(&kind) {
+                Ok(value)
+            } else {
+                Err(format!("--{name}: expected one of {}, found {value}", allowed.join(", ")))
+            }
+        };
+        let number = || {
+            let value = wanted()?;
+            value
+                .parse::<u64>()
+                .map(|_| value.clone())
+                .map_err(|_| format!("--{name}: expected a number, found {value}"))
+        };
+        let between = |least: u64, most: u64| {
+            let value = number()?;
+            match value.parse() {
+                Ok(found) if (least..=most).contains(&found) => Ok(value),
+                _ => Err(format!("--{name}: expected {least} to {most}, found {value}")),
+            }
+        };
+        if name == "shadow" {
+            options.shadow = Some(value.map(str::to_owned));
+            at += 1;
+            continue;
+        }
+        let variable = match name {
+            "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
+            "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
+            "devices" => ("CUDASIM_DEVICES", between(0, cudasim_core::config::MOST_DEVICES)?),
+            "peers" => ("CUDASIM_PEERS", one_of(&["all", "none"])?),
+            "memory" => ("CUDASIM_MEMORY", number()?),
+            "fail" => {
+                let value = wanted()?;
+                for part in value.split(',') {
+                    let fault = cudasim_core::config::parse_fault(part)
+                        .ok_or(format!("--fail: expected CALL[:N]=CODE, found {part}"))?;
+                    let is_it = |entry: &(&str, i32, &str, bool)| {
+                        entry.0 == fault.call || entry.2 == fault.call
+                    };
+                    if fault.call != "*" && !cudasim_core::functions::ENTRIES.iter().any(is_it) {
+                        return Err(format!(
+                            "--fail: expected a function of the driver, or *, found {}",
+                            fault.call
+                        ));
+                    }
+                }
+                ("CUDASIM_FAIL", value)
+            }
+            "without" => {
+                options.without = wanted()?.split(',').map(str::to_owned).collect();
+                ("CUDASIM_WITHOUT", wanted()?)
+            }
+            "driver-version" => {
+                let newest = cudasim_core::config::DRIVER_VERSION.unsigned_abs().into();
+                options.version = between(2000, newest)?.parse().ok();
+                ("CUDASIM_DRIVER_VERSION", wanted()?)
+            }
+            "explain" => {
+                options.explain = true;
+                ("CUDASIM_EXPLAIN", "1".to_owned())
+            }
+            "stub" => ("CUDASIM_STUB", "1".to_owned()),
+            "guard" => ("CUDASIM_GUARD", "1".to_owned()),
+            "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
+            "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
+            "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
+            "exchanges" => ("CUDASIM_EXCHANGES", one_of(&["seen", "hidden"])?),
+            "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
+            "report" => {
+                options.reports.push(wanted()?);
+                at += 1;
+                continue;
+            }
+            "host-threads" => {
+                options.threads_seen = one_of(&["seen", "ordered"])? == "seen";
+                ("CUDASIM_HOST_THREADS", wanted()?)
+            }
+            "runtime" => {
+                options.runtime = true;
+                if value.is_some() {
+                    options.preload.push(format!("libcudart.so.{}", one_of(&["12", "13"])?));
+                }
+                ("CUDASIM_RUNTIME", "1".to_owned())
+            }
+            _ => return Err(format!("unknown option --{name}\n\n{USAGE}")),
+        };
+        options.variables.push(variable);
+        at += 1;
+    }
+    Ok((options, &arguments[at..]))
+}
+
+fn prepend(variable: &str, path: &Path) -> OsString {
+    let mut value = path.as_os_str().to_owned();
+    if let Some(old) = std::env::var_os(variable).filter(|old| !old.is_empty()) {
+        value.push(":");
+        value.push(old);
+    }
+    value
+}
+
+/// Creates a driver without some functions: a copy of the library in which their names are changed.
+fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
+    let fail = |error: std::io::Error| error.to_string();
+    let mut bytes = std::fs::read(folder.join("libcuda.so.1")).map_err(fail)?;
+    for name in names {
+        // Names in a symbol table are preceded by a NUL and end with one.
+        let pattern = [b"\0", name.as_bytes(), b"\0"].concat();
+        let found = bytes
+            .windows(pattern.len())
+            .position(|window| window == pattern)
+            .ok_or(format!("the driver has no function {name}"))?;
+        bytes[found + 1] = b'-';
+    }
+    let own = std::env::temp_dir().join(format!("cuda-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&own).map_err(fail)?;
+    std::fs::write(own.join("libcuda.so.1"), bytes).map_err(fail)?;
+    Ok(own)
+}
+
+fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
+    let (name, arguments) = program.split_first().ok_or("expected a program")?;
+    let variables = variables(options)?;
+    let mut folders = match options.shadow {
+        None => library_folders(options.runtime)?,
+        Some(_) => vec![shadow::folder()?],
+    };
+    let mut temporary = None;
+    let mut hidden: Vec<String> =
+        options.without.iter().flat_map(|name| symbols_of(name)).collect();
+    if let Some(version) = options.version {
+        hidden.extend(
+            cudasim_core::functions::ENTRIES
+                .iter()
+                .filter(|entry| entry.1 > version)
+                .map(|entry| entry.2.to_owned()),
+        );
+    }
+    hidden.sort();
+    hidden.dedup();
+    if !hidden.is_empty() {
+        let own = library_without(&folders[0], &hidden)?;
+        temporary = Some(own.clone());
+        folders.insert(0, own);
+    }
+    let path =
+        folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
+    let mut command = Command::new(name);
+    command.args(arguments).env("LD_LIBRARY_PATH", prepend("LD_LIBRARY_PATH", Path::new(&path)));
+    let mut preload: Vec<PathBuf> =
+        options.preload.iter().map(|name| library(name)).collect::<Result<_, _>>()?;
+    if options.threads_seen {
+        preload.push(library("libcudasim_threads.so")?);
+    }
+    if options.shadow.is_none() {
+        // They are built separately.
+        match (library("libcudasim_redirect.so"), library("libcudart.so.13")) {
+            (Ok(redirect), Ok(runtime)) => {
+                command.env("CUDASIM_REDIRECT", runtime.parent().unwrap_or(Path::new(".")));
+                preload.push(redirect);
+            }
+            (Err(error), _) | (_, Err(error)) if options.explain => return Err(error),
+            _ => {}
+        }
+    }
+    if !preload.is_empty() {
+        let list =
+            preload.iter().map(|path| path.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
+        command.env("LD_PRELOAD", prepend("LD_PRELOAD", Path::new(&list)));
+    }
+    command.envs(variables);
+    Ok((command, temporary))
+}
+
+/// Returns the variables for the program, the user's choices last.
+fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
+    if let Some(path) = &options.shadow {
+        return shadow::variables(options, path.as_deref());
+    }
+    let mut variables =
+        vec![("CUDASIM_RACES", "error".to_owned()), ("CUDASIM_SCHEDULE", "lazy".to_owned())];
+    if options.threads_seen {
+        variables.push(("CUDASIM_HOST_THREADS", "seen".to_owned()));
+    }
+    variables.extend(options.variables.iter().cloned());
+    Ok(variables)
+}
+
+/// Returns all symbols of a function, by any of its names.
+fn symbols_of(name: &str) -> Vec<String> {
+    let of = |entry: &&(&str, i32, &str, bool)| entry.0 == name || entry.2 == name;
+    let found: Vec<String> = cudasim_core::functions::ENTRIES
+        .iter()
+        .filter(of)
+        .map(|entry| entry.2.to_owned())
+        .collect();
+    if found.is_empty() { vec![name.to_owned()] } else { found }
+}
+
+fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let (mut options, program) = options(arguments)?;
+    let reports = Reports::new(&options.reports)?;
+    options.variables.extend(reports.iter().flat_map(Reports::variables));
+    let (mut command, temporary) = command(&options, program)?;
+    let child =
+        command.spawn().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
+    ignore_interrupts();
+    let status = child.and_then(|mut child| child.wait().map_err(|error| error.to_string()));
+    if let Some(folder) = temporary {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    let status = status?;
+    if let Err(message) = reports.map_or(Ok(()), |reports| reports.write()) {
+        eprintln!("cuda-sim: {message}");
+        if status.success() {
+            return Ok(ExitCode::from(2));
+        }
+    }
+    Ok(exit_code(status))
+}
+
+/// Leaves it to the program what an interrupt from the terminal does, which is sent to both.
+fn ignore_interrupts() {
+    // SAFETY: `signal` with `SIG_IGN` installs no function that could run at a bad moment.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+    }
+}
+
+fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ExitCode::from(code as u8),
+        // As in shells.
+        (None, Some(signal)) => {
+            eprintln!("cuda-sim: the program was ended by signal {signal}");
+            ExitCode::from(128 + signal as u8)
+        }
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Lists the functions that a program called, or is linked against, and that are not simulated.
+fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
+    let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));
+    let mut options = options(&[])?.0;
+    options.variables.push(("CUDASIM_RACES", "off".to_owned()));
+    options.variables.push(("CUDASIM_SCHEDULE", "eager".to_owned()));
+    options.variables.push(("CUDASIM_MISSING_LOG", log.to_string_lossy().into_owned()));
+    options.threads_seen = false;
+    let (mut command, _) = command(&options, program)?;
+    let status = command
+        .status()
+        .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    let _ = std::fs::remove_file(&log);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    println!("not simulated, and called: {}", if lines.is_empty() { "nothing" } else { "" });
+    lines.iter().for_each(|line| println!("  {line}"));
+    let linked = mentioned(Path::new(&program[0]))?;
+    println!(
+        "not simulated, and named in {}: {}",
+        Path::new(&program[0]).display(),
+        if linked.is_empty() { "nothing" } else { "" }
+    );
+    linked.iter().for_each(|name| println!("  {name}"));
+    println!("the program ended with {status}");
+    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Returns the functions that are not simulated and whose names are in a program file, as symbols
+/// or as text.
+fn mentioned(program: &Path) -> Result<Vec<&'static str>, String> {
+    let find = || {
+        if program.components().count() > 1 {
+            return Some(program.to_owned());
+        }
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+    };
+    let bytes = find().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+    let mut words: Vec<&[u8]> =
+        bytes.split(|byte| *byte == 0).filter(|word| word.starts_with(b"cu")).collect();
+    words.sort_unstable();
+    let mut found: Vec<&'static str> = cudasim_core::functions::ENTRIES
+        .iter()
+        .filter(|entry| !entry.3 || entry.2 == "cuGetExportTable")
+        .filter(|entry| words.binary_search(&OsStr::new(entry.2).as_bytes()).is_ok())
+        .map(|entry| entry.2)
+        .collect();
+    found.dedup();
+    Ok(found)
+}

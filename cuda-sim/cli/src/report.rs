@@ -1,0 +1,189 @@
+//! The option `--report`: collects what the processes of a program found, and writes it in the
+//! formats that the names of the files end with.
+
+use super::{junit, sarif};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Format {
+    Json,
+    Junit,
+    Sarif,
+}
+
+impl Format {
+    fn of(path: &Path) -> Format {
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("xml") => Format::Junit,
+            Some("sarif") => Format::Sarif,
+            _ => Format::Json,
+        }
+    }
+}
+
+/// The reports of a run, before they are written.
+pub struct Reports {
+    /// Where each process writes its results, and test runners the names of their tests.
+    folder: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+/// What one process found, or one test in it.
+pub struct Part {
+    pub process: u64,
+    pub test: Option<String>,
+    pub races: Vec<Value>,
+    pub missing: Vec<(String, u64)>,
+    line: Value,
+}
+
+impl Reports {
+    /// Prepares the reports. Fails if one of the files cannot be written.
+    pub fn new(files: &[String]) -> Result<Option<Reports>, String> {
+        // A test runner that this command started inside of another one uses the outer folder.
+        let runner = std::env::var_os("CUDASIM_PYTEST").is_some()
+            && std::env::var_os("CUDASIM_REPORT_FOLDER").is_none();
+        if files.is_empty() && !runner {
+            return Ok(None);
+        }
+        let folder = std::env::temp_dir().join(format!("cuda-sim-report-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        let reports = Reports { folder, files: files.iter().map(PathBuf::from).collect() };
+        for path in &reports.files {
+            std::fs::write(path, "").map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(Some(reports))
+    }
+
+    /// Returns the variables for the program.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        vec![
+            ("CUDASIM_REPORT", text(&self.folder.join("main.json"))),
+            ("CUDASIM_REPORT_FOLDER", text(&self.folder)),
+        ]
+    }
+
+    /// Writes the reports.
+    pub fn write(&self) -> Result<(), String> {
+        let parts = self.parts();
+        for path in &self.files {
+            let text = match Format::of(path) {
+                Format::Json => parts.iter().map(|part| format!("{}\n", part.line)).collect(),
+                Format::Junit => junit::text(&parts),
+                Format::Sarif => sarif::text(&parts),
+            };
+            std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let tests = self.tests();
+        let mut parts = Vec::new();
+        for (name, text) in self.read("json") {
+            // A process that was killed may have left a part of a line.
+            let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            for mut line in lines {
+                let process = line["process"].as_u64().unwrap_or(0);
+                // The runner's own process has tests in its own lines.
+                let started_by = tests.get(&name).filter(|(runner, _)| *runner != process);
+                if let (true, Some((_, test))) = (line["test"].is_null(), started_by) {
+                    line["test"] = test.as_str().into();
+                }
+                parts.push(Part {
+                    process,
+                    test: line["test"].as_str().map(str::to_owned),
+                    races: line["races"].as_array().cloned().unwrap_or_default(),
+                    missing: line["missing"].as_object().map_or_else(Vec::new, |missing| {
+                        let count = |(name, count): (&String, &Value)| {
+                            (name.clone(), count.as_u64().unwrap_or(0))
+                        };
+                        missing.iter().map(count).collect()
+                    }),
+                    line,
+                });
+            }
+        }
+        parts
+    }
+
+    /// Returns the test whose processes write each file, with the process of the test itself.
+    fn tests(&self) -> HashMap<String, (u64, String)> {
+        let mut tests = HashMap::new();
+        for (_, text) in self.read("tests") {
+            for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+                let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+                let process = line["process"].as_u64().unwrap_or(0);
+                tests.insert(text("file"), (process, text("test")));
+            }
+        }
+        tests
+    }
+
+    /// Returns the files of the folder whose names end so, with their texts.
+    fn read(&self, end: &str) -> Vec<(String, String)> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|found| found == end))
+            .collect();
+        paths.sort();
+        let read = |path: PathBuf| {
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            Some((name, String::from_utf8_lossy(&std::fs::read(&path).ok()?).into_owned()))
+        };
+        paths.into_iter().filter_map(read).collect()
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns the place of an access that a reader wants to see first: the innermost frame in the
+/// working folder, or else the innermost one with a line that is not part of the system.
+pub fn place(side: &Value) -> Option<(String, u64)> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let frames: Vec<(String, u64)> = side["frames"]
+        .as_array()?
+        .iter()
+        .filter_map(|frame| Some((frame["file"].as_str()?.to_owned(), frame["line"].as_u64()?)))
+        .collect();
+    let own = |(file, _): &&(String, u64)| Path::new(file).starts_with(&here);
+    let foreign = |(file, _): &&(String, u64)| !file.starts_with("/usr/");
+    let found = frames.iter().find(own).or_else(|| frames.iter().find(foreign));
+    found.or(frames.first()).cloned()
+}
+
+/// Returns a file as a path in the working folder, if it is there.
+pub fn relative(file: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    Path::new(file)
+        .strip_prefix(here)
+        .map_or_else(|_| file.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+/// Returns one line that names a finding.
+pub fn title(race: &Value) -> String {
+    let side = |side: &Value| {
+        let label = side["label"].as_str().unwrap_or("?");
+        place(side).map_or_else(
+            || label.to_owned(),
+            |(file, line)| format!("{label} at {}:{line}", relative(&file)),
+        )
+    };
+    let what = match race["rule"].as_str() {
+        Some(rule) => format!("{rule}: {}", race["sentence"].as_str().unwrap_or_default()),
+        None => "race".to_owned(),
+    };
+    match race.get("first") {
+        Some(first) => format!("{what}: {} and {}", side(first), side(&race["second"])),
+        None => format!("{what}: {}", side(&race["second"])),
+    }
+}

@@ -1,0 +1,137 @@
+//! Reports as SARIF 2.1.0, which code hosts and editors show beside the source.
+
+use super::report::{Part, place, relative, title};
+use serde_json::{Value, json};
+
+/// Returns a path with everything escaped that URIs do not allow.
+fn percent(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' | b'+' => {
+                out.push(byte.into())
+            }
+            _ => out += &format!("%{byte:02X}"),
+        }
+    }
+    out
+}
+
+/// Returns the URI of a file: relative to the working folder, if it is there.
+fn uri(file: &str) -> String {
+    let path = percent(&relative(file));
+    if path.starts_with('/') { format!("file://{path}") } else { path }
+}
+
+fn physical(file: &str, line: u64) -> Value {
+    let mut artifact = json!({"uri": uri(file)});
+    if !relative(file).starts_with('/') {
+        artifact["uriBaseId"] = "SRCROOT".into();
+    }
+    json!({"artifactLocation": artifact, "region": {"startLine": line.max(1)}})
+}
+
+/// Returns the location of an access; without lines, the name of its innermost function alone.
+fn location(side: &Value, message: &str) -> Value {
+    let mut found = json!({"message": {"text": message}});
+    if let Some((file, line)) = place(side) {
+        found["physicalLocation"] = physical(&file, line);
+    }
+    if let Some(function) = side["frames"][0]["function"].as_str() {
+        found["logicalLocations"] = json!([{"name": function, "kind": "function"}]);
+    }
+    found
+}
+
+fn stack(side: &Value, message: &str) -> Value {
+    let frame = |frame: &Value| {
+        let function = frame["function"].as_str().unwrap_or("?");
+        let mut place = json!({"logicalLocations": [{"fullyQualifiedName": function}]});
+        if let (Some(file), Some(line)) = (frame["file"].as_str(), frame["line"].as_u64()) {
+            place["physicalLocation"] = physical(file, line);
+        }
+        let mut found = json!({"location": place});
+        if let Some(module) = frame["module"].as_str() {
+            found["module"] = module.into();
+        }
+        found
+    };
+    let frames: Vec<Value> = side["frames"].as_array().into_iter().flatten().map(frame).collect();
+    json!({"message": {"text": message}, "frames": frames})
+}
+
+/// Returns a text that is the same for the same two places in another run: addresses and numbers of
+/// streams are not part of it.
+fn fingerprint(race: &Value) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in title(race).bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}
+
+fn side_text(side: &Value) -> String {
+    let text = |name: &str| side[name].as_str().unwrap_or("?").to_owned();
+    format!("{} by {}, on {}", text("mode"), text("label"), text("actor"))
+}
+
+fn result(race: &Value, part: &Part, rules: &[Value]) -> Value {
+    let rule = race["rule"].as_str().unwrap_or("race");
+    let index = rules.iter().position(|known| known["id"] == rule).unwrap_or(0);
+    let second = side_text(&race["second"]);
+    let mut message = title(race);
+    message += &format!(". Missing: {}", race["missing"].as_str().unwrap_or_default());
+    let mut stacks = vec![stack(&race["second"], &second)];
+    let mut found = json!({
+        "ruleId": rule, "ruleIndex": index,
+        "level": if race["remark"] == true { "note" } else { "error" },
+        "message": {"text": message},
+        "locations": [location(&race["second"], &second)],
+        "partialFingerprints": {"cudaSimPlaces/v1": fingerprint(race)},
+        "properties": {"process": part.process, "report": race["text"]},
+    });
+    if let Some(first) = race.get("first") {
+        let text = side_text(first);
+        found["relatedLocations"] = json!([location(first, &format!("first: {text}"))]);
+        found["relatedLocations"][0]["id"] = 1.into();
+        stacks.push(stack(first, &text));
+    }
+    found["stacks"] = stacks.into();
+    if let Some(test) = &part.test {
+        found["properties"]["test"] = test.as_str().into();
+    }
+    found
+}
+
+pub fn text(parts: &[Part]) -> String {
+    let mut rules = vec![json!({
+        "id": "race", "name": "DataRace",
+        "shortDescription": {"text": "Two accesses to the same bytes that nothing orders"},
+        "defaultConfiguration": {"level": "error"},
+    })];
+    let races = || parts.iter().flat_map(|part| part.races.iter().map(move |race| (race, part)));
+    for (race, _) in races() {
+        let Some(rule) = race["rule"].as_str() else { continue };
+        if rules.iter().all(|known| known["id"] != rule) {
+            rules.push(json!({"id": rule, "shortDescription": {"text": race["sentence"]}}));
+        }
+    }
+    let results: Vec<Value> = races().map(|(race, part)| result(race, part, &rules)).collect();
+    let here = std::env::current_dir().unwrap_or_default();
+    let base = format!("file://{}/", percent(&here.to_string_lossy()));
+    let log = json!({
+        "$schema":
+            "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/\
+             sarif-schema-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "cuda-sim", "version": env!("CARGO_PKG_VERSION"), "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "originalUriBaseIds": {"SRCROOT": {"uri": base}},
+            "results": results,
+        }],
+    });
+    format!("{log:#}\n")
+}

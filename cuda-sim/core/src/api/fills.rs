@@ -1,0 +1,225 @@
+//! Fills, and when the host waits for them.
+//!
+//! May use: `access`, `api::copies`, `api::macros`, `capture`, `memory`, `real_driver`, `results`,
+//! `sim`, `work`. Unsafe: none.
+
+use super::copies::{Claim, End, Side, access, host_waits, locate};
+use crate::access::{Access, WRITE};
+use crate::api::macros::api;
+use crate::capture::submit;
+use crate::memory::Kind;
+use crate::results::{Code, Result};
+use crate::sim::{Locked, Sim};
+use crate::work::{CoreRef, Extent, Fill, Origin, Work};
+
+fn fill_of(
+    sim: &Sim,
+    address: u64,
+    pitch: u64,
+    value: u32,
+    element: u64,
+    extent: Extent,
+) -> Result<(Side, Work, Access)> {
+    if (address % element != 0 && !crate::real_driver::is_present())
+        || (extent.rows > 1 && pitch < extent.width)
+    {
+        return Err(Code::INVALID_VALUE);
+    }
+    let end = End { origin: Origin { address, row: pitch, layer: 0 }, claim: Claim::Device };
+    let (side, bytes) = locate(sim, &end, &extent)?;
+    Ok((
+        side,
+        Work::Fill(Fill { to: bytes, extent, value, element }),
+        access(&end.origin, &extent, WRITE),
+    ))
+}
+
+/// Returns the work and the access of a fill node.
+pub fn fill_node_of(
+    sim: &Sim,
+    address: u64,
+    pitch: u64,
+    value: u32,
+    element: u32,
+    width: u64,
+    rows: u64,
+) -> Result<(Work, Vec<Access>)> {
+    if !matches!(element, 1 | 2 | 4) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let element = u64::from(element);
+    let extent =
+        Extent { width: width.checked_mul(element).ok_or(Code::INVALID_VALUE)?, rows, layers: 1 };
+    let (_, work, access) = fill_of(sim, address, pitch, value, element, extent)?;
+    Ok((work, vec![access]))
+}
+
+/// The elements that a call fills.
+struct Elements {
+    address: u64,
+    pitch: usize,
+    value: u32,
+    /// Bytes of one element.
+    size: u64,
+    count: usize,
+    rows: usize,
+}
+
+/// Fills memory. A synchronous fill of host or managed memory makes the host wait; a fill of device
+/// memory does not. [API synchronization behavior]
+fn fill(
+    sim: &mut Locked,
+    core: CoreRef,
+    elements: Elements,
+    synchronous: bool,
+    label: &'static str,
+) -> Result {
+    let Elements { address, pitch, value, size, count, rows } = elements;
+    let width = (count as u64).checked_mul(size).ok_or(Code::INVALID_VALUE)?;
+    if width == 0 || rows == 0 {
+        return Ok(());
+    }
+    let extent = Extent { width, rows: rows as u64, layers: 1 };
+    let (side, work, access) = fill_of(sim, address, pitch as u64, value, size, extent)?;
+    let managed = sim.memory.find(address).is_some_and(|found| found.kind == Kind::Managed);
+    if synchronous {
+        sim.forbid_on_capturing(core)?;
+        sim.forbid_while_capturing()?;
+    }
+    let position = submit(sim, core, work, vec![access], label)?;
+    match position {
+        Some(position) if synchronous && (side != Side::Device || managed) => {
+            host_waits(sim, core, position)
+        }
+        _ => {
+            if synchronous {
+                sim.synchronous_call(core);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Fills one row of elements. `stream`: `None` for a synchronous fill.
+fn flat<T: Into<u32>>(
+    sim: &mut Locked,
+    default: u64,
+    stream: Option<u64>,
+    (address, value, count): (u64, T, usize),
+    label: &'static str,
+) -> Result {
+    several(sim, default, stream, (address, 0, value, count, 1), label)
+}
+
+/// Fills several rows of elements. `stream`: `None` for a synchronous fill.
+fn several<T: Into<u32>>(
+    sim: &mut Locked,
+    default: u64,
+    stream: Option<u64>,
+    (address, pitch, value, count, rows): (u64, usize, T, usize, usize),
+    label: &'static str,
+) -> Result {
+    let core = sim.stream(stream.unwrap_or(0), default)?;
+    let (size, value) = (size_of::<T>() as u64, value.into());
+    let elements = Elements { address, pitch, value, size, count, rows };
+    fill(sim, core, elements, stream.is_none(), label)
+}
+
+api! {
+    fn cuMemsetD8_v2 / cuMemsetD8_v2_ptds(address: u64, value: u8, count: usize) |sim, default| {
+        flat(sim, default, None, (address, value, count), "cuMemsetD8_v2")
+    }
+    fn cuMemsetD16_v2 / cuMemsetD16_v2_ptds(address: u64, value: u16, count: usize) |sim, default| {
+        flat(sim, default, None, (address, value, count), "cuMemsetD16_v2")
+    }
+    fn cuMemsetD32_v2 / cuMemsetD32_v2_ptds(address: u64, value: u32, count: usize) |sim, default| {
+        flat(sim, default, None, (address, value, count), "cuMemsetD32_v2")
+    }
+    fn cuMemsetD2D8_v2 / cuMemsetD2D8_v2_ptds(
+        address: u64,
+        pitch: usize,
+        value: u8,
+        count: usize,
+        rows: usize,
+    ) |sim, default| {
+        let elements = (address, pitch, value, count, rows);
+        several(sim, default, None, elements, "cuMemsetD2D8_v2")
+    }
+    fn cuMemsetD2D16_v2 / cuMemsetD2D16_v2_ptds(
+        address: u64,
+        pitch: usize,
+        value: u16,
+        count: usize,
+        rows: usize,
+    ) |sim, default| {
+        let elements = (address, pitch, value, count, rows);
+        several(sim, default, None, elements, "cuMemsetD2D16_v2")
+    }
+    fn cuMemsetD2D32_v2 / cuMemsetD2D32_v2_ptds(
+        address: u64,
+        pitch: usize,
+        value: u32,
+        count: usize,
+        rows: usize,
+    ) |sim, default| {
+        let elements = (address, pitch, value, count, rows);
+        several(sim, default, None, elements, "cuMemsetD2D32_v2")
+    }
+    fn cuMemsetD8Async / cuMemsetD8Async_ptsz(
+        address: u64,
+        value: u8,
+        count: usize,
+        stream: u64,
+    ) |sim, default| {
+        flat(sim, default, Some(stream), (address, value, count), "cuMemsetD8Async")
+    }
+    fn cuMemsetD16Async / cuMemsetD16Async_ptsz(
+        address: u64,
+        value: u16,
+        count: usize,
+        stream: u64,
+    ) |sim, default| {
+        flat(sim, default, Some(stream), (address, value, count), "cuMemsetD16Async")
+    }
+    fn cuMemsetD32Async / cuMemsetD32Async_ptsz(
+        address: u64,
+        value: u32,
+        count: usize,
+        stream: u64,
+    ) |sim, default| {
+        flat(sim, default, Some(stream), (address, value, count), "cuMemsetD32Async")
+    }
+    fn cuMemsetD2D8Async / cuMemsetD2D8Async_ptsz(
+        address: u64,
+        pitch: usize,
+        value: u8,
+        count: usize,
+        rows: usize,
+        stream: u64,
+    ) |sim, default| {
+        let elements = (address, pitch, value, count, rows);
+        several(sim, default, Some(stream), elements, "cuMemsetD2D8Async")
+    }
+    fn cuMemsetD2D16Async / cuMemsetD2D16Async_ptsz(
+        address: u64,
+        pitch: usize,
+        value: u16,
+        count: usize,
+        rows: usize,
+        stream: u64,
+    ) |sim, default| {
+        let elements = (address, pitch, value, count, rows);
+        several(sim, default, Some(stream), elements, "cuMemsetD2D16Async")
+    }
+    fn cuMemsetD2D32Async / cuMemsetD2D32Async_ptsz(
+        address: u64,
+        pitch: usize,
+        value: u32,
+        count: usize,
+        rows: usize,
+        stream: u64,
+    ) |sim, default| {
+        let elements = (address, pitch, value, count, rows);
+        several(sim, default, Some(stream), elements, "cuMemsetD2D32Async")
+    }
+}

@@ -1,0 +1,531 @@
+//! Graphs that captures create and programs extend, and user objects.
+//!
+//! May use: `access`, `api::copies`, `api::fills`, `api::macros`, `api::modules`, `cudasim`, `ffi`,
+//! `graph`, `results`, `sim`, `work`. Unsafe: none.
+
+use super::copies::{Copy3D, check_contexts, node_of};
+use super::fills::fill_node_of;
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, put_list, slice};
+use crate::graph;
+use crate::results::{Code, Result};
+use crate::sim::{Graph, Locked, Task, UserObject, release_objects, retain_objects};
+use crate::work::{HostCall, Work};
+
+/// `CUDA_MEMSET_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct FillParams {
+    to: u64,
+    pitch: usize,
+    value: u32,
+    element: u32,
+    width: usize,
+    height: usize,
+}
+
+/// `CUDA_HOST_NODE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HostParams {
+    pub function: usize,
+    pub data: usize,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS`, the common part of both versions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct KernelParams {
+    function: u64,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    arguments: *mut *mut std::ffi::c_void,
+    extra: *mut *mut std::ffi::c_void,
+}
+
+pub fn add(
+    sim: &mut Locked,
+    to: *mut u64,
+    graph: u64,
+    dependencies: *const u64,
+    count: usize,
+    task: Task,
+) -> Result {
+    if to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let dependencies = slice(dependencies, count)?.to_vec();
+    let node = sim.add_node(graph, task, dependencies)?;
+    put(to, node)
+}
+
+pub fn work(work: Work, accesses: Vec<crate::access::Access>, label: &'static str) -> Task {
+    Task::Work { work, accesses, label }
+}
+
+fn add_kernel(
+    sim: &mut Locked,
+    to: *mut u64,
+    graph: u64,
+    dependencies: *const u64,
+    count: usize,
+    params: *const KernelParams,
+) -> Result {
+    let params = get(params)?;
+    let grid = crate::cudasim::Grid {
+        grid: params.grid,
+        block: params.block,
+        shared_bytes: params.shared_bytes,
+    };
+    let (launch, accesses) =
+        super::modules::prepare_known(sim, params.function, grid, params.arguments, params.extra)?;
+    add(sim, to, graph, dependencies, count, work(launch, accesses, "a kernel node"))
+}
+
+fn instantiate(sim: &mut Locked, to: *mut u64, graph: u64) -> Result {
+    if to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let exec = graph::instantiate(sim, graph)?;
+    put(to, exec)
+}
+
+fn edges(sim: &Locked, graph: u64) -> Result<Vec<(u64, u64)>> {
+    let nodes = &sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?.nodes;
+    let of_node = |to: &u64| {
+        let from = sim.nodes.get(*to).map_or_else(Vec::new, |node| node.dependencies.clone());
+        from.into_iter().map(|from| (from, *to)).collect::<Vec<_>>()
+    };
+    Ok(nodes.iter().flat_map(of_node).collect())
+}
+
+fn put_edges(sim: &Locked, graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) -> Result {
+    let edges = edges(sim, graph)?;
+    let capacity = get(count)?;
+    let (starts, ends): (Vec<u64>, Vec<u64>) = edges.into_iter().unzip();
+    put_list(from, count, &starts)?;
+    put(count, capacity)?;
+    put_list(to, count, &ends)
+}
+
+fn dependents(sim: &Locked, node: u64) -> Result<Vec<u64>> {
+    let graph = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?.graph;
+    Ok(edges(sim, graph)?.into_iter().filter(|(from, _)| *from == node).map(|(_, to)| to).collect())
+}
+
+fn connect(
+    sim: &mut Locked,
+    graph: u64,
+    from: *const u64,
+    to: *const u64,
+    count: usize,
+    add: bool,
+) -> Result {
+    let (from, to) = (slice(from, count)?, slice(to, count)?);
+    for (from, to) in from.iter().zip(to) {
+        let known = |node: u64| sim.nodes.get(node).is_some_and(|node| node.graph == graph);
+        if !known(*from) || !known(*to) || from == to {
+            return Err(Code::INVALID_VALUE);
+        }
+        let Some(node) = sim.nodes.get_mut(*to) else { continue };
+        let there = node.dependencies.contains(from);
+        if there == add {
+            return Err(Code::INVALID_VALUE);
+        }
+        if add {
+            node.dependencies.push(*from);
+        } else {
+            node.dependencies.retain(|other| other != from);
+        }
+    }
+    Ok(())
+}
+
+api! {
+    fn cuGraphCreate(to: *mut u64, flags: u32) |sim| {
+        if to.is_null() || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let id = sim.id();
+        let graph = sim.graphs.insert(Graph { id, ..Graph::default() });
+        put(to, graph)
+    }
+    fn cuGraphDestroy(graph: u64) |sim| {
+        if sim.graphs.get(graph).is_none_or(|graph| graph.child) {
+            return Err(Code::INVALID_VALUE);
+        }
+        graph::destroy_graph(sim, graph);
+        Ok(())
+    }
+    fn cuGraphClone(to: *mut u64, graph: u64) |sim| {
+        if to.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let copy = graph::clone_graph(sim, graph, false)?;
+        put(to, copy)
+    }
+    fn cuGraphAddEmptyNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+    ) |sim| {
+        add(sim, to, graph, dependencies, count, Task::Empty)
+    }
+    fn cuGraphAddHostNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const HostParams,
+    ) |sim| {
+        let HostParams { function, data } = get(params)?;
+        if function == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let call = HostCall { function, data, callback_stream: None };
+        add(
+            sim,
+            to,
+            graph,
+            dependencies,
+            count,
+            work(Work::Host(call, None), Vec::new(), "a host node"),
+        )
+    }
+    fn cuGraphAddMemcpyNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const Copy3D,
+        context: u64,
+    ) |sim| {
+        check_contexts(sim, &[context])?;
+        let (copy, accesses) = node_of(sim, &get(params)?)?;
+        add(sim, to, graph, dependencies, count, work(copy, accesses, "a memcpy node"))
+    }
+    fn cuGraphAddMemsetNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const FillParams,
+        context: u64,
+    ) |sim| {
+        check_contexts(sim, &[context])?;
+        let of = get(params)?;
+        let (fill, accesses) = fill_node_of(
+            sim,
+            of.to,
+            of.pitch as u64,
+            of.value,
+            of.element,
+            of.width as u64,
+            of.height as u64,
+        )?;
+        add(sim, to, graph, dependencies, count, work(fill, accesses, "a memset node"))
+    }
+    fn cuGraphAddKernelNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const KernelParams,
+    ) |sim| {
+        add_kernel(sim, to, graph, dependencies, count, params)
+    }
+    fn cuGraphAddKernelNode_v2(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const KernelParams,
+    ) |sim| {
+        add_kernel(sim, to, graph, dependencies, count, params)
+    }
+    fn cuGraphAddEventRecordNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        event: u64,
+    ) |sim| {
+        sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
+        add(sim, to, graph, dependencies, count, Task::RecordEvent(event))
+    }
+    fn cuGraphAddEventWaitNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        event: u64,
+    ) |sim| {
+        sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
+        add(sim, to, graph, dependencies, count, Task::WaitEvent(event))
+    }
+    fn cuGraphAddChildGraphNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        child: u64,
+    ) |sim| {
+        let copy = graph::clone_graph(sim, child, true)?;
+        let added = add(sim, to, graph, dependencies, count, Task::Child(copy));
+        if added.is_err() {
+            graph::destroy_graph(sim, copy);
+        }
+        added
+    }
+    fn cuGraphChildGraphNodeGetGraph(node: u64, to: *mut u64) |sim| {
+        match sim.nodes.get(node).map(|node| &node.task) {
+            Some(Task::Child(graph)) => put(to, *graph),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+    fn cuGraphEventRecordNodeGetEvent(node: u64, to: *mut u64) |sim| {
+        match sim.nodes.get(node).map(|node| &node.task) {
+            Some(Task::RecordEvent(event)) => put(to, *event),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+    fn cuGraphEventWaitNodeGetEvent(node: u64, to: *mut u64) |sim| {
+        match sim.nodes.get(node).map(|node| &node.task) {
+            Some(Task::WaitEvent(event)) => put(to, *event),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+    fn cuGraphAddDependencies(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        count: usize,
+    ) |sim| {
+        connect(sim, graph, from, to, count, true)
+    }
+    fn cuGraphAddDependencies_v2(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        edges: *const u64,
+        count: usize,
+    ) |sim| {
+        let _ = edges;
+        connect(sim, graph, from, to, count, true)
+    }
+    fn cuGraphRemoveDependencies(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        count: usize,
+    ) |sim| {
+        connect(sim, graph, from, to, count, false)
+    }
+    fn cuGraphRemoveDependencies_v2(
+        graph: u64,
+        from: *const u64,
+        to: *const u64,
+        edges: *const u64,
+        count: usize,
+    ) |sim| {
+        let _ = edges;
+        connect(sim, graph, from, to, count, false)
+    }
+    fn cuGraphGetNodes(graph: u64, nodes: *mut u64, count: *mut usize) |sim| {
+        let found = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
+        put_list(nodes, count, &found.nodes)
+    }
+    fn cuGraphGetRootNodes(graph: u64, nodes: *mut u64, count: *mut usize) |sim| {
+        let found = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
+        let root =
+            |node: &&u64| sim.nodes.get(**node).is_some_and(|node| node.dependencies.is_empty());
+        let roots: Vec<u64> = found.nodes.iter().filter(root).copied().collect();
+        put_list(nodes, count, &roots)
+    }
+    fn cuGraphGetEdges(graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) |sim| {
+        put_edges(sim, graph, from, to, count)
+    }
+    fn cuGraphGetEdges_v2(
+        graph: u64,
+        from: *mut u64,
+        to: *mut u64,
+        data: *mut u64,
+        count: *mut usize,
+    ) |sim| {
+        put_edges(sim, graph, from, to, count)?;
+        if !data.is_null() {
+            let zeros = vec![0u64; get(count)?];
+            put_list(data, count, &zeros)?;
+        }
+        Ok(())
+    }
+    fn cuGraphNodeGetType(node: u64, kind: *mut i32) |sim| {
+        let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
+        put(kind, found.node_type())
+    }
+    fn cuGraphNodeGetDependencies(node: u64, nodes: *mut u64, count: *mut usize) |sim| {
+        let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
+        put_list(nodes, count, &found.dependencies)
+    }
+    fn cuGraphNodeGetDependencies_v2(
+        node: u64,
+        nodes: *mut u64,
+        data: *mut u64,
+        count: *mut usize,
+    ) |sim| {
+        let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
+        if !data.is_null() {
+            let capacity = get(count)?;
+            put_list(data, count, &vec![0u64; found.dependencies.len()])?;
+            put(count, capacity)?;
+        }
+        put_list(nodes, count, &found.dependencies)
+    }
+    fn cuGraphNodeGetDependentNodes(node: u64, nodes: *mut u64, count: *mut usize) |sim| {
+        put_list(nodes, count, &dependents(sim, node)?)
+    }
+    fn cuGraphNodeGetDependentNodes_v2(
+        node: u64,
+        nodes: *mut u64,
+        data: *mut u64,
+        count: *mut usize,
+    ) |sim| {
+        let found = dependents(sim, node)?;
+        if !data.is_null() {
+            let capacity = get(count)?;
+            put_list(data, count, &vec![0u64; found.len()])?;
+            put(count, capacity)?;
+        }
+        put_list(nodes, count, &found)
+    }
+    fn cuGraphDestroyNode(node: u64) |sim| {
+        let graph = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?.graph;
+        let nodes = sim.graphs.get_mut(graph).map(|graph| {
+            graph.nodes.retain(|other| *other != node);
+            graph.nodes.clone()
+        });
+        for other in nodes.unwrap_or_default() {
+            if let Some(other) = sim.nodes.get_mut(other) {
+                other.dependencies.retain(|dependency| *dependency != node);
+            }
+        }
+        graph::destroy_node(sim, node);
+        Ok(())
+    }
+    fn cuGraphInstantiate(
+        to: *mut u64,
+        graph: u64,
+        node: *mut u64,
+        log: *mut u8,
+        capacity: usize,
+    ) |sim| {
+        let _ = (log, capacity);
+        put_if(node, 0);
+        instantiate(sim, to, graph)
+    }
+    fn cuGraphInstantiate_v2(
+        to: *mut u64,
+        graph: u64,
+        node: *mut u64,
+        log: *mut u8,
+        capacity: usize,
+    ) |sim| {
+        let _ = (log, capacity);
+        put_if(node, 0);
+        instantiate(sim, to, graph)
+    }
+    fn cuGraphInstantiateWithFlags(to: *mut u64, graph: u64, flags: u64) |sim| {
+        if flags & !15 != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        instantiate(sim, to, graph)
+    }
+    fn cuGraphInstantiateWithParams / cuGraphInstantiateWithParams_ptsz(
+        to: *mut u64,
+        graph: u64,
+        params: *mut [u64; 4],
+    ) |sim, default| {
+        let _ = default;
+        let mut params_now = get(params)?;
+        instantiate(sim, to, graph)?;
+        // No node failed; the result is success.
+        params_now[2] = 0;
+        params_now[3] = 0;
+        put(params, params_now)
+    }
+    fn cuGraphUpload / cuGraphUpload_ptsz(exec: u64, stream: u64) |sim, default| {
+        sim.stream(stream, default)?;
+        sim.execs.get(exec).map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+    fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        graph::launch(sim, exec, core)
+    }
+    fn cuGraphExecDestroy(exec: u64) |sim| {
+        graph::destroy_exec(sim, exec)
+    }
+    fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) |sim| {
+        sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?;
+        put(flags, 0)
+    }
+
+    fn cuUserObjectCreate(
+        to: *mut u64,
+        data: usize,
+        destroy: usize,
+        count: u32,
+        flags: u32,
+    ) |sim| {
+        // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is required. [cuUserObjectCreate]
+        if to.is_null() || destroy == 0 || count == 0 || flags != 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let (refs, known) = (u64::from(count), Default::default());
+        let object = sim.user_objects.insert(UserObject { destroy, data, refs, known });
+        put(to, object)
+    }
+    fn cuUserObjectRetain(object: u64, count: u32) |sim| {
+        let found =
+            sim.user_objects.get_mut(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
+        found.refs += u64::from(count);
+        Ok(())
+    }
+    fn cuUserObjectRelease(object: u64, count: u32) |sim| {
+        let found =
+            sim.user_objects.get(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
+        if found.refs < u64::from(count) {
+            return Err(Code::INVALID_VALUE);
+        }
+        release_objects(sim, &[(object, count)], None);
+        Ok(())
+    }
+    fn cuGraphRetainUserObject(graph: u64, object: u64, count: u32, flags: u32) |sim| {
+        sim.user_objects
+            .get(object)
+            .filter(|_| count > 0 && flags <= 1)
+            .ok_or(Code::INVALID_VALUE)?;
+        let held = sim.graphs.get_mut(graph).ok_or(Code::INVALID_VALUE)?;
+        match held.objects.iter_mut().find(|(other, _)| *other == object) {
+            Some((_, held)) => *held += count,
+            None => held.objects.push((object, count)),
+        }
+        // CU_GRAPH_USER_OBJECT_MOVE transfers the caller's references.
+        if flags == 0 {
+            retain_objects(sim, &[(object, count)]);
+        }
+        Ok(())
+    }
+    fn cuGraphReleaseUserObject(graph: u64, object: u64, count: u32) |sim| {
+        let held = sim.graphs.get_mut(graph).ok_or(Code::INVALID_VALUE)?;
+        let found = held
+            .objects
+            .iter_mut()
+            .find(|(other, held)| *other == object && *held >= count && count > 0);
+        found.ok_or(Code::INVALID_VALUE)?.1 -= count;
+        held.objects.retain(|(_, count)| *count > 0);
+        release_objects(sim, &[(object, count)], None);
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! Memory and events that processes share.
+//!
+//! May use: `api::macros`, `api::memory`, `ffi`, `ipc`, `memory`, `results`, `sim`. Unsafe: maps
+//! and unmaps memory of other processes.
+
+use super::memory::{New, enter};
+use crate::api::macros::api;
+use crate::ffi::put;
+use crate::ipc::{self, Handle, SharedEvent};
+use crate::memory::{Kind, map_file};
+use crate::results::{Code, Result};
+use crate::sim::{Event, Locked, Recorded, Sim};
+use std::sync::Arc;
+
+/// An IPC handle, which is passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle([u8; 64]);
+
+fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
+    // Only memory of cuMemAlloc, by any address in it. [cuIpcGetMemHandle]
+    let found = sim
+        .memory
+        .find(address)
+        .filter(|found| found.kind == Kind::Device)
+        .ok_or(Code::INVALID_VALUE)?;
+    let (base, size) = (found.base, found.size);
+    let arena = found.block.ok_or(Code::INVALID_VALUE)?.0;
+    let (fd, offset, total) = sim.memory.arenas[arena].file_of(base).ok_or(Code::INVALID_VALUE)?;
+    let handle = Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+    put(to, handle.bytes())
+}
+
+/// Maps the memory of another process that a handle names.
+pub fn import(
+    sim: &mut Sim,
+    handle: &[u8; 64],
+    device: i32,
+    context: u64,
+    pool: u64,
+    label: &'static str,
+) -> Result<u64> {
+    let (fd, parsed) = ipc::open(handle, ipc::MEMORY)?;
+    // Files are mapped in whole pages; allocations may begin anywhere in a page.
+    let page = parsed.offset & !4095;
+    let skipped = parsed.offset - page;
+    let mapped = map_file(fd, page, parsed.size + skipped);
+    // SAFETY: `ipc::open` opened this descriptor for this function, and the mapping does not need
+    // it.
+    unsafe { libc::close(fd) };
+    let base = mapped? + skipped;
+    let size = parsed.size;
+    enter(
+        sim,
+        New {
+            kind: Kind::Imported,
+            base,
+            host: base,
+            size,
+            device,
+            context,
+            pool,
+            flags: 0,
+            block: None,
+        },
+        label,
+    );
+    Ok(base)
+}
+
+fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32) -> Result {
+    let context = sim.current_context()?;
+    if flags & !1 != 0 || to.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // A process cannot open its own exports. [cuIpcOpenMemHandle]
+    if Handle::parse(&handle.0, ipc::MEMORY)?.pid == std::process::id() {
+        return Err(Code::INVALID_CONTEXT);
+    }
+    let device = sim.context(context)?.device;
+    let base = import(sim, &handle.0, device, context, 0, "cuIpcOpenMemHandle")?;
+    put(to, base)
+}
+
+fn close_memory(sim: &mut Locked, address: u64) -> Result {
+    let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Imported);
+    let size = found.ok_or(Code::INVALID_VALUE)?.size;
+    let label = sim.label("cuIpcCloseMemHandle");
+    let moment = sim.check_host(&[], label);
+    sim.end_allocation(address, moment.as_ref());
+    Sim::wait_everything(sim);
+    let page = address & !4095;
+    // SAFETY: `import_memory` mapped these pages, the allocation was removed above, and all pending
+    // work was waited for.
+    unsafe { libc::munmap(page as *mut _, (size + address - page) as usize) };
+    Ok(())
+}
+
+api! {
+    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| {
+        export_memory(sim, to, address)
+    }
+    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+        import_memory(sim, to, &handle, flags)
+    }
+    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+        import_memory(sim, to, &handle, flags)
+    }
+    fn cuIpcCloseMemHandle(address: u64) |sim| {
+        close_memory(sim, address)
+    }
+    fn cuIpcGetEventHandle(to: *mut [u8; 64], event: u64) |sim| {
+        let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
+        let shared = found.shared.as_ref().ok_or(Code::INVALID_VALUE)?;
+        put(to, shared.handle())
+    }
+    fn cuIpcOpenEventHandle(to: *mut u64, handle: IpcHandle) |sim| {
+        let context = sim.current_context()?;
+        if to.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let shared = SharedEvent::open(&handle.0)?;
+        let device = sim.context(context)?.device;
+        // Flags: without timing, interprocess.
+        let event = Event {
+            context,
+            device,
+            flags: 6,
+            recorded: Recorded::Never,
+            shared: Some(Arc::new(shared)),
+        };
+        let handle = sim.events.insert(event);
+        put(to, handle)
+    }
+}

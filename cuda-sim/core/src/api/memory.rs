@@ -1,0 +1,470 @@
+//! Memory that is allocated at once, host memory, and attributes of pointers.
+//!
+//! May use: `api::contexts`, `api::macros`, `capture`, `ffi`, `handles`, `memory`, `real_driver`,
+//! `results`, `shadow`, `sim`, `site`, `work`. Unsafe: none.
+
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if, slice};
+use crate::memory::{Allocation, Kind, round_up};
+use crate::results::{Code, Result};
+use crate::shadow::Shadow;
+use crate::sim::{Locked, Sim};
+use std::ffi::c_void;
+
+/// The attributes of a new allocation.
+pub struct New {
+    pub kind: Kind,
+    pub base: u64,
+    pub host: u64,
+    pub size: u64,
+    pub device: i32,
+    pub context: u64,
+    pub pool: u64,
+    pub flags: u32,
+    pub block: Option<(usize, u64)>,
+}
+
+/// Enters an allocation. Its beginning counts as a write by the calling thread: accesses that are
+/// not ordered after it are races.
+pub fn enter(sim: &mut Sim, new: New, label: &'static str) {
+    let label = sim.label(label);
+    let moment = sim.check_host(&[], label);
+    enter_at(sim, new, moment.map(|moment| moment.mark));
+}
+
+pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::site::Site>>) {
+    let buffer_id = sim.memory.next_buffer_id();
+    let shadow = mark
+        .map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.base + new.size, mark));
+    sim.memory.insert(Allocation {
+        kind: new.kind,
+        base: new.base,
+        size: new.size,
+        host: new.host,
+        device: new.device,
+        context: new.context,
+        buffer_id,
+        pool: new.pool,
+        flags: new.flags,
+        sync_memops: false,
+        shadow,
+        block: new.block,
+    });
+}
+
+/// Allocates device memory, within the memory of the device.
+pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
+    let length = round_up(size, 512).ok_or(Code::OUT_OF_MEMORY)?;
+    if !sim.has_free(device as usize, length) {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    let address = sim.memory.arenas[device as usize].allocate(size)?;
+    sim.protect_devices();
+    Ok(address)
+}
+
+pub fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) -> Result {
+    let context = sim.current_context()?;
+    if to.is_null() || size == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    sim.forbid_while_capturing()?;
+    let device = sim.context(context)?.device;
+    let base = take(sim, device, size)?;
+    let block = Some((device as usize, size));
+    enter(
+        sim,
+        New {
+            kind: Kind::Device,
+            base,
+            host: base,
+            size,
+            device,
+            context,
+            pool: 0,
+            flags: 0,
+            block,
+        },
+        label,
+    );
+    put(to, base)
+}
+
+pub fn free(sim: &mut Locked, address: u64) -> Result {
+    if address == 0 {
+        return Ok(());
+    }
+    sim.current_context()?;
+    sim.forbid_while_capturing()?;
+    let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
+    let of_pool = found.pool != 0 && found.kind != Kind::Registered;
+    if !matches!(found.kind, Kind::Device | Kind::Managed) && !of_pool {
+        return Err(Code::INVALID_VALUE);
+    }
+    let context = found.context;
+    if sim.config.free_syncs && context != 0 {
+        super::contexts::synchronize(sim, context)?;
+    }
+    end(sim, address, "cuMemFree")
+}
+
+/// Ends an allocation in a call of the host, and returns its bytes.
+pub fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
+    let moment = sim.freeing(label);
+    let allocation = sim.end_allocation(base, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
+    if let Some(pool) = sim.pools.get_mut(allocation.pool) {
+        pool.used = pool.used.saturating_sub(allocation.size);
+    }
+    sim.give_back(&allocation);
+    Ok(())
+}
+
+fn allocate_host(
+    sim: &mut Locked,
+    to: *mut u64,
+    size: u64,
+    flags: u32,
+    label: &'static str,
+) -> Result {
+    let context = sim.current_context()?;
+    // PORTABLE, DEVICEMAP, WRITECOMBINED
+    if to.is_null() || size == 0 || flags & !7 != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    sim.forbid_while_capturing()?;
+    let device = sim.context(context)?.device;
+    let arena = sim.pinned_arena();
+    let base = sim.memory.arenas[arena].allocate(size)?;
+    let block = Some((arena, size));
+    // All pinned memory is mapped, as under unified addressing.
+    let flags = flags | 2;
+    enter(
+        sim,
+        New { kind: Kind::Pinned, base, host: base, size, device, context, pool: 0, flags, block },
+        label,
+    );
+    put(to, base)
+}
+
+pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
+    let context = sim.current_context()?;
+    // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
+    if address == 0 || size == 0 || flags & !15 != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    sim.forbid_while_capturing()?;
+    let last = address.checked_add(size - 1).ok_or(Code::INVALID_VALUE)?;
+    let known = sim.memory.find(address).is_some() || sim.memory.find(last).is_some();
+    if known && !crate::real_driver::is_present() {
+        return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    let device = sim.context(context)?.device;
+    let base = if crate::real_driver::is_present() {
+        match crate::handles::GIVEN.take() {
+            0 => address,
+            elsewhere => elsewhere,
+        }
+    } else if sim.config.shifted {
+        // Addresses that nothing else uses and that have no memory.
+        sim.mappings.reserve(round_up(size, 2 << 20).ok_or(Code::INVALID_VALUE)?, 0, 0)?
+            + address % 4096
+    } else {
+        address
+    };
+    let new = New {
+        kind: Kind::Registered,
+        base,
+        host: address,
+        size,
+        device,
+        context,
+        pool: 0,
+        flags,
+        block: None,
+    };
+    enter(sim, new, "cuMemHostRegister");
+    Ok(())
+}
+
+pub fn unregister(sim: &mut Locked, address: u64) -> Result {
+    sim.forbid_while_capturing()?;
+    let found = sim
+        .memory
+        .find(address)
+        .filter(|found| found.kind == Kind::Registered && found.host == address);
+    let base = found.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?.base;
+    end(sim, base, "cuMemHostUnregister")?;
+    // The memory belongs to the program, which may unmap it next: late work must not access it.
+    Sim::wait_everything(sim);
+    if base != address {
+        sim.mappings.forget(base);
+    }
+    Ok(())
+}
+
+fn host_pointer(sim: &mut Locked, to: *mut u64, address: u64, flags: u32) -> Result {
+    if flags != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let found =
+        sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
+    let device = found.base + (address - found.host);
+    put(to, device)
+}
+
+fn allocate_managed(sim: &mut Locked, to: *mut u64, size: u64, flags: u32) -> Result {
+    let context = sim.current_context()?;
+    if to.is_null() || size == 0 || !matches!(flags, 1 | 2) {
+        return Err(Code::INVALID_VALUE);
+    }
+    sim.forbid_while_capturing()?;
+    let device = sim.context(context)?.device;
+    let arena = sim.managed_arena();
+    let base = sim.memory.arenas[arena].allocate(size)?;
+    let block = Some((arena, size));
+    let new =
+        New { kind: Kind::Managed, base, host: base, size, device, context, pool: 0, flags, block };
+    enter(sim, new, "cuMemAllocManaged");
+    put(to, base)
+}
+
+// --- pointers ---
+
+/// A value of an attribute, with its size.
+enum Value {
+    Word(u64),
+    Number(u32),
+    Flag(bool),
+}
+
+fn store(to: *mut c_void, value: Value) -> Result {
+    match value {
+        Value::Word(value) => put(to.cast(), value),
+        Value::Number(value) => put(to.cast(), value),
+        Value::Flag(value) => put(to.cast(), value),
+    }
+}
+
+/// Returns the value of an attribute; `None` if this pointer does not have it.
+fn attribute(sim: &mut Locked, which: i32, address: u64) -> Result<Option<Value>> {
+    let current = sim.current_context();
+    let sim = &**sim;
+    let Some(found) = sim.memory.find(address) else {
+        return if (1..=22).contains(&which) { Ok(None) } else { Err(Code::INVALID_VALUE) };
+    };
+    let by_device = address >= found.base && address < found.end();
+    let offset = address - if by_device { found.base } else { found.host };
+    let on_host = found.kind.is_host() || found.kind == Kind::Managed;
+    Ok(Some(match which {
+        // Pools and mappings belong to no context.
+        1 => Value::Word(found.context),
+        // 1: host. 2: device. Managed memory counts as device memory.
+        2 => Value::Number(if found.kind.is_host() { 1 } else { 2 }),
+        // Without a current context, the batch has the pointer all the same.
+        3 if current.is_ok_and(|context| sim.access_to(context, found) == 0) => return Ok(None),
+        3 => Value::Word(found.base + offset),
+        4 if on_host => Value::Word(found.host + offset),
+        4 => return Ok(None),
+        6 => Value::Flag(found.sync_memops),
+        7 => Value::Word(found.buffer_id),
+        8 => Value::Flag(found.kind == Kind::Managed),
+        9 => Value::Number(found.device as u32),
+        10 => Value::Flag(found.kind == Kind::Device),
+        11 => match sim.mappings.reservation(found.base, found.size) {
+            Some((base, _)) if found.kind == Kind::Virtual => Value::Word(base),
+            _ => Value::Word(found.base),
+        },
+        12 => match sim.mappings.reservation(found.base, found.size) {
+            Some((_, size)) if found.kind == Kind::Virtual => Value::Word(size),
+            _ => Value::Word(found.size),
+        },
+        13 => Value::Flag(true),
+        14 => Value::Word(u64::from(matches!(found.kind, Kind::Virtual))),
+        15 => Value::Flag(matches!(found.kind, Kind::Device | Kind::Pool)),
+        16 => Value::Number(sim.access_to(current?, found) as u32),
+        17 => Value::Word(found.pool),
+        18 => Value::Word(found.size),
+        19 => Value::Word(found.base),
+        20 => Value::Word(found.buffer_id),
+        21 => Value::Flag(false),
+        22 => Value::Number(0),
+        // 5, the tokens for peers, was removed in CUDA 11.
+        _ => return Err(Code::INVALID_VALUE),
+    }))
+}
+
+/// Returns the value of an attribute in a batch, for a pointer that the driver does not know.
+fn default_value(which: i32, address: u64) -> Value {
+    match which {
+        4 => Value::Word(address),
+        9 => Value::Number(-2i32 as u32),
+        2 | 16 | 22 => Value::Number(0),
+        6 | 8 | 10 | 13 | 15 | 21 => Value::Flag(false),
+        _ => Value::Word(0),
+    }
+}
+
+api! {
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |sim| {
+        let context = sim.current_context()?;
+        let device = sim.context(context)?.device;
+        put(free, sim.config.memory.saturating_sub(sim.memory_used(device)) as usize)?;
+        put(total, sim.config.memory as usize)
+    }
+    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| {
+        allocate(sim, to, size as u64, "cuMemAlloc")
+    }
+    fn cuMemAllocPitch_v2(
+        to: *mut u64,
+        pitch: *mut usize,
+        width: usize,
+        rows: usize,
+        element: u32,
+    ) |sim| {
+        if pitch.is_null() || !matches!(element, 4 | 8 | 16) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let of = round_up(width as u64, 512).ok_or(Code::OUT_OF_MEMORY)?;
+        allocate(
+            sim,
+            to,
+            of.checked_mul(rows as u64).ok_or(Code::OUT_OF_MEMORY)?,
+            "cuMemAllocPitch",
+        )?;
+        put(pitch, of as usize)
+    }
+    fn cuMemFree_v2(address: u64) |sim| {
+        free(sim, address)
+    }
+    fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) |sim| {
+        sim.current_context()?;
+        let found = sim.memory.find(address).ok_or(Code::NOT_FOUND)?;
+        put_if(base, found.base);
+        put_if(size, found.size as usize);
+        Ok(())
+    }
+    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| {
+        allocate_host(sim, to, size as u64, 0, "cuMemAllocHost")
+    }
+    fn cuMemHostAlloc(to: *mut u64, size: usize, flags: u32) |sim| {
+        allocate_host(sim, to, size as u64, flags, "cuMemHostAlloc")
+    }
+    fn cuMemFreeHost(address: u64) |sim| {
+        if address == 0 {
+            return Ok(());
+        }
+        sim.forbid_while_capturing()?;
+        let pinned = |found: &&Allocation| found.kind == Kind::Pinned && found.pool == 0;
+        let found = sim.memory.allocations.get(&address).filter(pinned);
+        found.ok_or(Code::INVALID_VALUE)?;
+        end(sim, address, "cuMemFreeHost")
+    }
+    fn cuMemHostGetDevicePointer_v2(to: *mut u64, address: u64, flags: u32) |sim| {
+        host_pointer(sim, to, address, flags)
+    }
+    fn cuMemHostGetFlags(flags: *mut u32, address: u64) |sim| {
+        let found = sim
+            .memory
+            .find(address)
+            .filter(|found| found.kind.is_host())
+            .ok_or(Code::INVALID_VALUE)?;
+        put(flags, found.flags)
+    }
+    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| {
+        register(sim, address, size as u64, flags)
+    }
+    fn cuMemHostUnregister(address: u64) |sim| {
+        unregister(sim, address)
+    }
+    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| {
+        allocate_managed(sim, to, size as u64, flags)
+    }
+    fn cuPointerGetAttribute(to: *mut c_void, which: i32, address: u64) |sim| {
+        if to.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let value = attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?;
+        if which == 3 {
+            sim.current_context()?;
+        }
+        store(to, value)
+    }
+    fn cuPointerGetAttributes(
+        count: u32,
+        which: *const i32,
+        to: *const *mut c_void,
+        address: u64,
+    ) |sim| {
+        let (which, to) = (slice(which, count as usize)?, slice(to, count as usize)?);
+        // Not allowed in a batch: the tokens, access flags, and attributes of mappings.
+        // [cuPointerGetAttributes]
+        if count == 0 || which.iter().any(|which| !matches!(which, 1..=4 | 6..=15 | 17 | 21)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        for (which, to) in which.iter().zip(to) {
+            let value =
+                attribute(sim, *which, address)?.unwrap_or_else(|| default_value(*which, address));
+            store(*to, value)?;
+        }
+        Ok(())
+    }
+    fn cuPointerSetAttribute(value: *const i32, which: i32, address: u64) |sim| {
+        let value = get(value)?;
+        if which != 6 {
+            return Err(Code::INVALID_VALUE);
+        }
+        sim.memory.find_mut(address).ok_or(Code::INVALID_VALUE)?.sync_memops = value != 0;
+        Ok(())
+    }
+    fn cuMemAdvise(address: u64, size: usize, advice: i32, device: i32) |sim| {
+        let _ = (size, device);
+        managed(sim, address)?;
+        if (1..=6).contains(&advice) { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+    fn cuMemAdvise_v2(address: u64, size: usize, advice: i32, location: u64) |sim| {
+        let _ = (size, location);
+        managed(sim, address)?;
+        if (1..=6).contains(&advice) { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(
+        address: u64,
+        size: usize,
+        device: i32,
+        stream: u64,
+    ) |sim, default| {
+        let _ = (size, device);
+        prefetch(sim, address, stream, default)
+    }
+    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(
+        address: u64,
+        size: usize,
+        location: u64,
+        flags: u32,
+        stream: u64,
+    ) |sim, default| {
+        let _ = (size, location, flags);
+        prefetch(sim, address, stream, default)
+    }
+}
+
+fn managed(sim: &Locked, address: u64) -> Result {
+    sim.memory
+        .find(address)
+        .filter(|found| found.kind == Kind::Managed)
+        .map(|_| ())
+        .ok_or(Code::INVALID_VALUE)
+}
+
+/// Prefetches memory: moves nothing, but has its place in the stream.
+fn prefetch(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
+    managed(sim, address)?;
+    let core = sim.stream(stream, default)?;
+    crate::capture::submit(
+        sim,
+        core,
+        crate::work::Work::Nothing,
+        Vec::new(),
+        "cuMemPrefetchAsync",
+    )?;
+    Ok(())
+}

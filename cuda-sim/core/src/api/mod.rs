@@ -1,0 +1,21 @@
+//! The functions of the driver, one file for each subject, as in cuda.h. Each is thin: it reads its
+//! arguments, calls the modules below, and writes its results.
+//!
+//! May use: nothing. Unsafe: none.
+
+pub mod annotations;
+pub mod contexts;
+pub mod copies;
+pub mod devices;
+pub mod events;
+pub mod fills;
+pub mod graphs;
+pub mod green;
+pub mod init;
+mod macros;
+pub mod ipc;
+pub mod memory;
+pub mod modules;
+pub mod pools;
+pub mod streams;
+pub mod vmm;

@@ -1,0 +1,528 @@
+//! Streams, the operations besides copies and kernels, and their capture.
+//!
+//! May use: `access`, `api::contexts`, `api::macros`, `capture`, `ffi`, `real_driver`, `results`,
+//! `sim`, `work`. Unsafe: none.
+
+use crate::access::{Access, WRITE};
+use crate::api::macros::api;
+use crate::capture;
+use crate::ffi::{get, put, put_if, slice};
+use crate::results::{Code, Result};
+use crate::sim::{CoreKind, Lane, Locked, Sim};
+use crate::work::{CoreRef, HostCall, Work};
+use std::cell::RefCell;
+
+pub const NON_BLOCKING: u32 = 1;
+
+fn create(sim: &mut Locked, to: *mut u64, flags: u32, priority: i32) -> Result {
+    let context = sim.execution_context()?;
+    create_in(sim, to, context, flags, priority)
+}
+
+pub fn create_in(
+    sim: &mut Locked,
+    to: *mut u64,
+    context: u64,
+    flags: u32,
+    priority: i32,
+) -> Result {
+    if to.is_null() || flags & !NON_BLOCKING != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let kind = if flags & NON_BLOCKING != 0 { CoreKind::NonBlocking } else { CoreKind::Blocking };
+    let device = sim.context(context)?.device;
+    let priority = priority.clamp(super::contexts::GREATEST_PRIORITY, 0);
+    let core = sim.new_core(kind, context, device, flags, priority);
+    let handle = sim.streams.insert(core);
+    sim.core_mut(core).handle = handle;
+    put(to, handle)
+}
+
+/// Refuses a query of a stream while it captures. Only cuStreamIsCapturing and
+/// cuStreamGetCaptureInfo are allowed.
+fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<CoreRef> {
+    let core = sim.stream(stream, default)?;
+    if sim.core_mut(core).lane.is_some() {
+        sim.forbid_while_capturing()?;
+    }
+    Ok(core)
+}
+
+/// Returns the context of a stream: the current one for a default stream.
+pub fn context_of(sim: &mut Locked, stream: u64, default: u64) -> Result<u64> {
+    let core = forbid_query(sim, stream, default)?;
+    if stream <= 2 { sim.execution_context() } else { Ok(sim.core_mut(core).context) }
+}
+
+struct CaptureInfo {
+    status: i32,
+    id: u64,
+    graph: u64,
+    tail: Vec<u64>,
+}
+
+fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureInfo> {
+    let core = sim.stream(stream, default)?;
+    // The query does not invalidate the capture. [cuStreamIsCapturing]
+    if !sim.captures_under(core).is_empty() {
+        return Err(Code::STREAM_CAPTURE_IMPLICIT);
+    }
+    let nothing = CaptureInfo { status: 0, id: 0, graph: 0, tail: Vec::new() };
+    let Some(Lane { capture, tail }) = sim.core_mut(core).lane.clone() else { return Ok(nothing) };
+    Ok(match sim.captures.get(&capture) {
+        None => nothing,
+        Some(found) if found.invalidated => {
+            CaptureInfo { status: 2, id: found.id, graph: 0, tail: Vec::new() }
+        }
+        Some(found) => CaptureInfo { status: 1, id: found.id, graph: found.graph, tail },
+    })
+}
+
+thread_local! {
+    /// The lists that the last query of this thread returned, valid until its next query.
+    static DEPENDENCIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    static EDGES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+#[allow(clippy::too_many_arguments)]
+fn put_capture_info(
+    info: CaptureInfo,
+    status: *mut i32,
+    id: *mut u64,
+    graph: *mut u64,
+    dependencies: *mut *const u64,
+    edges: *mut *const u64,
+    count: *mut usize,
+) -> Result {
+    put(status, info.status)?;
+    if info.status == 0 {
+        return Ok(());
+    }
+    put_if(id, info.id);
+    put_if(graph, info.graph);
+    put_if(count, info.tail.len());
+    EDGES.with_borrow_mut(|list| {
+        *list = vec![0; info.tail.len()];
+        put_if(edges, list.as_ptr());
+    });
+    DEPENDENCIES.with_borrow_mut(|list| {
+        *list = info.tail;
+        put_if(dependencies, list.as_ptr());
+    });
+    Ok(())
+}
+
+fn update_dependencies(sim: &mut Locked, core: CoreRef, nodes: &[u64], flags: u32) -> Result {
+    let Some(Lane { capture, mut tail }) = sim.core_mut(core).lane.clone() else {
+        return Err(Code::ILLEGAL_STATE);
+    };
+    let graph = match sim.captures.get(&capture) {
+        None => return Err(Code::ILLEGAL_STATE),
+        Some(found) if found.invalidated => return Err(Code::STREAM_CAPTURE_INVALIDATED),
+        Some(found) => found.graph,
+    };
+    if nodes.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
+        return Err(Code::INVALID_VALUE);
+    }
+    match flags {
+        0 => tail
+            .extend(nodes.iter().filter(|node| !tail.contains(node)).copied().collect::<Vec<_>>()),
+        1 => tail = nodes.to_vec(),
+        _ => return Err(Code::INVALID_VALUE),
+    }
+    sim.core_mut(core).lane = Some(Lane { capture, tail });
+    Ok(())
+}
+
+fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
+    let size = if wide { 8 } else { 4 };
+    if crate::real_driver::is_present() {
+        return Ok(sim.memory.host_address(address));
+    }
+    let found = sim.memory.find(address).ok_or(Code::INVALID_VALUE)?;
+    let on_device = address >= found.base && address < found.end();
+    let offset = address - if on_device { found.base } else { found.host };
+    if address % size != 0 || offset + size > found.size {
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok(sim.memory.host_address(address))
+}
+
+pub fn write_value(
+    sim: &mut Locked,
+    core: CoreRef,
+    address: u64,
+    value: u64,
+    wide: bool,
+) -> Result {
+    let host = value_address(sim, address, wide)?;
+    let access = Access::range(address, if wide { 8 } else { 4 }, WRITE);
+    let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
+    let work = Work::Store { address: host, value, wide };
+    let position = capture::submit(sim, core, work, vec![access], label)?;
+    let actor = sim.core_mut(core).actor;
+    if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
+        checker.hb_before(actor, host as usize);
+    }
+    Ok(())
+}
+
+/// Writes a value in stream order. Work before the write happens before work after a wait for the
+/// value, if the write is enqueued first. Writes by the host or by kernels do not order anything.
+pub fn wait_value(
+    sim: &mut Locked,
+    core: CoreRef,
+    address: u64,
+    value: u64,
+    wide: bool,
+    flags: u32,
+) -> Result {
+    let host = value_address(sim, address, wide)?;
+    let label = if wide { "cuStreamWaitValue64" } else { "cuStreamWaitValue32" };
+    let work = Work::WaitValue { address: host, value, wide, flags };
+    let position = capture::submit(sim, core, work, Vec::new(), label)?;
+    let actor = sim.core_mut(core).actor;
+    if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
+        checker.hb_after(actor, host as usize);
+    }
+    Ok(())
+}
+
+fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data: usize) -> Result {
+    let core = sim.stream(stream, default)?;
+    if function == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let call = HostCall { function, data, callback_stream: None };
+    capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
+    Ok(())
+}
+
+/// Returns an attribute as 64 bytes, the size of the union `CUstreamAttrValue`.
+fn attribute(sim: &mut Locked, core: CoreRef, which: i32) -> Result<[u64; 8]> {
+    let found = sim.core_mut(core);
+    let mut value = found.attributes.get(&which).copied().unwrap_or_default();
+    match which {
+        1 | 3 | 9 | 10 => {}
+        8 => value[0] = u64::from(found.priority as u32),
+        _ => return Err(Code::INVALID_VALUE),
+    }
+    Ok(value)
+}
+
+api! {
+    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| {
+        create(sim, to, flags, 0)
+    }
+    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| {
+        create(sim, to, flags, priority)
+    }
+    fn cuStreamDestroy_v2(stream: u64) |sim| {
+        let core = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
+        if let Some(capture) =
+            sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture)
+        {
+            sim.invalidate(capture);
+        }
+        if sim.get(core).is_some_and(|core| core.detached) {
+            capture::abandon(sim, core);
+        }
+        sim.streams.remove(stream);
+        sim.stream_of_export_ends(core);
+        sim.destroy_core(core);
+        Ok(())
+    }
+    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(
+        stream: u64,
+        priority: *mut i32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        put(priority, sim.core_mut(core).priority)
+    }
+    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(
+        stream: u64,
+        flags: *mut u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        put(flags, sim.core_mut(core).flags)
+    }
+    fn cuStreamGetId / cuStreamGetId_ptsz(stream: u64, id: *mut u64) |sim, default| {
+        let core = forbid_query(sim, stream, default)?;
+        put(id, core.id)
+    }
+    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(
+        stream: u64,
+        device: *mut i32,
+    ) |sim, default| {
+        let core = forbid_query(sim, stream, default)?;
+        put(device, sim.core_mut(core).device)
+    }
+    fn cuStreamGetCtx / cuStreamGetCtx_ptsz(stream: u64, context: *mut u64) |sim, default| {
+        put(context, context_of(sim, stream, default)?)
+    }
+    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(
+        stream: u64,
+        context: *mut u64,
+        green: *mut u64,
+    ) |sim, default| {
+        let of = context_of(sim, stream, default)?;
+        put_if(green, sim.green_of(of));
+        put(context, sim.base(of))
+    }
+    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(
+        stream: u64,
+        event: u64,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        if flags > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        capture::wait(sim, core, event, flags == 1)
+    }
+    fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        sim.forbid_on_capturing(core)?;
+        sim.forbid_while_capturing()?;
+        sim.default_stream_rules_for_wait(core);
+        let position = sim.core_mut(core).enqueued;
+        if !Sim::poll(sim, core, position) {
+            return Err(Code::NOT_READY);
+        }
+        sim.host_knows(&[core]);
+        Ok(())
+    }
+    fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        sim.forbid_on_capturing(core)?;
+        sim.forbid_while_capturing()?;
+        Sim::synchronize(sim, core)?;
+        sim.pools_synchronized();
+        Ok(())
+    }
+    fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        if function == 0 || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        sim.forbid_on_capturing(core)?;
+        let call = HostCall { function, data, callback_stream: Some(stream) };
+        capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
+        Ok(())
+    }
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+    ) |sim, default| {
+        host_call(sim, stream, default, function, data)
+    }
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
+        stream: u64,
+        function: usize,
+        data: usize,
+        mode: u32,
+    ) |sim, default| {
+        if mode > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        host_call(sim, stream, default, function, data)
+    }
+    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(
+        stream: u64,
+        address: u64,
+        length: usize,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let _ = length;
+        if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
+            return Err(Code::INVALID_VALUE);
+        }
+        capture::submit(sim, core, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
+        Ok(())
+    }
+    fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u32,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let _ = flags;
+        write_value(sim, core, address, u64::from(value), false)
+    }
+    fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u64,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let _ = flags;
+        write_value(sim, core, address, value, true)
+    }
+    fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u32,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        wait_value(sim, core, address, u64::from(value), false, flags)
+    }
+    fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(
+        stream: u64,
+        address: u64,
+        value: u64,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        wait_value(sim, core, address, value, true, flags)
+    }
+    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(
+        to: u64,
+        from: u64,
+    ) |sim, default| {
+        let (to, from) = (sim.stream(to, default)?, sim.stream(from, default)?);
+        let attributes = sim.core_mut(from).attributes.clone();
+        sim.core_mut(to).attributes = attributes;
+        Ok(())
+    }
+    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(
+        stream: u64,
+        which: i32,
+        value: *mut [u64; 8],
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let found = attribute(sim, core, which)?;
+        put(value, found)
+    }
+    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
+        stream: u64,
+        which: i32,
+        value: *const [u64; 8],
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        attribute(sim, core, which)?;
+        let value = get(value)?;
+        sim.core_mut(core).attributes.insert(which, value);
+        Ok(())
+    }
+
+    // --- capture ---
+
+    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(
+        stream: u64,
+        mode: i32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        capture::begin(sim, core, mode, None)
+    }
+    fn cuStreamBeginCapture / cuStreamBeginCapture_ptsz(stream: u64) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        capture::begin(sim, core, capture::GLOBAL, None)
+    }
+    fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
+        stream: u64,
+        graph: u64,
+        dependencies: *const u64,
+        edges: *const u64,
+        count: usize,
+        mode: i32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let _ = edges;
+        let tail = slice(dependencies, count)?.to_vec();
+        sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
+        if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        capture::begin(sim, core, mode, Some((graph, tail)))
+    }
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
+        stream: u64,
+        graph: *mut u64,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        put_if(graph, 0);
+        let captured = capture::end(sim, core)?;
+        put_if(graph, captured);
+        Ok(())
+    }
+    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(
+        stream: u64,
+        status: *mut i32,
+    ) |sim, default| {
+        let info = capture_info(sim, stream, default)?;
+        put(status, info.status)
+    }
+    fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+    ) |sim, default| {
+        let info = capture_info(sim, stream, default)?;
+        put(status, info.status)?;
+        if info.status != 0 {
+            put_if(id, info.id);
+        }
+        Ok(())
+    }
+    fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+        graph: *mut u64,
+        dependencies: *mut *const u64,
+        count: *mut usize,
+    ) |sim, default| {
+        let info = capture_info(sim, stream, default)?;
+        put_capture_info(info, status, id, graph, dependencies, std::ptr::null_mut(), count)
+    }
+    fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(
+        stream: u64,
+        status: *mut i32,
+        id: *mut u64,
+        graph: *mut u64,
+        dependencies: *mut *const u64,
+        edges: *mut *const u64,
+        count: *mut usize,
+    ) |sim, default| {
+        let info = capture_info(sim, stream, default)?;
+        put_capture_info(info, status, id, graph, dependencies, edges, count)
+    }
+    fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(
+        stream: u64,
+        nodes: *const u64,
+        count: usize,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        update_dependencies(sim, core, slice(nodes, count)?, flags)
+    }
+    fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(
+        stream: u64,
+        nodes: *const u64,
+        edges: *const u64,
+        count: usize,
+        flags: u32,
+    ) |sim, default| {
+        let core = sim.stream(stream, default)?;
+        let _ = edges;
+        update_dependencies(sim, core, slice(nodes, count)?, flags)
+    }
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) |sim| {
+        let new = get(mode)?;
+        if !(0..=2).contains(&new) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let old = std::mem::replace(&mut sim.thread().capture_mode, new);
+        put(mode, old)
+    }
+}

@@ -1,0 +1,376 @@
+//! Operations given to streams. While a stream captures, operations, records and waits become nodes
+//! of a graph.
+//!
+//! May use: `access`, `graph`, `queue`, `real_driver`, `results`, `sim`, `work`. Unsafe: none.
+
+use crate::access::Access;
+use crate::graph::destroy_graph;
+use crate::queue::{record_now, wait_now, wait_only, with_knowledge};
+use crate::results::{Code, Result};
+use crate::sim::{Capture, CoreKind, Graph, Lane, Locked, Recorded, Sim, Task, thread_id};
+use crate::work::{CoreRef, Work};
+use std::collections::HashSet;
+
+pub const GLOBAL: i32 = 0;
+pub const RELAXED: i32 = 2;
+
+// --- calls that a capture forbids ---
+
+impl Sim {
+    /// Refuses a call that is unsafe during a capture, according to the thread's mode. A refused
+    /// call invalidates the capture. [cuThreadExchangeStreamCaptureMode]
+    pub fn forbid_while_capturing(&mut self) -> Result {
+        // A real driver decides this itself.
+        if self.captures.is_empty() || crate::real_driver::is_present() {
+            return Ok(());
+        }
+        let mode = self.thread().capture_mode;
+        if mode == RELAXED {
+            return Ok(());
+        }
+        let thread = thread_id();
+        let broken: Vec<u64> = self
+            .captures
+            .values()
+            .filter(|c| {
+                if c.thread == thread {
+                    c.mode != RELAXED
+                } else {
+                    mode == GLOBAL && c.mode == GLOBAL
+                }
+            })
+            .map(|capture| capture.id)
+            .collect();
+        broken.iter().for_each(|id| self.invalidate(*id));
+        if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
+    }
+
+    pub fn invalidate(&mut self, capture: u64) {
+        if let Some(capture) = self.captures.get_mut(&capture) {
+            capture.invalidated = true;
+        }
+    }
+
+    /// Refuses a wait for, or a query of, work that is only being captured.
+    pub fn forbid_on_capturing(&mut self, core: CoreRef) -> Result {
+        let lane = self.core_mut(core).lane.as_ref().map(|lane| lane.capture);
+        if let Some(capture) = lane.filter(|_| !crate::real_driver::is_present()) {
+            self.invalidate(capture);
+            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        self.forbid_legacy(core)
+    }
+
+    /// Refuses an operation on all streams of a context while one of them captures.
+    pub fn forbid_capturing_context(&mut self, context: u64) -> Result {
+        let cores = self.live_cores_of(context);
+        let broken: Vec<u64> =
+            cores.iter().filter_map(|core| Some(self.get(*core)?.lane.as_ref()?.capture)).collect();
+        broken.iter().for_each(|id| self.invalidate(*id));
+        if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
+    }
+
+    /// Refuses work on a legacy stream that would depend on a capture of a blocking stream of its
+    /// context.
+    pub fn forbid_legacy(&mut self, core: CoreRef) -> Result {
+        let broken = self.captures_under(core);
+        broken.iter().for_each(|id| self.invalidate(*id));
+        if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_IMPLICIT) }
+    }
+
+    /// Returns the captures in blocking streams of the context of a legacy stream; none for other
+    /// streams.
+    pub fn captures_under(&mut self, core: CoreRef) -> Vec<u64> {
+        if self.captures.is_empty() || crate::real_driver::is_present() {
+            return Vec::new();
+        }
+        let (kind, context) = {
+            let found = self.core_mut(core);
+            (found.kind, found.context)
+        };
+        if kind != CoreKind::Legacy {
+            return Vec::new();
+        }
+        let under = |capture: &&Capture| {
+            capture.streams.iter().filter_map(|other| self.get(*other)).any(|other| {
+                other.context == context
+                    && other.lane.is_some()
+                    && other.kind != CoreKind::NonBlocking
+            })
+        };
+        self.captures.values().filter(under).map(|capture| capture.id).collect()
+    }
+
+    pub fn lane_of(&mut self, core: CoreRef) -> Result<Option<Lane>> {
+        let Some(lane) = self.core_mut(core).lane.clone() else { return Ok(None) };
+        match self.captures.get(&lane.capture) {
+            Some(capture) if capture.invalidated => Err(Code::STREAM_CAPTURE_INVALIDATED),
+            Some(_) => Ok(Some(lane)),
+            None => Ok(None),
+        }
+    }
+
+    pub fn capture_task(&mut self, core: CoreRef, lane: Lane, task: Task) -> Result {
+        let graph = self.captures.get(&lane.capture).map_or(0, |capture| capture.graph);
+        let node = self.add_node(graph, task, lane.tail)?;
+        self.core_mut(core).lane = Some(Lane { capture: lane.capture, tail: vec![node] });
+        Ok(())
+    }
+}
+
+/// Gives a stream an operation. While it captures, that becomes a node. Returns the position of the
+/// operation, or `None` for a node.
+pub fn submit(
+    sim: &mut Locked,
+    core: CoreRef,
+    work: Work,
+    accesses: Vec<Access>,
+    label: &'static str,
+) -> Result<Option<u64>> {
+    if let Some(lane) = sim.lane_of(core)? {
+        sim.capture_task(core, lane, Task::Work { work, accesses, label })?;
+        return Ok(None);
+    }
+    sim.forbid_legacy(core)?;
+    sim.prepare(core);
+    sim.check(core, &accesses, label);
+    let actor = sim.core_mut(core).actor;
+    let work = with_knowledge(sim, actor, sim.or_fault(core, work, &accesses));
+    Ok(Some(Sim::enqueue(sim, core, work)))
+}
+
+// --- events ---
+
+/// Performs cuEventRecord. `external`: while capturing, adds a node that records at every launch.
+pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Result {
+    let (of, shared) = {
+        let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
+        (found.context, found.shared.clone())
+    };
+    // Event and stream must belong to the same context. [cuEventRecord] A green context counts as
+    // its primary context.
+    let context = sim.core_mut(core).context;
+    if of != sim.base(context) && !crate::real_driver::is_present() {
+        return Err(Code::INVALID_HANDLE);
+    }
+    if let Some(lane) = sim.lane_of(core)? {
+        if external {
+            return sim.capture_task(core, lane, Task::RecordEvent(event));
+        }
+        let recorded = Recorded::Captured { capture: lane.capture, nodes: lane.tail };
+        if let Some(found) = sim.events.get_mut(event) {
+            found.recorded = recorded;
+        }
+        return Ok(());
+    }
+    if external {
+        return Err(Code::INVALID_VALUE);
+    }
+    sim.forbid_legacy(core)?;
+    sim.prepare(core);
+    record_now(sim, event, core, shared, None);
+    Ok(())
+}
+
+/// Performs cuStreamWaitEvent.
+pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Result {
+    let (recorded, shared, foreign) = {
+        let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
+        (found.recorded.clone(), found.shared.clone(), found.is_foreign())
+    };
+    let lane = sim.lane_of(core)?;
+    if external {
+        let Some(lane) = lane else { return Err(Code::INVALID_VALUE) };
+        return sim.capture_task(core, lane, Task::WaitEvent(event));
+    }
+    match recorded {
+        Recorded::Captured { capture, nodes } => {
+            if sim.captures.get(&capture).is_none_or(|capture| capture.invalidated) {
+                if let Some(lane) = lane {
+                    sim.invalidate(lane.capture);
+                }
+                return Err(Code::INVALID_VALUE);
+            }
+            match lane {
+                Some(lane) if lane.capture != capture => {
+                    sim.invalidate(lane.capture);
+                    sim.invalidate(capture);
+                    return Err(Code::STREAM_CAPTURE_MERGE);
+                }
+                Some(lane) => {
+                    let mut tail = lane.tail;
+                    tail.extend(
+                        nodes.into_iter().filter(|node| !tail.contains(node)).collect::<Vec<_>>(),
+                    );
+                    sim.core_mut(core).lane = Some(Lane { capture, tail });
+                }
+                None => {
+                    if sim.core_mut(core).kind == CoreKind::Legacy {
+                        sim.invalidate(capture);
+                        return Err(Code::STREAM_CAPTURE_IMPLICIT);
+                    }
+                    sim.core_mut(core).lane = Some(Lane { capture, tail: nodes });
+                    if let Some(capture) = sim.captures.get_mut(&capture) {
+                        capture.streams.push(core);
+                    }
+                }
+            }
+            Ok(())
+        }
+        Recorded::Never if !foreign => {
+            if lane.is_none() {
+                sim.forbid_legacy(core)?;
+                sim.prepare(core);
+            }
+            Ok(())
+        }
+        recorded => {
+            if let Some(lane) = lane {
+                sim.invalidate(lane.capture);
+                return Err(Code::STREAM_CAPTURE_ISOLATION);
+            }
+            sim.forbid_legacy(core)?;
+            sim.prepare(core);
+            let work = wait_now(sim, core, &recorded, shared.filter(|_| foreign));
+            // In the legacy stream, blocking streams come after a wait even if it is over.
+            let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
+            if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
+                Sim::enqueue(sim, core, work);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Performs cuCtxWaitEvent: every stream waits, also streams that are created later. The streams do
+/// not wait for each other, so the rules of the default streams do not apply.
+pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
+    let (recorded, shared, foreign) = {
+        let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
+        (found.recorded.clone(), found.shared.clone(), found.is_foreign())
+    };
+    if let Recorded::Captured { capture, .. } = recorded {
+        let ongoing = sim.captures.contains_key(&capture);
+        sim.invalidate(capture);
+        return Err(if ongoing { Code::STREAM_CAPTURE_UNSUPPORTED } else { Code::INVALID_VALUE });
+    }
+    sim.forbid_capturing_context(context)?;
+    if matches!(recorded, Recorded::Never) && !foreign {
+        return Ok(());
+    }
+    let foreign = shared.filter(|_| foreign);
+    if let Some(work) = wait_only(sim, &recorded, foreign.clone()) {
+        sim.future_streams_wait(context, work);
+    }
+    if let Recorded::Live { clock: Some(clock), .. } = &recorded {
+        sim.future_streams_learn(context, clock);
+    }
+    for core in sim.live_cores_of(context) {
+        // Enqueueing may have waited, and the stream may have been destroyed meanwhile.
+        if sim.get(core).is_some() {
+            if let Some(work) = wait_now(sim, core, &recorded, foreign.clone()) {
+                Sim::enqueue(sim, core, work);
+            }
+        }
+    }
+    Ok(())
+}
+
+// --- capture ---
+
+pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<u64>)>) -> Result {
+    if !(0..=2).contains(&mode) {
+        return Err(Code::INVALID_VALUE);
+    }
+    if sim.core_mut(core).kind == CoreKind::Legacy {
+        return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if sim.core_mut(core).lane.is_some() {
+        return Err(Code::ILLEGAL_STATE);
+    }
+    let id = sim.id();
+    let to_graph = into.is_some();
+    let (graph, tail) = match into {
+        Some(into) => into,
+        None => (sim.graphs.insert(Graph { id, ..Graph::default() }), Vec::new()),
+    };
+    let thread = thread_id();
+    sim.captures.insert(
+        id,
+        Capture {
+            id,
+            graph,
+            mode,
+            thread,
+            origin: core,
+            streams: vec![core],
+            invalidated: false,
+            to_graph,
+        },
+    );
+    sim.core_mut(core).lane = Some(Lane { capture: id, tail });
+    Ok(())
+}
+
+/// Ends the capture of a stream that is destroyed before it ended the capture.
+pub fn abandon(sim: &mut Locked, origin: CoreRef) {
+    let Some(id) =
+        sim.captures.values().find(|capture| capture.origin == origin).map(|capture| capture.id)
+    else {
+        return;
+    };
+    let Some(capture) = sim.captures.remove(&id) else { return };
+    for stream in capture.streams {
+        if let Some(found) = sim.get_mut(stream) {
+            found.lane.take_if(|lane| lane.capture == id);
+        }
+    }
+    if !capture.to_graph {
+        destroy_graph(sim, capture.graph);
+    }
+}
+
+/// Ends a capture. Returns the graph, or the reason why there is none. The capture is over either
+/// way, unless the stream is not its origin.
+pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
+    let lane = sim.core_mut(core).lane.clone().ok_or(Code::ILLEGAL_STATE)?;
+    let Some(capture) = sim.captures.get(&lane.capture) else { return Err(Code::ILLEGAL_STATE) };
+    if capture.origin != core {
+        let id = capture.id;
+        sim.invalidate(id);
+        return Err(Code::STREAM_CAPTURE_UNMATCHED);
+    }
+    let wrong_thread = capture.mode != RELAXED && capture.thread != thread_id();
+    let Some(capture) = sim.captures.remove(&lane.capture) else { return Err(Code::ILLEGAL_STATE) };
+    let mut joined = HashSet::new();
+    let mut next = lane.tail.clone();
+    while let Some(node) = next.pop() {
+        if joined.insert(node) {
+            next.extend(sim.nodes.get(node).into_iter().flat_map(|node| node.dependencies.clone()));
+        }
+    }
+    let mut unjoined = false;
+    for stream in &capture.streams {
+        if let Some(found) = sim.get_mut(*stream) {
+            if let Some(lane) = found.lane.take_if(|lane| lane.capture == capture.id) {
+                unjoined |= lane.tail.iter().any(|node| !joined.contains(node));
+            }
+        }
+    }
+    let refused = if wrong_thread {
+        Some(Code::STREAM_CAPTURE_WRONG_THREAD)
+    } else if capture.invalidated {
+        Some(Code::STREAM_CAPTURE_INVALIDATED)
+    } else {
+        unjoined.then_some(Code::STREAM_CAPTURE_UNJOINED)
+    };
+    match refused {
+        None => Ok(capture.graph),
+        Some(code) => {
+            if !capture.to_graph {
+                destroy_graph(sim, capture.graph);
+            }
+            Err(code)
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! The race checker: which accesses are ordered, and how a report describes a missing order.
+//!
+//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`.
+//! Unsafe: none.
+//!
+//! The order of stream work is fixed by the calls that the host makes, not by when the device runs
+//! it. So each access is checked when it is enqueued, and the result holds for every schedule of
+//! the device.
+
+use crate::access::{Access, READ, WRITE};
+use crate::actor::{Actor, LEGACY, Life, Number, Numbers, Who};
+use crate::clock::{Clock, Epoch, Knowledge};
+use crate::config::Races;
+use crate::race::{Race, Side};
+use crate::rules::{MissingCall, RULES, Rules};
+use crate::shadow::{Mark, Shadow};
+use crate::site::{Moment, Place, Site};
+use crate::stack::{StackId, Stacks};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+struct ActorState {
+    clock: Clock,
+    life: Arc<Life>,
+    /// Knowledge that counts only when it frees memory: drivers do not release memory that their
+    /// own synchronous calls use.
+    when_freeing: Knowledge,
+    /// Whether its clock was read since its last own access. Then the next access is a new moment.
+    published: bool,
+}
+
+/// The actors that had a number one after another.
+#[derive(Default)]
+struct Slot {
+    /// The count at which the last of them ended.
+    own: u64,
+    state: Option<ActorState>,
+}
+
+/// Ended actors that are considered for the reuse of a number to which something still refers.
+const CONSIDERED: usize = 16;
+
+pub struct Checker {
+    pub mode: Races,
+    /// By number.
+    actors: Vec<Slot>,
+    numbers: Numbers,
+    /// Ended actors whose numbers something may still refer to.
+    retired: Vec<(Weak<Number>, Actor)>,
+    /// What was published at an address.
+    objects: HashMap<usize, Knowledge>,
+    pub stacks: Stacks,
+    races: Vec<Race>,
+    /// The array exchanges that libraries report.
+    pub rules: Rules,
+    /// Whether refused and needlessly slow calls are reported too.
+    strict: bool,
+    threads_seen: bool,
+    time: u64,
+    reported: HashSet<(StackId, StackId, u32)>,
+    printed: usize,
+}
+
+impl Checker {
+    /// `threads_seen`: host threads are ordered only by what is observed.
+    pub fn new(mode: Races, strict: bool, threads_seen: bool) -> Checker {
+        Checker {
+            mode,
+            threads_seen,
+            rules: Rules::default(),
+            strict,
+            time: 0,
+            actors: Vec::new(),
+            numbers: Numbers::default(),
+            retired: Vec::new(),
+            objects: HashMap::new(),
+            stacks: Stacks::default(),
+            races: Vec::new(),
+            reported: HashSet::new(),
+            printed: 0,
+        }
+    }
+
+    // --- actors ---
+
+    /// Creates an actor that knows what its creator knows.
+    pub fn actor(&mut self, creator: Option<Actor>, who: Who) -> Actor {
+        let known = creator.map(|creator| self.snapshot(creator));
+        let number = known
+            .as_ref()
+            .and_then(|known| self.known_number(known))
+            .unwrap_or_else(|| self.numbers.take());
+        let actor = number.value();
+        if actor == self.actors.len() {
+            self.actors.push(Slot::default());
+        }
+        let slot = &mut self.actors[actor];
+        let mut clock = Clock::new(number.clone(), slot.own);
+        known.iter().for_each(|known| clock.join(known));
+        let life = Life::new(number, who);
+        let when_freeing = Knowledge::default();
+        slot.state = Some(ActorState { clock, life, when_freeing, published: false });
+        actor
+    }
+
+    /// Returns the number of an ended actor of which all work is known to the creator of a new one:
+    /// then all work of the new actor is ordered after it anyway, and accesses of both may have the
+    /// number.
+    fn known_number(&mut self, known: &Clock) -> Option<Arc<Number>> {
+        let first = self.retired.len().saturating_sub(CONSIDERED);
+        let at = (first..self.retired.len())
+            .rev()
+            .find(|at| known.of(self.retired[*at].1) >= self.actors[self.retired[*at].1].own)?;
+        self.retired.swap_remove(at).0.upgrade()
+    }
+
+    /// Ends an actor. Its number is free when nothing refers to it any more.
+    pub fn retire(&mut self, actor: Actor) {
+        self.time += 1;
+        self.rules.retire(actor, self.time);
+        let slot = &mut self.actors[actor];
+        let Some(ended) = slot.state.take() else { return };
+        slot.own = ended.clock.own;
+        if self.retired.len() == self.retired.capacity() {
+            self.retired.retain(|(number, _)| number.strong_count() > 0);
+        }
+        self.retired.push((Arc::downgrade(&ended.life.number), actor));
+    }
+
+    fn state(&mut self, actor: Actor) -> &mut ActorState {
+        match &mut self.actors[actor].state {
+            Some(state) => state,
+            None => unreachable!("an actor is not used after its end"),
+        }
+    }
+
+    pub fn name(&mut self, actor: Actor, name: &str) {
+        self.state(actor).life.set_name(name);
+    }
+
+    /// Returns what an actor knows now. Its later work is not part of the result.
+    pub fn snapshot(&mut self, actor: Actor) -> Clock {
+        let state = self.state(actor);
+        state.published = true;
+        state.clock.clone()
+    }
+
+    pub fn learn(&mut self, actor: Actor, known: &Clock) {
+        self.state(actor).clock.join(known);
+    }
+
+    pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
+        self.state(actor).clock.join_all(known);
+    }
+
+    /// Orders everything that `earlier` did so far before the next work of `later`.
+    pub fn order(&mut self, earlier: Actor, later: Actor) {
+        if earlier == later {
+            self.state(earlier).published = true;
+            return;
+        }
+        let known = self.snapshot(earlier);
+        self.learn(later, &known);
+    }
+
+    /// Records that `earlier` used memory in a synchronous call of the host thread `later`. The
+    /// call may have returned before the work was done; the thread may free the memory
+    /// nevertheless.
+    pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
+        let known = self.snapshot(earlier);
+        self.state(later).when_freeing.include(known);
+    }
+
+    /// Like `host`, for the end of an allocation.
+    pub fn host_frees(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+        let mut moment = self.host(actor, label, thread);
+        let own = moment.clock.own;
+        moment.clock.join_all(&self.state(actor).when_freeing);
+        moment.clock.own = own;
+        moment
+    }
+
+    pub fn hb_before(&mut self, actor: Actor, object: usize) {
+        let known = self.snapshot(actor);
+        self.objects.entry(object).or_default().include(known);
+    }
+
+    pub fn hb_after(&mut self, actor: Actor, object: usize) {
+        if let (Some(known), Some(state)) =
+            (self.objects.get(&object), self.actors[actor].state.as_mut())
+        {
+            state.clock.join_all(known);
+        }
+    }
+
+    // --- accesses ---
+
+    /// Returns the moment of the next operation of a stream.
+    pub fn step(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+        self.step_of(actor, actor, label, thread)
+    }
+
+    /// Does the same for a branch of a graph, launched on a stream.
+    pub fn step_of(
+        &mut self,
+        branch: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Moment {
+        self.state(branch).clock.step();
+        self.moment(branch, stream, label, thread)
+    }
+
+    /// Returns the moment of an access by a host thread itself.
+    pub fn host(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
+        let state = self.state(actor);
+        if state.published || state.clock.own == 0 {
+            state.published = false;
+            state.clock.step();
+        }
+        self.moment(actor, actor, label, thread)
+    }
+
+    fn moment(
+        &mut self,
+        actor: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Moment {
+        let stack = self.stacks.here();
+        self.time += 1;
+        let time = self.time;
+        let stream = self.state(stream).life.clone();
+        let ActorState { clock, life, .. } = self.state(actor);
+        let (clock, actor) = (clock.clone(), life.clone());
+        let epoch: Epoch = clock.now();
+        let site = Arc::new(Site { actor, stream, time, label, stack, thread });
+        Moment { clock, mark: Mark { epoch, site } }
+    }
+
+    /// Enters one access, clipped to the allocation.
+    pub fn access(
+        &mut self,
+        shadow: &mut Shadow<Site>,
+        place: &Place,
+        access: &Access,
+        moment: &Moment,
+    ) {
+        let mut found = Vec::new();
+        access.for_each_range(|from, to| {
+            let range = (from.max(place.base), to.min(place.base + place.size));
+            shadow.access(
+                range,
+                access.mode,
+                &moment.clock,
+                &moment.mark,
+                &mut |mark, mode, from, to| {
+                    // Races in a loop are alike: a few of them are enough.
+                    if found.len() < 16 {
+                        found.push((mark.clone(), mode, from.max(range.0), to.min(range.1)));
+                    }
+                },
+            );
+        });
+        for (mark, mode, from, to) in found {
+            self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
+        }
+        let shared = matches!(moment.mark.site.stream.who, Who::Stream { kind: LEGACY, .. });
+        if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
+            let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; \
+                a read-only array has to be copied.";
+            let bytes = Some((place.clone(), range));
+            self.broken(
+                "R7",
+                Some((&begin, READ)),
+                &moment.mark.site,
+                WRITE,
+                bytes,
+                advice.to_owned(),
+            );
+        }
+    }
+
+    /// Returns an access to some bytes that a clock does not know of, if there is one.
+    pub fn pending(
+        &self,
+        shadow: &Shadow<Site>,
+        place: &Place,
+        access: &Access,
+        clock: &Clock,
+        of: &dyn Fn(&Site, u32, u64, u64) -> bool,
+    ) -> Option<(Mark<Site>, u32, u64, u64)> {
+        let mut found = None;
+        access.for_each_range(|from, to| {
+            let range = (from.max(place.base), to.min(place.base + place.size));
+            shadow.pending(range, access.mode, clock, &mut |mark, mode, from, to| {
+                if found.is_none() && of(&mark.site, mode, from, to) {
+                    found = Some((mark.clone(), mode, from, to));
+                }
+            });
+        });
+        found
+    }
+
+    /// Reports a broken rule of exchange.
+    pub fn broken(
+        &mut self,
+        rule: &'static str,
+        first: Option<(&Site, u32)>,
+        second: &Site,
+        mode: u32,
+        bytes: Option<(Place, (u64, u64))>,
+        advice: String,
+    ) {
+        let remark = rule == "R9";
+        if matches!(rule, "R8" | "R9" | "R10") && !self.strict {
+            return;
+        }
+        let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
+        let earlier = first.map_or(second.stack, |(site, _)| site.stack);
+        if !self.reported.insert((earlier, second.stack, kind)) {
+            return;
+        }
+        let race = Race {
+            rule: Some(rule),
+            missing_call: None,
+            first: first.map(|(site, mode)| self.side(site, mode)),
+            second: self.side(second, mode),
+            bytes: bytes.map(|(place, (from, to))| {
+                let end = place.base + place.size;
+                let (from, to) = (from.clamp(place.base, end), to.clamp(place.base, end));
+                (place, from, to)
+            }),
+            advice,
+            threads: None,
+            remark,
+        };
+        self.races.push(race);
+    }
+
+    fn side(&self, site: &Site, mode: u32) -> Side {
+        Side {
+            mode,
+            who: site.actor.describe(),
+            label: site.label.to_string(),
+            thread: site.thread,
+            stack: site.stack,
+        }
+    }
+
+    /// Returns the place of the current call, for rules that no access breaks.
+    pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
+        self.time += 1;
+        let (time, stack) = (self.time, self.stacks.here());
+        let life = self.state(actor).life.clone();
+        Arc::new(Site { actor: life.clone(), stream: life, time, label, stack, thread })
+    }
+
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
+    /// Reports an access to memory that was freed before, whatever the order on the device.
+    pub fn use_after_free(
+        &mut self,
+        freed: Arc<Site>,
+        place: &Place,
+        access: &Access,
+        moment: &Moment,
+    ) {
+        let first = Mark { epoch: Epoch { actor: freed.actor.actor(), n: 0 }, site: freed };
+        let from = access.address;
+        let to = (from + access.nbytes).min(place.base + place.size);
+        self.race(&first, WRITE, &moment.mark, access.mode, place, from, to);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn race(
+        &mut self,
+        first: &Mark<Site>,
+        mode: u32,
+        second: &Mark<Site>,
+        other: u32,
+        place: &Place,
+        from: u64,
+        to: u64,
+    ) {
+        let kinds = mode << 4 | other;
+        if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
+            return;
+        }
+        // The end of an allocation is not a use by a consumer, so no begin is missing.
+        let ends = |site: &Site| {
+            ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word))
+        };
+        let missing_call = self.rules.missing_call(&first.site, &second.site, from, to);
+        let missing_call = missing_call.filter(|what| match what {
+            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => {
+                !ends(&first.site) && !ends(&second.site)
+            }
+            MissingCall::End | MissingCall::LaterEnd => true,
+        });
+        let rule = missing_call.map(MissingCall::rule);
+        let advice = self.advice(&first.site, &second.site);
+        let advice = missing_call.map_or(advice.clone(), |what| {
+            self.call_of_library(what, &first.site, &second.site) + &advice
+        });
+        let race = Race {
+            rule,
+            missing_call,
+            first: Some(self.side(&first.site, mode)),
+            second: self.side(&second.site, other),
+            bytes: Some((place.clone(), from, to)),
+            advice,
+            threads: (self.threads_seen && first.site.thread != second.site.thread)
+                .then_some((first.site.thread, second.site.thread)),
+            remark: false,
+        };
+        self.races.push(race);
+    }
+
+    /// Returns the missing call of the library, as a report names it.
+    fn call_of_library(&self, missing_call: MissingCall, first: &Site, second: &Site) -> String {
+        let (of_first, of_second) = (first.stream.describe(), second.stream.describe());
+        let is_host = |site: &Site| matches!(site.stream.who, Who::Host { .. });
+        match missing_call {
+            MissingCall::BeginOfSecond if is_host(second) => {
+                "cai_array_synchronize(array) before the second; by hand: ".to_owned()
+            }
+            MissingCall::BeginOfSecond => {
+                format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
+            }
+            MissingCall::BeginOfFirst => format!(
+                "cai_array_consume_begin(array, {of_first}) before the first and \
+                 cai_array_consume_end after it; by hand: "
+            ),
+            MissingCall::End => {
+                format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
+            }
+            MissingCall::LaterEnd => format!(
+                "cai_array_consume_end(array, {of_first}) came before the first, its place is \
+                 after it; by hand: "
+            ),
+        }
+    }
+
+    /// Returns the one call that would have ordered the two accesses.
+    fn advice(&self, first: &Site, second: &Site) -> String {
+        let (a, b) = (first.actor.describe(), second.actor.describe());
+        if first.label.contains("cuMemFree") {
+            return "The memory was freed: free it after the last use.".to_owned();
+        }
+        match (&first.actor.who, &second.actor.who) {
+            (Who::Host { .. }, Who::Host { .. }) => {
+                "Order the two threads: a lock, a join, or cudasim_hb_before and \
+                 cudasim_hb_after around what orders them already."
+                    .to_owned()
+            }
+            (Who::Host { .. }, _) => format!(
+                "Enqueue the second on {b} after the first, from a thread that knows of it: \
+                 order the two host threads."
+            ),
+            (_, Who::Host { .. }) if second.label.contains("cuMemFree") => format!(
+                "cuStreamSynchronize({a}) before freeing; or free with cuMemFreeAsync on a stream \
+                 that waits for {a}."
+            ),
+            (_, Who::Host { .. }) => format!(
+                "cuStreamSynchronize({a}), or cuEventSynchronize on an event recorded there after \
+                 the first."
+            ),
+            (Who::Branch { .. }, Who::Branch { .. }) => {
+                "A dependency between the two nodes; in a capture, cuEventRecord after the first \
+                 and cuStreamWaitEvent before the second."
+                    .to_owned()
+            }
+            _ => format!(
+                "cuEventRecord(event, {a}) after the first and cuStreamWaitEvent({b}, event) \
+                 before the second."
+            ),
+        }
+    }
+
+    // --- reports ---
+
+    /// Returns the number of races and broken rules that were found and not taken.
+    pub fn found(&self) -> usize {
+        self.races.iter().filter(|race| !race.remark).count()
+    }
+
+    /// Returns the texts of races that were not printed yet.
+    pub fn print(&mut self) -> Vec<String> {
+        let fresh = self.printed..self.races.len();
+        self.printed = self.races.len();
+        self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
+    }
+
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        self.races.iter().map(|race| race.json(&self.stacks)).collect()
+    }
+
+    /// Returns the number of exchanges, and how often each rule was broken.
+    pub fn summary(&self) -> Option<String> {
+        let [_, exports, begins, ends, waits, after, destroyed] = self.rules.notes;
+        if !self.strict {
+            return None;
+        }
+        let mut text = format!(
+            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, \
+             {after} releases after a stream, {destroyed} owners destroyed\n"
+        );
+        for (rule, sentence) in RULES {
+            let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
+            if count > 0 {
+                text += &format!("cai-race: {rule} {count} times: {sentence}\n");
+            }
+        }
+        Some(text)
+    }
+
+    /// Returns the text of all races that were not taken.
+    pub fn texts(&self) -> String {
+        self.races.iter().map(|race| race.text(&self.stacks)).collect()
+    }
+
+    /// Clears the races found so far, so that they are reported once more if they occur again.
+    /// Returns their number.
+    pub fn take(&mut self) -> usize {
+        let count = self.found();
+        self.races.clear();
+        self.reported.clear();
+        self.printed = 0;
+        count
+    }
+}

@@ -1,0 +1,203 @@
+//! The options in the environment, read once at cuInit.
+//!
+//! May use: `real_driver`, `results`. Unsafe: none.
+//!
+//! | variable | values | default |
+//! |---|---|---|
+//! | `CUDASIM_SCHEDULE` | `eager`, `lazy`, `random`, `random:SEED`, `threads` | `eager` |
+//! | `CUDASIM_RACES` | `off`, `warn`, `error` | `warn` |
+//! | `CUDASIM_DEVICES` | number of devices, 0 to 16 | 1 |
+//! | `CUDASIM_PEERS` | `none`: no device can access the memory of another | `all` |
+//! | `CUDASIM_MEMORY` | bytes of memory of each device | 8 GiB |
+//! | `CUDASIM_FAIL` | `call:n=code,...`; `*` is any call, the code `lost` a lost device | none |
+//! | `CUDASIM_DRIVER_VERSION` | the result of cuDriverGetVersion | 13050 |
+//! | `CUDASIM_WITHOUT` | names that cuGetProcAddress does not find | none |
+//! | `CUDASIM_STUB` | 1: every call returns `CUDA_ERROR_STUB_LIBRARY` | 0 |
+//! | `CUDASIM_GUARD` | 1: the host faults when it touches device memory | 0 |
+//! | `CUDASIM_REGISTER` | `shifted`: registered memory has another device address | `same` |
+//! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
+//! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
+//! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
+//! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
+//! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed at an exchange | `seen` |
+//! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
+//! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` | usual places |
+//! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
+//!
+//! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
+//! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES`, `_EXCHANGES` and `_PRINT` take their place.
+
+use crate::results::{self, Code};
+use std::io::Write;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    Eager,
+    Lazy,
+    Random(u64),
+    Threads,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Races {
+    Off,
+    Warn,
+    Error,
+}
+
+/// An injected fault: the `nth` call of functions named `call` returns a code, which remains for
+/// the context if it is sticky.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub call: String,
+    pub nth: u64,
+    pub code: Code,
+    pub sticky: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub schedule: Schedule,
+    pub races: Races,
+    pub devices: usize,
+    /// Whether devices can access the memory of each other.
+    pub peers: bool,
+    pub memory: u64,
+    pub faults: Vec<Fault>,
+    pub driver_version: i32,
+    pub without: Vec<String>,
+    pub stub: bool,
+    pub guard: bool,
+    pub shifted: bool,
+    pub free_syncs: bool,
+    pub threads_seen: bool,
+    pub report: Option<String>,
+    pub print_at_exit: bool,
+    pub strict: bool,
+}
+
+pub const DRIVER_VERSION: i32 = 13050;
+
+/// Maximum number of devices.
+pub const MOST_DEVICES: u64 = 16;
+
+/// The paths at which distributions and containers install the real driver.
+pub const REAL_DRIVERS: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/lib/libcuda.so.1",
+    "/usr/lib/wsl/lib/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+    "/run/opengl-driver/lib/libcuda.so.1",
+];
+
+impl Config {
+    /// Reads the environment. Invalid values are reported on stderr and replaced by the default: a
+    /// typing error must not look like a passing test.
+    pub fn from_environment() -> Config {
+        // A real driver may be another simulated one, so the checker beside it has variables of its
+        // own.
+        let variable = |name: &str| match name.strip_prefix("CUDASIM_") {
+            Some(rest) if crate::real_driver::is_present() => format!("CUDASIM_SHADOW_{rest}"),
+            _ => name.to_owned(),
+        };
+        let get = |name: &str| std::env::var(variable(name)).ok().filter(|value| !value.is_empty());
+        let bad = not_understood;
+        let flag = |name: &str| get(name).is_some_and(|value| value != "0");
+        let number = |name: &str, default: u64| match get(name) {
+            None => default,
+            Some(value) => value.parse().unwrap_or_else(|_| {
+                bad(name, &value);
+                default
+            }),
+        };
+        let schedule = match get("CUDASIM_SCHEDULE").as_deref() {
+            None | Some("eager") => Schedule::Eager,
+            Some("lazy") => Schedule::Lazy,
+            Some("threads") => Schedule::Threads,
+            Some("random") => Schedule::Random(0),
+            Some(text) => match text.strip_prefix("random:").map(str::parse) {
+                Some(Ok(seed)) => Schedule::Random(seed),
+                _ => {
+                    bad("CUDASIM_SCHEDULE", text);
+                    Schedule::Eager
+                }
+            },
+        };
+        let races = match get("CUDASIM_RACES").as_deref() {
+            None | Some("warn") => Races::Warn,
+            Some("off") => Races::Off,
+            Some("error") => Races::Error,
+            Some(text) => {
+                bad("CUDASIM_RACES", text);
+                Races::Warn
+            }
+        };
+        let faults = get("CUDASIM_FAIL").map_or_else(Vec::new, |text| {
+            let parsed = text.split(',').map(|part| parse_fault(part).ok_or(part));
+            parsed
+                .filter_map(|fault| fault.map_err(|part| bad("CUDASIM_FAIL", part)).ok())
+                .collect()
+        });
+        let mut devices = number("CUDASIM_DEVICES", 1);
+        if devices > MOST_DEVICES {
+            bad("CUDASIM_DEVICES", &devices.to_string());
+            devices = 1;
+        }
+        Config {
+            schedule,
+            races,
+            devices: devices as usize,
+            peers: get("CUDASIM_PEERS").as_deref() != Some("none"),
+            memory: number("CUDASIM_MEMORY", 8 << 30),
+            faults,
+            driver_version: number("CUDASIM_DRIVER_VERSION", DRIVER_VERSION as u64) as i32,
+            without: get("CUDASIM_WITHOUT")
+                .map_or_else(Vec::new, |text| text.split(',').map(str::to_owned).collect()),
+            stub: flag("CUDASIM_STUB"),
+            guard: flag("CUDASIM_GUARD"),
+            shifted: get("CUDASIM_REGISTER").as_deref() == Some("shifted"),
+            free_syncs: get("CUDASIM_FREE").as_deref() == Some("syncs"),
+            threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
+            report: get("CUDASIM_REPORT"),
+            strict: get("CUDASIM_RULES").as_deref() == Some("strict"),
+            print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
+        }
+    }
+}
+
+/// Returns true if libraries may report the arrays that they exchange. Read before cuInit too, when
+/// a library asks for the checker.
+pub fn observes_exchanges() -> bool {
+    let name = if crate::real_driver::is_present() {
+        "CUDASIM_SHADOW_EXCHANGES"
+    } else {
+        "CUDASIM_EXCHANGES"
+    };
+    match std::env::var(name).as_deref() {
+        Err(_) | Ok("" | "seen") => true,
+        Ok("hidden") => false,
+        Ok(text) => {
+            not_understood(name, text);
+            true
+        }
+    }
+}
+
+/// Reports an invalid value. Ignores errors: stderr may be closed.
+fn not_understood(name: &str, value: &str) {
+    let _ = writeln!(std::io::stderr(), "cuda-sim: {name}={value} is not understood and ignored");
+}
+
+/// Parses `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call) or `*:100=lost`.
+pub fn parse_fault(text: &str) -> Option<Fault> {
+    let (which, code) = text.split_once('=')?;
+    let (call, nth) = match which.split_once(':') {
+        Some((call, nth)) => (call, nth.parse().ok()?),
+        None => (which, 1),
+    };
+    let sticky = code == "lost";
+    let code = if sticky { Code::LAUNCH_FAILED } else { results::parse(code)? };
+    (!call.is_empty() && nth > 0).then(|| Fault { call: call.to_owned(), nth, code, sticky })
+}

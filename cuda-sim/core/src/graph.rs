@@ -1,0 +1,287 @@
+//! Graphs: nodes, instantiation and launch.
+//!
+//! May use: `actor`, `clock`, `queue`, `real_driver`, `results`, `sim`, `work`. Unsafe: none.
+//!
+//! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
+//! that respects every dependency. For the checker, nodes without a dependency between them are
+//! unordered: each chain of nodes is an actor of its own.
+
+use crate::actor::Actor;
+use crate::actor::Who;
+use crate::clock::Clock;
+use crate::queue::{record_now, wait_only, with_knowledge};
+use crate::results::{Code, Result};
+use crate::sim::{
+    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, known_at_release, release_objects,
+    retain_objects, thread_id,
+};
+use crate::work::{CoreRef, Work};
+use std::collections::HashSet;
+
+impl Sim {
+    pub fn add_node(&mut self, graph: u64, task: Task, dependencies: Vec<u64>) -> Result<u64> {
+        let mut unique = Vec::with_capacity(dependencies.len());
+        for node in dependencies {
+            if self.nodes.get(node).is_none_or(|node| node.graph != graph) || unique.contains(&node)
+            {
+                return Err(Code::INVALID_VALUE);
+            }
+            unique.push(node);
+        }
+        self.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
+        let node = self.nodes.insert(Node { graph, task, dependencies: unique });
+        if let Some(graph) = self.graphs.get_mut(graph) {
+            graph.nodes.push(node);
+        }
+        Ok(node)
+    }
+}
+
+pub fn destroy_graph(sim: &mut Locked, graph: u64) {
+    let Some(graph) = sim.graphs.remove(graph) else { return };
+    for node in graph.nodes {
+        destroy_node(sim, node);
+    }
+    release_objects(sim, &graph.objects, None);
+}
+
+pub fn destroy_node(sim: &mut Locked, node: u64) {
+    if let Some(Node { task: Task::Child(graph), .. }) = sim.nodes.remove(node) {
+        destroy_graph(sim, graph);
+    }
+}
+
+/// Returns a copy of a graph, with nodes of its own.
+pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
+    let id = sim.id();
+    let original = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
+    let (nodes, objects) = (original.nodes.clone(), original.objects.clone());
+    retain_objects(sim, &objects);
+    let copy = sim.graphs.insert(Graph { id, nodes: Vec::new(), objects, child });
+    let mut twins = std::collections::HashMap::new();
+    for old in &nodes {
+        let Some(mut node) = sim.nodes.get(*old).cloned() else { continue };
+        node.graph = copy;
+        if let Task::Child(inner) = node.task {
+            node.task = Task::Child(clone_graph(sim, inner, true)?);
+        }
+        let new = sim.nodes.insert(node);
+        twins.insert(*old, new);
+        if let Some(copy) = sim.graphs.get_mut(copy) {
+            copy.nodes.push(new);
+        }
+    }
+    for new in twins.values() {
+        if let Some(node) = sim.nodes.get_mut(*new) {
+            node.dependencies =
+                node.dependencies.iter().filter_map(|old| twins.get(old).copied()).collect();
+        }
+    }
+    Ok(copy)
+}
+
+/// Returns the nodes of a graph in an order in which each comes after its dependencies. Fails if
+/// the dependencies form a circle.
+fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
+    let graph = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
+    let mut done = HashSet::new();
+    let mut order = Vec::with_capacity(graph.nodes.len());
+    let mut left = graph.nodes.clone();
+    while !left.is_empty() {
+        let before = left.len();
+        left.retain(|handle| {
+            let ready = sim
+                .nodes
+                .get(*handle)
+                .is_none_or(|node| node.dependencies.iter().all(|d| done.contains(d)));
+            if ready {
+                done.insert(*handle);
+                order.push(*handle);
+            }
+            !ready
+        });
+        if left.len() == before {
+            return Err(Code::INVALID_VALUE);
+        }
+    }
+    Ok(order)
+}
+
+/// Appends the steps of a graph, with those of child graphs in their place. `after`: the steps that
+/// its first ones follow. Returns its last steps.
+fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result<Vec<usize>> {
+    let mut ends: std::collections::HashMap<u64, Vec<usize>> = std::collections::HashMap::new();
+    let mut last: HashSet<usize> = HashSet::new();
+    for handle in sorted(sim, graph)? {
+        let Some(node) = sim.nodes.get(handle) else { continue };
+        let mut dependencies: Vec<usize> = node
+            .dependencies
+            .iter()
+            .flat_map(|d| ends.get(d).cloned().unwrap_or_default())
+            .collect();
+        dependencies.iter().for_each(|step| {
+            last.remove(step);
+        });
+        if dependencies.is_empty() {
+            dependencies = after.to_vec();
+        }
+        let end = match &node.task {
+            Task::Child(inner) => plan(sim, *inner, &dependencies, steps)?,
+            task => {
+                steps.push(Step { task: task.clone(), dependencies, chain: 0 });
+                vec![steps.len() - 1]
+            }
+        };
+        last.extend(end.iter());
+        ends.insert(handle, end);
+    }
+    let mut last: Vec<usize> = last.into_iter().collect();
+    last.sort_unstable();
+    // An empty graph ends where it began.
+    Ok(if last.is_empty() { after.to_vec() } else { last })
+}
+
+pub fn instantiate(sim: &mut Locked, graph: u64) -> Result<u64> {
+    let mut steps = Vec::new();
+    plan(sim, graph, &[], &mut steps)?;
+    // Chains: a step continues the chain of a step that it follows, if no other does.
+    let mut tails: Vec<Option<usize>> = Vec::new();
+    for (at, step) in steps.iter_mut().enumerate() {
+        let follows = tails
+            .iter()
+            .position(|tail| tail.is_some_and(|tail| step.dependencies.contains(&tail)));
+        let chain = follows.unwrap_or_else(|| {
+            tails.push(None);
+            tails.len() - 1
+        });
+        tails[chain] = Some(at);
+        step.chain = chain;
+    }
+    let id = sim.id();
+    let objects = sim.graphs.get(graph).map_or_else(Vec::new, |graph| graph.objects.clone());
+    retain_objects(sim, &objects);
+    let chains = tails.len();
+    Ok(sim.execs.insert(Exec {
+        id,
+        steps: steps.into(),
+        chains,
+        actors: Vec::new(),
+        objects,
+        last: None,
+        clock: None,
+    }))
+}
+
+pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
+    let exec = sim.execs.remove(exec).ok_or(Code::INVALID_VALUE)?;
+    if let Some(checker) = &mut sim.checker {
+        exec.actors.iter().for_each(|actor| checker.retire(*actor));
+    }
+    // Work that still runs keeps the objects that it uses.
+    match exec.last.filter(|(core, position)| !sim.is_done(*core, *position)) {
+        Some((core, _)) if !exec.objects.is_empty() => {
+            let known = known_at_release(sim, exec.clock);
+            Sim::enqueue(sim, core, Work::Forget(exec.objects.into(), known.into()));
+        }
+        _ => release_objects(sim, &exec.objects, exec.clock),
+    }
+    Ok(())
+}
+
+pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
+    sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
+    if let Some(lane) = sim.lane_of(core)? {
+        if crate::real_driver::is_present() {
+            // Real drivers add a node, of which nothing else is known.
+            return sim.capture_task(core, lane, Task::Empty);
+        }
+        sim.invalidate(lane.capture);
+        return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    sim.forbid_legacy(core)?;
+    sim.prepare(core);
+    let stream = sim.core_mut(core).id;
+    let actor = sim.core_mut(core).actor;
+    let Sim { execs, checker, .. } = &mut **sim;
+    let Some(exec) = execs.get_mut(handle) else { return Err(Code::INVALID_VALUE) };
+    if let Some(checker) = checker {
+        while exec.actors.len() < exec.chains {
+            exec.actors.push(checker.actor(None, Who::Branch { stream, graph: exec.id }));
+        }
+        if let (Some(actor), Some(clock)) = (actor, &exec.clock) {
+            checker.learn(actor, clock);
+        }
+    }
+    let (steps, actors, last) = (exec.steps.clone(), exec.actors.clone(), exec.last);
+    if let Some((other, position)) = last {
+        if other != core && !sim.is_done(other, position) {
+            Sim::enqueue(sim, core, Work::Wait(other, position));
+        }
+    }
+    let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.snapshot(actor)));
+    let mut clocks: Vec<Option<Clock>> = Vec::with_capacity(steps.len());
+    for step in steps.iter() {
+        let branch = actors.get(step.chain).copied();
+        if let (Some(branch), Some(checker)) = (branch, &mut sim.checker) {
+            start.iter().for_each(|clock| checker.learn(branch, clock));
+            for dependency in &step.dependencies {
+                clocks[*dependency].iter().for_each(|clock| checker.learn(branch, clock));
+            }
+        }
+        run_step(sim, core, branch, &step.task);
+        clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch))));
+    }
+    let mut known = None;
+    if let (Some(actor), Some(checker)) = (actor, &mut sim.checker) {
+        clocks.iter().flatten().for_each(|clock| checker.learn(actor, clock));
+        known = Some(checker.snapshot(actor));
+    }
+    // A launch has an end of its own, also if the graph is empty.
+    let end = Sim::enqueue(sim, core, Work::Nothing);
+    if let Some(exec) = sim.execs.get_mut(handle) {
+        exec.last = Some((core, end));
+        exec.clock = known;
+    }
+    Ok(())
+}
+
+fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task) {
+    match task {
+        Task::Work { work, accesses, label } => {
+            if let Some(branch) = branch {
+                let label = sim.label(label);
+                let thread = u64::from(thread_id());
+                let stream = sim.core_mut(core).actor.unwrap_or(branch);
+                let checker = sim.checker.as_mut();
+                if let Some(moment) =
+                    checker.map(|checker| checker.step_of(branch, stream, label, thread))
+                {
+                    sim.check_at(&moment, accesses);
+                }
+            }
+            let work = sim.or_fault(core, work.clone(), accesses);
+            let work = with_knowledge(sim, branch, work);
+            Sim::enqueue(sim, core, work);
+        }
+        Task::RecordEvent(event) => {
+            let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch)));
+            let shared = sim.events.get(*event).and_then(|event| event.shared.clone());
+            record_now(sim, *event, core, shared, clock);
+        }
+        Task::WaitEvent(event) => {
+            let Some(found) = sim.events.get(*event) else { return };
+            let (recorded, shared) =
+                (found.recorded.clone(), found.shared.clone().filter(|_| found.is_foreign()));
+            if let (Some(branch), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
+                (branch, &recorded, &mut sim.checker)
+            {
+                checker.learn(branch, clock);
+            }
+            // The stream learns it from the branches at the end of the launch.
+            if let Some(work) = wait_only(sim, &recorded, shared) {
+                Sim::enqueue(sim, core, work);
+            }
+        }
+        Task::Empty | Task::Child(_) => {}
+    }
+}

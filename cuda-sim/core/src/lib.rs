@@ -1,0 +1,43 @@
+//! The simulated CUDA driver and its race checker, without the functions that a library exports.
+//!
+//! It moves real bytes, runs streams asynchronously, and finds accesses that nothing orders. The
+//! modules below are declared in the order in which they may use each other. Front ends export the
+//! functions of `api`: `driver/` as a driver, `shadow/` beside a real one.
+//!
+//! Beside a real driver, the same modules follow it instead of being one: objects have its handles,
+//! addresses are its addresses, and the simulator performs no work but keeps track of the order.
+
+#![recursion_limit = "1024"]
+#![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::type_complexity)]
+
+pub mod functions;
+pub mod access;
+mod actor;
+pub mod clock;
+pub mod cudasim;
+pub mod real_driver;
+pub mod results;
+pub mod config;
+pub mod console;
+pub mod handles;
+mod missing;
+pub mod resources;
+mod stack;
+mod shadow;
+mod site;
+mod rules;
+mod race;
+mod checker;
+pub mod memory;
+mod ipc;
+mod vmm;
+pub mod work;
+pub mod sim;
+mod queue;
+pub mod graph;
+pub mod capture;
+pub mod context;
+pub mod ffi;
+pub mod follow;
+#[allow(non_snake_case)]
+pub mod api;

@@ -1,0 +1,79 @@
+//! Records, waits and host functions, as operations in the queue of a stream that is not capturing.
+//!
+//! May use: `actor`, `clock`, `ipc`, `real_driver`, `sim`, `work`. Unsafe: none.
+
+use crate::actor::Actor;
+use crate::clock::Clock;
+use crate::ipc::SharedEvent;
+use crate::real_driver;
+use crate::sim::{Locked, Recorded, Sim};
+use crate::work::{CoreRef, Reached, Work};
+use std::sync::Arc;
+
+/// Adds the knowledge of the stream to a host function.
+pub fn with_knowledge(sim: &mut Locked, actor: Option<Actor>, work: Work) -> Work {
+    match work {
+        Work::Host(call, _) => match real_driver::get() {
+            None => Work::Host(call, sim.knowledge(actor)),
+            Some(real) => {
+                (real.record_launch)(call.data, sim.knowledge(actor));
+                Work::Nothing
+            }
+        },
+        work => work,
+    }
+}
+
+pub fn record_now(
+    sim: &mut Locked,
+    event: u64,
+    core: CoreRef,
+    shared: Option<Arc<SharedEvent>>,
+    clock: Option<Clock>,
+) {
+    let reached = Arc::new(Reached::default());
+    let number = shared.as_ref().map(|shared| shared.record());
+    let is_shared = shared.is_some();
+    let position = sim.core_mut(core).enqueued + 1;
+    let actor = sim.core_mut(core).actor;
+    let clock = clock.or_else(|| Some(sim.checker.as_mut()?.snapshot(actor?)));
+    if let Some(found) = sim.events.get_mut(event) {
+        found.recorded =
+            Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
+    }
+    Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
+    // Another process may wait for this event although no call of this process does.
+    if is_shared {
+        Sim::wait_in_background(sim, core, position);
+    }
+}
+
+/// Returns the operation that waits for a recorded event, if it is not over. The stream knows from
+/// here on what was known at the record.
+pub fn wait_now(
+    sim: &mut Locked,
+    core: CoreRef,
+    recorded: &Recorded,
+    foreign: Option<Arc<SharedEvent>>,
+) -> Option<Work> {
+    let actor = sim.core_mut(core).actor;
+    if let (Some(actor), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
+        (actor, recorded, &mut sim.checker)
+    {
+        checker.learn(actor, clock);
+    }
+    wait_only(sim, recorded, foreign)
+}
+
+pub fn wait_only(
+    sim: &Sim,
+    recorded: &Recorded,
+    foreign: Option<Arc<SharedEvent>>,
+) -> Option<Work> {
+    if let Some(event) = foreign {
+        let number = event.newest();
+        return (!event.reached(number)).then_some(Work::WaitShared(event, number));
+    }
+    let Recorded::Live { core, position, .. } = recorded else { return None };
+    (!sim.is_done(*core, *position)).then_some(Work::Wait(*core, *position))
+}

@@ -1,0 +1,163 @@
+//! A race, or a broken rule of exchange, as a report describes it: text and JSON.
+//!
+//! May use: `access`, `rules`, `site`, `stack`. Unsafe: none.
+
+use crate::access::{READ, WRITE};
+use crate::rules::{MissingCall, sentence};
+use crate::site::Place;
+use crate::stack::{Frame, StackId, Stacks, Where};
+
+/// A race, or a broken rule of exchange.
+pub struct Race {
+    /// The broken rule, if one is known.
+    pub rule: Option<&'static str>,
+    /// The call that is missing or came at the wrong place.
+    pub missing_call: Option<MissingCall>,
+    pub first: Option<Side>,
+    pub second: Side,
+    /// The bytes, if the rule is about bytes.
+    pub bytes: Option<(Place, u64, u64)>,
+    pub advice: String,
+    /// The host threads of the two sides, if they differ and an order between them may exist that
+    /// the checker does not see.
+    pub threads: Option<(u64, u64)>,
+    /// Whether this is a remark and not a fault.
+    pub remark: bool,
+}
+
+pub struct Side {
+    pub mode: u32,
+    pub who: String,
+    pub label: String,
+    pub thread: u64,
+    pub stack: StackId,
+}
+
+impl Race {
+    /// Returns the paragraph of a report.
+    pub fn text(&self, stacks: &Stacks) -> String {
+        let is_race = self.first.is_some() && matches!(self.rule, None | Some("R3" | "R4"));
+        let what = match self.rule {
+            _ if is_race => "race".to_owned(),
+            Some(rule) if self.remark => format!("remark, {rule}: {}", sentence(rule)),
+            rule => {
+                format!(
+                    "rule {} broken: {}",
+                    rule.unwrap_or_default(),
+                    sentence(rule.unwrap_or_default())
+                )
+            }
+        };
+        let bytes = self.bytes.as_ref().map_or_else(String::new, |(place, from, to)| {
+            format!(
+                "{} {} bytes at {from:#x}, {} bytes into {} of {} bytes{}",
+                if is_race { " on" } else { ";" },
+                to - from,
+                from - place.base,
+                place.kind,
+                place.size,
+                if place.device < 0 {
+                    String::new()
+                } else {
+                    format!(" on device {}", place.device)
+                },
+            )
+        });
+        let mut text = format!("cuda-sim: {what}{bytes}\n");
+        if let (true, Some(rule)) = (is_race, self.rule) {
+            let what = self.missing_call.map_or("", MissingCall::text);
+            text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
+        }
+        let titles = match self.rule {
+            _ if is_race => ["first", "second, not ordered after it"],
+            Some("R6") => ["exported", "destroyed"],
+            Some("R7") => ["begun", "written"],
+            _ => ["pending", "here"],
+        };
+        for (title, side) in titles.iter().zip([self.first.as_ref(), Some(&self.second)]) {
+            let Some(side) = side else { continue };
+            let verb = if is_race || side.mode != 0 {
+                format!("{} by ", verb(side.mode))
+            } else {
+                String::new()
+            };
+            text += &if is_race || !side.who.starts_with("host thread") {
+                let Side { label, who, thread, .. } = side;
+                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
+            } else {
+                format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
+            };
+            for line in stacks.describe(side.stack) {
+                text += &format!("      {line}\n");
+            }
+        }
+        text += &format!("  missing: {}\n", self.advice);
+        if let Some(note) = self.note() {
+            text += &format!("  {note}\n");
+        }
+        text
+    }
+
+    /// Returns what to do if the program orders its host threads in a way that is not observed.
+    fn note(&self) -> Option<String> {
+        let (first, second) = self.threads?;
+        Some(format!(
+            "not observed: order of host threads {first} and {second} by atomics, as by a lock \
+             that was free or a future that was ready. If there is one: cudasim_hb_before and \
+             cudasim_hb_after, or --host-threads=ordered."
+        ))
+    }
+
+    /// Returns the object of a report in JSON.
+    pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
+        let frame = |frame: &Frame| match &frame.place {
+            Where::Line(file, line) => serde_json::json!({
+                "function": frame.function, "file": file, "line": line,
+            }),
+            Where::Module(module) => serde_json::json!({
+                "function": frame.function, "module": module,
+            }),
+        };
+        let side = |side: &Side| {
+            let frames = stacks.describe(side.stack);
+            serde_json::json!({
+                "mode": verb(side.mode), "actor": side.who, "label": side.label,
+                "host_thread": side.thread,
+                "stack": frames.iter().map(Frame::to_string).collect::<Vec<_>>(),
+                "frames": frames.iter().map(frame).collect::<Vec<_>>(),
+            })
+        };
+        let mut value = serde_json::json!({
+            "rule": self.rule, "remark": self.remark, "second": side(&self.second),
+            "missing": self.advice, "text": self.text(stacks),
+        });
+        if let Some(rule) = self.rule {
+            value["sentence"] = sentence(rule).into();
+        }
+        if let Some(note) = self.note() {
+            value["note"] = note.into();
+        }
+        if let Some(first) = &self.first {
+            value["first"] = side(first);
+        }
+        if let Some((place, from, to)) = &self.bytes {
+            value["address"] = (*from).into();
+            value["nbytes"] = (to - from).into();
+            value["offset"] = (from - place.base).into();
+            value["allocation"] = serde_json::json!({
+                "address": place.base, "nbytes": place.size, "device": place.device,
+                "kind": place.kind,
+            });
+        }
+        value
+    }
+}
+
+/// Returns the access of a mode, in words.
+fn verb(mode: u32) -> &'static str {
+    match mode & (READ | WRITE) {
+        READ => "read",
+        WRITE => "write",
+        _ => "read and write",
+    }
+}

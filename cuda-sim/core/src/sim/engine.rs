@@ -1,0 +1,514 @@
+//! The engine: puts operations into streams and runs them.
+//!
+//! May use: `config`, `console`, `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`,
+//! `sim::user_objects`, `work`. Unsafe: none.
+//!
+//! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
+//! are done. The thread that runs it removes it, unlocks, runs it, locks again and counts it as
+//! done. The schedules differ in which thread that is, and when.
+
+use crate::config::Schedule;
+use crate::console::print;
+use crate::memory::Arena;
+use crate::results::Result;
+use crate::sim::objects::Op;
+use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
+use crate::sim::user_objects::release_after;
+use crate::work::{CoreRef, Work, is_ready};
+use parking_lot::Condvar;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
+const LONGEST_QUEUE: usize = 1024;
+
+/// Maximum number of streams with work that no wait required. Beyond it, work is done that no
+/// wait requires yet: programs may leave it to any number of streams that they destroyed.
+const MOST_BUSY: usize = 256;
+
+impl Sim {
+    /// Makes `core` wait for everything that `other` was given so far.
+    pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
+        let Some(found) = self.get(other) else { return };
+        let (position, done, theirs) =
+            (found.enqueued, found.completed >= found.enqueued, found.actor);
+        let actor = self.core_mut(core).actor;
+        self.order_actors(theirs, actor);
+        if !done {
+            self.push(core, Work::Wait(other, position));
+        }
+    }
+
+    pub(super) fn push(&mut self, core: CoreRef, work: Work) -> u64 {
+        // Beside a real driver, the driver performs the work. Here it only keeps its place.
+        let work = if crate::real_driver::is_present() && work.is_done_elsewhere() {
+            Work::Nothing
+        } else {
+            work
+        };
+        let found = self.core_mut(core);
+        found.queue.push_back(Op { work });
+        found.enqueued += 1;
+        let position = found.enqueued;
+        if !found.listed {
+            found.listed = true;
+            self.busy.push(core);
+        }
+        position
+    }
+
+    /// Appends an operation to a stream that is not capturing. The caller has called `prepare` and
+    /// `check`.
+    pub fn enqueue(sim: &mut Locked, core: CoreRef, work: Work) -> u64 {
+        let position = sim.push(core, work);
+        Self::after_enqueue(sim, core);
+        position
+    }
+
+    /// Runs what the schedule runs after an operation was enqueued.
+    pub fn after_enqueue(sim: &mut Locked, core: CoreRef) {
+        if !sim.patience
+            && !crate::real_driver::is_present()
+            && sim.config.schedule != Schedule::Threads
+        {
+            sim.patience = true;
+            let _ = std::thread::Builder::new().name("cuda-sim".to_owned()).spawn(go_on_unasked);
+        }
+        match sim.config.schedule {
+            Schedule::Eager => Self::run_ready(sim, core),
+            Schedule::Lazy => {}
+            Schedule::Random(_) => {
+                let steps = sim.roll(3);
+                for _ in 0..steps {
+                    if !Self::run_any(sim) {
+                        break;
+                    }
+                }
+            }
+            Schedule::Threads => sim.wake_worker(core),
+        }
+        if sim.busy.len() > MOST_BUSY {
+            Self::catch_up(sim);
+        }
+        let long =
+            |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
+        if long(sim) {
+            let position = sim.core_mut(core).completed + 1;
+            Self::wait_done(sim, core, position);
+        }
+    }
+
+    /// Does work, or waits for the streams' threads to do it, until few streams have any that could
+    /// run.
+    #[cold]
+    fn catch_up(sim: &mut Locked) {
+        while sim.busy.len() > MOST_BUSY / 2 {
+            if sim.config.schedule != Schedule::Threads {
+                if !Self::run_any(sim) {
+                    break;
+                }
+                continue;
+            }
+            let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) else {
+                break;
+            };
+            let position = sim.core_mut(next).completed + 1;
+            Self::wait_done(sim, next, position);
+        }
+    }
+
+    /// Returns a number below `n`. The same seed gives the same numbers.
+    fn roll(&mut self, n: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn is_runnable(&self, core: CoreRef) -> bool {
+        let Some(found) = self.get(core) else { return false };
+        if found.running {
+            return false;
+        }
+        match found.queue.front() {
+            None => false,
+            Some(op) => self.is_unblocked(&op.work),
+        }
+    }
+
+    pub(super) fn is_unblocked(&self, work: &Work) -> bool {
+        match work {
+            Work::Wait(other, position) => self.is_done(*other, *position),
+            Work::WaitShared(event, number) => event.reached(*number),
+            Work::WaitValue { address, value, wide, flags } => {
+                is_ready(*address, *value, *wide, *flags)
+            }
+            _ => true,
+        }
+    }
+
+    /// Runs the first operation of a stream. It must be runnable.
+    fn run_head(sim: &mut Locked, core: CoreRef) {
+        let found = sim.core_mut(core);
+        let Some(op) = found.queue.pop_front() else { return };
+        found.running = true;
+        let context = found.context;
+        let failed = sim.context_error(context).err();
+        sim.executed += 1;
+        match op.work {
+            Work::Host(call, clock) => {
+                // After an error, host functions are dropped and callbacks receive the error.
+                if failed.is_some() && call.callback_stream.is_none() {
+                    Self::complete(sim, core);
+                    return;
+                }
+                let job = (core, call, failed.map_or(0, |code| code.0), clock);
+                let sender = sim.callbacks.get_or_insert_with(start_callback_thread);
+                // The thread lives as long as the process.
+                let _ = sender.send(job);
+            }
+            Work::Record(reached, shared) => {
+                reached.nanoseconds.store(sim.now(), Ordering::Relaxed);
+                reached.done.store(true, Ordering::Release);
+                if let Some((event, number)) = shared {
+                    event.reach(number);
+                }
+                Self::complete(sim, core);
+            }
+            Work::Release(id) => {
+                sim.pool_released(core, id);
+                Self::complete(sim, core);
+            }
+            Work::Forget(objects, known) => {
+                release_after(sim, &objects, &known);
+                Self::complete(sim, core);
+            }
+            work if work.touches_memory() && failed.is_none() => {
+                sim.open_guard();
+                let result = sim.unlocked(|| work.run());
+                sim.close_guard();
+                if let Err(code) = result {
+                    let base = sim.base(context);
+                    if let Some(context) = sim.contexts.get_mut(base) {
+                        context.error.get_or_insert(code);
+                    }
+                }
+                Self::complete(sim, core);
+            }
+            _ => Self::complete(sim, core),
+        }
+    }
+
+    fn open_guard(&mut self) {
+        if self.config.guard {
+            self.guards += 1;
+            if self.guards == 1 {
+                self.device_arenas().for_each(|arena| arena.protect(true));
+            }
+        }
+    }
+
+    fn close_guard(&mut self) {
+        if self.config.guard {
+            self.guards -= 1;
+            self.protect_devices();
+        }
+    }
+
+    /// Closes device memory to the host, if that is enabled and no operation runs.
+    pub fn protect_devices(&self) {
+        if self.config.guard && self.guards == 0 {
+            self.device_arenas().for_each(|arena| arena.protect(false));
+        }
+    }
+
+    fn device_arenas(&self) -> impl Iterator<Item = &Arena> {
+        self.memory.arenas.iter().filter(|arena| !arena.for_host)
+    }
+
+    /// Runs code that touches device memory outside of an operation.
+    pub fn unguarded<R>(&mut self, run: impl FnOnce(&mut Sim) -> R) -> R {
+        self.open_guard();
+        let result = run(self);
+        self.close_guard();
+        result
+    }
+
+    fn complete(sim: &mut Locked, core: CoreRef) {
+        let found = sim.core_mut(core);
+        found.running = false;
+        found.completed += 1;
+        found.queries = 0;
+        let waiters = std::mem::take(&mut found.waiters);
+        if found.queue.is_empty() {
+            found.listed = false;
+            sim.busy.retain(|other| *other != core);
+        }
+        if sim.config.schedule == Schedule::Threads {
+            waiters.into_iter().for_each(|waiter| sim.wake_worker(waiter));
+        }
+        sim.drop_if_drained(core);
+        if sim.waiting > 0 {
+            CHANGED.notify_all();
+        }
+    }
+
+    /// Runs a stream until it blocks, and then streams that it unblocked.
+    fn run_ready(sim: &mut Locked, core: CoreRef) {
+        while sim.is_runnable(core) {
+            Self::run_head(sim, core);
+        }
+        Self::run_unblocked(sim);
+    }
+
+    fn run_unblocked(sim: &mut Locked) {
+        while let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) {
+            Self::run_head(sim, next);
+        }
+    }
+
+    /// Runs one operation of any stream. Returns false if none is runnable.
+    pub fn run_any(sim: &mut Locked) -> bool {
+        let runnable: Vec<CoreRef> =
+            sim.busy.iter().copied().filter(|core| sim.is_runnable(*core)).collect();
+        if runnable.is_empty() {
+            return false;
+        }
+        let chosen = runnable[sim.roll(runnable.len() as u64) as usize];
+        Self::run_head(sim, chosen);
+        true
+    }
+
+    /// Returns the stream whose first operation has to run before `core` can continue; `None` if
+    /// another thread runs it.
+    fn needed(&self, mut core: CoreRef) -> Option<CoreRef> {
+        for _ in 0..=self.cores.len() {
+            let found = self.get(core)?;
+            if found.running {
+                return None;
+            }
+            match &found.queue.front()?.work {
+                Work::Wait(other, position) if !self.is_done(*other, *position) => core = *other,
+                work => return self.is_unblocked(work).then_some(core),
+            }
+        }
+        None
+    }
+
+    /// Waits until a stream has done a number of operations: runs the required operations, or waits
+    /// for other threads to run them.
+    pub fn wait_done(sim: &mut Locked, core: CoreRef, position: u64) {
+        while !sim.is_done(core, position) && !EXITED.load(Ordering::Acquire) {
+            let ran = match sim.config.schedule {
+                Schedule::Threads => false,
+                Schedule::Random(_) => Self::run_any(sim),
+                Schedule::Eager | Schedule::Lazy => match sim.needed(core) {
+                    Some(next) => {
+                        Self::run_head(sim, next);
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if !ran {
+                sim.waiting += 1;
+                // Changes by other processes and in the program's memory come without a
+                // notification.
+                sim.wait(&CHANGED, Some(Duration::from_millis(2)));
+                sim.waiting -= 1;
+            }
+        }
+    }
+
+    /// Runs an operation that another process may wait for, under schedules that run nothing by
+    /// themselves.
+    pub fn wait_in_background(sim: &mut Locked, core: CoreRef, position: u64) {
+        if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
+            while !sim.is_done(core, position) {
+                match sim.needed(core) {
+                    Some(next) => Self::run_head(sim, next),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Queries an operation. Under schedules that run nothing by themselves, every query after the
+    /// first runs an operation, so that a program that polls makes progress.
+    pub fn poll(sim: &mut Locked, core: CoreRef, position: u64) -> bool {
+        if sim.is_done(core, position) {
+            return true;
+        }
+        if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
+            let found = sim.core_mut(core);
+            found.queries += 1;
+            if found.queries > 1 {
+                if let Some(next) = sim.needed(core) {
+                    Self::run_head(sim, next);
+                }
+            }
+        }
+        sim.is_done(core, position)
+    }
+
+    /// Waits for everything that several streams were given so far, newest stream first.
+    pub fn wait_all(sim: &mut Locked, cores: &[CoreRef]) {
+        let mut targets: Vec<(CoreRef, u64)> =
+            cores.iter().filter_map(|core| Some((*core, sim.get(*core)?.enqueued))).collect();
+        targets.sort_by_key(|(core, _)| std::cmp::Reverse(core.id));
+        for (core, position) in targets {
+            Self::wait_done(sim, core, position);
+        }
+    }
+
+    /// Waits for everything, of every context.
+    pub fn wait_everything(sim: &mut Locked) {
+        let cores = sim.busy.clone();
+        Self::wait_all(sim, &cores);
+    }
+
+    /// Waits for everything, of every context, for a limited time. Returns whether all is done.
+    pub fn wait_everything_for(sim: &mut Locked, time: Duration) -> bool {
+        let start = Instant::now();
+        while !sim.busy.is_empty() {
+            if EXITED.load(Ordering::Acquire) || start.elapsed() >= time {
+                return false;
+            }
+            if sim.config.schedule == Schedule::Threads || !Self::run_any(sim) {
+                sim.waiting += 1;
+                sim.wait(&CHANGED, Some(Duration::from_millis(2)));
+                sim.waiting -= 1;
+            }
+        }
+        true
+    }
+
+    /// Runs pending operations under any schedule. Returns how many ran.
+    pub fn steps(sim: &mut Locked, count: usize) -> usize {
+        (0..count).take_while(|_| Self::run_any(sim)).count()
+    }
+
+    /// Waits for a stream. The calling thread then knows its work.
+    pub fn synchronize(sim: &mut Locked, core: CoreRef) -> Result {
+        sim.default_stream_rules_for_wait(core);
+        let (position, context) = {
+            let found = sim.core_mut(core);
+            (found.enqueued, found.context)
+        };
+        Self::wait_done(sim, core, position);
+        sim.host_knows(&[core]);
+        sim.context_error(context)
+    }
+
+    pub(super) fn wake_worker(&mut self, core: CoreRef) {
+        if self.get(core).is_none() {
+            return;
+        }
+        match &self.core_mut(core).wake {
+            Some(wake) => {
+                wake.notify_one();
+            }
+            None => {
+                let wake = Arc::new(Condvar::new());
+                self.core_mut(core).wake = Some(wake.clone());
+                let worker = std::thread::Builder::new().name(format!("cuda-sim {}", core.id));
+                if worker.spawn(move || work_on(core, &wake)).is_err() {
+                    // Without a thread of its own, the stream is run by the threads that wait for
+                    // it.
+                    self.core_mut(core).wake = None;
+                }
+            }
+        }
+    }
+}
+
+/// Runs one stream on a thread of its own, until it is destroyed and done.
+fn work_on(core: CoreRef, wake: &Condvar) {
+    let Some(mut sim) = lock() else { return };
+    loop {
+        if EXITED.load(Ordering::Acquire) || sim.get(core).is_none() {
+            return;
+        }
+        if sim.is_runnable(core) {
+            Sim::run_head(&mut sim, core);
+            continue;
+        }
+        let found = sim.core_mut(core);
+        let unannounced = match found.queue.front() {
+            Some(Op { work: Work::Wait(other, _) }) if !found.running => {
+                let other = *other;
+                if let Some(other) = sim.get_mut(other) {
+                    if !other.waiters.contains(&core) {
+                        other.waiters.push(core);
+                    }
+                }
+                false
+            }
+            Some(Op { work: Work::WaitShared(..) | Work::WaitValue { .. } }) => true,
+            _ => false,
+        };
+        if unannounced {
+            sim.wait(wake, Some(Duration::from_millis(1)));
+        } else {
+            sim.wait(wake, None);
+        }
+    }
+}
+
+/// Lets the device make progress, one operation at a time, after a quarter of a second without a
+/// call: a program may wait for a host function or for a value in memory without calling the
+/// driver.
+fn go_on_unasked() {
+    const STEP: Duration = Duration::from_millis(25);
+    const PATIENCE: u32 = 10;
+    let (mut seen, mut quiet) = (0, 0);
+    loop {
+        std::thread::sleep(STEP);
+        if EXITED.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(mut sim) = lock() else { return };
+        quiet = if sim.touched == seen { quiet + 1 } else { 0 };
+        seen = sim.touched;
+        if quiet >= PATIENCE {
+            let mut ran = true;
+            while ran && sim.touched == seen && !EXITED.load(Ordering::Acquire) {
+                ran = Sim::run_any(&mut sim);
+            }
+        }
+    }
+}
+
+/// Starts the thread on which host functions and callbacks run one after another, as in drivers.
+fn start_callback_thread() -> mpsc::Sender<HostJob> {
+    let (sender, receiver) = mpsc::channel::<HostJob>();
+    let run = move || {
+        for (core, call, status, clock) in receiver {
+            if EXITED.load(Ordering::Acquire) {
+                return;
+            }
+            let Some(mut sim) = lock() else { return };
+            // The function happens after earlier work of its stream, and so do threads that it
+            // signals.
+            if sim.config.threads_seen {
+                sim.this_thread_learns(clock.as_ref());
+            }
+            sim.unlocked(|| call.run(status));
+            if !sim.config.threads_seen {
+                sim.this_thread_learns(clock.as_ref());
+            }
+            Sim::complete(&mut sim, core);
+            match sim.config.schedule {
+                Schedule::Eager => Sim::run_unblocked(&mut sim),
+                Schedule::Threads => sim.wake_worker(core),
+                Schedule::Lazy | Schedule::Random(_) => {}
+            }
+        }
+    };
+    if std::thread::Builder::new().name("cuda-sim host functions".to_owned()).spawn(run).is_err() {
+        print("cuda-sim: no thread for host functions: they will not run\n");
+    }
+    sender
+}

@@ -1,0 +1,111 @@
+//! Graphs, their nodes, executable graphs, user objects and captures, as data.
+//!
+//! May use: `access`, `actor`, `clock`, `work`. Unsafe: none.
+
+use crate::access::Access;
+use crate::actor::Actor;
+use crate::clock::{Clock, Knowledge};
+use crate::work::{CoreRef, Work};
+use std::sync::Arc;
+
+/// The work of a node. `node_type` returns the number of `CUgraphNodeType`.
+#[derive(Clone)]
+pub enum Task {
+    Empty,
+    Work {
+        work: Work,
+        accesses: Vec<Access>,
+        label: &'static str,
+    },
+    RecordEvent(u64),
+    WaitEvent(u64),
+    /// A graph of its own, destroyed with this node.
+    Child(u64),
+}
+
+#[derive(Clone)]
+pub struct Node {
+    pub graph: u64,
+    pub task: Task,
+    pub dependencies: Vec<u64>,
+}
+
+impl Node {
+    pub fn node_type(&self) -> i32 {
+        match &self.task {
+            Task::Work { work: Work::Kernel(_), .. } => 0,
+            Task::Work { work: Work::Copy(_), .. } => 1,
+            Task::Work { work: Work::Fill(_), .. } => 2,
+            Task::Work { work: Work::Host(..), .. } => 3,
+            Task::Child(_) => 4,
+            Task::Empty => 5,
+            Task::WaitEvent(_) => 6,
+            Task::RecordEvent(_) => 7,
+            Task::Work { work: Work::Store { .. } | Work::WaitValue { .. }, .. } => 12,
+            Task::Work { work: Work::Release(_), .. } => 11,
+            Task::Work { .. } => 5,
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Graph {
+    pub id: u64,
+    pub nodes: Vec<u64>,
+    /// User objects, with the number of references that the graph holds.
+    pub objects: Vec<(u64, u32)>,
+    pub child: bool,
+}
+
+/// An object of the program that graphs keep alive.
+pub struct UserObject {
+    pub destroy: usize,
+    pub data: usize,
+    pub refs: u64,
+    /// What happens before its end.
+    pub known: Knowledge,
+}
+
+/// One node of an executable graph.
+pub struct Step {
+    pub task: Task,
+    pub dependencies: Vec<usize>,
+    pub chain: usize,
+}
+
+pub struct Exec {
+    pub id: u64,
+    pub steps: Arc<[Step]>,
+    pub chains: usize,
+    pub actors: Vec<Actor>,
+    pub objects: Vec<(u64, u32)>,
+    /// The end of its last launch: the next one waits for it, in whatever stream.
+    pub last: Option<(CoreRef, u64)>,
+    pub clock: Option<Clock>,
+}
+
+impl Exec {
+    /// Returns whether it has nodes that call functions of the program.
+    pub fn calls_the_host(&self) -> bool {
+        self.steps.iter().any(|step| matches!(&step.task, Task::Work { work: Work::Host(..), .. }))
+    }
+}
+
+/// The part of a stream in a capture: the nodes that its next node depends on.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    pub capture: u64,
+    pub tail: Vec<u64>,
+}
+
+pub struct Capture {
+    pub id: u64,
+    pub graph: u64,
+    pub mode: i32,
+    pub thread: u32,
+    pub origin: CoreRef,
+    pub streams: Vec<CoreRef>,
+    pub invalidated: bool,
+    /// The graph existed before the capture, so it survives a failure.
+    pub to_graph: bool,
+}

@@ -1,0 +1,34 @@
+//! The state of the simulated driver: data, streams that run, order, and the end of the process.
+//!
+//! May use: `sim::contexts`, `sim::exit`, `sim::graphs`, `sim::objects`, `sim::state`,
+//! `sim::user_objects`. Unsafe: none.
+//!
+//! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
+//! `allocations` and `user_objects` create and end objects, `pools` has the memory of pools;
+//! `order` determines what happens before what, `engine` runs streams, `green` has green contexts,
+//! `exchange` checks the rules of array exchange, `exit` reports at the end of the process.
+
+pub mod graphs;
+pub mod objects;
+pub mod state;
+
+mod allocations;
+mod contexts;
+mod engine;
+mod exchange;
+mod exit;
+mod green;
+mod order;
+mod pools;
+mod streams;
+mod user_objects;
+
+pub use contexts::{end_context, new_context};
+pub use exit::at_exit;
+pub use graphs::{Capture, Exec, Graph, Lane, Node, Step, Task, UserObject};
+pub use objects::{
+    Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Place, Pool,
+    Recorded, Registered,
+};
+pub use state::{EXITED, Locked, PROCESS, Sim, config, is_locked_here, lock, start, thread_id};
+pub use user_objects::{known_at_release, release_objects, retain_objects};

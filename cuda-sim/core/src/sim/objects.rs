@@ -1,0 +1,215 @@
+//! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
+//!
+//! May use: `access`, `actor`, `clock`, `cudasim`, `ipc`, `resources`, `results`, `sim::graphs`,
+//! `work`. Unsafe: the state moves between threads with pointers to constants of programs.
+
+use crate::access::Access;
+use crate::actor::Actor;
+use crate::clock::Clock;
+use crate::cudasim::Grid;
+use crate::ipc::SharedEvent;
+use crate::resources::Sms;
+use crate::results::Code;
+use crate::sim::graphs::Lane;
+use crate::work::{CoreRef, Reached, Work};
+use parking_lot::Condvar;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+pub struct Device {
+    pub primary: u64,
+    pub primary_refs: u32,
+    pub primary_flags: u32,
+    pub default_pool: u64,
+    pub current_pool: u64,
+}
+
+pub struct Context {
+    pub device: i32,
+    pub id: u64,
+    pub flags: u32,
+    pub api_version: u32,
+    pub primary: bool,
+    pub legacy: CoreRef,
+    /// Blocking streams with work that the legacy stream has not waited for.
+    pub dirty: Vec<CoreRef>,
+    /// All streams of the context.
+    pub cores: Vec<CoreRef>,
+    pub error: Option<Code>,
+    pub peers: Vec<u64>,
+    pub limits: [u64; 16],
+    pub attached: u32,
+    /// Actors that stand for destroyed streams: the blocking ones, and all.
+    pub gone: [Option<Actor>; 2],
+    pub green: Option<Green>,
+    /// Waits of the whole context, which new streams perform too.
+    pub waits: Vec<Work>,
+    /// The actor with the knowledge of those waits.
+    pub waited: Option<Actor>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CoreKind {
+    Legacy,
+    PerThread,
+    Blocking,
+    NonBlocking,
+}
+
+pub struct Op {
+    pub work: Work,
+}
+
+pub struct Core {
+    pub id: u64,
+    pub kind: CoreKind,
+    pub context: u64,
+    pub device: i32,
+    /// The handle of the program; 0 for the two implicit streams.
+    pub handle: u64,
+    pub flags: u32,
+    pub priority: i32,
+    pub(super) queue: VecDeque<Op>,
+    pub enqueued: u64,
+    pub completed: u64,
+    pub(super) running: bool,
+    pub(super) destroyed: bool,
+    /// Whether its green context was destroyed: it can only be destroyed.
+    pub detached: bool,
+    pub(super) listed: bool,
+    /// The position in the legacy stream up to which this one has waited.
+    pub(super) legacy_seen: u64,
+    pub(super) dirty: bool,
+    pub actor: Option<Actor>,
+    pub lane: Option<Lane>,
+    /// Streams whose first operation waits for this one.
+    pub(super) waiters: Vec<CoreRef>,
+    pub(super) wake: Option<Arc<Condvar>>,
+    /// The number of queries that found work pending since an operation ran.
+    pub(super) queries: u32,
+    pub attributes: BTreeMap<i32, [u64; 8]>,
+}
+
+#[derive(Clone)]
+pub enum Recorded {
+    Never,
+    /// The state of a stream at a moment.
+    Live {
+        core: CoreRef,
+        position: u64,
+        reached: Arc<Reached>,
+        clock: Option<Clock>,
+        shared: Option<u64>,
+    },
+    Captured {
+        capture: u64,
+        nodes: Vec<u64>,
+    },
+}
+
+pub struct Event {
+    pub context: u64,
+    pub device: i32,
+    pub flags: u32,
+    pub recorded: Recorded,
+    pub shared: Option<Arc<SharedEvent>>,
+}
+
+impl Event {
+    /// Returns whether another process recorded it last.
+    pub fn is_foreign(&self) -> bool {
+        let own = match &self.recorded {
+            Recorded::Live { shared: Some(number), .. } => *number,
+            _ => 0,
+        };
+        self.shared.as_ref().is_some_and(|shared| shared.newest() != own)
+    }
+}
+
+#[derive(Default)]
+pub struct Thread {
+    /// The stack of contexts, the current one last; 0 for none.
+    pub contexts: Vec<u64>,
+    pub capture_mode: i32,
+    pub actor: Option<Actor>,
+    pub label: Option<Arc<str>>,
+    /// The per-thread default streams, by context.
+    pub streams: Vec<(u64, CoreRef)>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Registered {
+    pub run: unsafe extern "C" fn(*const Grid, *mut *mut c_void),
+    pub accesses:
+        Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
+    pub nargs: usize,
+    pub sizes: *const usize,
+}
+// SAFETY: `sizes` points to a constant that cudasim.h requires to live as long as the process, and
+// it is only read.
+unsafe impl Send for Registered {}
+
+pub struct Function {
+    pub name: std::ffi::CString,
+    pub module: u64,
+}
+
+/// A block that was freed in stream order and may not have been reached yet.
+pub struct Freed {
+    pub address: u64,
+    pub size: u64,
+    pub arena: usize,
+    pub pool: u64,
+    /// Whether it was reused before the free was reached.
+    pub taken: bool,
+}
+
+/// Where the memory of a pool is: the numbers of `CUmemAllocationType` and `CUmemLocationType`, and
+/// the device or the node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    pub kind: i32,
+    pub location: i32,
+    pub id: i32,
+}
+
+pub const PINNED: i32 = 1;
+pub const MANAGED: i32 = 2;
+pub const DEVICE: i32 = 1;
+
+pub struct Pool {
+    pub place: Place,
+    /// The arena that has its memory, and the one that gets it back.
+    pub arena: usize,
+    pub home: usize,
+    pub used: u64,
+    pub used_high: u64,
+    pub reserved_high: u64,
+    pub threshold: u64,
+    /// The most that it reserves; 0 for no limit.
+    pub max_size: u64,
+    /// By the number of the attribute, 1 to 3: whether this kind of reuse is forbidden.
+    pub reuse: [i32; 3],
+    pub access: HashMap<i32, i32>,
+    pub default: bool,
+    pub imported: bool,
+    pub handle_types: i32,
+}
+
+impl Pool {
+    /// Returns the device whose memory it has, or that it prefers; 0 if there is none.
+    pub fn device(&self) -> i32 {
+        if self.place.location == DEVICE { self.place.id } else { 0 }
+    }
+}
+
+pub struct Green {
+    /// The handle of the green context itself; the context that represents it has another.
+    pub handle: u64,
+    /// The primary context.
+    pub base: u64,
+    pub sms: Sms,
+    /// Whether it has a default stream; otherwise the one of the primary context is used.
+    pub default_stream: bool,
+}

@@ -1,0 +1,309 @@
+//! The whole state of the simulated driver, behind one lock, and the thread that holds it.
+//!
+//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
+//! `sim::objects`, `stack`, `vmm`, `work`. Unsafe: none.
+
+use crate::actor::Actor;
+use crate::checker::Checker;
+use crate::clock::Clock;
+use crate::config::{Config, Races, Schedule};
+use crate::handles::{Kind, Table};
+use crate::memory::Memory;
+use crate::resources::Sms;
+use crate::sim::graphs::{Capture, Exec, Graph, Node, UserObject};
+use crate::sim::objects::{
+    Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered, Thread,
+};
+use crate::vmm::{Mappings, Physical};
+use crate::work::{CoreRef, HostCall};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+/// The state, while this thread has the lock.
+pub struct Locked(pub(super) MutexGuard<'static, Sim>);
+
+impl std::ops::Deref for Locked {
+    type Target = Sim;
+    fn deref(&self) -> &Sim {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Sim {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        HERE.set(false);
+    }
+}
+
+impl Locked {
+    /// Runs a function with the lock released.
+    pub fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
+        HERE.set(false);
+        let result = MutexGuard::unlocked(&mut self.0, run);
+        HERE.set(true);
+        result
+    }
+
+    pub(super) fn wait(&mut self, condition: &Condvar, at_most: Option<Duration>) {
+        match at_most {
+            Some(time) => {
+                condition.wait_for(&mut self.0, time);
+            }
+            None => condition.wait(&mut self.0),
+        }
+    }
+}
+
+pub(super) static SIM: OnceLock<Mutex<Sim>> = OnceLock::new();
+/// Signalled when an operation is done.
+pub(super) static CHANGED: Condvar = Condvar::new();
+/// The process that called cuInit; 0 for none.
+pub static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// Whether the process is ending.
+pub static EXITED: AtomicBool = AtomicBool::new(false);
+
+/// A host function: the stream that waits for it, the call, the state for a callback, and the
+/// knowledge of the stream.
+pub(super) type HostJob = (CoreRef, HostCall, i32, Option<Clock>);
+
+pub struct Sim {
+    pub config: Config,
+    pub(super) started: Instant,
+    pub devices: Vec<Device>,
+    pub contexts: Table<Context>,
+    /// Green contexts: the context that represents each.
+    pub greens: Table<u64>,
+    /// Resource descriptors: the device and the multiprocessors of each.
+    pub descriptors: Table<(i32, Sms)>,
+    pub streams: Table<CoreRef>,
+    pub events: Table<Event>,
+    pub modules: Table<()>,
+    pub libraries: Table<()>,
+    pub functions: Table<Function>,
+    pub graphs: Table<Graph>,
+    pub nodes: Table<Node>,
+    pub execs: Table<Exec>,
+    pub user_objects: Table<UserObject>,
+    pub pools: Table<Pool>,
+    /// The pools of places that are no device: the default one and the current one.
+    pub other_pools: BTreeMap<Place, [u64; 2]>,
+    /// Arenas of destroyed pools with allocations, and the arenas that get their memory back.
+    pub(super) left_arenas: Vec<(usize, usize)>,
+    pub(super) free_arenas: Vec<usize>,
+    /// Whether memory was freed that a pool may release.
+    pub(super) pools_freed: bool,
+    pub physical: Table<Physical>,
+    pub mappings: Mappings,
+    pub captures: HashMap<u64, Capture>,
+    pub next_id: u64,
+    pub(super) cores: Vec<Option<Core>>,
+    pub(super) free_cores: Vec<usize>,
+    pub(super) busy: Vec<CoreRef>,
+    pub memory: Memory,
+    /// By the number of the stream and a number of its own.
+    pub freed: BTreeMap<(u64, u64), Freed>,
+    pub checker: Option<Checker>,
+    pub threads: HashMap<u32, Thread>,
+    pub(super) one_host: Option<Actor>,
+    pub(super) random: u64,
+    pub kernels: HashMap<Vec<u8>, Registered>,
+    pub(super) callbacks: Option<mpsc::Sender<HostJob>>,
+    pub calls: HashMap<&'static str, u64>,
+    pub every_call: u64,
+    pub(super) guards: u32,
+    pub(super) waiting: u32,
+    /// Grows with every call, to detect programs that wait without calling.
+    pub touched: u64,
+    pub(super) patience: bool,
+    pub executed: u64,
+    pub(super) names: std::collections::HashSet<&'static str>,
+}
+
+// --- threads of the host ---
+
+thread_local! {
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+    static ENDING: Ending = const { Ending };
+    pub(super) static HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns the number of the calling thread, from 1.
+pub fn thread_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let id = THREAD.get();
+    if id != 0 {
+        return id;
+    }
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    THREAD.set(id);
+    let _ = ENDING.try_with(|_| ());
+    id
+}
+
+/// Its destructor runs at the end of every thread that called the driver.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let id = THREAD.get();
+        if EXITED.load(Ordering::Acquire)
+            || PROCESS.load(Ordering::Acquire) != std::process::id() as i32
+        {
+            return;
+        }
+        if let Some(mut sim) = lock() {
+            sim.thread_ends(id);
+        }
+    }
+}
+
+// --- the lock ---
+
+/// Locks and returns the state; `None` before cuInit.
+pub fn lock() -> Option<Locked> {
+    let mutex = SIM.get()?;
+    // Registering a thread-local destructor takes the loader's lock, whose holder may wait for our
+    // lock: libraries start threads while they are loaded. So it is done before locking.
+    thread_id();
+    crate::stack::touch();
+    let guard = mutex.lock();
+    HERE.set(true);
+    Some(Locked(guard))
+}
+
+/// Returns whether this thread holds the lock: its actions then are the simulator's own.
+pub fn is_locked_here() -> bool {
+    HERE.try_with(Cell::get).unwrap_or(true)
+}
+
+/// Creates the state once. Returns whether this call did.
+pub fn start(config: Config) -> bool {
+    let mut mine = false;
+    SIM.get_or_init(|| {
+        mine = true;
+        PROCESS.store(std::process::id() as i32, Ordering::Release);
+        Mutex::new(Sim::new(config))
+    });
+    mine
+}
+
+pub fn config() -> Option<Config> {
+    lock().map(|sim| sim.config.clone())
+}
+
+impl Sim {
+    fn new(config: Config) -> Sim {
+        let random = match config.schedule {
+            Schedule::Random(seed) => seed,
+            _ => 0,
+        };
+        let checker = (config.races != Races::Off)
+            .then(|| Checker::new(config.races, config.strict, config.threads_seen));
+        let mut sim = Sim {
+            started: Instant::now(),
+            devices: Vec::new(),
+            contexts: Table::new(Kind::Context),
+            greens: Table::new(Kind::Green),
+            descriptors: Table::new(Kind::Descriptor),
+            streams: Table::new(Kind::Stream),
+            events: Table::new(Kind::Event),
+            modules: Table::new(Kind::Module),
+            libraries: Table::new(Kind::Library),
+            functions: Table::new(Kind::Function),
+            graphs: Table::new(Kind::Graph),
+            nodes: Table::new(Kind::Node),
+            execs: Table::new(Kind::Exec),
+            user_objects: Table::new(Kind::UserObject),
+            pools: Table::new(Kind::Pool),
+            other_pools: BTreeMap::new(),
+            left_arenas: Vec::new(),
+            free_arenas: Vec::new(),
+            pools_freed: false,
+            physical: Table::new(Kind::Physical),
+            mappings: Default::default(),
+            captures: HashMap::new(),
+            // The numbers 0, 1 and 2 are stream tokens.
+            next_id: 3,
+            cores: Vec::new(),
+            free_cores: Vec::new(),
+            busy: Vec::new(),
+            memory: Memory::default(),
+            freed: BTreeMap::new(),
+            checker,
+            threads: HashMap::new(),
+            one_host: None,
+            random,
+            kernels: HashMap::new(),
+            callbacks: None,
+            calls: HashMap::new(),
+            every_call: 0,
+            guards: 0,
+            waiting: 0,
+            touched: 0,
+            patience: false,
+            executed: 0,
+            names: Default::default(),
+            config,
+        };
+        sim.memory.arenas.resize_with(sim.config.devices + 2, Default::default);
+        for arena in [sim.pinned_arena(), sim.managed_arena()] {
+            sim.memory.arenas[arena].for_host = true;
+        }
+        for device in 0..sim.config.devices as i32 {
+            let place = Place { kind: PINNED, location: DEVICE, id: device };
+            let pool = sim.new_pool(place, 0, 0, true);
+            sim.devices.push(Device {
+                primary: 0,
+                primary_refs: 0,
+                primary_flags: 0,
+                default_pool: pool,
+                current_pool: pool,
+            });
+        }
+        sim
+    }
+
+    pub fn pinned_arena(&self) -> usize {
+        self.config.devices
+    }
+
+    pub fn managed_arena(&self) -> usize {
+        self.config.devices + 1
+    }
+
+    pub fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub fn now(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    pub fn thread(&mut self) -> &mut Thread {
+        self.threads.entry(thread_id()).or_default()
+    }
+
+    fn thread_ends(&mut self, id: u32) {
+        let Some(thread) = self.threads.remove(&id) else { return };
+        for (context, core) in thread.streams {
+            if let Some(context) = self.contexts.get_mut(context) {
+                context.cores.retain(|other| *other != core);
+            }
+            self.destroy_core(core);
+        }
+        if let (Some(actor), Some(checker)) = (thread.actor, &mut self.checker) {
+            checker.retire(actor);
+        }
+    }
+}

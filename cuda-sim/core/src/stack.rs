@@ -1,0 +1,279 @@
+//! The call stack of the driver's caller.
+//!
+//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker.
+//!
+//! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
+//! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
+//! where on the stack its return addresses are; if the same stack pointer comes back and all of
+//! them are unchanged, it is the same stack.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+/// The number of a stack in a `Stacks`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct StackId(u32);
+
+const DEPTH: usize = 24;
+
+#[derive(Default)]
+pub struct Stacks {
+    by_frames: HashMap<Vec<usize>, StackId>,
+    frames: Vec<Vec<usize>>,
+}
+
+/// A function on a stack.
+pub struct Frame {
+    pub function: String,
+    pub place: Where,
+}
+
+pub enum Where {
+    /// The file and the line.
+    Line(String, u32),
+    /// The module and the offset in it, without debug information.
+    Module(String),
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match &self.place {
+            Where::Line(file, line) => write!(to, "{} {file}:{line}", self.function),
+            Where::Module(module) => write!(to, "{} ({module})", self.function),
+        }
+    }
+}
+
+struct Remembered {
+    pointer: usize,
+    id: StackId,
+    /// The places of return addresses on the stack, and the addresses.
+    slots: Vec<(usize, usize)>,
+}
+
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    static CACHE: RefCell<Vec<Option<Remembered>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Initializes the cache of a thread.
+pub fn touch() {
+    let _ = CACHE.try_with(|_| ());
+}
+
+impl Stacks {
+    /// Returns the stack of the calling thread.
+    #[inline(never)]
+    pub fn here(&mut self) -> StackId {
+        let marker = 0usize;
+        let pointer = &raw const marker as usize;
+        CACHE
+            .try_with(|cache| {
+                let mut cache = cache.borrow_mut();
+                if cache.is_empty() {
+                    cache.resize_with(REMEMBERED, || None);
+                }
+                let entry = &mut cache[(pointer >> 4) % REMEMBERED];
+                if let Some(known) = entry {
+                    let same = |&(slot, value): &(usize, usize)| {
+                        // SAFETY: `pointer`, compared below first, is the same as when `walk`
+                        // recorded the slots, so all of them lie further up on this thread's
+                        // stack, which is mapped. They are read as plain numbers.
+                        unsafe { (slot as *const usize).read_volatile() == value }
+                    };
+                    if known.pointer == pointer && known.slots.iter().all(same) {
+                        return known.id;
+                    }
+                }
+                let (frames, slots) = walk(pointer);
+                let id = self.intern(frames);
+                *entry = slots.map(|slots| Remembered { pointer, id, slots });
+                id
+            })
+            .unwrap_or_else(|_| self.intern(walk(pointer).0))
+    }
+
+    fn intern(&mut self, frames: Vec<usize>) -> StackId {
+        if let Some(id) = self.by_frames.get(&frames) {
+            return *id;
+        }
+        let id = StackId(self.frames.len() as u32);
+        self.frames.push(frames.clone());
+        self.by_frames.insert(frames, id);
+        id
+    }
+
+    /// Returns the functions of a stack, innermost first.
+    pub fn describe(&self, id: StackId) -> Vec<Frame> {
+        let mut lines = Vec::new();
+        let frames = &self.frames[id.0 as usize];
+        for &frame in &frames[..frames.len() - starting_frames(frames)] {
+            let mut named = false;
+            // The call is the instruction before the return address.
+            let address = (frame - 1) as *mut c_void;
+            backtrace::resolve(address, |symbol| {
+                let name = symbol.name().map_or_else(|| "?".to_owned(), |name| format!("{name:#}"));
+                let place = match (symbol.filename(), symbol.lineno()) {
+                    (Some(file), Some(line)) => Where::Line(file.display().to_string(), line),
+                    _ => Where::Module(module_of(frame)),
+                };
+                lines.push(Frame { function: name, place });
+                named = true;
+            });
+            if !named {
+                let place = Where::Module(module_of(frame));
+                lines.push(Frame { function: format!("{frame:#x}"), place });
+            }
+        }
+        lines
+    }
+}
+
+/// Returns how many of the outermost frames start the program or the thread. They are the same for
+/// all stacks, and not worth a line. They are recognized by their addresses, without symbols: the
+/// debug information of libc is compressed where it is installed, and decompressing it takes longer
+/// than everything else in a report.
+fn starting_frames(frames: &[usize]) -> usize {
+    // A stack that was cut off ends somewhere else.
+    if frames.len() >= DEPTH {
+        return 0;
+    }
+    let mut outermost = frames.iter().rev().map(|frame| frame - 1).peekable();
+    let mut found = 0;
+    // SAFETY: `getauxval` accepts any number.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    // `_start` is shorter than this, and `main` is further away or not its caller.
+    if outermost.next_if(|frame| (entry..entry + 64).contains(frame)).is_some() {
+        found += 1;
+    }
+    // One or two functions of libc call `main`; two call the function of a thread. Some of them
+    // have names that are not exported, unlike `exit`, `qsort` and others, which programs call.
+    let libc = libc_base();
+    let starts = |frame: &usize| {
+        symbol_of(*frame).is_some_and(|(base, name)| {
+            Some(base) == libc
+                && name.is_none_or(|name| {
+                    let names: [&[u8]; 3] = [b"__libc_start_main", b"clone", b"__clone"];
+                    names.contains(&name)
+                })
+        })
+    };
+    for _ in 0..2 {
+        if outermost.next_if(starts).is_none() {
+            break;
+        }
+        found += 1;
+    }
+    found
+}
+
+/// Returns where the module of the functions lies that start programs and threads.
+fn libc_base() -> Option<usize> {
+    static BASE: OnceLock<Option<usize>> = OnceLock::new();
+    let known = libc::getauxval as unsafe extern "C" fn(libc::c_ulong) -> libc::c_ulong as usize;
+    *BASE.get_or_init(|| symbol_of(known).map(|(base, _)| base))
+}
+
+/// Returns the frames outside this library, and the places of their return addresses if all are
+/// known.
+fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
+    let own = own_range();
+    let mut frames = Vec::with_capacity(DEPTH);
+    let mut slots = Vec::with_capacity(DEPTH + 8);
+    let mut known = true;
+    let mut before = pointer;
+    // SAFETY: the lock that `trace_unsynchronized` requires guards symbolization, which is not done
+    // here. A slot is read only if it is within 1 MiB above `pointer`, which is in the current
+    // frame: that part of the stack is mapped, because the frames above are on it.
+    unsafe {
+        backtrace::trace_unsynchronized(|frame| {
+            let ip = frame.ip() as usize;
+            let sp = frame.sp() as usize;
+            // The outermost frame has no caller.
+            if ip == 0 {
+                return false;
+            }
+            // A return address is just below the frame that it returns to.
+            let slot = [sp.wrapping_sub(8), before.wrapping_sub(8)].into_iter().find(|slot| {
+                *slot >= pointer
+                    && *slot < pointer + (1 << 20)
+                    && (*slot as *const usize).read_volatile() == ip
+            });
+            before = sp;
+            if slot.is_none_or(|slot| slot < pointer) {
+                // The first frames are this function's and its caller's own.
+                known &= frames.is_empty() && own.contains(&ip);
+            }
+            slots.extend(slot.map(|slot| (slot, ip)));
+            if !own.contains(&ip) {
+                frames.push(ip);
+            }
+            frames.len() < DEPTH
+        });
+    }
+    let known = known && slots.len() >= frames.len() && !frames.is_empty();
+    (frames, known.then_some(slots))
+}
+
+/// Returns the address range of this library's code, whose frames do not help users.
+fn own_range() -> std::ops::Range<usize> {
+    static RANGE: OnceLock<std::ops::Range<usize>> = OnceLock::new();
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> i32 {
+        let own = own_range as fn() -> std::ops::Range<usize> as usize;
+        // SAFETY: the dynamic linker passes a valid description with `dlpi_phnum` headers, and
+        // `data` is the range that `own_range` passes below.
+        unsafe {
+            let info = &*info;
+            for i in 0..info.dlpi_phnum as usize {
+                let header = &*info.dlpi_phdr.add(i);
+                let start = (info.dlpi_addr + header.p_vaddr) as usize;
+                let range = start..start + header.p_memsz as usize;
+                if header.p_type == libc::PT_LOAD && range.contains(&own) {
+                    *data.cast::<std::ops::Range<usize>>() = range;
+                    return 1;
+                }
+            }
+        }
+        0
+    }
+    RANGE
+        .get_or_init(|| {
+            let mut range = 0..0;
+            // SAFETY: `visit` has the type of the callback and only writes a range through its
+            // data, which is `range` and outlives the call.
+            unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut range).cast()) };
+            range
+        })
+        .clone()
+}
+
+fn module_of(address: usize) -> String {
+    let Some(info) = dladdr(address) else { return "?".to_owned() };
+    if info.dli_fname.is_null() {
+        return "?".to_owned();
+    }
+    // SAFETY: the name lives as long as the module, which is not unloaded during the call.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
+    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+    format!("{name}+{:#x}", address - info.dli_fbase as usize)
+}
+
+/// Returns where the module of an address lies, and the exported name of the function.
+fn symbol_of(address: usize) -> Option<(usize, Option<&'static [u8]>)> {
+    let info = dladdr(address)?;
+    // SAFETY: the name lives as long as the module. Callers look only at names of libc, which is
+    // never unloaded.
+    let name = (!info.dli_sname.is_null()).then(|| unsafe { CStr::from_ptr(info.dli_sname) });
+    Some((info.dli_fbase as usize, name.map(CStr::to_bytes)))
+}
+
+fn dladdr(address: usize) -> Option<libc::Dl_info> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `dladdr` accepts any address, and fills `info` where it does not return 0.
+    unsafe {
+        (libc::dladdr(address as *const c_void, info.as_mut_ptr()) != 0).then(|| info.assume_init())
+    }
+}

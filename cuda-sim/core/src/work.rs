@@ -1,0 +1,300 @@
+//! The operations of a stream, and how they are performed.
+//!
+//! May use: `clock`, `cudasim`, `ipc`, `results`. Unsafe: copies and fills memory and calls
+//! functions that programs registered.
+
+use crate::cudasim::Grid;
+use crate::results::Code;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A stream's identity: its slot in the table, and a number that no other stream of this process
+/// had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub struct CoreRef {
+    pub slot: usize,
+    pub id: u64,
+}
+
+/// A box of bytes: `rows` rows of `width` bytes in each of `layers` layers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    pub width: u64,
+    pub rows: u64,
+    pub layers: u64,
+}
+
+/// The start of a box, and the strides in bytes between rows and between layers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origin {
+    pub address: u64,
+    pub row: u64,
+    pub layer: u64,
+}
+
+#[derive(Clone)]
+pub struct Copy {
+    pub to: Origin,
+    pub from: Origin,
+    pub extent: Extent,
+    /// A copy of pageable memory from the time of the call; `from.address` is then an offset in it.
+    pub staged: Option<Arc<[u8]>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Fill {
+    pub to: Origin,
+    pub extent: Extent,
+    pub value: u32,
+    /// Bytes of one element: 1, 2 or 4.
+    pub element: u64,
+}
+
+#[derive(Clone, Copy)]
+pub enum Function {
+    /// From `cudasim_register`.
+    Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
+    /// From `cudasim_launch`.
+    Direct(unsafe extern "C" fn(*mut c_void)),
+    /// Of either kind, on a device that cannot access the memory of its arguments.
+    Faulting,
+}
+
+/// A kernel with its arguments, copied at the launch.
+pub struct Launch {
+    pub function: Function,
+    pub grid: Grid,
+    /// The arguments one after another, each aligned to 16 bytes.
+    pub arguments: Vec<u128>,
+    /// The offset of each argument, in units of 16 bytes.
+    pub offsets: Vec<usize>,
+}
+
+/// Whether and when a record was reached.
+#[derive(Default)]
+pub struct Reached {
+    pub done: AtomicBool,
+    pub nanoseconds: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+pub struct HostCall {
+    pub function: usize,
+    pub data: usize,
+    /// For cuStreamAddCallback: the stream that is passed to the callback.
+    pub callback_stream: Option<u64>,
+}
+
+#[derive(Clone)]
+pub enum Work {
+    Nothing,
+    /// Waits until another stream has done a number of operations.
+    Wait(CoreRef, u64),
+    /// Waits until another process has recorded its event a number of times.
+    WaitShared(Arc<crate::ipc::SharedEvent>, u64),
+    Record(Arc<Reached>, Option<(Arc<crate::ipc::SharedEvent>, u64)>),
+    Copy(Copy),
+    Fill(Fill),
+    Kernel(Arc<Launch>),
+    /// A host function, with the knowledge of its stream when it was enqueued.
+    Host(HostCall, Option<crate::clock::Clock>),
+    /// Stores a number of 4 or 8 bytes.
+    Store {
+        address: u64,
+        value: u64,
+        wide: bool,
+    },
+    /// Waits until a number in memory satisfies a comparison.
+    WaitValue {
+        address: u64,
+        value: u64,
+        wide: bool,
+        flags: u32,
+    },
+    /// Stream-ordered free of a block, by its number in `Sim::freed`.
+    Release(u64),
+    /// Releases the user objects of a graph that was destroyed, and what happened before.
+    Forget(Arc<[(u64, u32)]>, Arc<[crate::clock::Clock]>),
+}
+
+thread_local! {
+    /// The error that the kernel on this thread reports; 0 for none.
+    pub static FAILED: Cell<i32> = const { Cell::new(0) };
+    /// Whether a host function or a kernel runs on this thread: calls of the driver are not
+    /// permitted.
+    pub static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
+    // SAFETY: `value_address` in `api::streams` checked, when the wait was enqueued, that the
+    // aligned number is in an allocation. Pages of allocations stay mapped.
+    let found = unsafe {
+        if wide {
+            (*(address as *const AtomicU64)).load(Ordering::Acquire)
+        } else {
+            u64::from((*(address as *const std::sync::atomic::AtomicU32)).load(Ordering::Acquire))
+        }
+    };
+    let difference = if wide {
+        found.wrapping_sub(value) as i64
+    } else {
+        i64::from((found as u32).wrapping_sub(value as u32) as i32)
+    };
+    match flags & 3 {
+        0 => difference >= 0,
+        1 => found == value,
+        2 => found & value != 0,
+        _ => !(found | value) != 0 && (wide || (!(found | value) as u32) != 0),
+    }
+}
+
+impl Work {
+    /// Performs the operation on this thread. The caller holds no lock. The engine handles waits
+    /// and records.
+    pub fn run(&self) -> Result<(), Code> {
+        match self {
+            Work::Copy(copy) => copy.run(),
+            Work::Fill(fill) => fill.run(),
+            Work::Kernel(launch) => return launch.run(),
+            Work::Store { address, value, wide } => {
+                // SAFETY: `value_address` in `api::streams` checked, when this was enqueued, that
+                // the aligned number is in an allocation. Pages of allocations stay mapped.
+                unsafe {
+                    if *wide {
+                        (*(*address as *const AtomicU64)).store(*value, Ordering::Release);
+                    } else {
+                        (*(*address as *const std::sync::atomic::AtomicU32))
+                            .store(*value as u32, Ordering::Release);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns whether the real driver performs it, beside one.
+    pub fn is_done_elsewhere(&self) -> bool {
+        self.touches_memory() || matches!(self, Work::Host(..) | Work::WaitShared(..))
+    }
+
+    /// Returns whether it reads or writes device memory.
+    pub fn touches_memory(&self) -> bool {
+        matches!(
+            self,
+            Work::Copy(_)
+                | Work::Fill(_)
+                | Work::Kernel(_)
+                | Work::Store { .. }
+                | Work::WaitValue { .. }
+        )
+    }
+}
+
+impl Copy {
+    fn run(&self) {
+        let base = self.staged.as_ref().map_or(0, |bytes| bytes.as_ptr() as u64);
+        for_each_row(&self.extent, |layer, row| {
+            let from = base + self.from.address + layer * self.from.layer + row * self.from.row;
+            let to = self.to.address + layer * self.to.layer + row * self.to.row;
+            // SAFETY: `locate` in `api::copies` checked both ends against their allocations, whose
+            // pages stay mapped. Pageable memory is accessed only during the program's call, or is
+            // the staged copy. `copy` allows overlap.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, self.extent.width as usize) };
+        });
+    }
+}
+
+impl Fill {
+    fn run(&self) {
+        for_each_row(&self.extent, |layer, row| {
+            let to = self.to.address + layer * self.to.layer + row * self.to.row;
+            let count = (self.extent.width / self.element) as usize;
+            // SAFETY: `fill_of` in `api::fills` checked that the range is in an allocation, whose
+            // pages stay mapped, and that the address is a multiple of the element size.
+            unsafe {
+                match self.element {
+                    1 => std::ptr::write_bytes(to as *mut u8, self.value as u8, count),
+                    2 => std::slice::from_raw_parts_mut(to as *mut u16, count)
+                        .fill(self.value as u16),
+                    _ => std::slice::from_raw_parts_mut(to as *mut u32, count).fill(self.value),
+                }
+            }
+        });
+    }
+}
+
+fn for_each_row(extent: &Extent, mut each: impl FnMut(u64, u64)) {
+    if extent.width == 0 {
+        return;
+    }
+    for layer in 0..extent.layers {
+        for row in 0..extent.rows {
+            each(layer, row);
+        }
+    }
+}
+
+impl Launch {
+    /// Returns the launch of a kernel that accesses memory out of its reach.
+    pub fn faulting() -> Launch {
+        let (arguments, offsets) = (Vec::new(), Vec::new());
+        Launch { function: Function::Faulting, grid: Grid::default(), arguments, offsets }
+    }
+
+    fn run(&self) -> Result<(), Code> {
+        if matches!(self.function, Function::Faulting) {
+            return Err(Code::ILLEGAL_ADDRESS);
+        }
+        let mut arguments = self.arguments.clone();
+        FAILED.set(0);
+        INSIDE.set(true);
+        // SAFETY: the program registered or passed the function for arguments of these sizes. The
+        // arguments were copied in this layout at the launch, and each pointer is to a copy that
+        // lives until the call returns.
+        unsafe {
+            match self.function {
+                Function::Faulting => {}
+                Function::Direct(function) => function(arguments.as_mut_ptr().cast()),
+                Function::Named(function) => {
+                    let base = arguments.as_mut_ptr();
+                    let mut pointers: Vec<*mut c_void> =
+                        self.offsets.iter().map(|offset| base.add(*offset).cast()).collect();
+                    function(&self.grid, pointers.as_mut_ptr());
+                }
+            }
+        }
+        INSIDE.set(false);
+        match FAILED.replace(0) {
+            0 => Ok(()),
+            code => Err(Code(code)),
+        }
+    }
+}
+
+impl HostCall {
+    /// Calls the function on a thread of the driver. `status`: the state that is passed to a
+    /// callback.
+    pub fn run(&self, status: i32) {
+        INSIDE.set(true);
+        // SAFETY: the program passed `function` as a CUhostFn or, with a callback stream, as a
+        // CUstreamCallback, together with `data`. It was checked for NULL when it was enqueued.
+        unsafe {
+            match self.callback_stream {
+                None => {
+                    let function: unsafe extern "C" fn(*mut c_void) =
+                        std::mem::transmute(self.function);
+                    function(self.data as *mut c_void);
+                }
+                Some(stream) => {
+                    let function: unsafe extern "C" fn(*mut c_void, i32, *mut c_void) =
+                        std::mem::transmute(self.function);
+                    function(stream as *mut c_void, status, self.data as *mut c_void);
+                }
+            }
+        }
+        INSIDE.set(false);
+    }
+}

@@ -1,0 +1,58 @@
+"""A simulated CUDA driver that runs anywhere, moves real bytes, and finds races between streams.
+
+The package has the command `cuda-sim`, the libraries that it runs programs with, the header
+`cudasim.h`, and a plug-in for pytest (`pytest --cuda-sim`).
+"""
+
+import os
+import pathlib
+import sys
+
+__all__ = ["command", "includedir", "libdir"]
+__version__ = "0.9.0"
+
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+
+
+def command():
+    """Returns the path of the program `cuda-sim`."""
+    # Installed; or in the source tree, where cargo puts it.
+    source = _PACKAGE.parents[2]
+    places = [_PACKAGE / "bin/cuda-sim", source / "target/release/cuda-sim"]
+    for path in places:
+        if path.exists():
+            return str(path)
+    raise FileNotFoundError(
+        f"cuda-sim is not installed: there is no {places[0]}; pip install ./cuda-sim"
+    )
+
+
+def libdir():
+    """Returns the folder of the simulated libcuda.so.1, for LD_LIBRARY_PATH or a linker's -L."""
+    installed = _PACKAGE / "lib/cuda-sim/driver"
+    return str(
+        installed if installed.exists() else pathlib.Path(command()).parent / "cuda-sim-driver"
+    )
+
+
+def includedir():
+    """Returns the folder of cudasim.h."""
+    installed = _PACKAGE / "include"
+    return str(installed if installed.exists() else _PACKAGE.parents[1] / "include")
+
+
+def _run(name):
+    """Runs the program in place of this process."""
+    try:
+        path = command()
+    except FileNotFoundError as error:
+        sys.exit(f"{name}: {error}")
+    os.execv(path, [name, *sys.argv[1:]])
+
+
+def _cuda_sim():
+    _run("cuda-sim")
+
+
+def _cai_race():
+    _run("cai-race")

@@ -1,0 +1,90 @@
+"""Collects the races of tests: of this process, and of processes that a test started.
+
+Each process writes its races into the file that CUDASIM_REPORT names when it ends. Each test has a
+file of its own, so that they are known to be the test's. The command `cuda-sim run` makes one
+report of all of them.
+"""
+
+import json
+import os
+import pathlib
+
+from cuda_sim import _driver
+
+
+def plural(count, word):
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+class Collector:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder) if folder else None
+        self.number = 0
+        self.file = None
+        self.read = 0
+        self.before = {name: os.environ.get(name) for name in ("CUDASIM_REPORT", "CUDASIM_RACES")}
+        # A race that is found before the first test is outside of all.
+        self._next_file()
+
+    def _next_file(self):
+        self.number += 1
+        self.read = 0
+        if self.folder is not None:
+            self.file = self.folder / f"{os.getpid()}-{self.number:05}.json"
+            os.environ["CUDASIM_REPORT"] = str(self.file)
+
+    def begin(self, test, fails):
+        self._next_file()
+        if self.before["CUDASIM_RACES"]:
+            # Processes of a test that may have races end with the exit status of their own.
+            os.environ["CUDASIM_RACES"] = "error" if fails else "warn"
+        self._name(test)
+
+    def end(self):
+        self._next_file()
+
+    def _name(self, test):
+        """Records which test the processes belong to, for the command."""
+        if self.folder is not None:
+            about = {"file": self.file.name, "process": os.getpid(), "test": test}
+            with open(self.folder / f"{os.getpid()}.tests", "a", encoding="utf-8") as file:
+                file.write(json.dumps(about) + "\n")
+
+    def take(self, test, keep=True):
+        """Returns the races found since the last call. `keep`: the session's report has them."""
+        driver = _driver.loaded()
+        races = driver.take() if driver else []
+        if races and keep and self.folder is not None:
+            count = sum(not race["remark"] for race in races)
+            line = {
+                "process": os.getpid(),
+                "count": count,
+                "races": races,
+                "missing": {},
+                "test": test,
+            }
+            with open(self.folder / f"{os.getpid()}-found.json", "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        return races + self._of_processes(keep)
+
+    def _of_processes(self, keep):
+        if self.file is None or not self.file.exists():
+            return []
+        with open(self.file, "rb") as file:
+            file.seek(self.read)
+            text = file.read()
+        # A line without its end is still being written.
+        text = text[: text.rfind(b"\n") + 1]
+        self.read += len(text)
+        found = [race for line in text.splitlines() for race in json.loads(line)["races"]]
+        if found and not keep:
+            self.file.unlink()
+            self.read = 0
+        return found
+
+    def close(self):
+        for name, value in self.before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

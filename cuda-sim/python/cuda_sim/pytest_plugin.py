@@ -1,0 +1,394 @@
+"""The plug-in for pytest: `pytest --cuda-sim` runs the tests on the simulated driver.
+
+A race that is found during a test fails that test, and its report is part of the test's. After each
+test all work on streams is waited for, so that it does not race with a later test.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+
+import pytest
+
+import cuda_sim
+from cuda_sim import _driver
+from cuda_sim._collect import Collector, plural
+
+# Options of `cuda-sim run`, in its own words. Without a value: a flag.
+OPTIONS = {
+    "schedule": ("KIND", "when the device runs its work: lazy, eager, random[:SEED], threads"),
+    "devices": ("N", "number of devices, 0 to 16"),
+    "memory": ("BYTES", "memory of each device"),
+    "fail": ("CALL[:N]=CODE", "the N-th call of a function fails"),
+    "without": ("NAME,...", "functions that the driver does not have"),
+    "driver-version": ("N", "an older driver, for example 11040"),
+    "guard": (None, "the host faults when it accesses device memory"),
+    "register": ("KIND", "shifted: registered memory has another address on the device"),
+    "free": ("KIND", "syncs: cuMemFree waits for the device"),
+    "host-threads": ("KIND", "seen, ordered: what orders host threads"),
+    "runtime": ("12|13", "replace the runtime library, too"),
+    "rules": ("KIND", "strict: also report refused, illegal and slow calls"),
+    "exchanges": ("KIND", "hidden: do not observe the arrays that libraries exchange"),
+    "report": ("FILE", "write a report, of the kind that its name ends with; may be repeated"),
+}
+RACES = {"fail": "error", "error": "error", "report": "warn", "warn": "warn", "off": "off"}
+# Set for the interpreter that replaces this one.
+STARTED = "CUDASIM_PYTEST"
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("cuda-sim", "simulated CUDA driver")
+    group.addoption(
+        "--cuda-sim",
+        action="store_true",
+        dest="cuda_sim",
+        help="Run the tests on a simulated CUDA driver; a race fails the test that has it. "
+        "See pytest --cuda-sim --help for its options.",
+    )
+
+
+def names_of(name):
+    return f"--{name}", f"--cuda-sim-{name}"
+
+
+def add_options(add):
+    add(
+        "races",
+        metavar="KIND",
+        choices=list(RACES),
+        help="what a race does: fail (the test), report, off",
+    )
+    for name, (metavar, text) in OPTIONS.items():
+        if metavar is None:
+            add(name, action="store_true", help=text)
+        else:
+            add(name, action="append", metavar=metavar, help=text)
+
+
+def dest_of(name):
+    return "cuda_sim_" + name.replace("-", "_")
+
+
+def parse(args):
+    """Returns the options for the driver, before conftest files are imported, which may need it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="pytest")
+    add_options(
+        lambda name, **more: parser.add_argument(*names_of(name), dest=dest_of(name), **more)
+    )
+    found, _ = parser.parse_known_args(args)
+    return found
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config, parser, args):
+    # As a wrapper, this runs before the capture of output begins, and before the import of
+    # conftest files.
+    known = early_config.known_args_namespace
+    active = getattr(known, "cuda_sim", False)
+    if active:
+        # A value is optional: without this, the next argument would be taken for it.
+        for at, word in enumerate(args):
+            if word in names_of("runtime"):
+                args[at] = word + "=any"
+        if not (known.help or known.version):
+            start(early_config, parse(args))
+    result = yield
+    if active:
+        register_options(parser)
+    return result
+
+
+def register_options(parser):
+    """Adds the options of the driver: only where it was asked for, and after the project's own.
+
+    A name that another one has can be written with the prefix `--cuda-sim-`.
+    """
+    groups = [*getattr(parser, "_groups", ()), getattr(parser, "_anonymous", None)]
+    taken = {
+        name
+        for group in groups
+        if group is not None
+        for option in group.options
+        for name in option.names()
+    }
+    group = parser.getgroup("cuda-sim")
+
+    def add(name, **more):
+        names = [one for one in names_of(name) if one not in taken]
+        group.addoption(*names, dest=dest_of(name), **more)
+
+    add_options(add)
+
+
+def start(config, options):
+    """Gives this process the simulated driver: replaces the interpreter, if necessary."""
+    if _driver.present():
+        if STARTED not in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+            refuse_other_options(options)
+        return
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        raise pytest.UsageError(
+            "--cuda-sim: this worker has no simulated driver; only local workers (-n) inherit it"
+        )
+    if os.environ.get(STARTED) == "1":
+        raise pytest.UsageError(
+            "--cuda-sim: the interpreter does not find the simulated driver, although "
+            f"LD_LIBRARY_PATH names it: {os.environ.get('LD_LIBRARY_PATH')}"
+        )
+    if not sys.platform.startswith("linux"):
+        raise pytest.UsageError("--cuda-sim: the simulated driver needs Linux")
+    words = command_line()
+    if tuple(config.invocation_params.args) != tuple(sys.argv[1:]) or words is None:
+        raise pytest.UsageError(
+            "--cuda-sim: pytest was called by a program, which cannot be started again in its "
+            f"place; start that program with: {cuda_sim.command()} run --print=exit -- PROGRAM"
+        )
+    try:
+        program = cuda_sim.command()
+    except FileNotFoundError as error:
+        raise pytest.UsageError(f"--cuda-sim: {error}") from None
+    os.environ[STARTED] = "1"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(
+        program,
+        ["cuda-sim", "run", "--print=exit", *as_words(options), "--", sys.executable, *words],
+    )
+
+
+def refuse_other_options(options):
+    """The driver was chosen by the command that started this process, and with it its options."""
+    words = [word for word in as_words(options) if not word.startswith("--races")]
+    if words:
+        raise pytest.UsageError(
+            "--cuda-sim: this process already has a simulated driver, which was started without "
+            f"{words[0]}: that is an option for `cuda-sim run` then"
+        )
+
+
+def as_words(options):
+    """Returns the options as those of `cuda-sim run`."""
+    words = [f"--races={RACES[options.cuda_sim_races or 'fail']}"]
+    for name, (metavar, _) in OPTIONS.items():
+        value = getattr(options, dest_of(name))
+        if metavar is None:
+            words += [f"--{name}"] if value else []
+        else:
+            words += [f"--{name}" if one == "any" else f"--{name}={one}" for one in value or ()]
+    return words
+
+
+def command_line():
+    """Returns the arguments that this interpreter was started with."""
+    if hasattr(sys, "orig_argv"):
+        return sys.orig_argv[1:] or None
+    try:
+        return (
+            pathlib.Path("/proc/self/cmdline")
+            .read_bytes()
+            .decode(errors="surrogateescape")
+            .split("\0")[1:-1]
+            or None
+        )
+    except OSError:
+        return None
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "cuda_sim(races=None, synchronize=True, timeout=10): what cuda-sim does in this test. "
+        'races: "fail"; "report"; "allow" ignores races; "require" fails without one. '
+        "synchronize: whether to wait for all "
+        "work on streams after the test, at most for `timeout` seconds.",
+    )
+    if config.getoption("cuda_sim", False) and not (config.option.help or config.option.version):
+        config.pluginmanager.register(Session(config), "cuda-sim-session")
+
+
+class Session:
+    """The hooks of a session on the simulated driver."""
+
+    def __init__(self, config):
+        races = RACES[config.getoption(dest_of("races"), None) or races_of_environment()]
+        self.config = config
+        self.mode = {"error": "fail", "warn": "report", "off": "off"}[races]
+        # Only `cuda-sim run` can remove the folder: this process writes into it when it ends.
+        self.collector = Collector(os.environ.get("CUDASIM_REPORT_FOLDER"))
+        self.outside = []
+
+    # --- before and after ---
+
+    def pytest_report_header(self):
+        schedule = os.environ.get("CUDASIM_SCHEDULE", "eager")
+        return f"cuda-sim: simulated driver, schedule {schedule}, races {self.mode}"
+
+    def pytest_unconfigure(self):
+        self.collector.close()
+
+    def pytest_sessionfinish(self, session):
+        self.take_outside()
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            output["cuda_sim_outside"] = self.outside
+        elif self.outside and self.mode == "fail" and session.exitstatus in (0, 5):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        self.outside += getattr(node, "workeroutput", {}).get("cuda_sim_outside", [])
+
+    def pytest_terminal_summary(self, terminalreporter):
+        counts = []
+        for reports in list(terminalreporter.stats.values()):
+            for report in reports:
+                found = getattr(report, "cuda_sim", None)
+                if found and (report.nodeid, report.when) not in [one[:2] for one in counts]:
+                    counts.append((report.nodeid, report.when, found, report.passed))
+        shown = [one for one in counts if one[3] and one[2]["text"]]
+        if shown or self.outside:
+            terminalreporter.section("races")
+        for nodeid, _, found, _ in shown:
+            terminalreporter.write_line(f"in {nodeid}:")
+            terminalreporter.write_line(found["text"])
+        if self.outside:
+            terminalreporter.write_line("outside of tests:")
+        for text in self.outside:
+            terminalreporter.write_line(text)
+        races = sum(one[2]["count"] for one in counts)
+        if races or self.outside:
+            tests = len({one[0] for one in counts})
+            terminalreporter.write_line(
+                f"cuda-sim: {plural(races, 'race')} in {plural(tests, 'test')}", red=True
+            )
+
+    # --- tests ---
+
+    def take_outside(self):
+        """Takes what was found outside of all tests: by imports, and by fixtures of the session."""
+        if self.mode != "off":
+            self.outside += [
+                race["text"] for race in self.collector.take(None) if not race["remark"]
+            ]
+
+    def settings(self, item):
+        """Returns what the marker of a test says."""
+        found = {"races": self.mode, "synchronize": True, "timeout": 10}
+        for marker in reversed(list(item.iter_markers("cuda_sim"))):
+            unknown = sorted(set(marker.kwargs) - set(found))
+            if marker.args or unknown:
+                raise pytest.UsageError(
+                    f"{item.nodeid}: cuda_sim has no argument {[*unknown, *marker.args][0]!r}; "
+                    "it has races, synchronize and timeout; options of the driver are those of "
+                    "the session"
+                )
+            found.update(marker.kwargs)
+        if found["races"] not in ("fail", "report", "allow", "require", "off"):
+            raise pytest.UsageError(
+                f"{item.nodeid}: cuda_sim(races={found['races']!r}): expected fail, report, "
+                "allow or require"
+            )
+        if self.mode == "off":
+            found["races"] = "off"
+        return found
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        self.take_outside()
+        item.cuda_sim = {"settings": None, "count": {}, "text": {}}
+        refused = None
+        try:
+            item.cuda_sim["settings"] = settings = self.settings(item)
+            self.collector.begin(item.nodeid, fails=settings["races"] == "fail")
+        except pytest.UsageError as error:
+            refused = str(error)
+        try:
+            result = yield
+        except BaseException:
+            self.check(item, "setup", failed=True)
+            raise
+        if refused is not None:
+            pytest.fail(refused, pytrace=False)
+        self.check(item, "setup", failed=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item):
+        try:
+            result = yield
+        except BaseException:
+            self.check(item, "call", failed=True)
+            raise
+        self.check(item, "call", failed=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item):
+        try:
+            result = yield
+        except BaseException:
+            self.end(item, failed=True)
+            raise
+        self.end(item, failed=False)
+        return result
+
+    def end(self, item, failed):
+        settings = getattr(item, "cuda_sim", {}).get("settings")
+        driver = _driver.loaded()
+        if (
+            settings
+            and settings["synchronize"]
+            and driver
+            and not driver.synchronize(settings["timeout"])
+        ):
+            item.warn(
+                pytest.PytestWarning(
+                    f"cuda-sim: work is left on streams {settings['timeout']} s after the test"
+                )
+            )
+        try:
+            self.check(item, "teardown", failed)
+        finally:
+            self.collector.end()
+
+    def check(self, item, when, failed):
+        """Takes the races of this phase of a test. Fails it, if it has not failed already."""
+        state = getattr(item, "cuda_sim", None)
+        settings = state and state["settings"]
+        if not settings or settings["races"] == "off":
+            return
+        races = self.collector.take(item.nodeid, keep=settings["races"] not in ("allow", "require"))
+        count = sum(not race["remark"] for race in races)
+        text = "\n".join(race["text"] for race in races)
+        state["required"] = state.get("required", 0) + count
+        if races and settings["races"] in ("fail", "report"):
+            state["count"][when], state["text"][when] = count, text
+        if (
+            when == "call"
+            and settings["races"] == "require"
+            and not state["required"]
+            and not failed
+        ):
+            pytest.fail("no race was found, and the marker requires one", pytrace=False)
+        if not races or settings["races"] in ("allow", "require"):
+            return
+        if failed or settings["races"] == "report" or not count:
+            item.add_report_section(when, "races", text)
+        else:
+            pytest.fail(f"cuda-sim: {plural(count, 'race')} in this test\n\n{text}", pytrace=False)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        state = getattr(item, "cuda_sim", None)
+        if state and state["count"].get(call.when):
+            # Plain values: reports travel between processes.
+            report.cuda_sim = {"count": state["count"][call.when], "text": state["text"][call.when]}
+        return report
+
+
+def races_of_environment():
+    """Returns what `cuda-sim run` was asked for, when it started this process."""
+    value = os.environ.get("CUDASIM_RACES") or os.environ.get("CUDASIM_SHADOW_RACES") or "error"
+    return value if value in RACES else "error"

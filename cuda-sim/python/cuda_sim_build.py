@@ -1,0 +1,214 @@
+"""The build backend of the package `cuda-sim` (PEP 517).
+
+Calls cargo for the command and the libraries, and make for the replacement runtime libraries. The
+sources are a repository, or what `build_sdist` packs: the crates need the Cargo.toml of their
+workspace, one folder above them.
+"""
+
+import base64
+import hashlib
+import io
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent
+ROOT = SOURCE.parent
+NAME = "cuda_sim"
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: cuda-sim
+Version: {version}
+Summary: A simulated CUDA driver that runs anywhere, moves real bytes, and finds races
+License-Expression: MIT OR Apache-2.0
+Keywords: cuda,gpu,simulator,race-detector,testing,pytest
+Classifier: Framework :: Pytest
+Classifier: Intended Audience :: Developers
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Rust
+Classifier: Topic :: Software Development :: Testing
+Requires-Python: >=3.9
+Provides-Extra: pytest
+Requires-Dist: pytest>=8; extra == "pytest"
+Description-Content-Type: text/markdown
+
+"""
+ENTRY_POINTS = """\
+[console_scripts]
+cuda-sim = cuda_sim:_cuda_sim
+cai-race = cuda_sim:_cai_race
+
+[pytest11]
+cuda_sim = cuda_sim.pytest_plugin
+"""
+
+
+class Lacking(SystemExit):
+    """What is lacking, without a traceback."""
+
+    def __init__(self, text):
+        super().__init__(f"cuda-sim: {text}")
+
+
+def workspace():
+    """Returns the text of the workspace's Cargo.toml."""
+    path = ROOT / "Cargo.toml"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if "[workspace.package]" not in text:
+        raise Lacking(
+            f"there is no Cargo.toml of the workspace in {ROOT}: this folder is not enough to "
+            "build from; use the whole repository (pip install ./cuda-sim) or a source "
+            "distribution"
+        )
+    return text
+
+
+def version():
+    return re.search(r'^version = "([\d.]+)"', workspace(), re.M)[1]
+
+
+def members():
+    """Returns the folders of the simulator's crates and their names."""
+    listed = re.search(r"^members = \[(.*?)\]", workspace(), re.M | re.S)[1]
+    folders = [one for one in re.findall(r'"([^"]+)"', listed) if one.startswith("cuda-sim")]
+    texts = [(ROOT / folder / "Cargo.toml").read_text(encoding="utf-8") for folder in folders]
+    return {re.search(r'^name = "([^"]+)"', t, re.M)[1]: f for t, f in zip(texts, folders)}
+
+
+def run(*command, cwd=ROOT):
+    # Variables of a make that called pip would be taken for this one's.
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
+    done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment)
+    if done.returncode:
+        raise Lacking(f"{' '.join(str(word) for word in command)} failed: see above")
+
+
+def build():
+    """Builds everything. Returns the files of the wheel: their names in it, and their paths."""
+    if not sys.platform.startswith("linux"):
+        raise Lacking("it simulates the driver of Linux, and this is another system")
+    for program, what in {
+        "cargo": "Rust 1.88 or newer",
+        "make": "GNU make",
+        os.environ.get("CC", "gcc"): "a C compiler",
+    }.items():
+        if shutil.which(program) is None:
+            raise Lacking(f"it is built from source, and {program} is not in the PATH: {what}")
+    packages = [word for name in members() for word in ("-p", name)]
+    locked = ["--locked"] if (ROOT / "Cargo.lock").exists() else []
+    run("cargo", "build", "--release", *locked, *packages)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+    built = target / "release"
+    run("make", "-s", "-C", SOURCE / "runtime", f"OUT={built / 'runtime'}")
+    libraries = "cuda_sim/lib/cuda-sim"
+    files = {
+        "cuda_sim/bin/cuda-sim": built / "cuda-sim",
+        f"{libraries}/libcudasim_threads.so": built / "libcudasim_threads.so",
+        f"{libraries}/driver/libcuda.so.1": built / "libcuda.so",
+        f"{libraries}/shadow/libcuda.so.1": built / "libcudasim_shadow.so",
+        # Wheels have no links: linkers read this instead.
+        f"{libraries}/driver/libcuda.so": b"INPUT(libcuda.so.1)\n",
+        "cuda_sim/include/cudasim.h": SOURCE / "include/cudasim.h",
+    }
+    for major in ("12", "13"):
+        files[f"{libraries}/runtime/libcudart.so.{major}"] = built / f"runtime/libcudart.so.{major}"
+    for path in sorted((HERE / NAME).glob("*.py")):
+        files[f"{NAME}/{path.name}"] = path
+    return files
+
+
+def metadata():
+    text = METADATA.format(version=version())
+    return text + (SOURCE / "README.md").read_text(encoding="utf-8")
+
+
+def about():
+    """Returns the files of the folder `.dist-info`, but for the list of files."""
+    tag = f"py3-none-linux_{platform.machine()}"
+    wheel = f"Wheel-Version: 1.0\nGenerator: {NAME}_build\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    found = {"METADATA": metadata(), "WHEEL": wheel, "entry_points.txt": ENTRY_POINTS}
+    for name in ("LICENSE-MIT", "LICENSE-APACHE"):
+        if (ROOT / name).exists():
+            found[f"licenses/{name}"] = (ROOT / name).read_text(encoding="utf-8")
+    return tag, found
+
+
+def write_wheel(folder, files):
+    """Writes a wheel of files, which are paths or bytes."""
+    tag, texts = about()
+    info = f"{NAME}-{version()}.dist-info"
+    files = {**files, **{f"{info}/{name}": text.encode() for name, text in texts.items()}}
+    record = io.StringIO()
+    name = f"{NAME}-{version()}-{tag}.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(path, data, mode):
+            # The same sources give the same file.
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o100000 | mode) << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+
+        for path, source in files.items():
+            data = source if isinstance(source, bytes) else source.read_bytes()
+            program = "/bin/" in path or ".so." in path or path.endswith("threads.so")
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record.write(f"{path},sha256={digest},{len(data)}\n")
+            add(path, data, 0o755 if program else 0o644)
+        record.write(f"{info}/RECORD,,\n")
+        add(f"{info}/RECORD", record.getvalue().encode(), 0o644)
+    return name
+
+
+# --- the hooks of PEP 517 ---
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return write_wheel(wheel_directory, build())
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """The Python files of these sources, with the command that cargo built beside them."""
+    build()
+    return write_wheel(wheel_directory, {f"{NAME}.pth": f"{HERE}\n".encode()})
+
+
+# What is not a source.
+LEFT_OUT = re.compile(r"(^|/)(__pycache__|build|target|\.git)(/|$)|\.(pyc|o|so)$")
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """Packs the simulator's folder, and a workspace that has nothing else."""
+    text = workspace()
+    # The sections of the workspace and of profiles; those of the library at its root are not.
+    sections = re.split(r"(?m)^(?=\[)", text)
+    kept = "".join(one for one in sections if re.match(r"\[(workspace|profile\.release\])", one))
+    listed = ", ".join(f'"{folder}"' for folder in members().values())
+    kept = re.sub(r"(?ms)^members = \[.*?\]", f'members = [{listed}]\nresolver = "3"', kept)
+    kept = re.sub(r"(?m)^exclude = .*\n", "", kept)
+    backend = 'build-backend = "cuda_sim_build"\nbackend-path = ["cuda-sim/python"]\n'
+    texts = {
+        "Cargo.toml": kept,
+        "pyproject.toml": f"[build-system]\nrequires = []\n{backend}",
+        "PKG-INFO": metadata(),
+    }
+    base = f"{NAME}-{version()}"
+    files = [path for path in sorted(SOURCE.rglob("*")) if path.is_file()]
+    files = [path for path in files if not LEFT_OUT.search(str(path.relative_to(SOURCE)))
+             or path.parent == SOURCE / "build"]  # fmt: skip
+    files += [ROOT / name for name in ("LICENSE-MIT", "LICENSE-APACHE") if (ROOT / name).exists()]
+    with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
+        for path in files:
+            archive.add(path, f"{base}/{path.relative_to(ROOT)}", recursive=False)
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(f"{base}/{name}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return f"{base}.tar.gz"

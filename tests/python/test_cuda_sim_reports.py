@@ -1,0 +1,158 @@
+"""`cuda-sim run --report=FILE`: JSON, JUnit XML and SARIF of the same runs."""
+
+import json
+import os
+import pathlib
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+from test_cuda_sim import compile_program, driver, run, sim  # noqa: F401
+
+RACE = """
+#include <cuda.h>
+#define OK(call) do { if (call) return 3; } while (0)
+static int fill(CUdeviceptr p, CUstream s) { return (int)cuMemsetD8Async(p, 1, 64, s); } /* line 4 */
+static int read_back(void *to, CUdeviceptr p, CUstream s) { return (int)cuMemcpyDtoHAsync(to, p, 64, s); }
+int main(int argc, char **argv) {
+    CUcontext context; CUstream a, b; CUdeviceptr p; char host[64]; CUarray array; CUDA_ARRAY_DESCRIPTOR d = {0};
+    (void)argv;
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&a, 1)); OK(cuStreamCreate(&b, 1)); OK(cuMemAlloc(&p, 64));
+    OK(fill(p, a));
+    if (argc == 1) OK(read_back(host, p, b));
+    (void)cuArrayCreate(&array, &d);
+    OK(cuStreamSynchronize(a)); OK(cuStreamSynchronize(b));
+    return 7;
+}
+"""
+# Members that the specification of SARIF 2.1.0 requires, by the kind of object.
+REQUIRED = {"log": {"version", "runs"}, "run": {"tool"}, "driver": {"name"}, "result": {"message"}, "stack": {"frames"}}
+
+
+@pytest.fixture(scope="module")
+def racy(driver, tmp_path_factory):  # noqa: F811
+    folder = tmp_path_factory.mktemp("a project & more")
+    (folder / "race.c").write_text(RACE)
+    return compile_program(driver, folder / "race", [folder / "race.c"], flags=["-fno-inline"])
+
+
+def reports(program, *arguments, options=()):
+    """Returns the reports of a run in the folder of the program."""
+    folder = program.parent
+    names = [f"report.{end}" for end in ("json", "xml", "sarif")]
+    done = sim(*(f"--report={name}" for name in names), *options, "--", *arguments, check=False, cwd=folder)
+    lines = [json.loads(line) for line in (folder / names[0]).read_text().splitlines()]
+    suites = xml.etree.ElementTree.parse(folder / names[1]).getroot()
+    return done, lines, suites, json.loads((folder / names[2]).read_text())
+
+
+def test_the_same_in_all(racy):
+    done, (line,), suites, log = reports(racy, racy)
+    assert done.returncode == 66 and line["count"] == 1 and line["missing"] == {"cuArrayCreate_v2": 1}
+    first, second = line["races"][0]["first"], line["races"][0]["second"]
+    assert first["frames"][0] == {"function": "fill", "file": str(racy.parent / "race.c"), "line": 4}
+    assert [frame["function"] for frame in second["frames"]] == ["read_back", "main"]
+
+    case = suites.find("testsuite/testcase")
+    assert suites.get("failures") == suites.find("testsuite").get("tests") == "1"
+    assert (case.get("file"), case.get("line")) == ("race.c", "5")
+    assert case.get("name") == "race: cuMemsetD8Async at race.c:4 and cuMemcpyDtoHAsync at race.c:5"
+    assert "cuEventRecord" in case.find("failure").get("message") and "fill " in case.find("failure").text
+    assert "cuArrayCreate_v2 is not simulated" in case.find("system-out").text
+
+    (result,) = log["runs"][0]["results"]
+    assert result["ruleId"] == log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "race"
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "race.c", "uriBaseId": "SRCROOT"}, "region": {"startLine": 5}}
+    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 4
+    assert [len(stack["frames"]) for stack in result["stacks"]] == [2, 2]
+    base = log["runs"][0]["originalUriBaseIds"]["SRCROOT"]["uri"]
+    assert base.startswith("file:///") and base.endswith("/") and " " not in base
+    # The same places in another process have the same fingerprint.
+    again = reports(racy, racy, options=["--schedule=eager"])[3]["runs"][0]["results"][0]
+    assert again["partialFingerprints"] == result["partialFingerprints"]
+
+
+def test_required_members(racy):
+    log = reports(racy, racy)[3]
+    assert log["version"] == "2.1.0" and REQUIRED["log"] <= set(log)
+    for run_ in log["runs"]:
+        assert REQUIRED["run"] <= set(run_) and REQUIRED["driver"] <= set(run_["tool"]["driver"])
+        for result in run_["results"]:
+            assert REQUIRED["result"] <= set(result) and "text" in result["message"]
+            assert result["level"] in ("none", "note", "warning", "error")
+            for stack in result["stacks"]:
+                assert REQUIRED["stack"] <= set(stack)
+            for location in [*result["locations"], *result["relatedLocations"]]:
+                assert location["physicalLocation"]["region"]["startLine"] >= 1
+
+
+def test_without_races(racy):
+    done, (line,), suites, log = reports(racy, racy, "correct")
+    assert done.returncode == 7 and line["count"] == 0
+    assert suites.get("tests") == "1" and suites.get("failures") == "0"
+    assert log["runs"][0]["results"] == []
+    # A program that does not use the driver.
+    done, lines, suites, log = reports(racy, "true")
+    assert done.returncode == 0 and lines == [] and suites.get("tests") == "0" and log["runs"][0]["results"] == []
+
+
+def test_several_processes(racy):
+    done, lines, suites, log = reports(racy, "sh", "-c", '"$1" & "$1"; wait; "$1" correct', "sh", racy)
+    assert done.returncode == 7 and sorted(line["count"] for line in lines) == [0, 1, 1]
+    assert (suites.get("tests"), suites.get("failures")) == ("3", "2") and len(log["runs"][0]["results"]) == 2
+
+
+def test_a_remark_is_no_failure(driver, tmp_path):  # noqa: F811
+    """R9: the host waits, where an event would do."""
+    notify = """
+    cudasim_cai_note note = {.struct_size = sizeof note, .owner = &note, .stream = (uint64_t)a, .consumer = ~0ull};
+    note.bytes = (cudasim_access){.address = p, .nbytes = 64, .mode = CUDASIM_READ};
+    note.kind = CUDASIM_CAI_EXPORT; cudasim_cai(&note);
+    OK(cuStreamSynchronize(a));
+    note.kind = CUDASIM_CAI_SYNCHRONIZE; cudasim_cai(&note);"""
+    (tmp_path / "race.c").write_text("#include <cudasim.h>\n" + RACE.replace("OK(fill(p, a));", "OK(fill(p, a));" + notify))
+    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])
+    done, (line,), suites, log = reports(program, program, "correct", options=["--rules=strict"])
+    assert done.returncode == 7 and line["count"] == 0, done.stderr
+    case = suites.find("testsuite/testcase")
+    assert suites.get("failures") == "0" and case.get("name").startswith("R9: ") and case.find("system-out") is not None
+    (result,) = log["runs"][0]["results"]
+    assert result["level"] == "note" and log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "R9"
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    done = sim(f"--report={tmp_path}/none/report.xml", "--", "true", check=False)
+    assert done.returncode == 2 and "none/report.xml" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_hostile_names(driver, tmp_path):  # noqa: F811
+    """A label with characters that XML cannot contain."""
+    text = RACE.replace("OK(fill(p, a));", 'cudasim_label("a\\001<&]]>\\"b\\xff"); OK(fill(p, a));')
+    (tmp_path / "race.c").write_text("#include <cudasim.h>\n" + text)
+    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])
+    _, (line,), suites, log = reports(program, program)
+    assert "<&]]>\"b" in suites.find("testsuite/testcase").get("name")
+    assert "a\x01<" in log["runs"][0]["results"][0]["message"]["text"]
+
+
+def test_tests_are_named(tmp_path):
+    """Reports of a session of pytest have the tests, also for processes that tests started."""
+    from test_cuda_sim_pytest import DRIVER, PLUGIN
+
+    (tmp_path / "world.py").write_text(DRIVER)
+    (tmp_path / "test_it.py").write_text("from world import *\ndef test_own(): race()\ndef test_child(): child()\ndef test_fine(): pass")
+    words = [sys.executable, "-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "--cuda-sim"]
+    for more in ([], ["-n", "2"]):
+        environment = {"PYTHONPATH": f"{PLUGIN}:{tmp_path}", "PYTEST_ADDOPTS": ""}
+        done = run(*words, "--report=a.xml", "--report=a.sarif", *more, check=False, cwd=tmp_path, env=environment)
+        assert done.returncode == 1, done.stdout + done.stderr
+        cases = xml.etree.ElementTree.parse(tmp_path / "a.xml").getroot().iter("testcase")
+        failed = {case.get("classname") for case in cases if case.find("failure") is not None}
+        assert failed == {"test_it.py::test_own", "test_it.py::test_child"}
+        results = json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]
+        assert {result["properties"]["test"] for result in results} == failed
+        assert not [path for path in pathlib.Path("/tmp").glob("cuda-sim-report-*") if not os.listdir(path)]

@@ -1,0 +1,138 @@
+"""The package `cuda-sim` as strangers use it: built by pip, installed, from its command and from pytest."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SIM = ROOT / "cuda-sim"
+VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+
+
+def run(*command, check=True, **more):
+    # Nothing of this session is inherited: neither its options nor what it loads.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "CUDASIM_"))}
+    environment = {**inherited, "CARGO_NET_OFFLINE": "true", **more.pop("env", {})}
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment, **more)
+    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def pip(*arguments, **more):
+    # Nothing is downloaded: there is no index.
+    return run(sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments, **more)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built with isolation, in which nothing is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-index", "-w", folder, SIM, env={"CARGO_TARGET_DIR": str(ROOT / "target")}, cwd=folder)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("in stalled") / "site"
+    pip("install", "--no-index", "--no-deps", "--target", folder, wheel)
+    return folder
+
+
+def test_what_is_in_it(wheel):
+    assert wheel.name == f"cuda_sim-{VERSION}-py3-none-linux_{os.uname().machine}.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        files = set(archive.namelist())
+        assert archive.testzip() is None
+        assert not any(str(ROOT).encode() in archive.read(name) for name in files if name.endswith((".py", "METADATA")))
+        metadata = archive.read(f"cuda_sim-{VERSION}.dist-info/METADATA").decode()
+    libraries = {f"cuda_sim/lib/cuda-sim/{name}" for name in (
+        "driver/libcuda.so.1", "driver/libcuda.so", "shadow/libcuda.so.1", "libcudasim_threads.so",
+        "runtime/libcudart.so.12", "runtime/libcudart.so.13")}  # fmt: skip
+    sources = {f"cuda_sim/{path.name}" for path in (SIM / "python/cuda_sim").glob("*.py")}
+    assert files == libraries | sources | {"cuda_sim/bin/cuda-sim", "cuda_sim/include/cudasim.h"} | {
+        f"cuda_sim-{VERSION}.dist-info/{name}"
+        for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE-MIT", "licenses/LICENSE-APACHE")
+    }
+    # The command needs no other package.
+    assert re.findall(r"^Requires-Dist: (.*)", metadata, re.M) == ['pytest>=8; extra == "pytest"']
+
+
+def test_the_command(site, tmp_path):
+    done = run(site / "bin/cuda-sim", "--version", env={"PYTHONPATH": str(site)})
+    assert done.stdout.startswith(f"cuda-sim {VERSION} ")
+    module = [sys.executable, "-m", "cuda_sim"]
+    package = site / "cuda_sim"
+    folder = run(*module, "libdir", env={"PYTHONPATH": str(site)}, cwd=tmp_path).stdout.strip()
+    assert pathlib.Path(folder).resolve() == package / "lib/cuda-sim/driver"
+    code = "import cuda_sim; print(cuda_sim.__version__, cuda_sim.command(), cuda_sim.libdir(), cuda_sim.includedir(), sep='\\n')"
+    done = run(sys.executable, "-c", code, env={"PYTHONPATH": str(site)}, cwd=tmp_path)
+    expected = [VERSION, package / "bin/cuda-sim", package / "lib/cuda-sim/driver", package / "include"]
+    assert done.stdout.splitlines() == list(map(str, expected))
+
+
+def test_a_program(site, tmp_path):
+    """Compiled against the package, and run by its command, with and without the runtime library."""
+    from test_cuda_sim import HEADERS, RUNTIME
+
+    (tmp_path / "program.c").write_text(
+        '#include <cuda.h>\n#include <cudasim.h>\nint main(void) { return cuInit(0) || !cudasim_present(); }\n'
+    )
+    (tmp_path / "runtime.c").write_text(RUNTIME)
+    package = site / "cuda_sim"
+    headers = ["-isystem", HEADERS["13"], "-I", package / "include"]
+    run("gcc", "-g", *headers, tmp_path / "program.c", "-o", tmp_path / "program", "-L", package / "lib/cuda-sim/driver", "-lcuda", "-ldl")
+    run("gcc", "-g", *headers, tmp_path / "runtime.c", "-o", tmp_path / "runtime", package / "lib/cuda-sim/runtime/libcudart.so.13")
+    command = [site / "bin/cuda-sim", "run", "--print=exit"]
+    environment = {"PYTHONPATH": str(site)}
+    run(*command, tmp_path / "program", env=environment)
+    run(*command, "--runtime", tmp_path / "runtime", env=environment)
+    assert run(*command, "--runtime", tmp_path / "runtime", "race", check=False, env=environment).returncode == 66
+
+
+def test_the_plug_in(site, tmp_path):
+    """Found by its entry point."""
+    from test_cuda_sim_pytest import DRIVER
+
+    (tmp_path / "world.py").write_text(DRIVER)
+    (tmp_path / "test_it.py").write_text("from world import *\ndef test_racy(): race()\ndef test_fine(): stream()")
+    environment = {"PYTHONPATH": f"{site}:{tmp_path}"}
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = run(*words, "--cuda-sim", "--schedule=threads", check=False, env=environment, cwd=tmp_path)
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout and "1 race in this test" in done.stdout
+    assert "--cuda-sim" not in run(*words, "-p", "no:cuda_sim", "--help", env=environment, cwd=tmp_path).stdout
+
+
+def backend(code, folder, **more):
+    return run(sys.executable, "-c", f"import cuda_sim_build as b; {code}", check=False, cwd=folder, **more)
+
+
+def test_the_source_distribution(wheel, tmp_path):
+    """It holds what is needed: its own metadata names its crates, and no others."""
+    done = backend(f"print(b.build_sdist({str(tmp_path)!r}))", SIM / "python")
+    assert done.returncode == 0, done.stderr
+    name = f"cuda_sim-{VERSION}"
+    with tarfile.open(tmp_path / f"{name}.tar.gz") as archive:
+        names = {member.name.partition("/")[2] for member in archive.getmembers()}
+    assert {"Cargo.toml", "pyproject.toml", "PKG-INFO", "cuda-sim/entry_points.txt", "cuda-sim/python/cuda_sim/__init__.py"} <= names
+    assert not any(re.search(r"__pycache__|^target|\.so$|\.o$", one) for one in names)
+    shutil.unpack_archive(tmp_path / f"{name}.tar.gz", tmp_path)
+    listed = run("cargo", "metadata", "--offline", "--no-deps", "--format-version=1", cwd=tmp_path / name).stdout
+    crates = set(re.findall(r'"name":"(cuda-?sim[\w-]*)","version"', listed))
+    assert {"cuda-sim"} < crates and "libcai" not in listed
+
+
+def test_what_is_lacking_is_said(tmp_path):
+    shutil.copytree(SIM, tmp_path / "alone", ignore=shutil.ignore_patterns("target"))
+    done = backend(f"b.build_wheel({str(tmp_path)!r})", tmp_path / "alone/python")
+    assert done.returncode == 1 and "no Cargo.toml of the workspace" in done.stderr and "Traceback" not in done.stderr
+    (tmp_path / "bin").mkdir()
+    done = backend(f"b.build_wheel({str(tmp_path)!r})", SIM / "python", env={"PATH": str(tmp_path / "bin")})
+    assert done.returncode == 1 and "cargo is not in the PATH" in done.stderr
