@@ -5,7 +5,7 @@
 //! A handle contains a process and one of its open files; another process opens it through /proc
 //! while the first one lives. Nothing is left behind.
 
-use crate::memory::{map_file, map_shared};
+use crate::memory::{map_file, map_shared, size_of_file};
 use crate::results::{Code, Result};
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -60,8 +60,20 @@ impl SharedEvent {
     }
 
     pub fn open(handle: &[u8; 64]) -> Result<SharedEvent> {
-        let (fd, handle) = open(handle, EVENT)?;
-        Ok(SharedEvent { page: map_file(fd, 0, handle.total)?, fd })
+        let (fd, _) = open(handle, EVENT)?;
+        match map_file(fd, 0, 4096) {
+            Ok(page) if size_of_file(fd) == Some(4096) => Ok(SharedEvent { page, fd }),
+            result => {
+                // SAFETY: `open` opened the file for this function; a page is mapped or not.
+                unsafe {
+                    if let Ok(page) = result {
+                        libc::munmap(page as *mut _, 4096);
+                    }
+                    libc::close(fd);
+                }
+                Err(Code::INVALID_VALUE)
+            }
+        }
     }
 }
 
@@ -117,6 +129,17 @@ impl Handle {
     }
 }
 
+/// Unmaps memory of another process.
+///
+/// # Safety
+/// `base` and `size` are those of memory that was mapped from a handle; nothing uses it any more.
+pub unsafe fn unmap(base: u64, size: u64) {
+    // Files are mapped in whole pages; allocations may begin anywhere in a page.
+    let page = base & !4095;
+    // SAFETY: these pages were mapped for the memory alone (this function's contract).
+    unsafe { libc::munmap(page as *mut _, (size + base - page) as usize) };
+}
+
 /// Opens the file that a handle names.
 pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
     let handle = Handle::parse(bytes, magic)?;
@@ -124,5 +147,15 @@ pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
         .map_err(|_| Code::INVALID_VALUE)?;
     // SAFETY: `path` is NUL-terminated and outlives the call.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    if fd < 0 { Err(Code::MAP_FAILED) } else { Ok((fd, handle)) }
+    if fd < 0 {
+        return Err(Code::MAP_FAILED);
+    }
+    // Pages behind the end of a file can be mapped, but not accessed.
+    let end = handle.offset.checked_add(handle.size).filter(|_| handle.size > 0);
+    if end.is_none_or(|end| size_of_file(fd).is_none_or(|size| end > size)) {
+        // SAFETY: opened above, and not returned.
+        unsafe { libc::close(fd) };
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok((fd, handle))
 }
