@@ -23,6 +23,7 @@
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
 //! | `dlpack` | imports and exports DLPack tensors |
+//! | `ipc` | arrays as bytes for other processes |
 //! | `json` | the array interface as text |
 //! | `python` | imports and exports Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
@@ -61,6 +62,7 @@ mod driver;
 mod validate;
 mod sync;
 mod dlpack;
+mod ipc;
 mod json;
 mod python;
 pub mod ffi;

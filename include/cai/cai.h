@@ -31,6 +31,7 @@
 #include "sync.h"
 #include "driver.h"
 #include "dlpack.h"
+#include "ipc.h"
 #include "json.h"
 #include "python.h"
 

@@ -100,6 +100,7 @@ cdef extern from "cai/cai.h":
         CAI_CAPTURE_EXTERNAL
         CAI_DRIVER_PATH_SIZE
         CAI_DLPACK_HIDE_READONLY
+        CAI_IPC_SIZE
         CAI_PROTOCOL_EXCHANGE
         CAI_PROTOCOL_DLPACK_EXCHANGE
         CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
@@ -231,6 +232,10 @@ cdef extern from "cai/cai.h":
         CAI_ERR_CONVERT_DEVICE
         CAI_ERR_CONVERT_GRAD
         CAI_ERR_DLPACK_VERSION
+        CAI_ERR_IPC_MEMORY
+        CAI_ERR_IPC_BYTES
+        CAI_ERR_IPC_VERSION
+        CAI_ERR_IPC_DEVICE
         CAI_ERR_INTERNAL
     const uint64_t CAI_STREAM_NONE
     const uint64_t CAI_STREAM_UNKNOWN
@@ -560,6 +565,24 @@ cdef extern from "cai/cai.h":
         const cai_array *array,
         uint32_t flags,
         DLManagedTensor **out,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_ipc_export(
+        const cai_array *array,
+        uint32_t flags,
+        void *buffer,
+        size_t size,
+        size_t *out_size,
+        int32_t *out_fd,
+        cai_owner **out_owner,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_ipc_import(
+        const void *bytes,
+        size_t size,
+        int32_t fd,
+        uint32_t flags,
+        cai_array *out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_to_json(

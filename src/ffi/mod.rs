@@ -20,5 +20,6 @@ pub mod driver;
 pub mod validate;
 pub mod sync;
 pub mod dlpack;
+pub mod ipc;
 pub mod json;
 pub mod python;

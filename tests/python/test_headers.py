@@ -23,6 +23,7 @@ HEADERS = [
     "sync.h",
     "driver.h",
     "dlpack.h",
+    "ipc.h",
     "json.h",
     "python.h",
     "cai.h",
