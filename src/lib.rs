@@ -22,6 +22,7 @@
 //! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
+//! | `copy` | copies to host memory, in C order |
 //! | `dlpack` | imports and exports DLPack tensors |
 //! | `ipc` | arrays as bytes for other processes |
 //! | `json` | the array interface as text |
@@ -61,6 +62,7 @@ mod owner;
 mod driver;
 mod validate;
 mod sync;
+mod copy;
 mod dlpack;
 mod ipc;
 mod json;

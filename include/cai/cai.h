@@ -29,6 +29,7 @@
 #include "array.h"
 #include "dtype.h"
 #include "sync.h"
+#include "copy.h"
 #include "driver.h"
 #include "dlpack.h"
 #include "ipc.h"

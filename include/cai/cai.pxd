@@ -543,6 +543,15 @@ cdef extern from "cai/cai.h":
     ) noexcept nogil
     cai_status cai_sync_policy_set(uint32_t policy, cai_error *error) noexcept nogil
     cai_status cai_sync_policy_get(uint32_t *out, cai_error *error) noexcept nogil
+    cai_status cai_array_copy_to_host(
+        const cai_array *array,
+        cai_stream stream,
+        uint32_t flags,
+        void *buffer,
+        size_t size,
+        cai_array *out,
+        cai_error *error
+    ) noexcept nogil
     cai_status cai_array_from_dlpack(
         DLManagedTensorVersioned *tensor,
         cai_stream stream,

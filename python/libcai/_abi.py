@@ -666,6 +666,18 @@ FUNCTIONS = {
     ),
     "cai_sync_policy_set": (c.c_int32, [c.c_uint32, c.POINTER(cai_error)]),
     "cai_sync_policy_get": (c.c_int32, [c.POINTER(c.c_uint32), c.POINTER(cai_error)]),
+    "cai_array_copy_to_host": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_uint64,
+            c.c_uint32,
+            c.c_void_p,
+            c.c_size_t,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
+    ),
     "cai_array_from_dlpack": (
         c.c_int32,
         [

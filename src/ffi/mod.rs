@@ -19,6 +19,7 @@ pub mod array;
 pub mod driver;
 pub mod validate;
 pub mod sync;
+pub mod copy;
 pub mod dlpack;
 pub mod ipc;
 pub mod json;

@@ -20,9 +20,9 @@ use crate::items::{Constant, Doc, Function, Items, Struct, Variable};
 pub const WIDTH: usize = 100;
 
 /// The headers that users include, in the order in which one needs the other.
-pub const HEADERS: [&str; 11] = [
-    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "driver.h", "dlpack.h", "ipc.h", "json.h",
-    "python.h", "cai.h",
+pub const HEADERS: [&str; 12] = [
+    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "copy.h", "driver.h", "dlpack.h", "ipc.h",
+    "json.h", "python.h", "cai.h",
 ];
 
 pub struct Headers<'a> {

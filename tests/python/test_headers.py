@@ -21,6 +21,7 @@ HEADERS = [
     "array.h",
     "dtype.h",
     "sync.h",
+    "copy.h",
     "driver.h",
     "dlpack.h",
     "ipc.h",
