@@ -113,6 +113,9 @@ pub struct Api {
 
 /// The checker's table, NULL, or [`NOT_LOOKED`].
 static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
+/// The same table, also if it does not observe exchanges; NULL if there is none. The order of the
+/// library's threads is part of what a program does, whether or not its arrays are observed.
+static ORDER: AtomicPtr<Api> = AtomicPtr::new(ptr::null_mut());
 /// No driver was asked for a checker yet. At first it counts as one, so that the first event makes
 /// `sync` look for it.
 const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
@@ -128,13 +131,11 @@ pub fn accept(get: Option<Get>) {
     // SAFETY: the function has the type of cudasim.h and returns NULL or a constant table.
     let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
     // SAFETY: not NULL here, and every table begins with its size; one of this size has the member.
-    let observes = !api.is_null()
-        && unsafe { (*api).struct_size as usize >= size_of::<Api>() && (*api).cai.is_some() };
-    if observes {
-        API.store(api, Ordering::Release);
-    } else {
-        API.store(ptr::null_mut(), Ordering::Release);
-    }
+    let known = !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>();
+    // SAFETY: not NULL, and long enough.
+    let observes = known && unsafe { (*api).cai.is_some() };
+    ORDER.store(if known { api } else { ptr::null_mut() }, Ordering::Release);
+    API.store(if observes { api } else { ptr::null_mut() }, Ordering::Release);
 }
 
 /// Returns true if there is an observer, or none was searched for yet.
@@ -152,6 +153,7 @@ pub fn is_unknown() -> bool {
 #[cfg(unix)]
 pub fn detach() {
     API.store(ptr::null_mut(), Ordering::Relaxed);
+    ORDER.store(ptr::null_mut(), Ordering::Relaxed);
 }
 
 /// Notifies the observer, if there is one.
@@ -167,14 +169,10 @@ pub fn notify(event: &Event) {
     }
 }
 
-/// Returns the observer's table, if there is one.
+/// Returns the table for the order of threads, if there is one.
 fn table() -> Option<&'static Api> {
-    let api = API.load(Ordering::Acquire);
-    if api.is_null() || api == NOT_LOOKED {
-        return None;
-    }
-    // SAFETY: a constant table that `accept` found to be long enough.
-    Some(unsafe { &*api })
+    // SAFETY: NULL, or a constant table that `accept` found to be long enough.
+    unsafe { ORDER.load(Ordering::Acquire).as_ref() }
 }
 
 /// Notifies the observer that what this thread did happens before what a thread does after

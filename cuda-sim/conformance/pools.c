@@ -194,9 +194,9 @@ RULE(pools, export, "Only pools made for it are exported; imported pools do not 
     close(fd);
 }
 
-#if CUDA_VERSION >= 13000
 RULE(pools, of_places, "Places other than devices have default pools, too",
      "cuMemGetDefaultMemPool") {
+#if CUDA_VERSION >= 13000
     CUmemoryPool standard, current, of_device;
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
     OK(cuMemGetDefaultMemPool(&standard, &location, CU_MEM_ALLOCATION_TYPE_PINNED));
@@ -218,10 +218,14 @@ RULE(pools, of_places, "Places other than devices have default pools, too",
     EXPECT(cuMemGetDefaultMemPool(&standard, &location, CU_MEM_ALLOCATION_TYPE_PINNED),
            CUDA_ERROR_INVALID_VALUE);
     OK(cuMemGetDefaultMemPool(&standard, &location, CU_MEM_ALLOCATION_TYPE_MANAGED));
+#else
+    skip("needs CUDA 13");
+#endif
 }
 
 RULE(pools, of_the_host, "A pool of the host has host memory, which devices reach if it says so",
      "cuMemPoolCreate") {
+#if CUDA_VERSION >= 13000
     const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                                   .location = {.type = CU_MEM_LOCATION_TYPE_HOST}};
     CUmemoryPool pool;
@@ -242,5 +246,7 @@ RULE(pools, of_the_host, "A pool of the host has host memory, which devices reac
     OK(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, p));
     EXPECT(cuMemFreeHost((void *)(uintptr_t)p), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFreeAsync(p, a));
-}
+#else
+    skip("needs CUDA 13");
 #endif
+}

@@ -111,7 +111,9 @@ def build():
     libraries = "cuda_sim/lib/cuda-sim"
     files = {
         "cuda_sim/bin/cuda-sim": built / "cuda-sim",
+        f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/libcudasim_threads.so": built / "libcudasim_threads.so",
+        f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/driver/libcuda.so.1": built / "libcuda.so",
         f"{libraries}/shadow/libcuda.so.1": built / "libcudasim_shadow.so",
         # Wheels have no links: linkers read this instead.
@@ -158,7 +160,7 @@ def write_wheel(folder, files):
 
         for path, source in files.items():
             data = source if isinstance(source, bytes) else source.read_bytes()
-            program = "/bin/" in path or ".so." in path or path.endswith("threads.so")
+            program = any(part in path for part in ("/bin/", ".so.", "/libcudasim_"))
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.write(f"{path},sha256={digest},{len(data)}\n")
             add(path, data, 0o755 if program else 0o644)

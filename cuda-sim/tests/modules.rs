@@ -84,8 +84,6 @@ fn texts() -> Vec<PathBuf> {
         // This file has the words themselves.
         ["rs", "c", "h", "py", "md"].contains(&end) && !path.ends_with("tests/modules.rs")
     });
-    let pages = ["simulator.md", "race_checker.md", "driver_rules.md"];
-    paths.extend(pages.map(|page| root.join("../docs/src").join(page)));
     paths.sort();
     paths
 }

@@ -27,7 +27,7 @@ def main():
         declared |= set(re.findall(r"CUDAAPI\s+(cu\w+)\(", header))
         declared |= set(re.findall(r"#\s*define\s+cu\w+\s+(?:__CUDA_API_\w+\()?(cu\w+)", header))
     # Of a header of their own.
-    versions.update({"cuProfilerStart": {4000}, "cuProfilerStop": {4000}})
+    versions.update({f"cuProfiler{name}": {4000} for name in ["Initialize", "Start", "Stop"]})
     # The name was given to another function in 12.0; its typedef was not.
     versions["cuGraphInstantiate"].add(12000)
     for name in sorted(versions):

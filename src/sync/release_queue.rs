@@ -215,6 +215,8 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
     let (next, last, next_lane) = (null_mut(), null_mut(), null_mut());
     let waiting =
         node.fill(Waiting { owner, event, context, context_id, stream, next, last, next_lane });
+    // The thread queries the event after this record. No observer sees the lock.
+    observer::notify_before(waiting.cast());
     let mut inbox = lock(&INBOX);
     // SAFETY: not in any list yet.
     unsafe { (*waiting).next = inbox.waiting };
@@ -425,6 +427,7 @@ fn take(pause: Duration) -> bool {
         }
         while !earliest.is_null() {
             let next = std::mem::replace(&mut (*earliest).next, null_mut());
+            observer::notify_after(earliest.cast());
             append(lanes, earliest);
             earliest = next;
         }

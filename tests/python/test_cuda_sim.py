@@ -118,6 +118,39 @@ def test_expected_results(programs, schedule):
             assert not STARTING.search(done.stdout), f"{one}: {done.stdout}"
 
 
+def test_a_wait_that_may_run_first_is_named(programs):
+    """The report of the race has the event, its record and the wait, with the stack of each."""
+    for program, call in [("the_wait_may_run_first", "cuStreamWaitEvent"), ("the_host_may_wait_first", "cuEventSynchronize")]:
+        done = sim("--", programs, "run", f"thread_events/{program}")
+        event = re.search(r"record: cuEventRecord\(event (0x\w+), non-blocking stream \d+ .*called by host thread \d+\n +records ", done.stdout)
+        assert event, done.stdout
+        assert re.search(rf"wait: {call}\(event {event[1]}.*called by host thread \d+\n +\w+ ", done.stdout), done.stdout
+        # Where calls order host threads, the wait counts.
+        ordered = sim("--host-threads=ordered", "--", programs, "run", f"thread_events/{program}", check=False)
+        assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
+
+
+@pytest.fixture(scope="session")
+def processes(driver, tmp_path_factory):
+    return compile_program(driver, tmp_path_factory.mktemp("processes") / "processes", [SIM / "tests/processes.c"])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_two_processes(processes, schedule):
+    """Accesses of two processes to memory that they share race unless an event orders them, or their hosts do."""
+    cases = [line.split() for line in run(processes, env={"LD_LIBRARY_PATH": str(BUILT / "cuda-sim-driver")}).stdout.splitlines()]
+    assert len(cases) >= 10
+
+    def one(expected, case):
+        return expected, case, sim(f"--schedule={schedule}", "--", processes, case, check=False)
+
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        for expected, case, done in pool.map(lambda job: one(*job), cases):
+            assert done.returncode == (66 if expected == "racy" else 0), f"{case}: {done.returncode}\n{done.stderr}"
+            if expected == "racy":
+                assert re.search(r"first: (read|write|read and write) by .* of process \d+", done.stderr), f"{case}: {done.stderr}"
+
+
 # --- rules of the driver --------------------------------------------------------------------------------------
 
 
@@ -139,8 +172,8 @@ def test_conformance(conformance, schedule, tmp_path):
 
 
 def generated(page, text):
-    """A page of the book that is made from the programs. CAI_BLESS=1 writes it."""
-    path = ROOT / "docs/src" / page
+    """A page that is made from the programs. CAI_BLESS=1 writes it."""
+    path = SIM / "docs" / page
     if os.environ.get("CAI_BLESS"):
         path.write_text(text)
     assert path.read_text() == text, f"{page} is stale: CAI_BLESS=1 build/venv/bin/python -m pytest -k generated tests/python"
@@ -635,6 +668,12 @@ def test_exported_names():
     names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", BUILT / "libcuda.so").stdout.splitlines()}
     entries = {line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}
     assert entries <= names
+    # All that NVIDIA's headers declare.
+    for folder in HEADERS.values():
+        declared = re.findall(r"CUDAAPI\s+(cu\w+)\(", (pathlib.Path(folder) / "cuda.h").read_text())
+        pointers = re.findall(r"PFN_(cuProfiler\w+?)_v\d+\)", (pathlib.Path(folder) / "cudaProfilerTypedefs.h").read_text())
+        assert len(declared) > 400 and len(pointers) >= 2
+        assert set(declared) | set(pointers) <= names
     assert {name for name in names if not name.startswith("cu")} == set()
     assert "SONAME" in run("readelf", "-d", BUILT / "libcuda.so").stdout
 

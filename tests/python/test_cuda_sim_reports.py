@@ -1,8 +1,7 @@
 """`cuda-sim run --report=FILE`: JSON, JUnit XML and SARIF of the same runs."""
 
+import html.parser
 import json
-import os
-import pathlib
 import sys
 import xml.etree.ElementTree
 
@@ -147,6 +146,7 @@ def test_tests_are_named(tmp_path):
     (tmp_path / "test_it.py").write_text("from world import *\ndef test_own(): race()\ndef test_child(): child()\ndef test_fine(): pass")
     words = [sys.executable, "-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "--cuda-sim"]
     for more in ([], ["-n", "2"]):
+        # Inside of a worker of this session, too.
         environment = {"PYTHONPATH": f"{PLUGIN}:{tmp_path}", "PYTEST_ADDOPTS": ""}
         done = run(*words, "--report=a.xml", "--report=a.sarif", *more, check=False, cwd=tmp_path, env=environment)
         assert done.returncode == 1, done.stdout + done.stderr
@@ -155,4 +155,64 @@ def test_tests_are_named(tmp_path):
         assert failed == {"test_it.py::test_own", "test_it.py::test_child"}
         results = json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]
         assert {result["properties"]["test"] for result in results} == failed
-        assert not [path for path in pathlib.Path("/tmp").glob("cuda-sim-report-*") if not os.listdir(path)]
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements are closed in the right order, and that nothing is loaded. Collects texts by class."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.texts = [], {}
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        assert not {"src", "href"} & set(attributes) and tag not in ("script", "link", "iframe")
+        if tag != "meta":
+            self.open.append((tag, attributes.get("class", "")))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for kind in {name for _, names in self.open for name in names.split()}:
+            self.texts[kind] = self.texts.get(kind, "") + data
+
+
+EARLY = """
+    CUevent e;
+    OK(cuEventCreate(&e, 2)); OK(fill(p, a)); OK(cuEventRecord(e, a)); OK(fill(p, a)); OK(cuStreamWaitEvent(b, e, 0));"""
+
+
+def page(program, *options, arguments=()):
+    done = sim("--report=page.html", *options, "--", program, *arguments, check=False, cwd=program.parent)
+    text = (program.parent / "page.html").read_text()
+    assert "url(" not in text and "@import" not in text
+    return done, Page(text), text
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_page(driver, tmp_path, schedule):  # noqa: F811
+    """The timeline has both accesses, a wait for an earlier moment, and the one that is missing."""
+    (tmp_path / "race.c").write_text(RACE.replace("OK(fill(p, a));", EARLY))
+    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
+    done, found, text = page(program, f"--schedule={schedule}")
+    assert done.returncode == 66
+    assert "first: write cuMemsetD8Async" in found.texts["first"] and "second: read" in found.texts["second"]
+    assert "for what came before the first access" in found.texts["early"]
+    assert "waits for the first access" in found.texts["missing"]
+    assert "host thread 1" in found.texts["name"] and found.texts["name"].count("stream") == 2
+    assert "race.c:5" in found.texts["two"] and "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+    _, found, _ = page(program, arguments=["correct"])
+    assert "timeline" not in found.texts
+
+
+def test_the_page_is_bounded(driver, tmp_path):  # noqa: F811
+    """Between two accesses that are far apart, operations are counted and not drawn."""
+    many = "OK(fill(p, a)); CUdeviceptr q; OK(cuMemAlloc(&q, 64)); for (int i = 0; i < %d; ++i) OK(fill(q, a));"
+    for count, expected in ((200, "skipped"), (5000, "is older than what is kept")):
+        (tmp_path / "race.c").write_text(RACE.replace("OK(fill(p, a));", many % count))
+        program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])
+        _, found, text = page(program)
+        assert expected in text and text.count('class="call"') < 60, text

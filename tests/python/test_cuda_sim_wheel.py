@@ -54,7 +54,7 @@ def test_what_is_in_it(wheel):
         assert not any(str(ROOT).encode() in archive.read(name) for name in files if name.endswith((".py", "METADATA")))
         metadata = archive.read(f"cuda_sim-{VERSION}.dist-info/METADATA").decode()
     libraries = {f"cuda_sim/lib/cuda-sim/{name}" for name in (
-        "driver/libcuda.so.1", "driver/libcuda.so", "shadow/libcuda.so.1", "libcudasim_threads.so",
+        "driver/libcuda.so.1", "driver/libcuda.so", "shadow/libcuda.so.1", "libcudasim_threads.so", "libcudasim_redirect.so",
         "runtime/libcudart.so.12", "runtime/libcudart.so.13")}  # fmt: skip
     sources = {f"cuda_sim/{path.name}" for path in (SIM / "python/cuda_sim").glob("*.py")}
     assert files == libraries | sources | {"cuda_sim/bin/cuda-sim", "cuda_sim/include/cudasim.h"} | {

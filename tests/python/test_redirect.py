@@ -96,6 +96,13 @@ def test_versions(tmp_path, flag, reason):
     assert f"{library} carries a runtime library that cannot be redirected: {reason}" in done.stderr
 
 
+def test_functions_that_load_a_library_stay(tmp_path):
+    """Some modules have a function for each of the runtime's that loads the library and calls it."""
+    library = plugin(tmp_path, "liblinked.so", flags=["-DLOADS"])
+    done = explain(build(tmp_path / "program", SOURCES / "program.c", libraries=[library]))
+    assert done.stdout.split()[5] == "0" and f"{library} loads a runtime library by itself" in done.stderr
+
+
 def test_exported_functions_stay(tmp_path):
     """A library that exports the functions is a runtime library itself: the dynamic linker decides who uses it."""
     library = plugin(tmp_path, "liblinked.so", flags=["-Dvisibility(x)=used"])

@@ -1,6 +1,7 @@
 //! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
 //! found.
 
+mod html;
 mod junit;
 mod report;
 mod sarif;
@@ -50,6 +51,7 @@ cuda-sim: a simulated CUDA driver that finds races
                                     .json   one line for each process
                                     .xml    JUnit: a test case for each race
                                     .sarif  SARIF 2.1.0, for code hosts and editors
+                                    .html   a page with a timeline of each race
 
     cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
         Runs a program with the real driver, FILE or the installed one, and the race checker beside

@@ -1,7 +1,7 @@
 //! The option `--report`: collects what the processes of a program found, and writes it in the
 //! formats that the names of the files end with.
 
-use super::{junit, sarif};
+use super::{html, junit, sarif};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ enum Format {
     Json,
     Junit,
     Sarif,
+    Html,
 }
 
 impl Format {
@@ -18,6 +19,7 @@ impl Format {
         match path.extension().and_then(|end| end.to_str()) {
             Some("xml") => Format::Junit,
             Some("sarif") => Format::Sarif,
+            Some("html") => Format::Html,
             _ => Format::Json,
         }
     }
@@ -61,10 +63,14 @@ impl Reports {
     /// Returns the variables for the program.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        vec![
+        let mut variables = vec![
             ("CUDASIM_REPORT", text(&self.folder.join("main.json"))),
             ("CUDASIM_REPORT_FOLDER", text(&self.folder)),
-        ]
+        ];
+        if self.files.iter().any(|path| Format::of(path) == Format::Html) {
+            variables.push(("CUDASIM_TIMELINE", "1".to_owned()));
+        }
+        variables
     }
 
     /// Writes the reports.
@@ -75,6 +81,7 @@ impl Reports {
                 Format::Json => parts.iter().map(|part| format!("{}\n", part.line)).collect(),
                 Format::Junit => junit::text(&parts),
                 Format::Sarif => sarif::text(&parts),
+                Format::Html => html::text(&parts),
             };
             std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -146,17 +153,40 @@ impl Drop for Reports {
     }
 }
 
-/// Returns the place of an access that a reader wants to see first: the innermost frame in the
-/// working folder, or else the innermost one with a line that is not part of the system.
+/// Returns the place that a label of the program states: `load at pipeline.py:9 (cuMemcpyAsync)`.
+fn labelled(side: &Value) -> Option<(String, u64)> {
+    let (text, _) = side["label"].as_str()?.rsplit_once(" (")?;
+    let (file, line) = text.rsplit_once(" at ")?.1.rsplit_once(':')?;
+    let file = std::env::current_dir().unwrap_or_default().join(file);
+    file.is_file().then_some((file.to_string_lossy().into_owned(), line.parse().ok()?))
+}
+
+/// Returns whether a frame is one of Python's interpreter, whose lines do not help.
+fn is_interpreter(frame: &Value) -> bool {
+    let text = |name: &str| frame[name].as_str().unwrap_or_default();
+    text("function").trim_start_matches('_').starts_with("Py")
+        || text("file").contains("/Python-3.")
+}
+
+/// Returns the place of an access that a reader wants to see first: that of its label, the
+/// innermost frame in the working folder, or else the innermost one with a line that is not part of
+/// the system.
 pub fn place(side: &Value) -> Option<(String, u64)> {
+    if let Some(place) = labelled(side) {
+        return Some(place);
+    }
     let here = std::env::current_dir().unwrap_or_default();
     let frames: Vec<(String, u64)> = side["frames"]
         .as_array()?
         .iter()
+        .filter(|frame| !is_interpreter(frame))
         .filter_map(|frame| Some((frame["file"].as_str()?.to_owned(), frame["line"].as_u64()?)))
         .collect();
     let own = |(file, _): &&(String, u64)| Path::new(file).starts_with(&here);
-    let foreign = |(file, _): &&(String, u64)| !file.starts_with("/usr/");
+    // The replacement runtime library is between the program and the driver.
+    let foreign = |(file, _): &&(String, u64)| {
+        !file.starts_with("/usr/") && !file.contains("/cuda-sim/runtime/src/")
+    };
     let found = frames.iter().find(own).or_else(|| frames.iter().find(foreign));
     found.or(frames.first()).cloned()
 }
@@ -173,6 +203,9 @@ pub fn relative(file: &str) -> String {
 pub fn title(race: &Value) -> String {
     let side = |side: &Value| {
         let label = side["label"].as_str().unwrap_or("?");
+        if labelled(side).is_some() {
+            return label.to_owned();
+        }
         place(side).map_or_else(
             || label.to_owned(),
             |(file, line)| format!("{label} at {}:{line}", relative(&file)),

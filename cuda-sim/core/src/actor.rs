@@ -64,6 +64,11 @@ pub enum Who {
         stream: u64,
         graph: u64,
     },
+    /// An actor of another process, with its description there.
+    Foreign {
+        pid: u32,
+        who: String,
+    },
     /// Stands for the work of destroyed streams of a context.
     Destroyed,
 }
@@ -100,6 +105,7 @@ impl Life {
         match &self.who {
             Who::Host { thread } => format!("host thread {thread}{name}"),
             Who::Stream { id, device, kind } => format!("{kind} {id}{name} of device {device}"),
+            Who::Foreign { pid, who } => format!("{who} of process {pid}"),
             Who::Destroyed => "a destroyed stream".to_owned(),
             Who::Branch { stream, graph } => {
                 format!("a branch of graph {graph} on stream {stream}")

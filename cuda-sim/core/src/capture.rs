@@ -231,7 +231,10 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
             }
             sim.forbid_legacy(core)?;
             sim.prepare(core);
-            let work = wait_now(sim, core, &recorded, shared.filter(|_| foreign));
+            let actor = sim.core_mut(core).actor;
+            let clock = sim.counted(event, "cuStreamWaitEvent", actor);
+            let foreign = shared.filter(|_| foreign);
+            let work = wait_now(sim, core, &recorded, clock.as_ref(), foreign);
             // In the legacy stream, blocking streams come after a wait even if it is over.
             let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
             if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
@@ -262,13 +265,14 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     if let Some(work) = wait_only(sim, &recorded, foreign.clone()) {
         sim.future_streams_wait(context, work);
     }
-    if let Recorded::Live { clock: Some(clock), .. } = &recorded {
+    let clock = sim.counted(event, "cuCtxWaitEvent", None);
+    if let Some(clock) = &clock {
         sim.future_streams_learn(context, clock);
     }
     for core in sim.live_cores_of(context) {
         // Enqueueing may have waited, and the stream may have been destroyed meanwhile.
         if sim.get(core).is_some() {
-            if let Some(work) = wait_now(sim, core, &recorded, foreign.clone()) {
+            if let Some(work) = wait_now(sim, core, &recorded, clock.as_ref(), foreign.clone()) {
                 Sim::enqueue(sim, core, work);
             }
         }

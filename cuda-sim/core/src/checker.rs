@@ -1,7 +1,7 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `clock`, `config`, `race`, `rules`, `shadow`, `site`, `stack`.
-//! Unsafe: none.
+//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
+//! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
@@ -9,13 +9,19 @@
 
 use crate::access::{Access, READ, WRITE};
 use crate::actor::{Actor, LEGACY, Life, Number, Numbers, Who};
+use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
-use crate::race::{Race, Side};
+use crate::foreign::Foreign;
+use crate::open_waits::{Ended, OpenWaits};
+use crate::processes::{Count, Entry};
+use crate::race::Race;
 use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
+use crate::timeline::Timeline;
+use crate::waits::Waits;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -46,6 +52,8 @@ pub struct Checker {
     /// By number.
     actors: Vec<Slot>,
     numbers: Numbers,
+    /// Actors of other processes.
+    pub foreign: Foreign,
     /// Ended actors whose numbers something may still refer to.
     retired: Vec<(Weak<Number>, Actor)>,
     /// What was published at an address.
@@ -57,9 +65,23 @@ pub struct Checker {
     /// Whether refused and needlessly slow calls are reported too.
     strict: bool,
     threads_seen: bool,
+    /// Waits for events that may run before the record.
+    pub waits: Waits,
+    /// Waits for values whose write is not known yet.
+    pub open: OpenWaits<(StackId, StackId, u32)>,
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
+    timeline: Option<Timeline>,
+}
+
+/// Returns a number that nothing refers to, which has a slot.
+fn take_number(numbers: &mut Numbers, actors: &mut Vec<Slot>) -> Arc<Number> {
+    let number = numbers.take();
+    if number.value() == actors.len() {
+        actors.push(Slot::default());
+    }
+    number
 }
 
 impl Checker {
@@ -70,16 +92,25 @@ impl Checker {
             threads_seen,
             rules: Rules::default(),
             strict,
+            waits: Waits::default(),
+            open: OpenWaits::default(),
             time: 0,
             actors: Vec::new(),
             numbers: Numbers::default(),
+            foreign: Foreign::default(),
             retired: Vec::new(),
             objects: HashMap::new(),
             stacks: Stacks::default(),
             races: Vec::new(),
             reported: HashSet::new(),
             printed: 0,
+            timeline: None,
         }
+    }
+
+    /// Keeps the newest operations for reports.
+    pub fn with_timeline(self) -> Checker {
+        Checker { timeline: Some(Timeline::default()), ..self }
     }
 
     // --- actors ---
@@ -90,11 +121,8 @@ impl Checker {
         let number = known
             .as_ref()
             .and_then(|known| self.known_number(known))
-            .unwrap_or_else(|| self.numbers.take());
+            .unwrap_or_else(|| take_number(&mut self.numbers, &mut self.actors));
         let actor = number.value();
-        if actor == self.actors.len() {
-            self.actors.push(Slot::default());
-        }
         let slot = &mut self.actors[actor];
         let mut clock = Clock::new(number.clone(), slot.own);
         known.iter().for_each(|known| clock.join(known));
@@ -146,8 +174,64 @@ impl Checker {
         state.clock.clone()
     }
 
+    /// Begins a new moment of an actor, which others may know of, and returns it.
+    pub fn mark(&mut self, actor: Actor) -> Epoch {
+        self.state(actor).clock.step()
+    }
+
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
+        if self.timeline.is_some() {
+            self.draw_order(actor, known);
+        }
         self.state(actor).clock.join(known);
+    }
+
+    #[cold]
+    fn draw_order(&mut self, actor: Actor, known: &Clock) {
+        let state = self.state(actor);
+        if state.clock.includes(known) {
+            return;
+        }
+        let to = state.life.clone();
+        let from = self.actors[known.actor()].state.as_ref().map(|state| state.life.clone());
+        if let (Some(timeline), Some(from)) = (&mut self.timeline, from) {
+            timeline.order(self.time, from, known.now(), to);
+        }
+    }
+
+    /// Adds what another process shares of its knowledge.
+    pub fn learn_counts(&mut self, actor: Actor, counts: &[Count]) {
+        let places: Vec<(Actor, u64)> = counts.iter().map(|count| self.place_of(*count)).collect();
+        self.learn_all(actor, &Knowledge::of(places));
+    }
+
+    fn place_of(&mut self, count: Count) -> (Actor, u64) {
+        let (numbers, actors) = (&mut self.numbers, &mut self.actors);
+        self.foreign.translate(count, || {
+            let number = take_number(numbers, actors);
+            let base = actors[number.value()].own;
+            (number, base)
+        })
+    }
+
+    /// Reports a race with an access of another process.
+    pub fn race_with_process(
+        &mut self,
+        old: &Entry,
+        moment: &Moment,
+        mode: u32,
+        place: &Place,
+        (from, to): (u64, u64),
+    ) {
+        let (_, n) = self.place_of(old.at);
+        let who = Who::Foreign { pid: old.pid, who: old.who.clone() };
+        let life = Life::new(take_number(&mut self.numbers, &mut self.actors), who);
+        let epoch = Epoch { actor: life.actor(), n };
+        let (label, stack) = (Cow::Owned(old.label.clone()), self.stacks.unknown());
+        let thread = moment.mark.site.thread;
+        let site = Site { actor: life.clone(), stream: life, time: 0, label, stack, thread };
+        let first = Mark { epoch, site: Arc::new(site) };
+        self.race(&first, old.access.mode, moment, mode, place, from, to);
     }
 
     pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
@@ -238,6 +322,9 @@ impl Checker {
         let (clock, actor) = (clock.clone(), life.clone());
         let epoch: Epoch = clock.now();
         let site = Arc::new(Site { actor, stream, time, label, stack, thread });
+        if let Some(timeline) = &mut self.timeline {
+            timeline.operation(&site);
+        }
         Moment { clock, mark: Mark { epoch, site } }
     }
 
@@ -266,7 +353,7 @@ impl Checker {
             );
         });
         for (mark, mode, from, to) in found {
-            self.race(&mark, mode, &moment.mark, access.mode, place, from, to);
+            self.race(&mark, mode, moment, access.mode, place, from, to);
         }
         let shared = matches!(moment.mark.site.stream.who, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
@@ -327,36 +414,40 @@ impl Checker {
         let race = Race {
             rule: Some(rule),
             missing_call: None,
-            first: first.map(|(site, mode)| self.side(site, mode)),
-            second: self.side(second, mode),
+            first: first.map(|(site, mode)| advice::side(site, mode)),
+            second: advice::side(second, mode),
             bytes: bytes.map(|(place, (from, to))| {
                 let end = place.base + place.size;
                 let (from, to) = (from.clamp(place.base, end), to.clamp(place.base, end));
                 (place, from, to)
             }),
             advice,
+            wait: None,
             threads: None,
             remark,
+            rows: Vec::new(),
         };
         self.races.push(race);
     }
 
-    fn side(&self, site: &Site, mode: u32) -> Side {
-        Side {
-            mode,
-            who: site.actor.describe(),
-            label: site.label.to_string(),
-            thread: site.thread,
-            stack: site.stack,
-        }
-    }
-
     /// Returns the place of the current call, for rules that no access breaks.
     pub fn here(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Arc<Site> {
+        self.here_on(actor, actor, label, thread)
+    }
+
+    /// Returns the place of the current call on a stream.
+    pub fn here_on(
+        &mut self,
+        actor: Actor,
+        stream: Actor,
+        label: Cow<'static, str>,
+        thread: u64,
+    ) -> Arc<Site> {
         self.time += 1;
         let (time, stack) = (self.time, self.stacks.here());
-        let life = self.state(actor).life.clone();
-        Arc::new(Site { actor: life.clone(), stream: life, time, label, stack, thread })
+        let stream = self.state(stream).life.clone();
+        let actor = self.state(actor).life.clone();
+        Arc::new(Site { actor, stream, time, label, stack, thread })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -374,7 +465,7 @@ impl Checker {
         let first = Mark { epoch: Epoch { actor: freed.actor.actor(), n: 0 }, site: freed };
         let from = access.address;
         let to = (from + access.nbytes).min(place.base + place.size);
-        self.race(&first, WRITE, &moment.mark, access.mode, place, from, to);
+        self.race(&first, WRITE, moment, access.mode, place, from, to);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -382,14 +473,15 @@ impl Checker {
         &mut self,
         first: &Mark<Site>,
         mode: u32,
-        second: &Mark<Site>,
+        moment: &Moment,
         other: u32,
         place: &Place,
         from: u64,
         to: u64,
     ) {
-        let kinds = mode << 4 | other;
-        if !self.reported.insert((first.site.stack, second.site.stack, kinds)) {
+        let (kinds, second) = (mode << 4 | other, &moment.mark);
+        let key = (first.site.stack, second.site.stack, kinds);
+        if !self.reported.insert(key) {
             return;
         }
         // The end of an allocation is not a use by a consumer, so no begin is missing.
@@ -404,86 +496,51 @@ impl Checker {
             MissingCall::End | MissingCall::LaterEnd => true,
         });
         let rule = missing_call.map(MissingCall::rule);
-        let advice = self.advice(&first.site, &second.site);
+        let advice = advice::missing(&first.site, &second.site);
         let advice = missing_call.map_or(advice.clone(), |what| {
-            self.call_of_library(what, &first.site, &second.site) + &advice
+            advice::missing_call(what, &first.site, &second.site) + &advice
         });
+        let wait = self.waits.between(first.epoch, &moment.clock).map(advice::calls);
         let race = Race {
+            wait,
             rule,
             missing_call,
-            first: Some(self.side(&first.site, mode)),
-            second: self.side(&second.site, other),
+            first: Some(advice::side(&first.site, mode)),
+            second: advice::side(&second.site, other),
             bytes: Some((place.clone(), from, to)),
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),
             remark: false,
+            rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
+                timeline.rows(&first.site, first.epoch, &second.site)
+            }),
         };
-        self.races.push(race);
-    }
-
-    /// Returns the missing call of the library, as a report names it.
-    fn call_of_library(&self, missing_call: MissingCall, first: &Site, second: &Site) -> String {
-        let (of_first, of_second) = (first.stream.describe(), second.stream.describe());
-        let is_host = |site: &Site| matches!(site.stream.who, Who::Host { .. });
-        match missing_call {
-            MissingCall::BeginOfSecond if is_host(second) => {
-                "cai_array_synchronize(array) before the second; by hand: ".to_owned()
-            }
-            MissingCall::BeginOfSecond => {
-                format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
-            }
-            MissingCall::BeginOfFirst => format!(
-                "cai_array_consume_begin(array, {of_first}) before the first and \
-                 cai_array_consume_end after it; by hand: "
-            ),
-            MissingCall::End => {
-                format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
-            }
-            MissingCall::LaterEnd => format!(
-                "cai_array_consume_end(array, {of_first}) came before the first, its place is \
-                 after it; by hand: "
-            ),
-        }
-    }
-
-    /// Returns the one call that would have ordered the two accesses.
-    fn advice(&self, first: &Site, second: &Site) -> String {
-        let (a, b) = (first.actor.describe(), second.actor.describe());
-        if first.label.contains("cuMemFree") {
-            return "The memory was freed: free it after the last use.".to_owned();
-        }
-        match (&first.actor.who, &second.actor.who) {
-            (Who::Host { .. }, Who::Host { .. }) => {
-                "Order the two threads: a lock, a join, or cudasim_hb_before and \
-                 cudasim_hb_after around what orders them already."
-                    .to_owned()
-            }
-            (Who::Host { .. }, _) => format!(
-                "Enqueue the second on {b} after the first, from a thread that knows of it: \
-                 order the two host threads."
-            ),
-            (_, Who::Host { .. }) if second.label.contains("cuMemFree") => format!(
-                "cuStreamSynchronize({a}) before freeing; or free with cuMemFreeAsync on a stream \
-                 that waits for {a}."
-            ),
-            (_, Who::Host { .. }) => format!(
-                "cuStreamSynchronize({a}), or cuEventSynchronize on an event recorded there after \
-                 the first."
-            ),
-            (Who::Branch { .. }, Who::Branch { .. }) => {
-                "A dependency between the two nodes; in a capture, cuEventRecord after the first \
-                 and cuStreamWaitEvent before the second."
-                    .to_owned()
-            }
-            _ => format!(
-                "cuEventRecord(event, {a}) after the first and cuStreamWaitEvent({b}, event) \
-                 before the second."
-            ),
+        let needs = self.open.needs(first.epoch, &moment.clock, second.epoch);
+        if needs.is_empty() {
+            self.races.push(race);
+        } else {
+            self.open.hold(race, key, needs);
         }
     }
 
     // --- reports ---
+
+    /// Enters what a write of `clock` ends.
+    pub fn end_waits(&mut self, ended: Ended<(StackId, StackId, u32)>, clock: &Clock) {
+        for waiter in ended.waiters {
+            self.actors[waiter].state.iter_mut().for_each(|state| state.clock.join(clock));
+        }
+        ended.dropped.iter().for_each(|key| {
+            self.reported.remove(key);
+        });
+        self.races.extend(ended.races);
+    }
+
+    /// Reports the races that no write has ruled out.
+    pub fn end_open_waits(&mut self) {
+        self.races.extend(self.open.rest());
+    }
 
     /// Returns the number of races and broken rules that were found and not taken.
     pub fn found(&self) -> usize {
@@ -528,6 +585,7 @@ impl Checker {
     /// Clears the races found so far, so that they are reported once more if they occur again.
     /// Returns their number.
     pub fn take(&mut self) -> usize {
+        self.end_open_waits();
         let count = self.found();
         self.races.clear();
         self.reported.clear();

@@ -96,6 +96,13 @@ impl Clock {
         others.newest.iter().for_each(|clock| self.join(clock));
     }
 
+    /// Returns what is known of each actor.
+    pub fn counts(&self) -> impl Iterator<Item = (Actor, u64)> + '_ {
+        let own = (self.actor(), self.own);
+        let others = self.seen.0.iter().copied().enumerate();
+        others.filter(move |(actor, n)| *n > 0 && *actor != own.0).chain([own])
+    }
+
     /// Starts the next operation.
     pub fn step(&mut self) -> Epoch {
         self.own += 1;
@@ -120,6 +127,17 @@ pub struct Knowledge {
 const NEWEST: usize = 4;
 
 impl Knowledge {
+    pub fn of(counts: impl IntoIterator<Item = (Actor, u64)>) -> Knowledge {
+        let mut seen = Seen::default();
+        for (actor, n) in counts {
+            if seen.0.len() <= actor {
+                seen.0.resize(actor + 1, 0);
+            }
+            seen.0[actor] = seen.0[actor].max(n);
+        }
+        Knowledge { newest: Vec::new(), seen }
+    }
+
     pub fn include(&mut self, clock: Clock) {
         self.newest.retain(|other| !clock.includes(other));
         if self.newest.len() == NEWEST {

@@ -18,6 +18,7 @@
 //! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
 //! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
 //! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
+//! | `CUDASIM_TIMELINE` | 1: the report has what came before each race | 0 |
 //! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
 //! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed at an exchange | `seen` |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
@@ -74,6 +75,7 @@ pub struct Config {
     pub report: Option<String>,
     pub print_at_exit: bool,
     pub strict: bool,
+    pub timeline: bool,
 }
 
 pub const DRIVER_VERSION: i32 = 13050;
@@ -161,6 +163,7 @@ impl Config {
             free_syncs: get("CUDASIM_FREE").as_deref() == Some("syncs"),
             threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
             report: get("CUDASIM_REPORT"),
+            timeline: flag("CUDASIM_TIMELINE"),
             strict: get("CUDASIM_RULES").as_deref() == Some("strict"),
             print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
         }

@@ -67,6 +67,7 @@ pub fn enter(
     if let Ok(Err(code @ Code(900..=908))) = result {
         sim.refused_in_capture(symbol, code);
     }
+    sim.publish_host();
     sim.report_now();
     result.map_or(Code::UNKNOWN.0, number)
 }

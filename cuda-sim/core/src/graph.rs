@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
 use crate::sim::{
-    Exec, Graph, Locked, Node, Recorded, Sim, Step, Task, known_at_release, release_objects,
-    retain_objects, thread_id,
+    Exec, Graph, Locked, Node, Sim, Step, Task, known_at_release, release_graph_memory,
+    release_objects, retain_objects, thread_id,
 };
 use crate::work::{CoreRef, Work};
 use std::collections::HashSet;
@@ -29,7 +29,8 @@ impl Sim {
             unique.push(node);
         }
         self.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
-        let node = self.nodes.insert(Node { graph, task, dependencies: unique });
+        let node =
+            self.nodes.insert(Node { graph, task, dependencies: unique, arguments: Vec::new() });
         if let Some(graph) = self.graphs.get_mut(graph) {
             graph.nodes.push(node);
         }
@@ -46,8 +47,10 @@ pub fn destroy_graph(sim: &mut Locked, graph: u64) {
 }
 
 pub fn destroy_node(sim: &mut Locked, node: u64) {
-    if let Some(Node { task: Task::Child(graph), .. }) = sim.nodes.remove(node) {
-        destroy_graph(sim, graph);
+    match sim.nodes.remove(node).map(|node| node.task) {
+        Some(Task::Child(graph)) => destroy_graph(sim, graph),
+        Some(Task::Allocate(base)) => release_graph_memory(sim, base),
+        _ => {}
     }
 }
 
@@ -56,6 +59,11 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     let id = sim.id();
     let original = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
     let (nodes, objects) = (original.nodes.clone(), original.objects.clone());
+    // Graphs that allocate or free memory cannot be cloned. [cuGraphClone]
+    let task = |node: &u64| sim.nodes.get(*node).map(|node| &node.task);
+    if nodes.iter().any(|node| matches!(task(node), Some(Task::Allocate(_) | Task::Free(_)))) {
+        return Err(Code::NOT_SUPPORTED);
+    }
     retain_objects(sim, &objects);
     let copy = sim.graphs.insert(Graph { id, nodes: Vec::new(), objects, child });
     let mut twins = std::collections::HashMap::new();
@@ -128,7 +136,8 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
         let end = match &node.task {
             Task::Child(inner) => plan(sim, *inner, &dependencies, steps)?,
             task => {
-                steps.push(Step { task: task.clone(), dependencies, chain: 0 });
+                let task = task.clone();
+                steps.push(Step { node: handle, enabled: true, task, dependencies, chain: 0 });
                 vec![steps.len() - 1]
             }
         };
@@ -141,7 +150,58 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
     Ok(if last.is_empty() { after.to_vec() } else { last })
 }
 
-pub fn instantiate(sim: &mut Locked, graph: u64) -> Result<u64> {
+/// Replaces the work of an executable graph by that of another graph with the same nodes and
+/// dependencies. Returns why it cannot: the number of `CUgraphExecUpdateResult` and the node.
+pub fn update(
+    sim: &mut Locked,
+    exec: u64,
+    graph: u64,
+) -> Result<std::result::Result<(), (i32, u64)>> {
+    let mut new = Vec::new();
+    plan(sim, graph, &[], &mut new)?;
+    let old = sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.steps.clone();
+    if old.len() != new.len() {
+        return Ok(Err((TOPOLOGY_CHANGED, 0)));
+    }
+    for (old, new) in old.iter().zip(&mut new) {
+        if old.dependencies != new.dependencies {
+            return Ok(Err((TOPOLOGY_CHANGED, new.node)));
+        }
+        if old.task.node_type() != new.task.node_type() {
+            return Ok(Err((NODE_TYPE_CHANGED, new.node)));
+        }
+        (new.chain, new.enabled) = (old.chain, old.enabled);
+        // The program names nodes by the graph that was instantiated.
+        new.node = old.node;
+    }
+    let objects = sim.graphs.get(graph).map_or_else(Vec::new, |graph| graph.objects.clone());
+    retain_objects(sim, &objects);
+    if let Some(exec) = sim.execs.get_mut(exec) {
+        exec.steps = new.into();
+        exec.objects.extend(objects);
+    }
+    Ok(Ok(()))
+}
+
+const TOPOLOGY_CHANGED: i32 = 2;
+const NODE_TYPE_CHANGED: i32 = 3;
+
+/// Changes a step of an executable graph, by its node.
+pub fn change_step(
+    sim: &mut Locked,
+    exec: u64,
+    node: u64,
+    change: impl FnOnce(&mut Step) -> Result,
+) -> Result {
+    let exec = sim.execs.get_mut(exec).ok_or(Code::INVALID_VALUE)?;
+    // Launches that were enqueued do not change.
+    let mut steps = exec.steps.to_vec();
+    change(steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?)?;
+    exec.steps = steps.into();
+    Ok(())
+}
+
+pub fn instantiate(sim: &mut Locked, graph: u64, flags: u64) -> Result<u64> {
     let mut steps = Vec::new();
     plan(sim, graph, &[], &mut steps)?;
     // Chains: a step continues the chain of a step that it follows, if no other does.
@@ -161,8 +221,20 @@ pub fn instantiate(sim: &mut Locked, graph: u64) -> Result<u64> {
     let objects = sim.graphs.get(graph).map_or_else(Vec::new, |graph| graph.objects.clone());
     retain_objects(sim, &objects);
     let chains = tails.len();
+    let allocated = |step: &Step| match step.task {
+        Task::Allocate(base) => Some(base),
+        _ => None,
+    };
+    let memory: Vec<u64> = steps.iter().filter_map(allocated).collect();
+    for base in &memory {
+        if let Some(found) = sim.graph_memory.get_mut(base) {
+            found.owners += 1;
+        }
+    }
     Ok(sim.execs.insert(Exec {
         id,
+        flags,
+        memory,
         steps: steps.into(),
         chains,
         actors: Vec::new(),
@@ -174,6 +246,9 @@ pub fn instantiate(sim: &mut Locked, graph: u64) -> Result<u64> {
 
 pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
     let exec = sim.execs.remove(exec).ok_or(Code::INVALID_VALUE)?;
+    for base in &exec.memory {
+        release_graph_memory(sim, *base);
+    }
     if let Some(checker) = &mut sim.checker {
         exec.actors.iter().for_each(|actor| checker.retire(*actor));
     }
@@ -188,8 +263,11 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
     Ok(())
 }
 
+const AUTO_FREE_ON_LAUNCH: u64 = 1;
+
 pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
-    sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
+    let exec = sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
+    let (memory, frees) = (exec.memory.clone(), exec.flags & AUTO_FREE_ON_LAUNCH != 0);
     if let Some(lane) = sim.lane_of(core)? {
         if crate::real_driver::is_present() {
             // Real drivers add a node, of which nothing else is known.
@@ -199,6 +277,15 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
         return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
     }
     sim.forbid_legacy(core)?;
+    // What the last launch allocated must have been freed. [cuGraphAddMemAllocNode]
+    for base in memory {
+        if sim.graph_memory.get(&base).is_some_and(|found| found.exists) {
+            if !frees {
+                return Err(Code::INVALID_VALUE);
+            }
+            sim.graph_memory_ends(base)?;
+        }
+    }
     sim.prepare(core);
     let stream = sim.core_mut(core).id;
     let actor = sim.core_mut(core).actor;
@@ -228,7 +315,9 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
                 clocks[*dependency].iter().for_each(|clock| checker.learn(branch, clock));
             }
         }
-        run_step(sim, core, branch, &step.task);
+        if step.enabled {
+            run_step(sim, core, branch, &step.task);
+        }
         clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch))));
     }
     let mut known = None;
@@ -272,16 +361,21 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             let Some(found) = sim.events.get(*event) else { return };
             let (recorded, shared) =
                 (found.recorded.clone(), found.shared.clone().filter(|_| found.is_foreign()));
-            if let (Some(branch), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
-                (branch, &recorded, &mut sim.checker)
-            {
-                checker.learn(branch, clock);
+            let clock = sim.counted(*event, "an event wait node", branch);
+            if let (Some(branch), Some(checker)) = (branch, &mut sim.checker) {
+                match &shared {
+                    Some(event) => checker.learn_counts(branch, &event.known()),
+                    None => clock.iter().for_each(|clock| checker.learn(branch, clock)),
+                }
             }
             // The stream learns it from the branches at the end of the launch.
             if let Some(work) = wait_only(sim, &recorded, shared) {
                 Sim::enqueue(sim, core, work);
             }
         }
+        Task::Allocate(base) => sim.graph_memory_begins(*base),
+        // Another graph or the program may have freed it.
+        Task::Free(base) => drop(sim.graph_memory_ends(*base)),
         Task::Empty | Task::Child(_) => {}
     }
 }

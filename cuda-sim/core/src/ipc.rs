@@ -1,90 +1,64 @@
 //! Events and memory that processes share, and their handles.
 //!
-//! May use: `memory`, `results`. Unsafe: maps shared pages and accesses them as atomics.
+//! May use: `memory`, `processes`, `results`. Unsafe: closes files, and unmaps memory.
 //!
 //! A handle contains a process and one of its open files; another process opens it through /proc
 //! while the first one lives. Nothing is left behind.
 
-use crate::memory::{map_file, map_shared, size_of_file};
+use crate::memory::size_of_file;
+use crate::processes::{Count, SharedClock, open_file};
 use crate::results::{Code, Result};
-use std::ffi::CString;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-/// An event that several processes share: the number of its records, and the number of records that
-/// were reached.
-pub struct SharedEvent {
-    page: u64,
-    fd: RawFd,
-}
+/// An event that several processes share: the number of its records, the number of records that
+/// were reached, and the clock of the newest record.
+pub struct SharedEvent(SharedClock);
 
 impl SharedEvent {
     pub fn new() -> Result<SharedEvent> {
-        let (page, fd) = map_shared(4096)?;
-        Ok(SharedEvent { page, fd })
+        SharedClock::new().map(SharedEvent)
     }
 
-    fn counters(&self) -> &[AtomicU64; 2] {
-        // SAFETY: `new` and `open` map a whole page, which is aligned and stays mapped until this
-        // object is dropped. All processes access it as atomics only.
-        unsafe { &*(self.page as *const [AtomicU64; 2]) }
-    }
-
-    /// Announces a record and returns its number.
-    pub fn record(&self) -> u64 {
-        self.counters()[0].fetch_add(1, Ordering::AcqRel) + 1
+    /// Announces a record, which happens after `known`, and returns its number.
+    pub fn record(&self, known: &[Count]) -> u64 {
+        self.0.set(known, || self.0.counter(0).fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     pub fn reach(&self, number: u64) {
-        self.counters()[1].fetch_max(number, Ordering::AcqRel);
+        self.0.counter(1).fetch_max(number, Ordering::AcqRel);
     }
 
     pub fn newest(&self) -> u64 {
-        self.counters()[0].load(Ordering::Acquire)
+        self.0.counter(0).load(Ordering::Acquire)
+    }
+
+    /// Returns what happens before the newest record.
+    pub fn known(&self) -> Vec<Count> {
+        self.0.counts()
     }
 
     pub fn reached(&self, number: u64) -> bool {
-        self.counters()[1].load(Ordering::Acquire) >= number
+        self.0.counter(1).load(Ordering::Acquire) >= number
     }
 
     pub fn handle(&self) -> [u8; 64] {
+        let fd = self.0.file();
         Handle {
             magic: EVENT,
-            fd: self.fd,
+            fd,
             pid: std::process::id(),
             offset: 0,
-            size: 4096,
-            total: 4096,
+            size: 0,
+            total: 0,
+            history: -1,
         }
         .bytes()
     }
 
     pub fn open(handle: &[u8; 64]) -> Result<SharedEvent> {
-        let (fd, _) = open(handle, EVENT)?;
-        match map_file(fd, 0, 4096) {
-            Ok(page) if size_of_file(fd) == Some(4096) => Ok(SharedEvent { page, fd }),
-            result => {
-                // SAFETY: `open` opened the file for this function; a page is mapped or not.
-                unsafe {
-                    if let Ok(page) = result {
-                        libc::munmap(page as *mut _, 4096);
-                    }
-                    libc::close(fd);
-                }
-                Err(Code::INVALID_VALUE)
-            }
-        }
-    }
-}
-
-impl Drop for SharedEvent {
-    fn drop(&mut self) {
-        // SAFETY: the page and the file belong to this object, which created them in `new` or
-        // `open` and is not used afterwards.
-        unsafe {
-            libc::munmap(self.page as *mut _, 4096);
-            libc::close(self.fd);
-        }
+        let handle = Handle::parse(handle, EVENT)?;
+        SharedClock::open(handle.pid, handle.fd).map(SharedEvent)
     }
 }
 
@@ -101,12 +75,21 @@ pub struct Handle {
     pub size: u64,
     /// Bytes of the whole file.
     pub total: u64,
+    /// The file of the history of the memory; -1 for none.
+    pub history: RawFd,
 }
 
 impl Handle {
     pub fn bytes(&self) -> [u8; 64] {
-        let words =
-            [self.magic, self.fd as u64, u64::from(self.pid), self.offset, self.size, self.total];
+        let words = [
+            self.magic,
+            self.fd as u64,
+            u64::from(self.pid),
+            self.offset,
+            self.size,
+            self.total,
+            self.history as u64,
+        ];
         let mut bytes = [0; 64];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
@@ -124,6 +107,7 @@ impl Handle {
             offset: word(3),
             size: word(4),
             total: word(5),
+            history: word(6) as RawFd,
         };
         if handle.magic == magic { Ok(handle) } else { Err(Code::INVALID_VALUE) }
     }
@@ -143,13 +127,7 @@ pub unsafe fn unmap(base: u64, size: u64) {
 /// Opens the file that a handle names.
 pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
     let handle = Handle::parse(bytes, magic)?;
-    let path = CString::new(format!("/proc/{}/fd/{}", handle.pid, handle.fd))
-        .map_err(|_| Code::INVALID_VALUE)?;
-    // SAFETY: `path` is NUL-terminated and outlives the call.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(Code::MAP_FAILED);
-    }
+    let fd = open_file(handle.pid, handle.fd)?;
     // Pages behind the end of a file can be mapped, but not accessed.
     let end = handle.offset.checked_add(handle.size).filter(|_| handle.size > 0);
     if end.is_none_or(|end| size_of_file(fd).is_none_or(|size| end > size)) {

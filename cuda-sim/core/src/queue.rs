@@ -32,15 +32,17 @@ pub fn record_now(
     clock: Option<Clock>,
 ) {
     let reached = Arc::new(Reached::default());
-    let number = shared.as_ref().map(|shared| shared.record());
     let is_shared = shared.is_some();
     let position = sim.core_mut(core).enqueued + 1;
     let actor = sim.core_mut(core).actor;
     let clock = clock.or_else(|| Some(sim.checker.as_mut()?.snapshot(actor?)));
-    if let Some(found) = sim.events.get_mut(event) {
-        found.recorded =
-            Recorded::Live { core, position, reached: reached.clone(), clock, shared: number };
-    }
+    let number = shared.as_ref().map(|shared| shared.record(&sim.counts_of(clock.as_ref())));
+    let by = sim.place_of_record(actor);
+    let live = reached.clone();
+    sim.set_recorded(
+        event,
+        Recorded::Live { core, position, reached: live, clock, shared: number, by },
+    );
     Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
     // Another process may wait for this event although no call of this process does.
     if is_shared {
@@ -49,18 +51,20 @@ pub fn record_now(
 }
 
 /// Returns the operation that waits for a recorded event, if it is not over. The stream knows from
-/// here on what was known at the record.
+/// here on what was known at the record, `clock`.
 pub fn wait_now(
     sim: &mut Locked,
     core: CoreRef,
     recorded: &Recorded,
+    clock: Option<&Clock>,
     foreign: Option<Arc<SharedEvent>>,
 ) -> Option<Work> {
     let actor = sim.core_mut(core).actor;
-    if let (Some(actor), Recorded::Live { clock: Some(clock), .. }, Some(checker)) =
-        (actor, recorded, &mut sim.checker)
-    {
-        checker.learn(actor, clock);
+    if let (Some(actor), Some(checker)) = (actor, &mut sim.checker) {
+        match &foreign {
+            Some(event) => checker.learn_counts(actor, &event.known()),
+            None => clock.iter().for_each(|clock| checker.learn(actor, clock)),
+        }
     }
     wait_only(sim, recorded, foreign)
 }

@@ -1,11 +1,12 @@
 //! A race, or a broken rule of exchange, as a report describes it: text and JSON.
 //!
-//! May use: `access`, `rules`, `site`, `stack`. Unsafe: none.
+//! May use: `access`, `rules`, `site`, `stack`, `timeline`. Unsafe: none.
 
 use crate::access::{READ, WRITE};
 use crate::rules::{MissingCall, sentence};
 use crate::site::Place;
 use crate::stack::{Frame, StackId, Stacks, Where};
+use crate::timeline::Row;
 
 /// A race, or a broken rule of exchange.
 pub struct Race {
@@ -18,11 +19,15 @@ pub struct Race {
     /// The bytes, if the rule is about bytes.
     pub bytes: Option<(Place, u64, u64)>,
     pub advice: String,
+    /// The record and the wait that would have ordered the two, if the wait could not run first.
+    pub wait: Option<Box<[Side; 2]>>,
     /// The host threads of the two sides, if they differ and an order between them may exist that
     /// the checker does not see.
     pub threads: Option<(u64, u64)>,
     /// Whether this is a remark and not a fault.
     pub remark: bool,
+    /// What came before, if the report draws it.
+    pub rows: Vec<Row>,
 }
 
 pub struct Side {
@@ -31,6 +36,8 @@ pub struct Side {
     pub label: String,
     pub thread: u64,
     pub stack: StackId,
+    /// Whether another process did it, whose stack is not known.
+    pub elsewhere: bool,
 }
 
 impl Race {
@@ -83,7 +90,13 @@ impl Race {
             };
             text += &if is_race || !side.who.starts_with("host thread") {
                 let Side { label, who, thread, .. } = side;
-                format!("  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n")
+                if side.elsewhere {
+                    format!("  {title}: {verb}{label}, on {who}\n")
+                } else {
+                    format!(
+                        "  {title}: {verb}{label}, on {who}, enqueued by host thread {thread}\n"
+                    )
+                }
             } else {
                 format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
             };
@@ -91,7 +104,19 @@ impl Race {
                 text += &format!("      {line}\n");
             }
         }
-        text += &format!("  missing: {}\n", self.advice);
+        if let Some([record, wait]) = self.wait.as_deref() {
+            text += "  a wait that may run before the record orders nothing:\n";
+            for (title, Side { label, who, stack, .. }) in [("record", record), ("wait", wait)] {
+                text += &format!("  {title}: {label}, called by {who}\n");
+                for line in stacks.describe(*stack) {
+                    text += &format!("      {line}\n");
+                }
+            }
+            let (one, other) = (&record.who, &wait.who);
+            text += &format!("  missing: order of {one} after the record before {other}.\n");
+        } else {
+            text += &format!("  missing: {}\n", self.advice);
+        }
         if let Some(note) = self.note() {
             text += &format!("  {note}\n");
         }
@@ -137,8 +162,14 @@ impl Race {
         if let Some(note) = self.note() {
             value["note"] = note.into();
         }
+        if let Some([record, wait]) = self.wait.as_deref() {
+            (value["record"], value["wait"]) = (side(record), side(wait));
+        }
         if let Some(first) = &self.first {
             value["first"] = side(first);
+        }
+        if !self.rows.is_empty() {
+            value["timeline"] = self.rows.iter().map(row).collect();
         }
         if let Some((place, from, to)) = &self.bytes {
             value["address"] = (*from).into();
@@ -150,6 +181,18 @@ impl Race {
             });
         }
         value
+    }
+}
+
+fn row(row: &Row) -> serde_json::Value {
+    match row {
+        Row::Operation { lane, thread, label, access } => serde_json::json!({
+            "lane": lane, "host_thread": thread, "label": label, "access": access,
+        }),
+        Row::Order { from, to, early } => {
+            serde_json::json!({"from": from, "to": to, "early": early})
+        }
+        Row::Skipped(count) => serde_json::json!({"skipped": count}),
     }
 }
 

@@ -162,6 +162,14 @@ impl<S> Shadow<S> {
         }
     }
 
+    /// Calls `each` with the bytes and the mode of every access that is kept.
+    pub fn for_each(&self, mut each: impl FnMut(&Mark<S>, u32, u64, u64)) {
+        for (&from, segment) in &self.segments {
+            segment.write.iter().for_each(|mark| each(mark, WRITE, from, segment.end));
+            segment.reads.iter().for_each(|mark| each(mark, READ, from, segment.end));
+        }
+    }
+
     fn enter(
         segment: &mut Segment<S>,
         start: u64,

@@ -96,6 +96,11 @@ impl Stacks {
             .unwrap_or_else(|_| self.intern(walk(pointer).0))
     }
 
+    /// Returns a stack without frames.
+    pub fn unknown(&mut self) -> StackId {
+        self.intern(Vec::new())
+    }
+
     fn intern(&mut self, frames: Vec<usize>) -> StackId {
         if let Some(id) = self.by_frames.get(&frames) {
             return *id;

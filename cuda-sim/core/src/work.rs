@@ -64,6 +64,8 @@ pub enum Function {
 
 /// A kernel with its arguments, copied at the launch.
 pub struct Launch {
+    /// The function of the driver; 0 for one of `cudasim_launch`.
+    pub handle: u64,
     pub function: Function,
     pub grid: Grid,
     /// The arguments one after another, each aligned to 16 bytes.
@@ -137,6 +139,11 @@ pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
             u64::from((*(address as *const std::sync::atomic::AtomicU32)).load(Ordering::Acquire))
         }
     };
+    satisfies(found, value, wide, flags)
+}
+
+/// Returns whether a number ends a wait for a value.
+pub fn satisfies(found: u64, value: u64, wide: bool, flags: u32) -> bool {
     let difference = if wide {
         found.wrapping_sub(value) as i64
     } else {
@@ -241,7 +248,8 @@ impl Launch {
     /// Returns the launch of a kernel that accesses memory out of its reach.
     pub fn faulting() -> Launch {
         let (arguments, offsets) = (Vec::new(), Vec::new());
-        Launch { function: Function::Faulting, grid: Grid::default(), arguments, offsets }
+        let (handle, grid) = (0, Grid::default());
+        Launch { handle, function: Function::Faulting, grid, arguments, offsets }
     }
 
     fn run(&self) -> Result<(), Code> {

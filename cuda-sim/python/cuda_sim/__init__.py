@@ -4,11 +4,13 @@ The package has the command `cuda-sim`, the libraries that it runs programs with
 `cudasim.h`, and a plug-in for pytest (`pytest --cuda-sim`).
 """
 
+import contextlib
 import os
 import pathlib
 import sys
+import threading
 
-__all__ = ["command", "includedir", "libdir"]
+__all__ = ["command", "includedir", "label", "libdir", "name_stream"]
 __version__ = "0.9.0"
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
@@ -39,6 +41,47 @@ def includedir():
     """Returns the folder of cudasim.h."""
     installed = _PACKAGE / "include"
     return str(installed if installed.exists() else _PACKAGE.parents[1] / "include")
+
+
+_labels = threading.local()
+
+
+@contextlib.contextmanager
+def label(text):
+    """Names the operations of a block in reports, with the place of the caller.
+
+    Call stacks in reports have the functions of the interpreter, not those of Python. Does nothing
+    on a driver that is not simulated.
+    """
+    from cuda_sim import _driver
+
+    # Behind this function and the context manager's own.
+    caller = sys._getframe(2)
+    file = os.path.relpath(caller.f_code.co_filename)
+    # A file elsewhere would be a long text in each report.
+    file = os.path.basename(file) if file.startswith("..") else file
+    place = f"{file}:{caller.f_lineno}"
+    outer = getattr(_labels, "newest", None)
+    driver = _driver.loaded()
+    _labels.newest = f"{text} at {place}".encode()
+    if driver:
+        driver.label(_labels.newest)
+    try:
+        yield
+    finally:
+        _labels.newest = outer
+        driver = _driver.loaded()
+        if driver:
+            driver.label(outer)
+
+
+def name_stream(stream, text):
+    """Names a stream in reports. `stream`: its handle, a number."""
+    from cuda_sim import _driver
+
+    driver = _driver.loaded()
+    if driver:
+        driver.name_stream(int(stream), text.encode())
 
 
 def _run(name):

@@ -5,7 +5,7 @@ import json
 import os
 
 VERSION = 4
-RACES, TAKE_JSON, SYNCHRONIZE = 9, 17, 18
+NAME_STREAM, LABEL, TAKE_JSON, SYNCHRONIZE = 7, 8, 17, 18
 NOT_READY = 600
 
 _found = None
@@ -24,6 +24,11 @@ class _Api:
             functions[TAKE_JSON]
         )
         self._synchronize = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(functions[SYNCHRONIZE])
+
+        text = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+        self.label = text(functions[LABEL])
+        name = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+        self.name_stream = name(functions[NAME_STREAM])
 
     def take(self):
         """Returns the races found since the last call, and clears them."""

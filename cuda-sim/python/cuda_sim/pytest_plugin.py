@@ -19,6 +19,7 @@ from cuda_sim._collect import Collector, plural
 OPTIONS = {
     "schedule": ("KIND", "when the device runs its work: lazy, eager, random[:SEED], threads"),
     "devices": ("N", "number of devices, 0 to 16"),
+    "peers": ("KIND", "none: no device can access the memory of another"),
     "memory": ("BYTES", "memory of each device"),
     "fail": ("CALL[:N]=CODE", "the N-th call of a function fails"),
     "without": ("NAME,...", "functions that the driver does not have"),
@@ -124,10 +125,10 @@ def register_options(parser):
 def start(config, options):
     """Gives this process the simulated driver: replaces the interpreter, if necessary."""
     if _driver.present():
-        if STARTED not in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        if STARTED not in os.environ and not is_worker():
             refuse_other_options(options)
         return
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if is_worker():
         raise pytest.UsageError(
             "--cuda-sim: this worker has no simulated driver; only local workers (-n) inherit it"
         )
@@ -177,6 +178,11 @@ def as_words(options):
         else:
             words += [f"--{name}" if one == "any" else f"--{name}={one}" for one in value or ()]
     return words
+
+
+def is_worker():
+    """Returns whether pytest-xdist started this process. Processes of its tests are not workers."""
+    return "PYTEST_XDIST_WORKER" in os.environ and "-c" in (command_line() or ())
 
 
 def command_line():

@@ -129,6 +129,7 @@ fn serve(module: &Module) -> Option<Stubs> {
             "is NVIDIA's {name}, which does not start on the simulated driver: use --runtime"
         ),
         Ok(Runtime::Is { name, .. }) => format!("is a replacement of {name}"),
+        Ok(Runtime::Loads) => "loads a runtime library by itself: use --runtime".to_owned(),
         Ok(Runtime::Stripped) => {
             "carries NVIDIA's runtime library without a symbol table, which cannot be redirected: \
              link it without -s, or to libcudart.so, and do not run strip on it"

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::Result;
 
 /// Functions that every copy of the runtime library has. A module that defines them all and exports
-/// none of them carries one.
+/// none of them carries one, or functions that load one and call it.
 const MARKERS: [&str; 7] = [
     "cudaFree",
     "cudaGetDeviceCount",
@@ -37,6 +37,8 @@ pub enum Runtime {
     Inside {
         functions: Vec<Function>,
     },
+    /// Has functions of the same names that load a library and call it.
+    Loads,
     /// Carries one and has no symbol table.
     Stripped,
 }
@@ -56,8 +58,8 @@ fn has_markers(functions: &[Function]) -> bool {
     MARKERS.iter().all(|marker| names.contains(marker))
 }
 
-/// Finds the runtime library of a module. Texts are searched, which takes longer, only for
-/// `thorough`.
+/// Finds the runtime library of a module. Without `thorough`, no text is searched in
+/// a module that has none of the functions, because that takes long.
 pub fn runtime(elf: &Elf, thorough: bool) -> Result<Runtime> {
     let exports = elf.exports(is_cuda_name)?;
     if has_markers(&exports) {
@@ -66,7 +68,8 @@ pub fn runtime(elf: &Elf, thorough: bool) -> Result<Runtime> {
     }
     if let Some(functions) = elf.symbols(is_cuda_name)? {
         if has_markers(&functions) {
-            return Ok(Runtime::Inside { functions });
+            let inside = elf.contains(TEXT);
+            return Ok(if inside { Runtime::Inside { functions } } else { Runtime::Loads });
         }
     }
     if !thorough {

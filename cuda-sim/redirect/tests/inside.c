@@ -41,8 +41,10 @@ cudaGetErrorString(cudaError_t error) {
     return "not replaced";
 }
 
+#ifndef LOADS
 /* A text that NVIDIA's library has. */
 __attribute__((used)) static const char cudart_text[] = "/cudart.shm.%x";
+#endif
 
 /* Whether the functions of this module are the replacement's. */
 static inline int carried(int round_trips) {

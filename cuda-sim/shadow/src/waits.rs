@@ -8,7 +8,7 @@ use crate::passed_on::passed_on;
 use cudasim_core::clock::Clock;
 use cudasim_core::follow::{notify, outside, refused};
 use cudasim_core::results::Result;
-use cudasim_core::sim::{Locked, Recorded};
+use cudasim_core::sim::Locked;
 
 /// Follows a wait. `known`: the knowledge of the calling thread after it.
 fn wait(
@@ -47,11 +47,8 @@ fn of_stream(sim: &mut Locked, stream: u64, default: u64) -> Result<Vec<Clock>> 
     Ok(sim.knowledge(actor).into_iter().collect())
 }
 
-fn of_event(sim: &mut Locked, event: u64) -> Result<Vec<Clock>> {
-    Ok(match sim.events.get(event).map(|event| &event.recorded) {
-        Some(Recorded::Live { clock, .. }) => clock.iter().cloned().collect(),
-        _ => Vec::new(),
-    })
+fn of_event(sim: &mut Locked, event: u64, call: &'static str) -> Result<Vec<Clock>> {
+    Ok(sim.counted(event, call, None).into_iter().collect())
 }
 
 fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
@@ -79,10 +76,12 @@ passed_on! {
         )
     }
     fn cuEventSynchronize(event: u64) |real| {
-        wait("cuEventSynchronize", 1, || real(event), |sim, _| of_event(sim, event))
+        let call = "cuEventSynchronize";
+        wait(call, 1, || real(event), |sim, _| of_event(sim, event, call))
     }
     fn cuEventQuery(event: u64) |real| {
-        wait("cuEventQuery", 1, || real(event), |sim, _| of_event(sim, event))
+        let call = "cuEventQuery";
+        wait(call, 1, || real(event), |sim, _| of_event(sim, event, call))
     }
     fn cuCtxSynchronize() |real| {
         wait(

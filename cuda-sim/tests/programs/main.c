@@ -11,7 +11,8 @@
     X(copies) X(threads) X(locks) X(graphs) \
     X(graph_nodes) X(ranges) X(suballoc) X(memory_free) \
     X(host_functions) X(launches) X(values) X(green_contexts) \
-    X(rules) X(rules_views) X(rules_calls) X(rules_owners)
+    X(rules) X(rules_views) X(rules_calls) X(rules_owners) \
+    X(thread_events)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];

@@ -6,7 +6,7 @@ use crate::modules;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// `cudasim_api` of cudasim.h, up to the last member that is used here.
 #[repr(C)]
@@ -28,15 +28,34 @@ thread_local! {
 /// The checker's table, once there is one.
 static CHECKER: AtomicPtr<Api> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The addresses of the driver and of this library, once there is a checker.
-static PLACES: OnceLock<[Range<usize>; 2]> = OnceLock::new();
+/// The addresses of drivers: one that is followed has another below it, which may attach, too.
+static DRIVERS: [[AtomicUsize; 2]; 4] = [const { [const { AtomicUsize::new(0) }; 2] }; 4];
+/// The addresses of this library, once there is a checker.
+static OWN: OnceLock<Range<usize>> = OnceLock::new();
 
 /// The simulated driver calls this when it is initialized.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudasim_threads_attach(api: *mut Api) {
     let here = cudasim_threads_attach as extern "C" fn(*mut Api) as usize;
-    PLACES.get_or_init(|| [modules::range(api.addr()), modules::range(here)]);
+    OWN.get_or_init(|| modules::range(here));
+    let Range { start, end } = modules::range(api.addr());
+    for [first, last] in &DRIVERS {
+        let found = first
+            .compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed)
+            .unwrap_or_else(|now| now);
+        if found == 0 || found == start {
+            last.store(end, Ordering::Release);
+            break;
+        }
+    }
     CHECKER.store(api, Ordering::Release);
+}
+
+fn is_of_driver(address: usize) -> bool {
+    DRIVERS.iter().any(|[first, last]| {
+        let last = last.load(Ordering::Acquire);
+        (first.load(Ordering::Relaxed)..last).contains(&address)
+    })
 }
 
 fn checker() -> Option<&'static Api> {
@@ -54,11 +73,11 @@ pub fn is_attached() -> bool {
 /// Returns true if a function that this library replaces was called by the program and not by
 /// the driver, whose own locks order nothing that the program may rely on.
 pub fn is_of_program() -> bool {
-    let (true, Some([driver, own])) = (is_attached(), PLACES.get()) else { return false };
+    let (true, Some(own)) = (is_attached(), OWN.get()) else { return false };
     let is_outside = |inside: &Cell<bool>| {
         // The unwinder takes locks of its own.
         let was_inside = inside.replace(true);
-        let result = !was_inside && !driver.contains(&modules::caller(own.clone()));
+        let result = !was_inside && !is_of_driver(modules::caller(own.clone()));
         inside.set(was_inside);
         result
     };

@@ -129,6 +129,7 @@ extern "C" fn launch(
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), arguments.as_mut_ptr().cast(), size)
         };
         let launch = Launch {
+            handle: 0,
             function: Function::Direct(run),
             grid: Grid::default(),
             arguments,
@@ -301,6 +302,7 @@ extern "C" fn host_address(address: u64) -> u64 {
 extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
     let Some(mut sim) = lock() else { return 0 };
     let Some(checker) = &mut sim.checker else { return 0 };
+    checker.end_open_waits();
     let text = checker.texts();
     let count = checker.take();
     if !out.is_null() && capacity > 0 {

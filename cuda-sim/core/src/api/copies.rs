@@ -51,7 +51,7 @@ impl End {
     fn device(address: u64) -> End {
         End { origin: Origin { address, row: 0, layer: 0 }, claim: Claim::Device }
     }
-    fn any(address: u64) -> End {
+    pub fn any(address: u64) -> End {
         End { origin: Origin { address, row: 0, layer: 0 }, claim: Claim::Any }
     }
 }
@@ -196,7 +196,7 @@ fn copy_now(
     copy(sim, core, Request { to, from, extent: flat(bytes), synchronous: true, label })
 }
 
-fn copy_async(
+pub fn copy_async(
     sim: &mut Locked,
     stream: u64,
     default: u64,
@@ -342,6 +342,36 @@ pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
     let (_, from_bytes) = locate(sim, &from, &extent)?;
     let work = Work::Copy(Copy { to: to_bytes, from: from_bytes, extent, staged: None });
     Ok((work, vec![access(&from.origin, &extent, READ), access(&to.origin, &extent, WRITE)]))
+}
+
+/// Returns the parameters of a copy node: pointers, without the offsets that the program passed.
+pub fn params_of(sim: &Sim, copy: &Copy, accesses: &[Access]) -> Copy3D {
+    let side = |at: usize, origin: &Origin| {
+        let address = accesses.get(at).map_or(origin.address, |access| access.address);
+        let on_host = sim.memory.find(address).is_none_or(|found| found.kind.is_host());
+        let (host, device) = if on_host { (address, 0) } else { (0, address) };
+        let height = origin.layer.checked_div(origin.row).unwrap_or(0) as usize;
+        Side3D {
+            x: 0,
+            y: 0,
+            z: 0,
+            lod: 0,
+            memory: if on_host { 1 } else { 2 },
+            host,
+            device,
+            array: 0,
+            context: 0,
+            pitch: origin.row as usize,
+            height,
+        }
+    };
+    Copy3D {
+        from: side(0, &copy.from),
+        to: side(1, &copy.to),
+        width: copy.extent.width as usize,
+        height: copy.extent.rows as usize,
+        depth: copy.extent.layers as usize,
+    }
 }
 
 api! {

@@ -36,24 +36,26 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
         (found.recorded.clone(), found.shared.clone(), found.is_foreign(), found.context);
     sim.context_error(context)?;
     if let Some(shared) = shared.filter(|_| foreign) {
-        let number = shared.newest();
+        let (known, number) = (shared.known(), shared.newest());
         while wait && !shared.reached(number) {
             sim.unlocked(|| std::thread::sleep(std::time::Duration::from_micros(200)));
         }
-        return Ok(shared.reached(number));
+        let reached = shared.reached(number);
+        let host = sim.host_actor();
+        if let (true, Some(checker)) = (reached, &mut sim.checker) {
+            checker.learn_counts(host, &known);
+        }
+        return Ok(reached);
     }
-    let Recorded::Live { core, position, clock, .. } = recorded else { return Ok(true) };
+    let Recorded::Live { core, position, .. } = recorded else { return Ok(true) };
+    let call = if wait { "cuEventSynchronize" } else { "cuEventQuery" };
+    let clock = sim.counted(event, call, None);
     if wait {
         Sim::wait_done(sim, core, position);
     } else if !Sim::poll(sim, core, position) {
         return Ok(false);
     }
-    if let Some(clock) = clock {
-        let host = sim.host_actor();
-        if let Some(checker) = &mut sim.checker {
-            checker.learn(host, &clock);
-        }
-    }
+    sim.this_thread_learns(clock.as_ref());
     sim.context_error(context)?;
     Ok(true)
 }
@@ -64,13 +66,7 @@ fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -
         // The real driver created it in a call that is not followed.
         let (context, device) = (sim.core_mut(core).context, sim.core_mut(core).device);
         crate::handles::GIVEN.set(event);
-        sim.events.insert(Event {
-            context,
-            device,
-            flags: 0,
-            recorded: Recorded::Never,
-            shared: None,
-        });
+        sim.events.insert(Event::new(context, device, 0, None));
     }
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
@@ -114,7 +110,7 @@ api! {
         } else {
             None
         };
-        let event = Event { context, device, flags, recorded: Recorded::Never, shared };
+        let event = Event::new(context, device, flags, shared);
         let handle = sim.events.insert(event);
         put(to, handle)
     }

@@ -1,49 +1,19 @@
 //! Graphs that captures create and programs extend, and user objects.
 //!
-//! May use: `access`, `api::copies`, `api::fills`, `api::macros`, `api::modules`, `cudasim`, `ffi`,
-//! `graph`, `results`, `sim`, `work`. Unsafe: none.
+//! May use: `api::copies`, `api::graph_params`, `api::macros`, `ffi`, `graph`, `results`, `sim`.
+//! Unsafe: none.
 
-use super::copies::{Copy3D, check_contexts, node_of};
-use super::fills::fill_node_of;
+use super::copies::{Copy3D, check_contexts};
+use super::graph_params::{
+    FillParams, HostParams, KernelParams, host_task, kernel_task, memcpy_task, memset_task,
+};
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_list, slice};
 use crate::graph;
 use crate::results::{Code, Result};
 use crate::sim::{Graph, Locked, Task, UserObject, release_objects, retain_objects};
-use crate::work::{HostCall, Work};
 
-/// `CUDA_MEMSET_NODE_PARAMS`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct FillParams {
-    to: u64,
-    pitch: usize,
-    value: u32,
-    element: u32,
-    width: usize,
-    height: usize,
-}
-
-/// `CUDA_HOST_NODE_PARAMS`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct HostParams {
-    pub function: usize,
-    pub data: usize,
-}
-
-/// `CUDA_KERNEL_NODE_PARAMS`, the common part of both versions.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct KernelParams {
-    function: u64,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
-    arguments: *mut *mut std::ffi::c_void,
-    extra: *mut *mut std::ffi::c_void,
-}
-
+/// Adds a node.
 pub fn add(
     sim: &mut Locked,
     to: *mut u64,
@@ -60,34 +30,11 @@ pub fn add(
     put(to, node)
 }
 
-pub fn work(work: Work, accesses: Vec<crate::access::Access>, label: &'static str) -> Task {
-    Task::Work { work, accesses, label }
-}
-
-fn add_kernel(
-    sim: &mut Locked,
-    to: *mut u64,
-    graph: u64,
-    dependencies: *const u64,
-    count: usize,
-    params: *const KernelParams,
-) -> Result {
-    let params = get(params)?;
-    let grid = crate::cudasim::Grid {
-        grid: params.grid,
-        block: params.block,
-        shared_bytes: params.shared_bytes,
-    };
-    let (launch, accesses) =
-        super::modules::prepare_known(sim, params.function, grid, params.arguments, params.extra)?;
-    add(sim, to, graph, dependencies, count, work(launch, accesses, "a kernel node"))
-}
-
-fn instantiate(sim: &mut Locked, to: *mut u64, graph: u64) -> Result {
+fn instantiate(sim: &mut Locked, to: *mut u64, graph: u64, flags: u64) -> Result {
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    let exec = graph::instantiate(sim, graph)?;
+    let exec = graph::instantiate(sim, graph, flags)?;
     put(to, exec)
 }
 
@@ -180,19 +127,8 @@ api! {
         count: usize,
         params: *const HostParams,
     ) |sim| {
-        let HostParams { function, data } = get(params)?;
-        if function == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        let call = HostCall { function, data, callback_stream: None };
-        add(
-            sim,
-            to,
-            graph,
-            dependencies,
-            count,
-            work(Work::Host(call, None), Vec::new(), "a host node"),
-        )
+        let task = host_task(get(params)?)?;
+        add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddMemcpyNode(
         to: *mut u64,
@@ -203,8 +139,8 @@ api! {
         context: u64,
     ) |sim| {
         check_contexts(sim, &[context])?;
-        let (copy, accesses) = node_of(sim, &get(params)?)?;
-        add(sim, to, graph, dependencies, count, work(copy, accesses, "a memcpy node"))
+        let task = memcpy_task(sim, &get(params)?)?;
+        add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddMemsetNode(
         to: *mut u64,
@@ -215,17 +151,8 @@ api! {
         context: u64,
     ) |sim| {
         check_contexts(sim, &[context])?;
-        let of = get(params)?;
-        let (fill, accesses) = fill_node_of(
-            sim,
-            of.to,
-            of.pitch as u64,
-            of.value,
-            of.element,
-            of.width as u64,
-            of.height as u64,
-        )?;
-        add(sim, to, graph, dependencies, count, work(fill, accesses, "a memset node"))
+        let task = memset_task(sim, &get(params)?)?;
+        add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddKernelNode(
         to: *mut u64,
@@ -234,7 +161,8 @@ api! {
         count: usize,
         params: *const KernelParams,
     ) |sim| {
-        add_kernel(sim, to, graph, dependencies, count, params)
+        let task = kernel_task(sim, &get(params)?)?;
+        add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddKernelNode_v2(
         to: *mut u64,
@@ -243,7 +171,8 @@ api! {
         count: usize,
         params: *const KernelParams,
     ) |sim| {
-        add_kernel(sim, to, graph, dependencies, count, params)
+        let task = kernel_task(sim, &get(params)?)?;
+        add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddEventRecordNode(
         to: *mut u64,
@@ -363,7 +292,7 @@ api! {
     }
     fn cuGraphNodeGetType(node: u64, kind: *mut i32) |sim| {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
-        put(kind, found.node_type())
+        put(kind, found.task.node_type())
     }
     fn cuGraphNodeGetDependencies(node: u64, nodes: *mut u64, count: *mut usize) |sim| {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
@@ -423,7 +352,7 @@ api! {
     ) |sim| {
         let _ = (log, capacity);
         put_if(node, 0);
-        instantiate(sim, to, graph)
+        instantiate(sim, to, graph, 0)
     }
     fn cuGraphInstantiate_v2(
         to: *mut u64,
@@ -434,13 +363,13 @@ api! {
     ) |sim| {
         let _ = (log, capacity);
         put_if(node, 0);
-        instantiate(sim, to, graph)
+        instantiate(sim, to, graph, 0)
     }
     fn cuGraphInstantiateWithFlags(to: *mut u64, graph: u64, flags: u64) |sim| {
         if flags & !15 != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        instantiate(sim, to, graph)
+        instantiate(sim, to, graph, flags)
     }
     fn cuGraphInstantiateWithParams / cuGraphInstantiateWithParams_ptsz(
         to: *mut u64,
@@ -449,7 +378,7 @@ api! {
     ) |sim, default| {
         let _ = default;
         let mut params_now = get(params)?;
-        instantiate(sim, to, graph)?;
+        instantiate(sim, to, graph, params_now[0])?;
         // No node failed; the result is success.
         params_now[2] = 0;
         params_now[3] = 0;
@@ -467,8 +396,8 @@ api! {
         graph::destroy_exec(sim, exec)
     }
     fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) |sim| {
-        sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?;
-        put(flags, 0)
+        let found = sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.flags;
+        put(flags, found)
     }
 
     fn cuUserObjectCreate(

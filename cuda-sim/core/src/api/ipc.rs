@@ -9,7 +9,7 @@ use crate::ffi::put;
 use crate::ipc::{self, Handle, SharedEvent};
 use crate::memory::{Kind, map_file};
 use crate::results::{Code, Result};
-use crate::sim::{Event, Locked, Recorded, Sim};
+use crate::sim::{Event, Locked, Sim};
 use std::sync::Arc;
 
 /// An IPC handle, which is passed by value.
@@ -27,7 +27,8 @@ fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
     let (base, size) = (found.base, found.size);
     let arena = found.block.ok_or(Code::INVALID_VALUE)?.0;
     let (fd, offset, total) = sim.memory.arenas[arena].file_of(base).ok_or(Code::INVALID_VALUE)?;
-    let handle = Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+    let (pid, history) = (std::process::id(), sim.export_history(base));
+    let handle = Handle { magic: ipc::MEMORY, fd, pid, offset, size, total, history };
     put(to, handle.bytes())
 }
 
@@ -65,6 +66,7 @@ pub fn import(
         },
         label,
     );
+    sim.import_history(base, parsed.pid, parsed.history);
     Ok(base)
 }
 
@@ -87,6 +89,8 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
     let size = found.ok_or(Code::INVALID_VALUE)?.size;
     let label = sim.label("cuIpcCloseMemHandle");
     let moment = sim.check_host(&[], label);
+    // The memory goes on in the other process.
+    sim.end_history(address);
     sim.end_allocation(address, moment.as_ref());
     Sim::wait_everything(sim);
     // SAFETY: `import_memory` mapped this memory, the allocation was removed above, and all pending
@@ -121,13 +125,7 @@ api! {
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
         // Flags: without timing, interprocess.
-        let event = Event {
-            context,
-            device,
-            flags: 6,
-            recorded: Recorded::Never,
-            shared: Some(Arc::new(shared)),
-        };
+        let event = Event::new(context, device, 6, Some(Arc::new(shared)));
         let handle = sim.events.insert(event);
         put(to, handle)
     }

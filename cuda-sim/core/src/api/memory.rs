@@ -1,8 +1,7 @@
 //! Memory that is allocated at once, host memory, and attributes of pointers.
 //!
-//! May use: `api::contexts`, `api::macros`, `capture`, `ffi`, `handles`, `ipc`, `memory`,
-//! `real_driver`, `results`, `shadow`, `sim`, `site`, `work`. Unsafe: unmaps memory of other
-//! processes.
+//! May use: `api::contexts`, `api::macros`, `ffi`, `handles`, `ipc`, `memory`, `real_driver`,
+//! `results`, `shadow`, `sim`, `site`. Unsafe: unmaps memory of other processes.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, slice};
@@ -98,6 +97,9 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     sim.current_context()?;
     sim.forbid_while_capturing()?;
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
+    if sim.is_graph_memory(address) {
+        return sim.graph_memory_ends(address);
+    }
     let of_pool = found.pool != 0 && found.kind != Kind::Registered;
     if !matches!(found.kind, Kind::Device | Kind::Managed) && !of_pool {
         return Err(Code::INVALID_VALUE);
@@ -423,55 +425,4 @@ api! {
         sim.memory.find_mut(address).ok_or(Code::INVALID_VALUE)?.sync_memops = value != 0;
         Ok(())
     }
-    fn cuMemAdvise(address: u64, size: usize, advice: i32, device: i32) |sim| {
-        let _ = (size, device);
-        managed(sim, address)?;
-        if (1..=6).contains(&advice) { Ok(()) } else { Err(Code::INVALID_VALUE) }
-    }
-    fn cuMemAdvise_v2(address: u64, size: usize, advice: i32, location: u64) |sim| {
-        let _ = (size, location);
-        managed(sim, address)?;
-        if (1..=6).contains(&advice) { Ok(()) } else { Err(Code::INVALID_VALUE) }
-    }
-    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(
-        address: u64,
-        size: usize,
-        device: i32,
-        stream: u64,
-    ) |sim, default| {
-        let _ = (size, device);
-        prefetch(sim, address, stream, default)
-    }
-    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(
-        address: u64,
-        size: usize,
-        location: u64,
-        flags: u32,
-        stream: u64,
-    ) |sim, default| {
-        let _ = (size, location, flags);
-        prefetch(sim, address, stream, default)
-    }
-}
-
-fn managed(sim: &Locked, address: u64) -> Result {
-    sim.memory
-        .find(address)
-        .filter(|found| found.kind == Kind::Managed)
-        .map(|_| ())
-        .ok_or(Code::INVALID_VALUE)
-}
-
-/// Prefetches memory: moves nothing, but has its place in the stream.
-fn prefetch(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
-    managed(sim, address)?;
-    let core = sim.stream(stream, default)?;
-    crate::capture::submit(
-        sim,
-        core,
-        crate::work::Work::Nothing,
-        Vec::new(),
-        "cuMemPrefetchAsync",
-    )?;
-    Ok(())
 }

@@ -151,6 +151,7 @@ fn prepare(
         accesses.truncate(count);
     }
     let launch = Launch {
+        handle,
         function: Function::Named(kernel.run),
         grid,
         arguments: arguments.bytes,
@@ -354,6 +355,24 @@ api! {
         }
         let found = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(name, found.name.as_ptr())
+    }
+    fn cuFuncIsLoaded(state: *mut i32, handle: u64) |sim| {
+        sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
+        put(state, 1)
+    }
+    fn cuFuncLoad(handle: u64) |sim| {
+        sim.functions.get(handle).map(|_| ()).ok_or(Code::INVALID_HANDLE)
+    }
+    fn cuKernelGetName(name: *mut *const c_char, kernel: u64) |sim| {
+        if name.is_null() || kernel == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let found = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?;
+        put(name, found.name.as_ptr())
+    }
+    fn cuKernelGetLibrary(to: *mut u64, kernel: u64) |sim| {
+        let library = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.module;
+        put(to, library)
     }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
         count: *mut i32,

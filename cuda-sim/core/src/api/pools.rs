@@ -10,7 +10,7 @@ use crate::ffi::{get, put, slice};
 use crate::ipc;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
-use crate::sim::{DEVICE, Freed, Locked, MANAGED, PINNED, Place, Pool, Sim};
+use crate::sim::{DEVICE, Freed, Locked, MANAGED, PINNED, Place, Pool, Sim, Task};
 use crate::work::{CoreRef, Work};
 use std::ffi::c_void;
 
@@ -130,9 +130,12 @@ fn allocate(
             // The pool is not followed, but its memory is no longer freed memory.
             let base = crate::handles::GIVEN.take();
             sim.memory.begins_again(base, base.saturating_add(size));
+            return Err(Code::NOT_SUPPORTED);
         }
-        // Memory nodes of graphs are not simulated.
-        return Err(Code::NOT_SUPPORTED);
+        let Some(lane) = sim.lane_of(core)? else { return Err(Code::ILLEGAL_STATE) };
+        let base = sim.new_graph_memory(device, size)?;
+        sim.capture_task(core, lane, Task::Allocate(base))?;
+        return put(to, base);
     }
     sim.forbid_legacy(core)?;
     sim.prepare(core);
@@ -159,7 +162,18 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
         return Ok(());
     }
     if sim.core_mut(core).lane.is_some() {
-        return Err(Code::NOT_SUPPORTED);
+        if !sim.is_graph_memory(address) {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let Some(lane) = sim.lane_of(core)? else { return Err(Code::ILLEGAL_STATE) };
+        return sim.capture_task(core, lane, Task::Free(address));
+    }
+    if sim.is_graph_memory(address) {
+        sim.forbid_legacy(core)?;
+        sim.graph_memory_ends(address)?;
+        sim.prepare(core);
+        Sim::enqueue(sim, core, Work::Nothing);
+        return Ok(());
     }
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
     let of_pool = found.pool != 0 && found.kind != Kind::Registered;
@@ -401,8 +415,8 @@ api! {
         let (size, block) = (found.size, found.block.ok_or(Code::INVALID_VALUE)?);
         let (fd, offset, total) =
             sim.memory.arenas[block.0].file_of(address).ok_or(Code::INVALID_VALUE)?;
-        let handle =
-            ipc::Handle { magic: ipc::MEMORY, fd, pid: std::process::id(), offset, size, total };
+        let (magic, pid, history) = (ipc::MEMORY, std::process::id(), sim.export_history(address));
+        let handle = ipc::Handle { magic, fd, pid, offset, size, total, history };
         put(data, handle.bytes())
     }
 }

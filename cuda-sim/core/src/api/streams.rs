@@ -1,12 +1,13 @@
 //! Streams, the operations besides copies and kernels, and their capture.
 //!
-//! May use: `access`, `api::contexts`, `api::macros`, `capture`, `ffi`, `real_driver`, `results`,
-//! `sim`, `work`. Unsafe: none.
+//! May use: `access`, `api::contexts`, `api::macros`, `capture`, `ffi`, `open_waits`,
+//! `real_driver`, `results`, `sim`, `work`. Unsafe: none.
 
 use crate::access::{Access, WRITE};
 use crate::api::macros::api;
 use crate::capture;
 use crate::ffi::{get, put, put_if, slice};
+use crate::open_waits::Wanted;
 use crate::results::{Code, Result};
 use crate::sim::{CoreKind, Lane, Locked, Sim};
 use crate::work::{CoreRef, HostCall, Work};
@@ -163,12 +164,16 @@ pub fn write_value(
     let actor = sim.core_mut(core).actor;
     if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
         checker.hb_before(actor, host as usize);
+        let clock = checker.snapshot(actor);
+        let ended = checker.open.written(host, value, &clock);
+        checker.end_waits(ended, &clock);
     }
     Ok(())
 }
 
-/// Writes a value in stream order. Work before the write happens before work after a wait for the
-/// value, if the write is enqueued first. Writes by the host or by kernels do not order anything.
+/// Waits for a value in stream order. Work before the write happens before work after a wait for
+/// the value, also if the wait is enqueued first. Writes by kernels and those that the host
+/// declares end only a wait that was enqueued before.
 pub fn wait_value(
     sim: &mut Locked,
     core: CoreRef,
@@ -184,6 +189,8 @@ pub fn wait_value(
     let actor = sim.core_mut(core).actor;
     if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
         checker.hb_after(actor, host as usize);
+        let since = checker.mark(actor);
+        checker.open.wait(Wanted { host, device: address, value, wide, flags }, since);
     }
     Ok(())
 }

@@ -80,13 +80,16 @@ impl Sim {
             let (place, access) = (allocation.place(), Access::range(base, allocation.size, WRITE));
             if let Some(checker) = &mut self.checker {
                 checker.access(&mut allocation.shadow, &place, &access, moment);
+                self.shared.check(checker, &place, &access, moment);
             }
         }
+        self.end_history(base);
         if let (Some(checker), Some(allocation)) =
             (&mut self.checker, self.memory.allocations.get(&base))
         {
             checker.rules.forget(base, base + allocation.size);
         }
+        self.advice.remove(&base);
         self.memory.remove(base, moment.map(|moment| moment.mark.site.clone()))
     }
 

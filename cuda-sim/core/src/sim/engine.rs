@@ -494,6 +494,7 @@ fn start_callback_thread() -> mpsc::Sender<HostJob> {
             // signals.
             if sim.config.threads_seen {
                 sim.this_thread_learns(clock.as_ref());
+                sim.publish_host();
             }
             sim.unlocked(|| call.run(status));
             if !sim.config.threads_seen {

@@ -22,6 +22,7 @@ pub extern "C" fn at_exit() {
     // A thread that never releases the lock must not block the process.
     let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)).map(Locked) else { return };
     HERE.set(true);
+    sim.end_shared();
     CHANGED.notify_all();
     let missing = missing::calls();
     for (name, count) in &missing {
@@ -41,6 +42,7 @@ pub extern "C" fn at_exit() {
     let report = sim.config.report.clone();
     let (mut found, mut mode, mut races) = (0, Races::Off, Vec::new());
     if let Some(checker) = &mut sim.checker {
+        checker.end_open_waits();
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));

@@ -21,6 +21,9 @@ pub enum Task {
     WaitEvent(u64),
     /// A graph of its own, destroyed with this node.
     Child(u64),
+    /// Memory of a graph begins or ends, by its address.
+    Allocate(u64),
+    Free(u64),
 }
 
 #[derive(Clone)]
@@ -28,11 +31,13 @@ pub struct Node {
     pub graph: u64,
     pub task: Task,
     pub dependencies: Vec<u64>,
+    /// The pointers to the arguments of a kernel, once the program has asked for them.
+    pub arguments: Vec<usize>,
 }
 
-impl Node {
+impl Task {
     pub fn node_type(&self) -> i32 {
-        match &self.task {
+        match self {
             Task::Work { work: Work::Kernel(_), .. } => 0,
             Task::Work { work: Work::Copy(_), .. } => 1,
             Task::Work { work: Work::Fill(_), .. } => 2,
@@ -41,6 +46,8 @@ impl Node {
             Task::Empty => 5,
             Task::WaitEvent(_) => 6,
             Task::RecordEvent(_) => 7,
+            Task::Allocate(_) => 10,
+            Task::Free(_) => 11,
             Task::Work { work: Work::Store { .. } | Work::WaitValue { .. }, .. } => 12,
             Task::Work { work: Work::Release(_), .. } => 11,
             Task::Work { .. } => 5,
@@ -57,6 +64,24 @@ pub struct Graph {
     pub child: bool,
 }
 
+/// Memory of allocation nodes. Its address is fixed when the node is created, and remains that of
+/// the node; its content exists from an allocation to a free.
+pub struct GraphMemory {
+    pub size: u64,
+    pub device: i32,
+    pub exists: bool,
+    /// The number of nodes and executable graphs that allocate it.
+    pub owners: u32,
+}
+
+/// Memory of the graphs of a device: the pool that has the addresses, and the values of
+/// `CUgraphMem_attribute`.
+#[derive(Default)]
+pub struct GraphMemoryUse {
+    pub pool: u64,
+    pub attributes: [u64; 4],
+}
+
 /// An object of the program that graphs keep alive.
 pub struct UserObject {
     pub destroy: usize,
@@ -67,7 +92,11 @@ pub struct UserObject {
 }
 
 /// One node of an executable graph.
+#[derive(Clone)]
 pub struct Step {
+    /// The node of the graph that it was made from.
+    pub node: u64,
+    pub enabled: bool,
     pub task: Task,
     pub dependencies: Vec<usize>,
     pub chain: usize,
@@ -75,6 +104,10 @@ pub struct Step {
 
 pub struct Exec {
     pub id: u64,
+    /// `CUgraphInstantiate_flags`.
+    pub flags: u64,
+    /// The memory that its nodes allocate, by address.
+    pub memory: Vec<u64>,
     pub steps: Arc<[Step]>,
     pub chains: usize,
     pub actors: Vec<Actor>,

@@ -1,15 +1,16 @@
 //! The state of the simulated driver: data, streams that run, order, and the end of the process.
 //!
-//! May use: `sim::contexts`, `sim::exit`, `sim::graphs`, `sim::objects`, `sim::state`,
-//! `sim::user_objects`. Unsafe: none.
+//! May use: `sim::contexts`, `sim::exit`, `sim::graph_memory`, `sim::graphs`, `sim::objects`,
+//! `sim::state`, `sim::user_objects`. Unsafe: none.
 //!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
-//! `allocations` and `user_objects` create and end objects, `pools` has the memory of pools;
+//! `allocations` and `user_objects` create and end objects, `pools` and `graph_memory` have theirs;
 //! `order` determines what happens before what, `engine` runs streams, `green` has green contexts,
 //! `exchange` checks the rules of array exchange, `exit` reports at the end of the process.
 
 pub mod graphs;
 pub mod objects;
+mod shared;
 pub mod state;
 
 mod allocations;
@@ -17,15 +18,21 @@ mod contexts;
 mod engine;
 mod exchange;
 mod exit;
+mod graph_memory;
 mod green;
 mod order;
 mod pools;
 mod streams;
+mod records;
+mod sharing;
 mod user_objects;
 
 pub use contexts::{end_context, new_context};
 pub use exit::at_exit;
-pub use graphs::{Capture, Exec, Graph, Lane, Node, Step, Task, UserObject};
+pub use graph_memory::release_graph_memory;
+pub use graphs::{
+    Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Lane, Node, Step, Task, UserObject,
+};
 pub use objects::{
     Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Place, Pool,
     Recorded, Registered,

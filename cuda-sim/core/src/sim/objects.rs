@@ -1,16 +1,19 @@
 //! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
 //!
-//! May use: `access`, `actor`, `clock`, `cudasim`, `ipc`, `resources`, `results`, `sim::graphs`,
-//! `work`. Unsafe: the state moves between threads with pointers to constants of programs.
+//! May use: `access`, `actor`, `clock`, `cudasim`, `ipc`, `resources`, `results`, `shadow`,
+//! `sim::graphs`, `site`, `work`. Unsafe: the state moves between threads with pointers to
+//! constants of programs.
 
 use crate::access::Access;
 use crate::actor::Actor;
-use crate::clock::Clock;
+use crate::clock::{Clock, Epoch};
 use crate::cudasim::Grid;
 use crate::ipc::SharedEvent;
 use crate::resources::Sms;
 use crate::results::Code;
+use crate::shadow::Mark;
 use crate::sim::graphs::Lane;
+use crate::site::Site;
 use crate::work::{CoreRef, Reached, Work};
 use parking_lot::Condvar;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -101,6 +104,8 @@ pub enum Recorded {
         reached: Arc<Reached>,
         clock: Option<Clock>,
         shared: Option<u64>,
+        /// The call, if the order of host threads matters.
+        by: Option<Mark<Site>>,
     },
     Captured {
         capture: u64,
@@ -108,15 +113,29 @@ pub enum Recorded {
     },
 }
 
+/// A record that a later one took the place of.
+pub struct Earlier {
+    /// The call.
+    pub at: Epoch,
+    pub clock: Clock,
+}
+
 pub struct Event {
     pub context: u64,
     pub device: i32,
     pub flags: u32,
     pub recorded: Recorded,
+    /// Records before that, the newest last.
+    pub earlier: VecDeque<Earlier>,
     pub shared: Option<Arc<SharedEvent>>,
 }
 
 impl Event {
+    pub fn new(context: u64, device: i32, flags: u32, shared: Option<Arc<SharedEvent>>) -> Event {
+        let (recorded, earlier) = (Recorded::Never, VecDeque::new());
+        Event { context, device, flags, recorded, earlier, shared }
+    }
+
     /// Returns whether another process recorded it last.
     pub fn is_foreign(&self) -> bool {
         let own = match &self.recorded {
@@ -202,6 +221,15 @@ impl Pool {
     pub fn device(&self) -> i32 {
         if self.place.location == DEVICE { self.place.id } else { 0 }
     }
+}
+
+/// What the program has said of a managed allocation. Places are `CUmemLocation`: type and number.
+#[derive(Default)]
+pub struct Advice {
+    pub read_mostly: bool,
+    pub preferred: Option<(i32, i32)>,
+    pub accessed_by: std::collections::BTreeSet<(i32, i32)>,
+    pub prefetched: Option<(i32, i32)>,
 }
 
 pub struct Green {

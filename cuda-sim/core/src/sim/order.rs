@@ -144,6 +144,7 @@ impl Sim {
     pub fn prepare(&mut self, core: CoreRef) {
         self.default_stream_rules(core);
         if self.checker.is_some() {
+            self.learn_from_processes();
             let host = self.host_actor();
             let actor = self.core_mut(core).actor;
             self.order_actors(Some(host), actor);
@@ -192,6 +193,7 @@ impl Sim {
 
     /// Checks accesses of the calling thread itself.
     pub fn check_host(&mut self, accesses: &[Access], label: Cow<'static, str>) -> Option<Moment> {
+        self.learn_from_processes();
         let host = self.host_actor();
         let checker = self.checker.as_mut()?;
         let moment = checker.host(host, label, u64::from(thread_id()));
@@ -201,6 +203,7 @@ impl Sim {
 
     /// Returns the moment of a call that frees memory.
     pub fn freeing(&mut self, label: &'static str) -> Option<Moment> {
+        self.learn_from_processes();
         let host = self.host_actor();
         let label = self.label(label);
         Some(self.checker.as_mut()?.host_frees(host, label, u64::from(thread_id())))
@@ -220,6 +223,12 @@ impl Sim {
         for access in accesses {
             let access = self.memory.on_device(access);
             let Some(checker) = &mut self.checker else { return };
+            // What cuStreamWriteValue writes is known: see `write_value` in `api::streams`.
+            if !moment.mark.site.label.contains("cuStreamWriteValue") {
+                if let Some(ended) = checker.open.touched(&access, &moment.clock) {
+                    checker.end_waits(ended, &moment.clock);
+                }
+            }
             let Some(allocation) = self.memory.find_mut(access.address) else {
                 if let Some((base, size, site)) = self.memory.was_freed(access.address) {
                     let place = Place { base, size, device: -1, kind: "memory that was freed," };
@@ -229,6 +238,7 @@ impl Sim {
             };
             let place = allocation.place();
             checker.access(&mut allocation.shadow, &place, &access, moment);
+            self.shared.check(checker, &place, &access, moment);
             // Adjacent mappings are one range for the program.
             let (from, to) = access.hull();
             if from < place.base || to > place.base + place.size {

@@ -1,7 +1,7 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
 //! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
-//! `sim::objects`, `stack`, `vmm`, `work`. Unsafe: none.
+//! `sim::objects`, `sim::shared`, `stack`, `vmm`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::checker::Checker;
@@ -10,10 +10,12 @@ use crate::config::{Config, Races, Schedule};
 use crate::handles::{Kind, Table};
 use crate::memory::Memory;
 use crate::resources::Sms;
-use crate::sim::graphs::{Capture, Exec, Graph, Node, UserObject};
+use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
-    Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered, Thread,
+    Advice, Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered,
+    Thread,
 };
+use crate::sim::shared::Shared;
 use crate::vmm::{Mappings, Physical};
 use crate::work::{CoreRef, HostCall};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -95,6 +97,11 @@ pub struct Sim {
     pub execs: Table<Exec>,
     pub user_objects: Table<UserObject>,
     pub pools: Table<Pool>,
+    /// Memory of allocation nodes, by address, and what each device has of it.
+    pub graph_memory: BTreeMap<u64, GraphMemory>,
+    pub graph_memory_use: BTreeMap<i32, GraphMemoryUse>,
+    /// What the program has said of managed allocations, by address.
+    pub advice: BTreeMap<u64, Advice>,
     /// The pools of places that are no device: the default one and the current one.
     pub other_pools: BTreeMap<Place, [u64; 2]>,
     /// Arenas of destroyed pools with allocations, and the arenas that get their memory back.
@@ -113,6 +120,8 @@ pub struct Sim {
     /// By the number of the stream and a number of its own.
     pub freed: BTreeMap<(u64, u64), Freed>,
     pub checker: Option<Checker>,
+    /// Memory that is shared with other processes.
+    pub shared: Shared,
     pub threads: HashMap<u32, Thread>,
     pub(super) one_host: Option<Actor>,
     pub(super) random: u64,
@@ -208,7 +217,8 @@ impl Sim {
             _ => 0,
         };
         let checker = (config.races != Races::Off)
-            .then(|| Checker::new(config.races, config.strict, config.threads_seen));
+            .then(|| Checker::new(config.races, config.strict, config.threads_seen))
+            .map(|checker| if config.timeline { checker.with_timeline() } else { checker });
         let mut sim = Sim {
             started: Instant::now(),
             devices: Vec::new(),
@@ -225,7 +235,10 @@ impl Sim {
             execs: Table::new(Kind::Exec),
             user_objects: Table::new(Kind::UserObject),
             pools: Table::new(Kind::Pool),
+            advice: BTreeMap::new(),
             other_pools: BTreeMap::new(),
+            graph_memory: BTreeMap::new(),
+            graph_memory_use: BTreeMap::new(),
             left_arenas: Vec::new(),
             free_arenas: Vec::new(),
             pools_freed: false,
@@ -240,6 +253,7 @@ impl Sim {
             memory: Memory::default(),
             freed: BTreeMap::new(),
             checker,
+            shared: Shared::default(),
             threads: HashMap::new(),
             one_host: None,
             random,

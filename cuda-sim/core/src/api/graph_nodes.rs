@@ -1,0 +1,347 @@
+//! Parameters of nodes, in graphs and in executable graphs, and nodes that allocate memory.
+//!
+//! May use: `api::copies`, `api::devices`, `api::graph_params`, `api::graphs`, `api::macros`,
+//! `ffi`, `graph`, `results`, `sim`. Unsafe: none.
+
+use super::copies::Copy3D;
+use super::graph_params::{
+    AnyParams, FillParams, HostParams, KernelParams, KernelParamsV2, any_task, host_params,
+    host_task, kernel_params, kernel_params_v2, kernel_task, kernel_task_v2, kind_of,
+    memcpy_params, memcpy_task, memset_params, memset_task, union_of,
+};
+use super::graphs::add;
+use crate::api::macros::api;
+use crate::ffi::{get, put, put_if};
+use crate::graph;
+use crate::results::{Code, Result};
+use crate::sim::{Locked, Task};
+use std::ffi::c_void;
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`, both versions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AllocParams {
+    kind: i32,
+    handle_types: i32,
+    location: i32,
+    device: i32,
+    rest: [u64; 9],
+    access: u64,
+    access_count: usize,
+    size: usize,
+    address: u64,
+}
+const _: () = assert!(size_of::<AllocParams>() == 120);
+
+/// Replaces the task of a node by one of the same type.
+fn set(sim: &mut Locked, node: u64, task: Task) -> Result {
+    let found = sim.nodes.get_mut(node).ok_or(Code::INVALID_VALUE)?;
+    if found.task.node_type() != task.node_type() {
+        return Err(Code::INVALID_VALUE);
+    }
+    found.task = task;
+    Ok(())
+}
+
+/// Does so in an executable graph only.
+fn set_step(sim: &mut Locked, exec: u64, node: u64, task: Task) -> Result {
+    graph::change_step(sim, exec, node, |step| {
+        if step.task.node_type() != task.node_type() {
+            return Err(Code::INVALID_VALUE);
+        }
+        step.task = task;
+        Ok(())
+    })
+}
+
+fn event_task(sim: &Locked, event: u64, record: bool) -> Result<Task> {
+    sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
+    Ok(if record { Task::RecordEvent(event) } else { Task::WaitEvent(event) })
+}
+
+/// Adds a node that allocates memory, and writes its address into the parameters.
+fn add_alloc(
+    sim: &mut Locked,
+    to: *mut u64,
+    graph: u64,
+    dependencies: *const u64,
+    count: usize,
+    params: *mut AllocParams,
+) -> Result {
+    let mut of = get(params)?;
+    // Memory of a device, which cannot be shared. [CUDA_MEM_ALLOC_NODE_PARAMS]
+    if of.kind != 1 || of.location != 1 || of.handle_types != 0 || of.size == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    super::devices::check(sim, of.device)?;
+    of.address = sim.new_graph_memory(of.device, of.size as u64)?;
+    let added = add(sim, to, graph, dependencies, count, Task::Allocate(of.address));
+    if added.is_err() {
+        crate::sim::release_graph_memory(sim, of.address);
+        return added;
+    }
+    put(params, of)
+}
+
+fn add_any(
+    sim: &mut Locked,
+    to: *mut u64,
+    graph: u64,
+    dependencies: *const u64,
+    count: usize,
+    params: *mut AnyParams,
+) -> Result {
+    match kind_of(params)? {
+        4 => {
+            let copy = graph::clone_graph(sim, get(union_of::<u64>(params))?, true)?;
+            let added = add(sim, to, graph, dependencies, count, Task::Child(copy));
+            if added.is_err() {
+                graph::destroy_graph(sim, copy);
+            }
+            added
+        }
+        10 => add_alloc(sim, to, graph, dependencies, count, union_of(params)),
+        _ => {
+            let task = any_task(sim, params)?;
+            add(sim, to, graph, dependencies, count, task)
+        }
+    }
+}
+
+fn update(sim: &mut Locked, exec: u64, graph: u64, info: impl FnOnce(i32, u64)) -> Result {
+    match graph::update(sim, exec, graph)? {
+        Ok(()) => info(0, 0),
+        Err((result, node)) => {
+            info(result, node);
+            return Err(Code::GRAPH_EXEC_UPDATE_FAILURE);
+        }
+    }
+    Ok(())
+}
+
+api! {
+    fn cuGraphAddNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *mut AnyParams,
+    ) |sim| {
+        add_any(sim, to, graph, dependencies, count, params)
+    }
+    fn cuGraphAddNode_v2(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        edges: *const u64,
+        count: usize,
+        params: *mut AnyParams,
+    ) |sim| {
+        let _ = edges;
+        add_any(sim, to, graph, dependencies, count, params)
+    }
+    fn cuGraphNodeSetParams(node: u64, params: *mut AnyParams) |sim| {
+        let task = any_task(sim, params)?;
+        set(sim, node, task)
+    }
+    fn cuGraphExecNodeSetParams(exec: u64, node: u64, params: *mut AnyParams) |sim| {
+        let task = any_task(sim, params)?;
+        set_step(sim, exec, node, task)
+    }
+
+    fn cuGraphKernelNodeGetParams(node: u64, params: *mut KernelParams) |sim| {
+        let found = kernel_params(sim, node)?;
+        put(params, found)
+    }
+    fn cuGraphKernelNodeGetParams_v2(node: u64, params: *mut KernelParamsV2) |sim| {
+        let found = kernel_params_v2(sim, node)?;
+        put(params, found)
+    }
+    fn cuGraphKernelNodeSetParams(node: u64, params: *const KernelParams) |sim| {
+        let task = kernel_task(sim, &get(params)?)?;
+        set(sim, node, task)
+    }
+    fn cuGraphKernelNodeSetParams_v2(node: u64, params: *const KernelParamsV2) |sim| {
+        let task = kernel_task_v2(sim, &get(params)?)?;
+        set(sim, node, task)
+    }
+    fn cuGraphExecKernelNodeSetParams(
+        exec: u64,
+        node: u64,
+        params: *const KernelParams,
+    ) |sim| {
+        let task = kernel_task(sim, &get(params)?)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphExecKernelNodeSetParams_v2(
+        exec: u64,
+        node: u64,
+        params: *const KernelParamsV2,
+    ) |sim| {
+        let task = kernel_task_v2(sim, &get(params)?)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphMemcpyNodeGetParams(node: u64, params: *mut Copy3D) |sim| {
+        put(params, memcpy_params(sim, node)?)
+    }
+    fn cuGraphMemcpyNodeSetParams(node: u64, params: *const Copy3D) |sim| {
+        let task = memcpy_task(sim, &get(params)?)?;
+        set(sim, node, task)
+    }
+    fn cuGraphExecMemcpyNodeSetParams(
+        exec: u64,
+        node: u64,
+        params: *const Copy3D,
+        context: u64,
+    ) |sim| {
+        let _ = context;
+        let task = memcpy_task(sim, &get(params)?)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphMemsetNodeGetParams(node: u64, params: *mut FillParams) |sim| {
+        put(params, memset_params(sim, node)?)
+    }
+    fn cuGraphMemsetNodeSetParams(node: u64, params: *const FillParams) |sim| {
+        let task = memset_task(sim, &get(params)?)?;
+        set(sim, node, task)
+    }
+    fn cuGraphExecMemsetNodeSetParams(
+        exec: u64,
+        node: u64,
+        params: *const FillParams,
+        context: u64,
+    ) |sim| {
+        let _ = context;
+        let task = memset_task(sim, &get(params)?)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |sim| {
+        put(params, host_params(sim, node)?)
+    }
+    fn cuGraphHostNodeSetParams(node: u64, params: *const HostParams) |sim| {
+        set(sim, node, host_task(get(params)?)?)
+    }
+    fn cuGraphExecHostNodeSetParams(exec: u64, node: u64, params: *const HostParams) |sim| {
+        set_step(sim, exec, node, host_task(get(params)?)?)
+    }
+    fn cuGraphEventRecordNodeSetEvent(node: u64, event: u64) |sim| {
+        let task = event_task(sim, event, true)?;
+        set(sim, node, task)
+    }
+    fn cuGraphEventWaitNodeSetEvent(node: u64, event: u64) |sim| {
+        let task = event_task(sim, event, false)?;
+        set(sim, node, task)
+    }
+    fn cuGraphExecEventRecordNodeSetEvent(exec: u64, node: u64, event: u64) |sim| {
+        let task = event_task(sim, event, true)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphExecEventWaitNodeSetEvent(exec: u64, node: u64, event: u64) |sim| {
+        let task = event_task(sim, event, false)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphNodeSetEnabled(exec: u64, node: u64, enabled: u32) |sim| {
+        graph::change_step(sim, exec, node, |step| {
+            // Only kernel, memcpy and memset nodes. [cuGraphNodeSetEnabled]
+            if step.task.node_type() > 2 {
+                return Err(Code::INVALID_VALUE);
+            }
+            step.enabled = enabled != 0;
+            Ok(())
+        })
+    }
+    fn cuGraphNodeGetEnabled(exec: u64, node: u64, enabled: *mut u32) |sim| {
+        let steps = &sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.steps;
+        let step = steps.iter().find(|step| step.node == node && step.task.node_type() <= 2);
+        put(enabled, u32::from(step.ok_or(Code::INVALID_VALUE)?.enabled))
+    }
+    fn cuGraphExecUpdate(exec: u64, graph: u64, node: *mut u64, result: *mut i32) |sim| {
+        update(sim, exec, graph, |found, at| {
+            put_if(node, at);
+            put_if(result, found);
+        })
+    }
+    fn cuGraphExecUpdate_v2(exec: u64, graph: u64, info: *mut [u64; 3]) |sim| {
+        update(sim, exec, graph, |found, at| put_if(info, [found as u64, at, 0]))
+    }
+
+    fn cuGraphAddMemAllocNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *mut AllocParams,
+    ) |sim| {
+        add_alloc(sim, to, graph, dependencies, count, params)
+    }
+    fn cuGraphMemAllocNodeGetParams(node: u64, params: *mut AllocParams) |sim| {
+        let Some(Task::Allocate(base)) = sim.nodes.get(node).map(|node| &node.task) else {
+            return Err(Code::INVALID_VALUE);
+        };
+        let found = sim.graph_memory.get(base).ok_or(Code::INVALID_VALUE)?;
+        put(
+            params,
+            AllocParams {
+                kind: 1,
+                handle_types: 0,
+                location: 1,
+                device: found.device,
+                rest: [0; 9],
+                access: 0,
+                access_count: 0,
+                size: found.size as usize,
+                address: *base,
+            },
+        )
+    }
+    fn cuGraphAddMemFreeNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        address: u64,
+    ) |sim| {
+        if !sim.is_graph_memory(address) {
+            return Err(Code::INVALID_VALUE);
+        }
+        add(sim, to, graph, dependencies, count, Task::Free(address))
+    }
+    fn cuGraphMemFreeNodeGetParams(node: u64, address: *mut u64) |sim| {
+        match sim.nodes.get(node).map(|node| &node.task) {
+            Some(Task::Free(base)) => put(address, *base),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+    fn cuDeviceGraphMemTrim(device: i32) |sim| {
+        super::devices::check(sim, device)?;
+        sim.trim_graph_memory(device);
+        Ok(())
+    }
+    fn cuDeviceGetGraphMemAttribute(device: i32, which: i32, value: *mut c_void) |sim| {
+        super::devices::check(sim, device)?;
+        put(value.cast(), sim.graph_memory_attribute(device, which)?)
+    }
+    fn cuDeviceSetGraphMemAttribute(device: i32, which: i32, value: *const c_void) |sim| {
+        super::devices::check(sim, device)?;
+        if get(value.cast::<u64>())? != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        sim.reset_graph_memory_attribute(device, which)
+    }
+
+    fn cuGraphGetId(graph: u64, id: *mut u32) |sim| {
+        put(id, sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?.id as u32)
+    }
+    fn cuGraphExecGetId(exec: u64, id: *mut u32) |sim| {
+        put(id, sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.id as u32)
+    }
+    fn cuGraphNodeGetContainingGraph(node: u64, graph: *mut u64) |sim| {
+        put(graph, sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?.graph)
+    }
+    fn cuGraphNodeGetLocalId(node: u64, id: *mut u32) |sim| {
+        let graph = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?.graph;
+        let nodes = &sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?.nodes;
+        let at = nodes.iter().position(|other| *other == node).ok_or(Code::INVALID_VALUE)?;
+        put(id, at as u32)
+    }
+}

@@ -1,0 +1,452 @@
+//! What processes tell each other about order: the knowledge of their hosts and of records of
+//! events, and the accesses to memory that they share.
+//!
+//! May use: `access`, `memory`, `results`. Unsafe: maps shared pages and accesses them as atomics.
+//!
+//! A process is named by a number that no other has. An actor of a process is named by its place in
+//! the clocks of that process, where counts only grow, so a count of (process, place) means the
+//! same to all. Everything is in files without a name, which others open through /proc while the
+//! process lives.
+
+use crate::access::{Access, MAX_NDIM, READ, WRITE};
+use crate::memory::{map_file, map_shared, size_of_file};
+use crate::results::{Code, Result};
+use std::ffi::CString;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The knowledge of one actor of one process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count {
+    pub process: u64,
+    pub place: u64,
+    pub count: u64,
+}
+
+/// Returns a number for this process that no other process has.
+pub fn own_number() -> u64 {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanoseconds = time.map_or(0, |time| time.as_nanos() as u64);
+    u64::from(std::process::id()) << 40 | nanoseconds & 0xff_ffff_ffff
+}
+
+/// Opens a file of another process.
+pub fn open_file(pid: u32, fd: RawFd) -> Result<RawFd> {
+    let path = CString::new(format!("/proc/{pid}/fd/{fd}")).map_err(|_| Code::INVALID_VALUE)?;
+    // SAFETY: `path` is NUL-terminated and outlives the call.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    if fd < 0 { Err(Code::MAP_FAILED) } else { Ok(fd) }
+}
+
+/// Pages that several processes map. The first word is a lock.
+struct Region {
+    base: u64,
+    words: usize,
+    fd: RawFd,
+}
+
+/// How long the lock of a region is awaited. Its holder has ended if it takes longer.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+impl Region {
+    fn new(words: usize) -> Result<Region> {
+        let (base, fd) = map_shared(8 * words as u64)?;
+        Ok(Region { base, words, fd })
+    }
+
+    fn open(pid: u32, fd: RawFd, words: usize) -> Result<Region> {
+        let fd = open_file(pid, fd)?;
+        let size = 8 * words as u64;
+        // Pages behind the end of a file can be mapped, but not accessed.
+        let mapped = match size_of_file(fd) {
+            Some(found) if found == size => map_file(fd, 0, size),
+            _ => Err(Code::INVALID_VALUE),
+        };
+        match mapped {
+            Ok(base) => Ok(Region { base, words, fd }),
+            Err(code) => {
+                // SAFETY: the descriptor was opened above, and nothing else uses it.
+                unsafe { libc::close(fd) };
+                Err(code)
+            }
+        }
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.words);
+        // SAFETY: the mapping has `words` aligned words and stays until this object is dropped. All
+        // processes access them as atomics only.
+        unsafe { &*(self.base as *const AtomicU64).add(index) }
+    }
+
+    fn get(&self, index: usize) -> u64 {
+        self.word(index).load(Ordering::Relaxed)
+    }
+
+    fn set(&self, index: usize, value: u64) {
+        self.word(index).store(value, Ordering::Relaxed);
+    }
+
+    /// Runs a function while no other process uses the region.
+    fn locked<R>(&self, run: impl FnOnce() -> R) -> R {
+        let lock = self.word(0);
+        let own = u64::from(std::process::id());
+        let start = Instant::now();
+        while lock.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            if start.elapsed() > PATIENCE {
+                lock.store(own, Ordering::Relaxed);
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let result = run();
+        lock.store(0, Ordering::Release);
+        result
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping and the file belong to this object, which is not used afterwards.
+        unsafe {
+            libc::munmap(self.base as *mut _, 8 * self.words);
+            libc::close(self.fd);
+        }
+    }
+}
+
+/// A clock that processes share: of the newest record of an event, or of the hosts of a process.
+///
+/// The words: lock, version, whether the process ended, number of counts, two counters of an event;
+/// from `COUNTS` on, three words for each count.
+pub struct SharedClock(Region);
+
+const VERSION: usize = 1;
+const ENDED: usize = 2;
+const LENGTH: usize = 3;
+const COUNTER: usize = 4;
+const COUNTS: usize = 8;
+const MOST_COUNTS: usize = 10_000;
+const CLOCK_WORDS: usize = COUNTS + 3 * MOST_COUNTS;
+
+impl SharedClock {
+    pub fn new() -> Result<SharedClock> {
+        Ok(SharedClock(Region::new(CLOCK_WORDS)?))
+    }
+
+    pub fn open(pid: u32, fd: RawFd) -> Result<SharedClock> {
+        Ok(SharedClock(Region::open(pid, fd, CLOCK_WORDS)?))
+    }
+
+    pub fn file(&self) -> RawFd {
+        self.0.fd
+    }
+
+    /// One of two counters of an event.
+    pub fn counter(&self, which: usize) -> &AtomicU64 {
+        self.0.word(COUNTER + which)
+    }
+
+    /// Replaces the clock. Returns what `also` returns, which runs under the same lock.
+    pub fn set<R>(&self, counts: &[Count], also: impl FnOnce() -> R) -> R {
+        self.0.locked(|| {
+            for (i, count) in counts.iter().take(MOST_COUNTS).enumerate() {
+                let at = COUNTS + 3 * i;
+                self.0.set(at, count.process);
+                self.0.set(at + 1, count.place);
+                self.0.set(at + 2, count.count);
+            }
+            self.0.set(LENGTH, counts.len().min(MOST_COUNTS) as u64);
+            let result = also();
+            self.0.word(VERSION).fetch_add(1, Ordering::Release);
+            result
+        })
+    }
+
+    pub fn version(&self) -> u64 {
+        self.0.word(VERSION).load(Ordering::Acquire)
+    }
+
+    pub fn counts(&self) -> Vec<Count> {
+        self.0.locked(|| {
+            let length = (self.0.get(LENGTH) as usize).min(MOST_COUNTS);
+            let at = |i| COUNTS + 3 * i;
+            let count = |i| Count {
+                process: self.0.get(at(i)),
+                place: self.0.get(at(i) + 1),
+                count: self.0.get(at(i) + 2),
+            };
+            (0..length).map(count).collect()
+        })
+    }
+
+    /// Records that the process has ended, and with it all its work.
+    pub fn end(&self) {
+        self.0.word(ENDED).store(1, Ordering::Release);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.0.word(ENDED).load(Ordering::Acquire) != 0
+    }
+}
+
+/// A process that uses an allocation: its number, its id, and the file of its hosts' clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct User {
+    pub process: u64,
+    pub pid: u32,
+    pub clock: RawFd,
+}
+
+/// An access by one process.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub pid: u32,
+    pub at: Count,
+    /// Its address is an offset in the allocation.
+    pub access: Access,
+    pub label: String,
+    pub who: String,
+}
+
+/// The accesses of all processes to one allocation.
+///
+/// The words: lock, number of users, number of entries; from `USERS` on three words for each user,
+/// from `ENTRIES` on those of the entries.
+pub struct History(Region);
+
+const USED: usize = 1;
+const ENTERED: usize = 2;
+const USERS: usize = 8;
+const MOST_USERS: usize = 64;
+const ENTRIES: usize = USERS + 3 * MOST_USERS;
+const ENTRY_WORDS: usize = 64;
+/// Maximum number of entries. Beyond it the oldest half is forgotten.
+const MOST_ENTRIES: usize = 2048;
+const HISTORY_WORDS: usize = ENTRIES + ENTRY_WORDS * MOST_ENTRIES;
+/// Words of each of the two texts of an entry.
+const TEXT_WORDS: usize = 16;
+
+impl History {
+    pub fn new() -> Result<History> {
+        Ok(History(Region::new(HISTORY_WORDS)?))
+    }
+
+    pub fn open(pid: u32, fd: RawFd) -> Result<History> {
+        Ok(History(Region::open(pid, fd, HISTORY_WORDS)?))
+    }
+
+    pub fn file(&self) -> RawFd {
+        self.0.fd
+    }
+
+    /// Adds a user, if there is still a place.
+    pub fn add_user(&self, user: User) {
+        self.0.locked(|| {
+            let used = self.0.get(USED) as usize;
+            if used < MOST_USERS {
+                self.0.set(USERS + 3 * used, user.process);
+                self.0.set(USERS + 3 * used + 1, u64::from(user.pid));
+                self.0.set(USERS + 3 * used + 2, user.clock as u64);
+                self.0.word(USED).store(used as u64 + 1, Ordering::Release);
+            }
+        });
+    }
+
+    /// Returns the users from the `first` on.
+    pub fn users(&self, first: usize) -> Vec<User> {
+        let used = (self.0.word(USED).load(Ordering::Acquire) as usize).min(MOST_USERS);
+        let user = |i| User {
+            process: self.0.get(USERS + 3 * i),
+            pid: self.0.get(USERS + 3 * i + 1) as u32,
+            clock: self.0.get(USERS + 3 * i + 2) as RawFd,
+        };
+        (first..used).map(user).collect()
+    }
+
+    /// Enters an access. Returns the accesses of other processes that it conflicts with and does
+    /// not know of.
+    pub fn enter(&self, new: &Entry, knows: &mut dyn FnMut(Count) -> bool) -> Vec<Entry> {
+        let (from, to) = new.access.hull();
+        let dense = new.access.ranges().len() == 1;
+        let writes = new.access.mode & WRITE != 0;
+        let mut found = Vec::new();
+        if from >= to {
+            return found;
+        }
+        self.0.locked(|| {
+            let mut i = 0;
+            while i < self.0.get(ENTERED) as usize {
+                if self.is_outside(i, from, to) {
+                    i += 1;
+                    continue;
+                }
+                let old = self.entry(i);
+                let (start, end) = old.access.hull();
+                let mut touches = false;
+                if start < to && from < end {
+                    old.access.for_each_range(|start, end| {
+                        touches = touches || new.access.touches(start, end);
+                    });
+                }
+                if !touches {
+                    i += 1;
+                    continue;
+                }
+                let known = knows(old.at);
+                let conflict = writes || old.access.mode & WRITE != 0;
+                if conflict && !known && old.at.process != new.at.process {
+                    found.push(old.clone());
+                }
+                let covered =
+                    (dense && from <= start && end <= to) || old.access.same_bytes(&new.access);
+                if covered && (writes || (known && old.access.mode & WRITE == 0)) {
+                    self.remove(i);
+                } else {
+                    i += 1;
+                }
+            }
+            self.push(new);
+        });
+        found
+    }
+
+    /// Enters an access from before the allocation was shared.
+    pub fn begin_with(&self, entry: &Entry) {
+        self.0.locked(|| self.push(entry));
+    }
+
+    fn remove(&self, i: usize) {
+        let last = self.0.get(ENTERED) as usize - 1;
+        self.move_entry(last, i);
+        self.0.set(ENTERED, last as u64);
+    }
+
+    fn move_entry(&self, from: usize, to: usize) {
+        for k in 0..ENTRY_WORDS {
+            self.0
+                .set(ENTRIES + ENTRY_WORDS * to + k, self.0.get(ENTRIES + ENTRY_WORDS * from + k));
+        }
+    }
+
+    fn push(&self, entry: &Entry) {
+        let mut count = self.0.get(ENTERED) as usize;
+        if count >= MOST_ENTRIES {
+            count = MOST_ENTRIES / 2;
+            (0..count).for_each(|i| self.move_entry(MOST_ENTRIES - count + i, i));
+        }
+        let access = &entry.access;
+        let mut words = vec![
+            u64::from(entry.pid),
+            entry.at.process,
+            entry.at.place,
+            entry.at.count,
+            access.address,
+            access.nbytes,
+            u64::from(access.mode) | u64::from(access.ndim) << 32,
+        ];
+        words.extend(access.count.iter().chain(&access.stride).map(|word| *word as u64));
+        for text in [&entry.label, &entry.who] {
+            words.extend(packed(text));
+        }
+        for (k, word) in words.into_iter().enumerate() {
+            self.0.set(ENTRIES + ENTRY_WORDS * count + k, word);
+        }
+        self.0.set(ENTERED, count as u64 + 1);
+    }
+
+    /// Returns whether an entry of contiguous bytes has none in a range. Most entries are such.
+    fn is_outside(&self, i: usize, from: u64, to: u64) -> bool {
+        let word = |k| self.0.get(ENTRIES + ENTRY_WORDS * i + k);
+        let (start, nbytes, is_contiguous) = (word(4), word(5), word(6) >> 32 == 0);
+        is_contiguous && (to <= start || start.saturating_add(nbytes) <= from)
+    }
+
+    fn entry(&self, i: usize) -> Entry {
+        let word = |k| self.0.get(ENTRIES + ENTRY_WORDS * i + k);
+        let numbers = 7;
+        let mut access = Access::range(word(4), word(5), word(6) as u32 & (READ | WRITE));
+        access.ndim = ((word(6) >> 32) as u32).min(MAX_NDIM as u32);
+        for d in 0..MAX_NDIM {
+            access.count[d] = word(numbers + d) as i64;
+            access.stride[d] = word(numbers + MAX_NDIM + d) as i64;
+        }
+        let texts = numbers + 2 * MAX_NDIM;
+        Entry {
+            pid: word(0) as u32,
+            at: Count { process: word(1), place: word(2), count: word(3) },
+            access,
+            label: unpacked((0..TEXT_WORDS).map(|k| word(texts + k))),
+            who: unpacked((0..TEXT_WORDS).map(|k| word(texts + TEXT_WORDS + k))),
+        }
+    }
+}
+
+fn packed(text: &str) -> [u64; TEXT_WORDS] {
+    let mut words = [0; TEXT_WORDS];
+    for (word, bytes) in words.iter_mut().zip(text.as_bytes().chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(eight);
+    }
+    words
+}
+
+fn unpacked(words: impl Iterator<Item = u64>) -> String {
+    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(process: u64, count: u64, from: u64, nbytes: u64, mode: u32) -> Entry {
+        Entry {
+            pid: process as u32,
+            at: Count { process, place: 5, count },
+            access: Access::range(from, nbytes, mode),
+            label: "a label".to_owned(),
+            who: format!("stream of {process}"),
+        }
+    }
+
+    #[test]
+    fn accesses_of_two_processes() {
+        let history = History::new().unwrap();
+        let mut unknown = |_| false;
+        assert!(history.enter(&entry(1, 1, 0, 8, WRITE), &mut unknown).is_empty());
+        assert!(history.enter(&entry(2, 1, 8, 8, WRITE), &mut unknown).is_empty());
+        let found = history.enter(&entry(2, 2, 4, 8, READ), &mut unknown);
+        assert_eq!(found.len(), 1);
+        let Entry { at, label, who, access, .. } = &found[0];
+        assert_eq!(*at, Count { process: 1, place: 5, count: 1 });
+        assert_eq!((label.as_str(), who.as_str()), ("a label", "stream of 1"));
+        assert_eq!((access.hull(), access.mode), ((0, 8), WRITE));
+        // Two reads do not conflict, and what is known neither.
+        assert!(history.enter(&entry(3, 1, 4, 4, READ), &mut |_| true).is_empty());
+        assert_eq!(history.enter(&entry(1, 2, 0, 16, WRITE), &mut unknown).len(), 3);
+    }
+
+    #[test]
+    fn old_accesses_are_forgotten() {
+        let history = History::new().unwrap();
+        for i in 0..2 * MOST_ENTRIES as u64 {
+            history.enter(&entry(1, i, 8 * i, 8, WRITE), &mut |_| false);
+        }
+        let all = entry(2, 1, 0, 8 * 2 * MOST_ENTRIES as u64, READ);
+        let found = history.enter(&all, &mut |_| false).len();
+        assert!((MOST_ENTRIES / 2..=MOST_ENTRIES).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn clocks_are_read_as_they_were_set() {
+        let clock = SharedClock::new().unwrap();
+        let before = clock.version();
+        let counts = [Count { process: 1, place: 2, count: 3 }; 2];
+        assert_eq!(clock.set(&counts, || 7), 7);
+        assert_eq!(clock.counts(), counts);
+        assert_ne!(clock.version(), before);
+    }
+}

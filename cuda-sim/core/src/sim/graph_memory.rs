@@ -1,0 +1,126 @@
+//! Memory that graphs allocate and free.
+//!
+//! May use: `memory`, `results`, `shadow`, `sim::graphs`, `sim::objects`, `sim::state`.
+//! Unsafe: none.
+//!
+//! A graph may free what it allocates, or leave that to the program or to another graph. The
+//! addresses belong to the node for good, so that launches of one graph use the same ones.
+
+use crate::memory::{self, Allocation, Kind};
+use crate::results::{Code, Result};
+use crate::shadow::Shadow;
+use crate::sim::graphs::GraphMemory;
+use crate::sim::objects::{DEVICE, PINNED, Place};
+use crate::sim::state::{Locked, Sim};
+
+const USED: usize = 0;
+const USED_HIGH: usize = 1;
+const RESERVED: usize = 2;
+const RESERVED_HIGH: usize = 3;
+
+impl Sim {
+    /// Takes addresses for an allocation node.
+    pub fn new_graph_memory(&mut self, device: i32, size: u64) -> Result<u64> {
+        let pool = self.graph_memory_use.get(&device).map_or(0, |found| found.pool);
+        let pool = if pool == 0 {
+            let place = Place { kind: PINNED, location: DEVICE, id: device };
+            let pool = self.new_pool(place, 0, 0, true);
+            self.graph_memory_use.entry(device).or_default().pool = pool;
+            pool
+        } else {
+            pool
+        };
+        let base = self.take_from_pool(pool, size)?;
+        let buffer_id = self.memory.next_buffer_id();
+        self.memory.insert(Allocation {
+            kind: Kind::Pool,
+            base,
+            size,
+            host: base,
+            device,
+            context: 0,
+            buffer_id,
+            pool,
+            flags: 0,
+            sync_memops: false,
+            shadow: Shadow::default(),
+            block: None,
+        });
+        self.graph_memory.insert(base, GraphMemory { size, device, exists: false, owners: 1 });
+        Ok(base)
+    }
+
+    pub fn is_graph_memory(&self, base: u64) -> bool {
+        self.graph_memory.contains_key(&base)
+    }
+
+    /// Begins the memory in a launch. Nothing else may have it.
+    pub fn graph_memory_begins(&mut self, base: u64) {
+        let Some(found) = self.graph_memory.get_mut(&base) else { return };
+        if !std::mem::replace(&mut found.exists, true) {
+            let (device, size) = (found.device, found.size);
+            let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
+            values[USED] += size.next_multiple_of(2 << 20);
+            values[USED_HIGH] = values[USED_HIGH].max(values[USED]);
+            values[RESERVED] = values[RESERVED].max(values[USED]);
+            values[RESERVED_HIGH] = values[RESERVED_HIGH].max(values[RESERVED]);
+        }
+    }
+
+    /// Ends the memory: a graph or the program frees it.
+    pub fn graph_memory_ends(&mut self, base: u64) -> Result {
+        let found = self.graph_memory.get_mut(&base).ok_or(Code::INVALID_VALUE)?;
+        if !std::mem::replace(&mut found.exists, false) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let (device, size) = (found.device, found.size);
+        let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
+        values[USED] = values[USED].saturating_sub(size.next_multiple_of(2 << 20));
+        Ok(())
+    }
+
+    /// Returns one of `CUgraphMem_attribute`.
+    pub fn graph_memory_attribute(&self, device: i32, which: i32) -> Result<u64> {
+        let which = usize::try_from(which).ok().filter(|which| *which < 4);
+        let values = self.graph_memory_use.get(&device).map_or([0; 4], |found| found.attributes);
+        which.map(|which| values[which]).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Resets a high mark.
+    pub fn reset_graph_memory_attribute(&mut self, device: i32, which: i32) -> Result {
+        let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
+        match usize::try_from(which) {
+            Ok(USED_HIGH) => values[USED_HIGH] = values[USED],
+            Ok(RESERVED_HIGH) => values[RESERVED_HIGH] = values[RESERVED],
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// Releases what graphs do not use.
+    pub fn trim_graph_memory(&mut self, device: i32) {
+        let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
+        values[RESERVED] = values[USED];
+    }
+}
+
+/// Counts one node or executable graph less. The last one gives the addresses back.
+pub fn release_graph_memory(sim: &mut Locked, base: u64) {
+    let Some(found) = sim.graph_memory.get_mut(&base) else { return };
+    found.owners -= 1;
+    if found.owners > 0 {
+        return;
+    }
+    // Launches of the graph may still use it.
+    Sim::wait_everything(sim);
+    let _ = sim.graph_memory_ends(base);
+    let Some(GraphMemory { size, device, .. }) = sim.graph_memory.remove(&base) else { return };
+    sim.end_allocation(base, None);
+    let pool = sim.graph_memory_use.get(&device).map_or(0, |found| found.pool);
+    if let Some(arena) = sim.pools.get(pool).map(|pool| pool.arena) {
+        sim.unguarded(|sim| {
+            memory::poison(base, size);
+            sim.memory.arenas[arena].release(base, size);
+        });
+    }
+}

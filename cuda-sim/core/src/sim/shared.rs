@@ -1,0 +1,86 @@
+//! Memory that processes share: accesses of others, and what their hosts know.
+//!
+//! May use: `access`, `checker`, `memory`, `processes`, `site`. Unsafe: asks whether a process
+//! exists.
+//!
+//! How the hosts of two processes communicate is not observed. So each is taken to know at every
+//! call what the hosts of the others knew at that moment: work that a process waited for before is
+//! ordered, work that is pending there is not, unless an event orders it. Work of a process that
+//! has ended is over.
+
+use crate::access::Access;
+use crate::checker::Checker;
+use crate::memory::Kind;
+use crate::processes::{Count, Entry, History, SharedClock, User};
+use crate::site::{Moment, Place, Site};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Another process that shares memory with this one.
+pub(super) struct Peer {
+    pub user: User,
+    pub hosts: SharedClock,
+    /// The version of its hosts' clock that was read last.
+    pub version: u64,
+}
+
+#[derive(Default)]
+pub struct Shared {
+    /// By the base of the allocation.
+    pub(super) histories: HashMap<u64, SharedMemory>,
+    pub(super) peers: Vec<Peer>,
+    /// What the hosts of this process know.
+    pub(super) hosts: Option<SharedClock>,
+    pub(super) published: HashMap<(u64, u64), u64>,
+}
+
+pub(super) struct SharedMemory {
+    pub history: Arc<History>,
+    /// The number of its users that were looked at.
+    pub users: usize,
+}
+
+impl Shared {
+    /// Checks an access against those of other processes.
+    pub fn check(&self, checker: &mut Checker, place: &Place, access: &Access, moment: &Moment) {
+        let Some(memory) = self.histories.get(&place.base) else { return };
+        // A process that frees what it imported does not touch the bytes.
+        if place.kind == Kind::Imported.name() && moment.mark.site.label.contains("Free") {
+            return;
+        }
+        let mut relative = *access;
+        relative.address = access.address.wrapping_sub(place.base);
+        let (own, epoch) = (checker.foreign.own, moment.mark.epoch);
+        let at = Count { process: own, place: epoch.actor as u64, count: epoch.n };
+        let new = entry(at, relative, &moment.mark.site);
+        let foreign = &checker.foreign;
+        let mut knows = |count: Count| {
+            if count.process == own {
+                moment.clock.of(count.place as usize) >= count.count
+            } else {
+                foreign.is_known(count, &moment.clock)
+            }
+        };
+        let found = memory.history.enter(&new, &mut knows);
+        for old in found.iter().filter(|old| !self.has_ended(old)) {
+            let (from, to) = old.access.hull();
+            let (start, end) = relative.hull();
+            let from = (from.max(start).min(place.size) + place.base, to.min(end) + place.base);
+            let bytes = (from.0, from.1.min(place.base + place.size));
+            checker.race_with_process(old, moment, access.mode, place, bytes);
+        }
+    }
+
+    /// Returns whether the process of an access has ended, and with it the access.
+    fn has_ended(&self, old: &Entry) -> bool {
+        let peer = self.peers.iter().find(|peer| peer.user.process == old.at.process);
+        // SAFETY: the signal 0 is not sent; only the existence of the process is checked.
+        peer.is_some_and(|peer| peer.hosts.has_ended())
+            || unsafe { libc::kill(old.pid as libc::pid_t, 0) } != 0
+    }
+}
+
+pub(super) fn entry(at: Count, access: Access, site: &Site) -> Entry {
+    let who = format!("{}, enqueued by host thread {}", site.actor.describe(), site.thread);
+    Entry { pid: std::process::id(), at, access, label: site.label.to_string(), who }
+}

@@ -1,0 +1,126 @@
+//! The allocations that are shared with other processes, and what passes between the hosts.
+//!
+//! May use: `access`, `clock`, `processes`, `results`, `sim::shared`, `sim::state`. Unsafe: none.
+
+use crate::access::Access;
+use crate::clock::Clock;
+use crate::processes::{Count, History, SharedClock, User};
+use crate::results::Result;
+use crate::sim::shared::{Peer, SharedMemory, entry};
+use crate::sim::state::Sim;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+impl Sim {
+    /// Returns the file of the history of an allocation that is exported, which begins now if it
+    /// was not exported before; -1 if there is none.
+    pub fn export_history(&mut self, base: u64) -> RawFd {
+        if let Some(found) = self.shared.histories.get(&base) {
+            return found.history.file();
+        }
+        let (Some(checker), Some(allocation)) = (&self.checker, self.memory.allocations.get(&base))
+        else {
+            return -1;
+        };
+        let Ok(history) = History::new() else { return -1 };
+        allocation.shadow.for_each(|mark, mode, from, to| {
+            let access = Access::range(from - base, to - from, mode);
+            let (place, count) = (mark.epoch.actor as u64, mark.epoch.n);
+            let at = Count { process: checker.foreign.own, place, count };
+            history.begin_with(&entry(at, access, &mark.site));
+        });
+        let file = history.file();
+        if self.share(base, history).is_ok() { file } else { -1 }
+    }
+
+    /// Follows the history of an allocation of another process.
+    pub fn import_history(&mut self, base: u64, pid: u32, file: RawFd) {
+        if self.checker.is_some() && file >= 0 {
+            let _ = History::open(pid, file).and_then(|history| self.share(base, history));
+        }
+    }
+
+    fn share(&mut self, base: u64, history: History) -> Result {
+        let Some(checker) = &self.checker else { return Ok(()) };
+        let hosts = match self.shared.hosts.take() {
+            Some(hosts) => hosts,
+            None => SharedClock::new()?,
+        };
+        let user =
+            User { process: checker.foreign.own, pid: std::process::id(), clock: hosts.file() };
+        self.shared.hosts = Some(hosts);
+        self.publish_host();
+        history.add_user(user);
+        let history = Arc::new(history);
+        self.shared.histories.insert(base, SharedMemory { history, users: 0 });
+        Ok(())
+    }
+
+    /// Stops following the accesses to an allocation that ends here.
+    pub fn end_history(&mut self, base: u64) {
+        self.shared.histories.remove(&base);
+    }
+
+    /// Makes what the calling thread knows known to other processes.
+    pub fn publish_host(&mut self) {
+        if self.shared.hosts.is_none() {
+            return;
+        }
+        let host = self.host_actor();
+        let (Some(checker), Some(hosts)) = (&mut self.checker, &self.shared.hosts) else { return };
+        let known = checker.snapshot(host);
+        let mut is_new = false;
+        for Count { process, place, count } in checker.foreign.counts(&known) {
+            let published = self.shared.published.entry((process, place)).or_insert(0);
+            is_new |= *published < count;
+            *published = count.max(*published);
+        }
+        if is_new {
+            let all = self.shared.published.iter();
+            let count = |(&(process, place), &count)| Count { process, place, count };
+            hosts.set(&all.map(count).collect::<Vec<Count>>(), || ());
+        }
+    }
+
+    /// Makes what the hosts of other processes know known to the calling thread.
+    pub fn learn_from_processes(&mut self) {
+        if self.shared.histories.is_empty() {
+            return;
+        }
+        let host = self.host_actor();
+        let Some(checker) = &mut self.checker else { return };
+        let peers = &mut self.shared.peers;
+        for memory in self.shared.histories.values_mut() {
+            for user in memory.history.users(memory.users) {
+                memory.users += 1;
+                let is_known = |peer: &Peer| peer.user.process == user.process;
+                if user.process == checker.foreign.own || peers.iter().any(is_known) {
+                    continue;
+                }
+                if let Ok(hosts) = SharedClock::open(user.pid, user.clock) {
+                    peers.push(Peer { user, hosts, version: 0 });
+                }
+            }
+        }
+        for peer in peers {
+            let version = peer.hosts.version();
+            if version != peer.version {
+                peer.version = version;
+                checker.learn_counts(host, &peer.hosts.counts());
+            }
+        }
+    }
+
+    /// Records the end of this process, whose work is over.
+    pub fn end_shared(&mut self) {
+        self.shared.hosts.iter().for_each(SharedClock::end);
+    }
+
+    /// Returns what happens before a record of an event that processes share.
+    pub fn counts_of(&self, known: Option<&Clock>) -> Vec<Count> {
+        match (&self.checker, known) {
+            (Some(checker), Some(known)) => checker.foreign.counts(known),
+            _ => Vec::new(),
+        }
+    }
+}

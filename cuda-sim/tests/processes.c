@@ -1,0 +1,280 @@
+// Two processes that share memory: `processes CASE`. The second is this program again. The exit
+// status is the larger one of both.
+#include "programs/race_test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct message {
+    CUipcMemHandle memory;
+    CUipcEventHandle written, read;
+};
+
+static int second;       // whether this is the second process
+static int input, output; // pipes from and to the other
+static CUstream a;
+static CUdeviceptr p;
+static CUevent written, has_read;
+
+static void tell(void) {
+    char byte = 0;
+    CHECK(write(output, &byte, 1) != 1);
+}
+
+static void await(void) {
+    char byte;
+    CHECK(read(input, &byte, 1) != 1);
+}
+
+static CUevent shared_event(void) {
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    return event;
+}
+
+static void send_handles(void) {
+    struct message message;
+    CHECK(cuIpcGetMemHandle(&message.memory, p));
+    CHECK(cuIpcGetEventHandle(&message.written, written));
+    CHECK(cuIpcGetEventHandle(&message.read, has_read));
+    CHECK(write(output, &message, sizeof message) != sizeof message);
+}
+
+static void receive_handles(void) {
+    struct message message;
+    CHECK(read(input, &message, sizeof message) != sizeof message);
+    CHECK(cuIpcOpenMemHandle(&p, message.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CHECK(cuIpcOpenEventHandle(&written, message.written));
+    CHECK(cuIpcOpenEventHandle(&has_read, message.read));
+}
+
+// What both have after the exchange of handles: the memory, two events, a stream.
+static void begin(int early) {
+    a = make_nonblocking();
+    if (second) {
+        receive_handles();
+        return;
+    }
+    p = alloc(N);
+    written = shared_event(), has_read = shared_event();
+    if (early) writes(a, p, N);
+    send_handles();
+}
+
+// The first process writes, the second reads.
+static void write_and_read(int record, int synchronize, int wait) {
+    begin(0);
+    if (!second) {
+        writes(a, p, N);
+        if (record) CHECK(cuEventRecord(written, a));
+        if (synchronize) CHECK(cuStreamSynchronize(a));
+        tell();
+        await();
+        return;
+    }
+    await();
+    if (wait) CHECK(cuStreamWaitEvent(a, written, 0));
+    reads(a, p, N);
+    tell();
+}
+
+static void unordered(void) { write_and_read(0, 0, 0); }
+static void event_waited_for(void) { write_and_read(1, 0, 1); }
+static void event_not_waited_for(void) { write_and_read(1, 0, 0); }
+static void host_waited_first(void) { write_and_read(0, 1, 0); }
+
+// The access was there before the handle.
+static void written_before_the_export(void) {
+    begin(1);
+    if (second) {
+        reads(a, p, N);
+        tell();
+    } else {
+        await();
+    }
+}
+
+static void halves(int overlap) {
+    begin(0);
+    if (second) {
+        writes(a, p + (overlap ? N / 2 - 1 : N / 2), N / 2);
+        tell();
+        await();
+    } else {
+        writes(a, p, N / 2);
+        await();
+        tell();
+    }
+}
+
+static void two_halves(void) { halves(0); }
+static void one_byte_in_common(void) { halves(1); }
+
+static void both_read(void) {
+    begin(0);
+    if (!second) CHECK(cuStreamSynchronize(a));
+    reads(a, p, N);
+    tell();
+    await();
+}
+
+// There and back: the first process knows its own work from the event of the second.
+static void back_again(int wait_back) {
+    begin(0);
+    CUstream b = make_nonblocking();
+    for (int i = 0; i < 5; ++i) {
+        if (!second) {
+            writes(a, p, N);
+            CHECK(cuEventRecord(written, a));
+            tell();
+            await();
+            if (wait_back) CHECK(cuStreamWaitEvent(b, has_read, 0));
+            writes(b, p, N);
+            CHECK(cuEventRecord(written, b));
+            CHECK(cuStreamWaitEvent(a, written, 0));
+        } else {
+            await();
+            CHECK(cuStreamWaitEvent(a, written, 0));
+            reads(a, p, N);
+            CHECK(cuEventRecord(has_read, a));
+            tell();
+        }
+    }
+    // The other lives until the last round is checked.
+    if (second) await();
+    else tell();
+}
+
+static void there_and_back(void) { back_again(1); }
+static void there_without_a_way_back(void) { back_again(0); }
+
+static void host_waits_for_the_event_of_the_other(void) {
+    begin(0);
+    if (second) {
+        writes(a, p, N);
+        CHECK(cuEventRecord(has_read, a));
+        tell();
+        await();
+        return;
+    }
+    await();
+    CHECK(cuEventSynchronize(has_read));
+    reads(a, p, N);
+    tell();
+}
+
+static void freed_while_the_other_reads(int synchronize) {
+    begin(0);
+    if (second) {
+        CHECK(cuStreamSynchronize(a));
+        reads(a, p, N);
+        if (synchronize) CHECK(cuStreamSynchronize(a));
+        tell();
+        await();
+        return;
+    }
+    await();
+    CHECK(cuMemFree(p));
+    tell();
+}
+
+static void freed_too_early(void) { freed_while_the_other_reads(0); }
+static void freed_afterwards(void) { freed_while_the_other_reads(1); }
+
+// Nothing runs any more when the second process has ended.
+static void after_its_end(void) {
+    begin(0);
+    if (second) {
+        writes(a, p, N);
+        tell();
+        return;
+    }
+    await();
+    CHECK(wait(NULL) < 0);
+    reads(a, p, N);
+}
+
+// clang-format off
+static const struct {
+    const char *name;
+    void (*run)(void);
+    int racy;
+} cases[] = {
+    {"unordered", unordered, 1},
+    {"event_waited_for", event_waited_for, 0},
+    {"event_not_waited_for", event_not_waited_for, 1},
+    {"host_waited_first", host_waited_first, 0},
+    {"written_before_the_export", written_before_the_export, 1},
+    {"two_halves", two_halves, 0},
+    {"one_byte_in_common", one_byte_in_common, 1},
+    {"both_read", both_read, 0},
+    {"there_and_back", there_and_back, 0},
+    {"there_without_a_way_back", there_without_a_way_back, 1},
+    {"host_waits_for_the_event_of_the_other", host_waits_for_the_event_of_the_other, 0},
+    {"freed_too_early", freed_too_early, 1},
+    {"freed_afterwards", freed_afterwards, 0},
+    {"after_its_end", after_its_end, 0},
+};
+// clang-format on
+
+CUstream make_nonblocking(void) {
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+CUdeviceptr alloc(size_t n) {
+    CUdeviceptr at;
+    CHECK(cuMemAlloc(&at, n));
+    return at;
+}
+
+static void nothing(void *data) { (void)data; }
+
+static void touch(CUstream stream, const char *label, CUdeviceptr at, size_t n, unsigned mode) {
+    const cudasim_access access = range(at, n, mode);
+    CHECK(cudasim_launch(stream, label, nothing, NULL, 0, &access, 1));
+}
+
+void writes(CUstream stream, CUdeviceptr at, size_t n) {
+    touch(stream, "writer", at, n, CUDASIM_WRITE);
+}
+void reads(CUstream stream, CUdeviceptr at, size_t n) {
+    touch(stream, "reader", at, n, CUDASIM_READ);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+            printf("%s %s\n", cases[i].racy ? "racy" : "correct", cases[i].name);
+        }
+        return 0;
+    }
+    second = argc == 4;
+    pid_t child = 0;
+    if (second) {
+        input = atoi(argv[2]), output = atoi(argv[3]);
+    } else {
+        int to[2], from[2];
+        char texts[2][16];
+        CHECK(pipe(to) || pipe(from));
+        child = fork();
+        if (child == 0) {
+            snprintf(texts[0], sizeof texts[0], "%d", to[0]);
+            snprintf(texts[1], sizeof texts[1], "%d", from[1]);
+            execl("/proc/self/exe", argv[0], argv[1], texts[0], texts[1], (char *)NULL);
+            _exit(126);
+        }
+        input = from[0], output = to[1];
+    }
+    CUcontext context;
+    CHECK(cuInit(0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        if (strcmp(cases[i].name, argv[1]) == 0) cases[i].run();
+    }
+    int status = 0;
+    if (!second && waitpid(child, &status, 0) == child) return WEXITSTATUS(status);
+    return 0;
+}

@@ -1,0 +1,101 @@
+"""The page "Find races in ten minutes": its programs run, and print what it says."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from test_cuda_sim import BUILT, HEADERS, ROOT, run
+
+PAGE = (ROOT / "cuda-sim/docs/find_races.md").read_text()
+PLUGIN = ROOT / "cuda-sim/python"
+# The environment of `make interop`, which has Numba.
+NUMBA = ROOT / "build/interop/bin/python"
+COMMAND = [BUILT / "cuda-sim", "run"]
+
+
+def sample(name):
+    """Returns a program, which has its name in its first line, as on the page."""
+    (text,) = re.findall(rf"```\w+\n((?://|#) {re.escape(name)}\n.*?)```", PAGE, re.S)
+    return text
+
+
+def expected(after):
+    """Returns the lines that the page shows next, without what differs between runs."""
+    text = PAGE[PAGE.index(after) :]
+    return [clean(line) for line in re.search(r"```text\n(.*?)```", text, re.S)[1].splitlines()]
+
+
+def clean(line):
+    line = re.sub(r"0x[0-9a-f]+", "0x", line)
+    return re.sub(r"\S*/", "", line).strip()
+
+
+def check(printed, after):
+    found = [clean(line) for line in printed.splitlines()]
+    for line in expected(after):
+        assert any(one.startswith(line) for one in found), f"{line}\n\n{printed}"
+
+
+def test_cpp(tmp_path):
+    def build(text):
+        (tmp_path / "blur.cpp").write_text(text)
+        flags = ["-std=c++17", "-g", "-Wall", "-Wextra", "-Werror", "-isystem", HEADERS["13"]]
+        run("g++", *flags, "blur.cpp", "-o", "blur", BUILT / "libcudart.so.13", cwd=tmp_path)
+
+    command = [*COMMAND, "--runtime", "--report=races.html", "./blur"]
+    build(sample("blur.cpp"))
+    done = run(*command, check=False, cwd=tmp_path)
+    assert done.returncode == 66
+    check(done.stdout + done.stderr, "races.html ./blur")
+    assert "for what came before the first access" in (tmp_path / "races.html").read_text()
+    # As the page mends it.
+    record = "    cudaEventRecord(uploaded, frame.stream);\n"
+    upload = "    upload(frame, image);\n"
+    build(sample("blur.cpp").replace(record + upload, upload + record))
+    done = run(*command, cwd=tmp_path)
+    assert done.stdout == "1\n" and done.stderr == ""
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    if not NUMBA.exists():
+        pytest.skip("Numba is not installed: make interop")
+    for name in ("pipeline.py", "test_pipeline.py"):
+        (tmp_path / name).write_text(sample(name))
+
+    def start(*words):
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CUDASIM_"))}
+        return subprocess.run(
+            [str(word) for word in words], cwd=tmp_path, env={**inherited, "PYTHONPATH": str(PLUGIN), "COLUMNS": "200"},
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+
+    return start
+
+
+def test_python(pipeline):
+    done = pipeline(*COMMAND, "--free=syncs", "--", NUMBA, "pipeline.py")
+    assert done.returncode == 66, done.stderr
+    check(done.stdout + done.stderr, "cuda-sim run --free=syncs")
+
+
+def test_suite(pipeline, tmp_path):
+    words = ["-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "-q"]
+    done = pipeline(NUMBA, *words, "--cuda-sim", "--free=syncs", "--report=races.sarif")
+    assert done.returncode == 1, done.stdout + done.stderr
+    check(done.stdout, "pytest --cuda-sim --free=syncs")
+    (result,) = json.loads((tmp_path / "races.sarif").read_text())["runs"][0]["results"]
+    assert result["properties"]["test"] == "test_pipeline.py::test_unordered"
+    # Places of labels, not of the interpreter.
+    places = [one["physicalLocation"] for one in (*result["locations"], *result["relatedLocations"])]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["pipeline.py"] * 2
+    assert [place["region"]["startLine"] for place in places] == [15, 9]
+
+
+def test_options_on_the_page_exist():
+    usage = run(BUILT / "cuda-sim", "--help").stdout
+    for option in set(re.findall(r"(?:cuda-sim run|--cuda-sim)[^\n`]*?(--[a-z-]+)", PAGE)):
+        assert option in usage or option == "--cuda-sim", option
