@@ -1,14 +1,14 @@
-/* Copies of arrays in host memory: layouts, buffers, what is refused, and owners. Those of arrays on
- * a device are in sync/copies.c. */
+/* Copies of arrays in host memory: layouts, buffers, what is refused, and owners. Those of arrays
+ * on a device are in sync/copies.c. */
 #include "cai_test.h"
 
-#define REFUSED(status, path, call)                   \
-    do {                                              \
-        cai_error why_;                               \
-        cai_error *error = &why_;                     \
-        ASSERT_STATUS(status, call);                  \
-        ASSERT(why_.code == (status));                \
-        ASSERT_TEXT(path, why_.field);                \
+#define REFUSED(status, path, call)                    \
+    do {                                               \
+        cai_error why_;                                \
+        cai_error *error = &why_;                      \
+        ASSERT_STATUS(status, call);                   \
+        ASSERT(why_.code == (status));                 \
+        ASSERT_TEXT(path, why_.field);                 \
         ASSERT(out.owner == NULL && out.data == NULL); \
     } while (0)
 
@@ -74,9 +74,9 @@ static void refusals(void) {
             cai_array_copy_to_host(&array, 0, 0, NULL, 0, &out, error));
     REFUSED(CAI_ERR_ARGUMENT, "stream",
             cai_array_copy_to_host(&array, CAI_STREAM_UNKNOWN, 0, NULL, 0, &out, error));
-    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, CAI_ACCESS_WRITE, NULL, 0, &out,
-                                   error));
+    REFUSED(
+        CAI_ERR_NEWER_CALLER, "flags",
+        cai_array_copy_to_host(&array, CAI_STREAM_NONE, CAI_ACCESS_WRITE, NULL, 0, &out, error));
     REFUSED(CAI_ERR_ARGUMENT, "out",
             cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &array, error));
     array.mask = &mask;

@@ -342,8 +342,7 @@ static void refused(cai_array array, cai_status status, const char *field) {
     if (array.owner == NULL && status != CAI_ERR_BORROWED) {
         OK(cai_owner_create(NULL, NULL, &array.owner, error));
     }
-    REFUSED(status, field,
-            cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, error));
+    REFUSED(status, field, cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, error));
     ASSERT(kept == NULL && fd == -2);
     if (array.owner != NULL) cai_array_release(&array);
 }
