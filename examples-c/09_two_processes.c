@@ -143,7 +143,7 @@ static int client(int server, int is_killed) {
 
 static void destroy(void *context) {
     (void)context;
-    puts("server: nobody needs the array any more");
+    puts("server: the array is released");
 }
 
 static cai_array new_array(CUdeviceptr memory, CUstream stream) {
