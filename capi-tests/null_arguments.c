@@ -49,6 +49,14 @@ int main(void) {
     }
     REFUSES("array", cai_array_to_json(NULL, text, sizeof(text), NULL, e));
     REFUSES("buffer", cai_array_to_json(&array, NULL, 1, NULL, e));
+    REFUSES("array", cai_ipc_export(NULL, 0, text, sizeof(text), NULL, NULL, &owner, e));
+    REFUSES("buffer", cai_ipc_export(&array, 0, NULL, 1, NULL, NULL, &owner, e));
+    REFUSES("out_owner", cai_ipc_export(&array, 0, text, sizeof(text), NULL, NULL, NULL, e));
+    REFUSES("array", cai_array_copy_to_host(NULL, 1, 0, NULL, 0, &array, e));
+    REFUSES("out", cai_array_copy_to_host(&array, 1, 0, NULL, 0, NULL, e));
+    REFUSES("buffer", cai_array_copy_to_host(&array, 1, 0, NULL, 1, &out, e));
+    REFUSES("bytes", cai_ipc_import(NULL, 1, -1, 0, &array, e));
+    REFUSES("out", cai_ipc_import(text, 1, -1, 0, NULL, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
     REFUSES("array", cai_array_is_native(NULL, &truth, e));

@@ -118,6 +118,7 @@ cdef extern from "cai/cai.h":
         CAI_CAPTURE_EXTERNAL
         CAI_DRIVER_PATH_SIZE
         CAI_DLPACK_HIDE_READONLY
+        CAI_IPC_SIZE
         CAI_PROTOCOL_EXCHANGE
         CAI_PROTOCOL_DLPACK_EXCHANGE
         CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
@@ -251,6 +252,10 @@ cdef extern from "cai/cai.h":
         CAI_ERR_DLPACK_VERSION
         CAI_ERR_ARROW
         CAI_ERR_CONVERT_BIT_OFFSET
+        CAI_ERR_IPC_MEMORY
+        CAI_ERR_IPC_BYTES
+        CAI_ERR_IPC_VERSION
+        CAI_ERR_IPC_DEVICE
         CAI_ERR_INTERNAL
     const uint64_t CAI_STREAM_NONE
     const uint64_t CAI_STREAM_UNKNOWN
@@ -558,6 +563,15 @@ cdef extern from "cai/cai.h":
     ) noexcept nogil
     cai_status cai_sync_policy_set(uint32_t policy, cai_error *error) noexcept nogil
     cai_status cai_sync_policy_get(uint32_t *out, cai_error *error) noexcept nogil
+    cai_status cai_array_copy_to_host(
+        const cai_array *array,
+        cai_stream stream,
+        uint32_t flags,
+        void *buffer,
+        size_t size,
+        cai_array *out,
+        cai_error *error
+    ) noexcept nogil
     cai_status cai_array_from_dlpack(
         DLManagedTensorVersioned *tensor,
         cai_stream stream,
@@ -593,6 +607,24 @@ cdef extern from "cai/cai.h":
         uint32_t flags,
         ArrowDeviceArray *out_array,
         ArrowSchema *out_schema,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_ipc_export(
+        const cai_array *array,
+        uint32_t flags,
+        void *buffer,
+        size_t size,
+        size_t *out_size,
+        int32_t *out_fd,
+        cai_owner **out_owner,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_ipc_import(
+        const void *bytes,
+        size_t size,
+        int32_t fd,
+        uint32_t flags,
+        cai_array *out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_to_json(

@@ -24,9 +24,9 @@ pub const FOREIGN: [&str; 5] =
     ["_object", "DLManagedTensor", "DLManagedTensorVersioned", "ArrowDeviceArray", "ArrowSchema"];
 
 /// The headers that users include, in the order in which one needs the other.
-pub const HEADERS: [&str; 11] = [
-    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "driver.h", "dlpack.h", "arrow.h",
-    "json.h", "python.h", "cai.h",
+pub const HEADERS: [&str; 13] = [
+    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "copy.h", "driver.h", "dlpack.h",
+    "arrow.h", "ipc.h", "json.h", "python.h", "cai.h",
 ];
 
 pub struct Headers<'a> {

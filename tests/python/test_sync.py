@@ -18,7 +18,7 @@ BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 WORKERS = os.cpu_count() or 1
-PROGRAMS = ["exchange", "produce", "capture", "events", "arrow"]
+PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies"]
 
 
 def run(*command, check=True, timeout=120, **more):
@@ -209,6 +209,7 @@ NEEDED = {
     # The other cases record events that no rule waits for, or end with a wait that nothing follows.
     "events": ["readers_and_writers_of_an_unknown_stream", "graph_of_a_reader_of_a_read_only_array"],
     "arrow": ["a_consumer_of_arrow_waits_for_the_event", "a_mask_on_another_stream", "an_unknown_stream", "an_imported_array"],
+    "copies": ["page_locked_memory_on_a_stream"],
 }  # fmt: skip
 
 
