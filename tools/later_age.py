@@ -80,7 +80,8 @@ def manifest(folder):
         if (ROOT / name).exists():
             write(folder / name, (ROOT / name).read_text())
     text = (ROOT / "Cargo.toml").read_text()
-    write(folder / "Cargo.toml", re.sub(r"^members = .*$", 'members = ["."]', text, count=1, flags=re.MULTILINE))
+    text = re.sub(r"^members = \[.*?\]$", 'members = ["."]', text, count=1, flags=re.MULTILINE | re.DOTALL)
+    write(folder / "Cargo.toml", text)
 
 
 def write(path, text):

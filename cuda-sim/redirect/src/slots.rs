@@ -9,6 +9,9 @@ use crate::survey::is_cuda_name;
 use libc::c_void;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::FromRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -80,6 +83,31 @@ fn report(library: &Library) {
     eprintln!("cuda-sim: {}: {text}", library.path.to_string_lossy());
 }
 
+/// Loads a copy of a library. A runtime library that is linked statically has its own last error,
+/// which one that the program links dynamically does not see.
+fn load(path: &CStr) -> *mut c_void {
+    let copy = copied(path);
+    let path = copy.as_ref().map_or(path, |(_, path)| path);
+    // SAFETY: the path is NUL-terminated. The initializers of the replacement library have no
+    // requirements.
+    unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }
+}
+
+/// Copies a file into memory. The descriptor is closed when the result is dropped.
+fn copied(path: &CStr) -> Option<(File, CString)> {
+    let mut from = File::open(path.to_str().ok()?).ok()?;
+    // SAFETY: the name is NUL-terminated.
+    let descriptor = unsafe { libc::memfd_create(c"libcudart".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
+    let mut to = unsafe { File::from_raw_fd(descriptor) };
+    io::copy(&mut from, &mut to).ok()?;
+    let path = CString::new(format!("/proc/self/fd/{descriptor}")).ok()?;
+    Some((to, path))
+}
+
 /// Returns the address of the function of a slot, and writes it into the slot.
 ///
 /// # Safety
@@ -92,9 +120,7 @@ unsafe extern "C" fn find(slot: *const AtomicUsize) -> usize {
     let library = slot.library;
     let mut handle = library.handle.load(Ordering::Acquire);
     if handle == 0 {
-        // SAFETY: the path is NUL-terminated. The initializers of the replacement library have no
-        // requirements.
-        handle = unsafe { libc::dlopen(library.path.as_ptr(), libc::RTLD_NOW) } as usize;
+        handle = load(&library.path) as usize;
         if handle == 0 {
             report(library);
         }
