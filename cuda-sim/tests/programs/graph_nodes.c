@@ -160,66 +160,6 @@ static void event_recorded_after_the_launch(void) {
     CHECK(cuEventRecord(e, b));
 }
 
-#if CUDA_VERSION >= 13000
-// A body that is repeated until its kernel has run three times.
-struct loop {
-    CUgraphConditionalHandle handle;
-    int *runs;
-};
-
-static void count_to_three(void *data) {
-    const struct loop *loop = data;
-    ++*loop->runs;
-    cudasim_set_condition(loop->handle, *loop->runs < 3);
-}
-
-static int runs;
-
-// Adds it to a graph; the kernel writes `to`.
-static CUgraphNode repeated(CUgraph graph, CUdeviceptr to, struct needs on) {
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
-    CUgraphConditionalHandle handle;
-    CHECK(cuGraphConditionalHandleCreate(&handle, graph, primary(0), 1,
-                                         CU_GRAPH_COND_ASSIGN_DEFAULT));
-    params.conditional.handle = handle;
-    params.conditional.type = CU_GRAPH_COND_TYPE_WHILE;
-    params.conditional.size = 1;
-    params.conditional.ctx = primary(0);
-    CUgraphNode node;
-    CHECK(cuGraphAddNode(&node, graph, on.nodes, NULL, on.count, &params));
-    const struct loop loop = {handle, &runs};
-    const cudasim_access access = {.address = to, .nbytes = N, .mode = CUDASIM_WRITE};
-    CHECK(cuStreamBeginCaptureToGraph(c, params.conditional.phGraph_out[0], NULL, NULL, 0,
-                                      CU_STREAM_CAPTURE_MODE_GLOBAL));
-    CHECK(cudasim_launch(c, "count", count_to_three, &loop, sizeof loop, &access, 1));
-    end(c);
-    return node;
-}
-
-// What the body writes is read behind the node. Each launch assigns the default value.
-static void read_after_a_loop(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    copy(graph, q, p, needs(repeated(graph, p, needs(NULL, NULL)), NULL));
-    CUgraphExec exec = instance(graph);
-    CHECK(cuGraphDestroy(graph));
-    for (int i = 1; i <= 2; ++i) {
-        runs = 0;
-        CHECK(cuGraphLaunch(exec, a));
-        CHECK(cuStreamSynchronize(a));
-        CHECK(runs != 3);
-    }
-}
-
-static void read_beside_a_loop(void) {
-    prepare();
-    CUgraph graph = empty_graph();
-    repeated(graph, p, needs(NULL, NULL));
-    copy(graph, q, p, needs(NULL, NULL));
-    launch(graph, a);
-}
-#endif
-
 const struct race_program programs_graph_nodes[] = {
     CORRECT(copy_after_fill),
     RACY(copy_beside_fill),
@@ -235,9 +175,5 @@ const struct race_program programs_graph_nodes[] = {
     CORRECT(event_waited_for_by_a_node),
     RACY(event_waited_for_by_an_unrelated_node),
     RACY(event_recorded_after_the_launch),
-#if CUDA_VERSION >= 13000
-    CORRECT(read_after_a_loop),
-    RACY(read_beside_a_loop),
-#endif
     END_OF_PROGRAMS,
 };
