@@ -12,6 +12,6 @@ archive=$1
 output=$2
 shift 2
 "$@" -shared -fPIC -o "$output.$$" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
-    -Wl,--gc-sections -Wl,--strip-debug -Wl,-O1 -Wl,--as-needed -Wl,-z,relro,-z,now,-z,nodelete \
+    -Wl,--gc-sections -Wl,--strip-all -Wl,-O1 -Wl,--as-needed -Wl,-z,relro,-z,now,-z,nodelete \
     -Wl,-soname,"libcai.so.$major" -Wl,--version-script="$here/cai.map" -lgcc_s -lpthread -ldl -lm
 mv -f "$output.$$" "$output"

@@ -73,6 +73,14 @@ def address():
     return None if calls else data.value
 
 
+def views(ways):
+    """`libcai.view`, of the copy of the library that is measured."""
+    make = ctypes.PyDLL(str(pathlib.Path(ways.__file__).parent / "libcai.so.1")).cai_python_view
+    made = ctypes.py_object()
+    make(ctypes.byref(made), None)
+    return made.value
+
+
 def call(function, *positional, keywords=None, attributes=None):
     """A function of a peer: what `ns` takes for it."""
     return ("call", function, (positional, keywords, attributes))
@@ -157,6 +165,20 @@ def groups(ways):
     if cuda_torch:
         rows += [("PyTorch: as_tensor", "other", call(torch.as_tensor, stored, keywords={"device": "cuda"}))]
     yield "in: a stored dictionary", rows
+
+    make, fields = views(ways), ("ptr", "shape", "strides", "dtype", "readonly", "device_id")
+    rows = [("libcai.view", "ours", call(make, stored, -1))]
+    if driver:
+        rows += [("libcai.view, six fields read", "ours", call(make, stored, -1, attributes=fields))]
+    if core:
+        view = core.StridedMemoryView
+        rows += [
+            ("cuda.core: StridedMemoryView", "other",
+             call(view.from_cuda_array_interface, stored, -1)),
+            ("cuda.core: StridedMemoryView, six fields read", "other",
+             call(view.from_cuda_array_interface, stored, -1, attributes=fields)),
+        ]  # fmt: skip
+    yield "a view of a stored dictionary, released", rows
 
     strided = Object(plain | {"strides": (32, 4), "stream": 1})
     yield "in: with strides and a stream", [

@@ -36,6 +36,27 @@ int main(void) {
     ASSERT(!cai_dtype_equal(NULL, &dtype) && !cai_dtype_equal(&dtype, NULL) &&
            !cai_dtype_equal(NULL, NULL));
     ASSERT(!cai_dtype_is_native(NULL));
+    {
+        struct ArrowDeviceArray values;
+        struct ArrowSchema schema;
+        memset(&values, 0, sizeof values);
+        memset(&schema, 0, sizeof schema);
+        REFUSES("array", cai_array_from_arrow(NULL, &schema, &out, e));
+        REFUSES("schema", cai_array_from_arrow(&values, NULL, &out, e));
+        REFUSES("out", cai_array_from_arrow(&values, &schema, NULL, e));
+        REFUSES("array", cai_array_to_arrow(NULL, 0, &values, &schema, e));
+        REFUSES("out_array", cai_array_to_arrow(&array, 0, NULL, &schema, e));
+    }
+    REFUSES("array", cai_array_to_json(NULL, text, sizeof(text), NULL, e));
+    REFUSES("buffer", cai_array_to_json(&array, NULL, 1, NULL, e));
+    REFUSES("array", cai_ipc_export(NULL, 0, text, sizeof(text), NULL, NULL, &owner, e));
+    REFUSES("buffer", cai_ipc_export(&array, 0, NULL, 1, NULL, NULL, &owner, e));
+    REFUSES("out_owner", cai_ipc_export(&array, 0, text, sizeof(text), NULL, NULL, NULL, e));
+    REFUSES("array", cai_array_copy_to_host(NULL, 1, 0, NULL, 0, &array, e));
+    REFUSES("out", cai_array_copy_to_host(&array, 1, 0, NULL, 0, NULL, e));
+    REFUSES("buffer", cai_array_copy_to_host(&array, 1, 0, NULL, 1, &out, e));
+    REFUSES("bytes", cai_ipc_import(NULL, 1, -1, 0, &array, e));
+    REFUSES("out", cai_ipc_import(text, 1, -1, 0, NULL, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
     REFUSES("array", cai_array_is_native(NULL, &truth, e));
@@ -103,6 +124,8 @@ int main(void) {
         struct DLManagedTensorVersioned *tensor = NULL;
         struct DLManagedTensor *older = NULL;
         struct _object *object = NULL;
+        struct _object *some = (struct _object *)(void *)text;
+        cai_stream stream = 0;
         REFUSES("tensor", cai_array_from_dlpack(NULL, CAI_STREAM_NONE, &out, e));
         REFUSES("out", cai_array_from_dlpack((struct DLManagedTensorVersioned *)text,
                                              CAI_STREAM_NONE, NULL, e));
@@ -115,6 +138,9 @@ int main(void) {
         REFUSES("out", cai_array_to_dlpack_unversioned(&array, 0, NULL, e));
         REFUSES("array", cai_array_to_python(NULL, NULL, &object, e));
         REFUSES("out", cai_array_to_python(&array, NULL, NULL, e));
+        REFUSES("object", cai_stream_from_python(NULL, 1, 0, &stream, NULL, e));
+        REFUSES("out", cai_stream_from_python(some, 1, 0, NULL, NULL, e));
+        REFUSES("out", cai_python_view(NULL, e));
         REFUSES("dictionary", cai_array_from_python_dict(NULL, NULL, NULL, &out, e));
         REFUSES("out", cai_array_from_python_dict((struct _object *)text, NULL, NULL, NULL, e));
         ASSERT(object == NULL);

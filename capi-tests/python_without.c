@@ -9,6 +9,7 @@ int main(void) {
     int nothing = 0;
     /* No object is looked at before an interpreter was found. */
     struct _object *object = (struct _object *)(void *)&nothing, *made = NULL;
+    cai_stream stream = 5;
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_from_python(NULL, NULL, &array, &why));
     ASSERT(strcmp(why.field, "object") == 0);
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_from_python(object, NULL, NULL, &why));
@@ -28,7 +29,9 @@ int main(void) {
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_to_python(&array, NULL, NULL, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_to_python(&array, NULL, &made, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_to_python(&array, NULL, &made, NULL));
-    ASSERT(made == NULL);
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_python_view(&made, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_stream_from_python(object, 1, 0, &stream, NULL, &why));
+    ASSERT(made == NULL && stream == 5);
     ASSERT(cai_python_raise(NULL) == NULL);
     ASSERT(cai_python_raise(&why) == NULL);
     return 0;

@@ -22,7 +22,11 @@
 //! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
+//! | `copy` | copies to host memory, in C order |
 //! | `dlpack` | imports and exports DLPack tensors |
+//! | `arrow` | imports and exports arrays of the Arrow C device interface |
+//! | `ipc` | arrays as bytes for other processes |
+//! | `json` | the array interface as text |
 //! | `python` | imports and exports Python objects |
 //! | [`ffi`] | the exported functions: thin, literal, documented for C |
 #![deny(missing_docs)]
@@ -59,6 +63,10 @@ mod owner;
 mod driver;
 mod validate;
 mod sync;
+mod copy;
 mod dlpack;
+mod arrow;
+mod ipc;
+mod json;
 mod python;
 pub mod ffi;

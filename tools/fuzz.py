@@ -31,7 +31,7 @@ WORK = ROOT / "build/fuzz"
 PAGE = ROOT / "docs/src/testing.md"
 TRIED = WORK / "tried.json"
 # Those that have CPython inside come last.
-TARGETS = ["typestr", "descr_text", "array", "dlpack", "owners", "import_options", "exchange_tables"]
+TARGETS = ["typestr", "descr_text", "array", "dlpack", "arrow", "owners", "ipc", "import_options", "exchange_tables"]
 WITH_PYTHON = ["import_options", "exchange_tables"]
 COVERAGE = ["coverage-level=4", "coverage-inline-8bit-counters", "coverage-pc-table", "coverage-trace-compares"]
 FLAGS = ["--cfg fuzzing", "-Cpasses=sancov-module", *(f"-Cllvm-args=-sanitizer-{flag}" for flag in COVERAGE), "-Zsanitizer=address",

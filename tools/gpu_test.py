@@ -321,7 +321,7 @@ def shadow_checker(bench):
 def all_parts():
     return [
         Part("conformance", 300, conformance),
-        *(Part(f"streams: {name}", 240, stream_program(name)) for name in ("exchange", "produce", "capture", "events")),
+        *(Part(f"streams: {name}", 240, stream_program(name)) for name in ("exchange", "produce", "capture", "events", "arrow")),
         Part("streams: stress", 180, program("stress", "32", "20000")),
         Part("begin and end, against the same calls by hand", 120, program("streams", "with this driver")),
         Part("events against blocking (pingpong)", 180, ping_pong),

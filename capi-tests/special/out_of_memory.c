@@ -117,6 +117,39 @@ static cai_status dlpack(cai_error *error) {
     return status;
 }
 
+/* The same with a mask that is copied: the bits of the array that comes back begin inside a byte.
+ */
+static cai_status arrow(cai_error *error) {
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    cai_array array = description, bits = mask, out = CAI_ARRAY_INIT;
+    cai_status status;
+    set_typestr(&bits, "|t1");
+    array.mask = &bits;
+    values.array.release = NULL;
+    schema.release = NULL;
+    status = cai_array_to_arrow(&array, 0, &values, &schema, error);
+    ASSERT((status == CAI_OK) == (values.array.release != NULL));
+    ASSERT((status == CAI_OK) == (schema.release != NULL));
+    if (status != CAI_OK) {
+        return status;
+    }
+    values.array.children[0]->offset = 1;
+    values.array.children[0]->length -= 1;
+    values.array.length -= 1;
+    status = cai_array_from_arrow(&values, &schema, &out, error);
+    ASSERT((status == CAI_OK) == (out.owner != NULL));
+    ASSERT((status == CAI_OK) == (values.array.release == NULL));
+    ASSERT(status != CAI_OK || out.mask->data != bits.data);
+    if (status != CAI_OK) {
+        values.array.release(&values.array);
+    }
+    schema.release(&schema);
+    cai_array_release(&out);
+    ASSERT(destroyed == 0);
+    return status;
+}
+
 /* Fails anyway; without memory for the words, that is the status. */
 static cai_status refused(cai_error *error) {
     cai_array array = description;
@@ -177,6 +210,7 @@ int main(void) {
     drive("cai_descr_parse", descr_parse, 10);
     drive("more than 32 fields", many_fields, 1);
     drive("cai_array_to_dlpack and cai_array_from_dlpack", dlpack, 2);
+    drive("cai_array_to_arrow and cai_array_from_arrow", arrow, 4);
     drive("a refusal", refused, 1);
     destroyed = 0;
     cai_array_release(&description);

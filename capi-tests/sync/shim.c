@@ -30,6 +30,7 @@
     X(cuCtxSetCurrent)                   \
     X(cuCtxPushCurrent_v2)               \
     X(cuCtxPopCurrent_v2)                \
+    X(cuCtxGetDevice)                    \
     X(cuCtxGetId)                        \
     X(cuCtxSynchronize)                  \
     X(cuCtxRecordEvent)                  \
@@ -53,7 +54,12 @@
     X(cuGraphRetainUserObject)           \
     X(cuPointerGetAttributes)            \
     X(cuPointerGetAttribute)             \
-    X(cuMemGetAddressRange_v2)
+    X(cuMemGetAddressRange_v2)           \
+    X(cuCtxGetDevice)                    \
+    X(cuStreamCreate)                    \
+    X(cuStreamDestroy_v2)                \
+    X(cuMemcpyDtoHAsync_v2)              \
+    X(cuMemcpy2DAsync_v2)
 
 typedef uintptr_t word;
 typedef word (*function)(word, word, word, word, word, word);

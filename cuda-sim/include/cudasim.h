@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 /* Grows with the table below. A simulator supports all versions up to its own. */
-#define CUDASIM_VERSION 4
+#define CUDASIM_VERSION 5
 
 /* The mode of an access. Both together: the bytes are read and then written. */
 #define CUDASIM_READ 1u
@@ -149,8 +149,9 @@ typedef struct cudasim_api {
     void (*cai)(const cudasim_cai_note *note); /* NULL: exchanges are not observed */
     void (*accesses)(void *stream, const char *label, const cudasim_access *accesses, size_t count);
     int (*simulated)(void);
-    size_t (*take_json)(char *out, size_t capacity); /* since version 4 */
-    int (*synchronize)(unsigned milliseconds);       /* since version 4 */
+    size_t (*take_json)(char *out, size_t capacity);        /* since version 4 */
+    int (*synchronize)(unsigned milliseconds);              /* since version 4 */
+    void (*set_condition)(uint64_t handle, unsigned value); /* since version 5 */
 } cudasim_api;
 
 /*
@@ -346,6 +347,17 @@ static inline size_t cudasim_step(size_t operations) {
 static inline void *cudasim_host_address(const void *address) {
     const cudasim_api *sim = cudasim_find();
     return sim != NULL ? sim->host_address(address) : (void *)(uintptr_t)address;
+}
+
+/*
+ * Sets the value of a CUgraphConditionalHandle, as cudaGraphSetConditional does in device code.
+ * Called from a kernel.
+ */
+static inline void cudasim_set_condition(uint64_t handle, unsigned value) {
+    const cudasim_api *sim = cudasim_find();
+    if (sim != NULL) {
+        sim->set_condition(handle, value);
+    }
 }
 
 /*

@@ -10,7 +10,7 @@ struct message {
     CUipcEventHandle written, read;
 };
 
-static int second;       // whether this is the second process
+static int second;        // whether this is the second process
 static int input, output; // pipes from and to the other
 static CUstream a;
 static CUdeviceptr p;

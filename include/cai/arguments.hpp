@@ -33,8 +33,8 @@ namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 
 // A stream that a bound function takes: from Python an integer
-// (`torch.cuda.current_stream().cuda_stream`), an object with `__cuda_stream__`, `cuda_stream` or
-// `ptr` (cuda.core, PyTorch, CuPy), or None for the default stream that the compiler's options
+// (`torch.cuda.current_stream().cuda_stream`), any object that `cai_stream_from_python` takes
+// (cuda.core, PyTorch, CuPy, Numba), or None for the default stream that the compiler's options
 // choose. Converts to a cudaStream_t and to a cai_stream.
 //
 // The views among the arguments of the same function are ordered on it. In Python, 0 is the legacy
@@ -434,103 +434,37 @@ template <class View> class view_argument {
 
 // --- streams
 
-inline outcome read_handle(PyObject *number, cai_stream &out) noexcept {
-    if (!PyLong_Check(number) || PyBool_Check(number)) {
-        return outcome::declined;
-    }
-    const unsigned long long value = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred() != nullptr) {
-        PyErr_Clear(); // negative, or too long
-        return outcome::declined;
-    }
-    if (value >= CAI_STREAM_UNKNOWN) {
-        return outcome::declined; // CAI_STREAM_NONE and UNKNOWN are not streams
-    }
-    out = value == 0 ? CAI_STREAM_LEGACY : static_cast<cai_stream>(value);
-    return outcome::taken;
-}
-
-// Returns a new reference, or NULL, with an exception set where the attribute exists but fails.
-inline PyObject *attribute(PyObject *object, const char *name) noexcept {
-    PyObject *found = PyObject_GetAttrString(object, name);
-    if (found == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) != 0) {
-        PyErr_Clear();
-    }
-    return found;
-}
-
-// Writes what an object is into a message: short values themselves, otherwise the type.
-inline void describe_object(PyObject *object, char *out, std::size_t size) noexcept {
-    const bool is_short = PyLong_Check(object) || PyFloat_Check(object) || PyUnicode_Check(object);
-    PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
-    PyObject *text = is_short ? PyObject_Repr(object) : PyObject_GetAttrString(type, "__name__");
-    PyObject *bytes =
-        text != nullptr ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : nullptr;
-    const char *letters = bytes != nullptr ? PyBytes_AsString(bytes) : "object";
-    std::snprintf(out, size, "%s%.60s", is_short ? "" : "an object of type ", letters);
-    Py_XDECREF(bytes);
-    Py_XDECREF(text);
-    PyErr_Clear();
-}
-
-inline outcome read_stream(PyObject *object, cai_stream &out) noexcept {
-    if (object == Py_None) {
-        if (find_default_stream(out)) {
-            return outcome::taken;
-        }
+inline outcome load_stream(PyObject *object, bool convert, cai_stream &out) noexcept {
+    static constexpr char kind = 0;
+    cai_stream none = 0;
+    if (object == Py_None && !find_default_stream(none)) {
         PyErr_SetString(PyExc_ValueError,
                         "stream: found None in an extension whose files are compiled for different "
                         "default streams, expected a stream");
         return outcome::raised;
     }
-    if (PyLong_Check(object)) {
-        return read_handle(object, out);
+    if (none == 0) {
+        none = CAI_STREAM_LEGACY; // names None among what is expected
     }
-    const pause paused;
-    if (PyObject *method = attribute(object, "__cuda_stream__")) {
-        PyObject *pair = PyCallable_Check(method) != 0 ? PyObject_CallObject(method, nullptr)
-                                                       : (Py_INCREF(method), method);
-        Py_DECREF(method);
-        if (pair == nullptr) {
-            return outcome::raised;
-        }
-        // (version, handle)
-        outcome read = outcome::declined;
-        if (PyObject *handle =
-                PySequence_Check(pair) != 0 ? PySequence_GetItem(pair, 1) : nullptr) {
-            read = read_handle(handle, out);
-            Py_DECREF(handle);
-        }
-        Py_DECREF(pair);
-        return PyErr_Occurred() != nullptr ? outcome::raised : read;
-    }
-    for (const char *name : {"cuda_stream", "ptr"}) {
-        if (PyErr_Occurred() != nullptr) {
-            return outcome::raised;
-        }
-        if (PyObject *handle = attribute(object, name)) {
-            const outcome read = read_handle(handle, out);
-            Py_DECREF(handle);
-            return read;
-        }
-    }
-    return PyErr_Occurred() != nullptr ? outcome::raised : outcome::declined;
-}
-
-inline outcome load_stream(PyObject *object, bool convert, cai_stream &out) noexcept {
-    static constexpr char kind = 0;
-    const outcome read = read_stream(object, out);
-    if (read != outcome::declined) {
-        return read;
-    }
-    char found[96], message[256];
-    describe_object(object, found, sizeof found);
-    std::snprintf(message, sizeof message,
-                  "found %s, expected None, 1 (legacy default stream), 2 (per-thread default "
-                  "stream), a cudaStream_t or an object with __cuda_stream__",
-                  found);
     cai_error why;
-    cai_error_set(&why, CAI_ERR_TYPE, nullptr, message);
+    {
+        const pause paused; // the object may run code
+        const std::uint32_t flags = CAI_IMPORT_ALLOW_STREAM_ZERO | CAI_IMPORT_NO_EXCEPTION;
+        if (cai_stream_from_python(object, none, flags, &out, nullptr, &why) == CAI_OK) {
+            return outcome::taken;
+        }
+    }
+    if (PyErr_Occurred() != nullptr) {
+        return outcome::raised;
+    }
+    // The message names the argument instead. Another overload may take the object.
+    static constexpr char field[] = "stream: ";
+    if (std::strncmp(why.message, field, sizeof field - 1) == 0) {
+        std::memmove(why.message, why.message + sizeof field - 1,
+                     std::strlen(why.message) - sizeof field + 2);
+    }
+    why.code = CAI_ERR_TYPE;
+    why.field[0] = 0;
     return refuse_argument(object, convert, &kind, "Stream", why);
 }
 

@@ -13,9 +13,27 @@ cdef extern from "<stdbool.h>":
     ctypedef bint cai_bool "bool"
 
 cdef extern from "cai/cai.h":
+    """
+    static inline cai_array cai_inline_array_init(void) {
+        cai_array array = CAI_ARRAY_INIT;
+        return array;
+    }
+    static inline cai_import_options cai_inline_import_options_init(void) {
+        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+        return options;
+    }
+    static inline cai_export_options cai_inline_export_options_init(void) {
+        cai_export_options options = CAI_EXPORT_OPTIONS_INIT;
+        return options;
+    }
+    """
     cdef struct DLManagedTensor:
         pass
     cdef struct DLManagedTensorVersioned:
+        pass
+    cdef struct ArrowDeviceArray:
+        pass
+    cdef struct ArrowSchema:
         pass
     ctypedef int32_t cai_status
     ctypedef uint64_t cai_stream
@@ -100,6 +118,7 @@ cdef extern from "cai/cai.h":
         CAI_CAPTURE_EXTERNAL
         CAI_DRIVER_PATH_SIZE
         CAI_DLPACK_HIDE_READONLY
+        CAI_IPC_SIZE
         CAI_PROTOCOL_EXCHANGE
         CAI_PROTOCOL_DLPACK_EXCHANGE
         CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
@@ -231,6 +250,12 @@ cdef extern from "cai/cai.h":
         CAI_ERR_CONVERT_DEVICE
         CAI_ERR_CONVERT_GRAD
         CAI_ERR_DLPACK_VERSION
+        CAI_ERR_ARROW
+        CAI_ERR_CONVERT_BIT_OFFSET
+        CAI_ERR_IPC_MEMORY
+        CAI_ERR_IPC_BYTES
+        CAI_ERR_IPC_VERSION
+        CAI_ERR_IPC_DEVICE
         CAI_ERR_INTERNAL
     const uint64_t CAI_STREAM_NONE
     const uint64_t CAI_STREAM_UNKNOWN
@@ -538,6 +563,15 @@ cdef extern from "cai/cai.h":
     ) noexcept nogil
     cai_status cai_sync_policy_set(uint32_t policy, cai_error *error) noexcept nogil
     cai_status cai_sync_policy_get(uint32_t *out, cai_error *error) noexcept nogil
+    cai_status cai_array_copy_to_host(
+        const cai_array *array,
+        cai_stream stream,
+        uint32_t flags,
+        void *buffer,
+        size_t size,
+        cai_array *out,
+        cai_error *error
+    ) noexcept nogil
     cai_status cai_array_from_dlpack(
         DLManagedTensorVersioned *tensor,
         cai_stream stream,
@@ -562,6 +596,44 @@ cdef extern from "cai/cai.h":
         DLManagedTensor **out,
         cai_error *error
     ) noexcept nogil
+    cai_status cai_array_from_arrow(
+        ArrowDeviceArray *array,
+        const ArrowSchema *schema,
+        cai_array *out,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_array_to_arrow(
+        const cai_array *array,
+        uint32_t flags,
+        ArrowDeviceArray *out_array,
+        ArrowSchema *out_schema,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_ipc_export(
+        const cai_array *array,
+        uint32_t flags,
+        void *buffer,
+        size_t size,
+        size_t *out_size,
+        int32_t *out_fd,
+        cai_owner **out_owner,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_ipc_import(
+        const void *bytes,
+        size_t size,
+        int32_t fd,
+        uint32_t flags,
+        cai_array *out,
+        cai_error *error
+    ) noexcept nogil
+    cai_status cai_array_to_json(
+        const cai_array *array,
+        char *buffer,
+        size_t size,
+        size_t *out_length,
+        cai_error *error
+    ) noexcept nogil
     cai_status cai_array_from_python(
         PyObject *object,
         const cai_import_options *options,
@@ -581,6 +653,15 @@ cdef extern from "cai/cai.h":
         PyObject **out,
         cai_error *error
     ) noexcept
+    cai_status cai_stream_from_python(
+        PyObject *object,
+        cai_stream none,
+        uint32_t flags,
+        cai_stream *out,
+        int32_t *out_device,
+        cai_error *error
+    ) noexcept
+    cai_status cai_python_view(PyObject **out, cai_error *error) noexcept
     PyObject *cai_python_raise(const cai_error *error) noexcept
     cai_status cai_python_publish(
         PyObject *type,
@@ -593,3 +674,7 @@ cdef extern from "cai/cai.h":
     void cai_inline_release(cai_array *array) noexcept nogil
     const cai_field *cai_inline_field(const cai_descr *descr, uint64_t index) noexcept nogil
     cai_stream cai_inline_stream(const void *cuda_stream) noexcept nogil
+    # CAI_ARRAY_INIT, CAI_IMPORT_OPTIONS_INIT and CAI_EXPORT_OPTIONS_INIT as functions.
+    cai_array cai_inline_array_init() noexcept nogil
+    cai_import_options cai_inline_import_options_init() noexcept nogil
+    cai_export_options cai_inline_export_options_init() noexcept nogil

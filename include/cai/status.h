@@ -319,6 +319,18 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_CONVERT_GRAD 711
 /** The tensor has another major version of DLPack than this library knows. */
 #define CAI_ERR_DLPACK_VERSION 710
+/** An Arrow structure was released, is malformed, or does not match its schema. */
+#define CAI_ERR_ARROW 712
+/** Bits begin inside a byte, and they are not in host memory, where they would be copied. */
+#define CAI_ERR_CONVERT_BIT_OFFSET 713
+/** The memory cannot be shared with other processes, or not be opened in this one. */
+#define CAI_ERR_IPC_MEMORY 720
+/** The bytes are not those of an array that `cai_ipc_export` wrote. */
+#define CAI_ERR_IPC_BYTES 721
+/** The bytes were written by a newer library, in a form that this one does not know. */
+#define CAI_ERR_IPC_VERSION 722
+/** The device of the memory is not visible in this process. */
+#define CAI_ERR_IPC_DEVICE 723
 
 /* 9xx: the library itself. */
 #define CAI_ERR_INTERNAL 901 /**< Internal error. Please report it. */

@@ -2,6 +2,7 @@
 
     libcai.cmakedir(), includedir(), libdir(), pkgconfigdir(), library(), load()
     libcai.inspect(object)
+    libcai.view(object, stream)
 
 Importing this loads neither the library nor any other package.
 """
@@ -16,6 +17,7 @@ __all__ = [
     "library",
     "load",
     "pkgconfigdir",
+    "view",
 ]
 
 
@@ -25,6 +27,13 @@ def __getattr__(name):
         from importlib import metadata
 
         return metadata.version("libcai")
+    if name in ("view", "View"):
+        # Made by the library, which is loaded when they are asked for.
+        from ._view import function
+
+        globals()["view"] = function()
+        globals()["View"] = globals()["view"].__self__
+        return globals()[name]
     raise AttributeError(f"module 'libcai' has no attribute {name!r}")
 
 

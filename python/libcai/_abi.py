@@ -90,6 +90,7 @@ CAI_CAPTURE_JOIN = 256
 CAI_CAPTURE_EXTERNAL = 512
 CAI_DRIVER_PATH_SIZE = 448
 CAI_DLPACK_HIDE_READONLY = 4
+CAI_IPC_SIZE = 2048
 CAI_PROTOCOL_EXCHANGE = 1
 CAI_PROTOCOL_DLPACK_EXCHANGE = 2
 CAI_PROTOCOL_CUDA_ARRAY_INTERFACE = 3
@@ -223,6 +224,12 @@ CAI_ERR_CONVERT_READONLY = 708
 CAI_ERR_CONVERT_DEVICE = 709
 CAI_ERR_CONVERT_GRAD = 711
 CAI_ERR_DLPACK_VERSION = 710
+CAI_ERR_ARROW = 712
+CAI_ERR_CONVERT_BIT_OFFSET = 713
+CAI_ERR_IPC_MEMORY = 720
+CAI_ERR_IPC_BYTES = 721
+CAI_ERR_IPC_VERSION = 722
+CAI_ERR_IPC_DEVICE = 723
 CAI_ERR_INTERNAL = 901
 
 
@@ -661,6 +668,18 @@ FUNCTIONS = {
     ),
     "cai_sync_policy_set": (c.c_int32, [c.c_uint32, c.POINTER(cai_error)]),
     "cai_sync_policy_get": (c.c_int32, [c.POINTER(c.c_uint32), c.POINTER(cai_error)]),
+    "cai_array_copy_to_host": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_uint64,
+            c.c_uint32,
+            c.c_void_p,
+            c.c_size_t,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
+    ),
     "cai_array_from_dlpack": (
         c.c_int32,
         [
@@ -697,6 +716,59 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_from_arrow": (
+        c.c_int32,
+        [
+            c.c_void_p,
+            c.c_void_p,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_array_to_arrow": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_uint32,
+            c.c_void_p,
+            c.c_void_p,
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_ipc_export": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_uint32,
+            c.c_void_p,
+            c.c_size_t,
+            c.POINTER(c.c_size_t),
+            c.POINTER(c.c_int32),
+            c.POINTER(c.c_void_p),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_ipc_import": (
+        c.c_int32,
+        [
+            c.c_void_p,
+            c.c_size_t,
+            c.c_int32,
+            c.c_uint32,
+            c.POINTER(cai_array),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_array_to_json": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_char_p,
+            c.c_size_t,
+            c.POINTER(c.c_size_t),
+            c.POINTER(cai_error),
+        ],
+    ),
     "cai_array_from_python": (
         c.c_int32,
         [
@@ -725,6 +797,18 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_stream_from_python": (
+        c.c_int32,
+        [
+            c.py_object,
+            c.c_uint64,
+            c.c_uint32,
+            c.POINTER(c.c_uint64),
+            c.POINTER(c.c_int32),
+            c.POINTER(cai_error),
+        ],
+    ),
+    "cai_python_view": (c.c_int32, [c.POINTER(c.py_object), c.POINTER(cai_error)]),
     "cai_python_raise": (c.py_object, [c.POINTER(cai_error)]),
     "cai_python_publish": (
         c.c_int32,
@@ -740,6 +824,8 @@ PYTHON_FUNCTIONS = (
     "cai_array_from_python",
     "cai_array_from_python_dict",
     "cai_array_to_python",
+    "cai_stream_from_python",
+    "cai_python_view",
     "cai_python_raise",
     "cai_python_publish",
 )

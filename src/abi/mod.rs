@@ -1,7 +1,7 @@
 //! Types and constants of both sides of the ABI boundary, one file for each header; no logic.
 //!
-//! May use: `abi::array`, `abi::core`, `abi::dlpack`, `abi::driver`, `abi::dtype`, `abi::python`,
-//! `abi::status`, `abi::sync`, `abi::version`.
+//! May use: `abi::array`, `abi::arrow`, `abi::core`, `abi::dlpack`, `abi::driver`, `abi::dtype`,
+//! `abi::ipc`, `abi::python`, `abi::status`, `abi::sync`, `abi::version`.
 //! Unsafe: none.
 //!
 //! The only module with public `#[repr(C)]` types. The doc comments are those of the headers: they
@@ -19,13 +19,17 @@ mod dtype;
 mod sync;
 mod driver;
 mod dlpack;
+mod arrow;
+mod ipc;
 mod python;
 
 pub use array::*;
+pub use arrow::*;
 pub use core::*;
 pub use dlpack::*;
 pub use driver::*;
 pub use dtype::*;
+pub use ipc::*;
 pub use python::*;
 pub use status::*;
 pub use sync::*;

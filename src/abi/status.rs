@@ -319,6 +319,26 @@ pub const CAI_ERR_CONVERT_GRAD: cai_status = 711;
 ///
 /// Only its deleter may be used.
 pub const CAI_ERR_DLPACK_VERSION: cai_status = 710;
+/// An Arrow structure was released, is malformed, or does not match its schema.
+pub const CAI_ERR_ARROW: cai_status = 712;
+/// Bits begin inside a byte, and they are not in host memory, where they would be copied.
+///
+/// Slice Arrow arrays of booleans, and those with nulls, at multiples of 8 on a device.
+pub const CAI_ERR_CONVERT_BIT_OFFSET: cai_status = 713;
+
+/// The memory cannot be shared with other processes, or not be opened in this one.
+///
+/// Memory of `cuMemAlloc` and `cudaMalloc` can, and memory of pools and of `cuMemCreate` that were
+/// created with `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+pub const CAI_ERR_IPC_MEMORY: cai_status = 720;
+/// The bytes are not those of an array that `cai_ipc_export` wrote.
+pub const CAI_ERR_IPC_BYTES: cai_status = 721;
+/// The bytes were written by a newer library, in a form that this one does not know.
+pub const CAI_ERR_IPC_VERSION: cai_status = 722;
+/// The device of the memory is not visible in this process.
+///
+/// See `CUDA_VISIBLE_DEVICES`.
+pub const CAI_ERR_IPC_DEVICE: cai_status = 723;
 
 /// Internal error. Please report it.
 pub const CAI_ERR_INTERNAL: cai_status = 901;

@@ -1,6 +1,6 @@
 //! DLPack: imports and exports tensors.
 //!
-//! May use: `dlpack::abi`, `dlpack::export`, `dlpack::host_copy`, `dlpack::import`.
+//! May use: `dlpack::abi`, `dlpack::export`, `dlpack::import`.
 //! Unsafe: none.
 //!
 //! The two descriptions differ: DLPack's strides count elements, those of the array interface
@@ -12,10 +12,8 @@ mod abi;
 mod dtype;
 pub mod exchange_table;
 mod export;
-mod host_copy;
 mod import;
 
 pub use abi::*;
 pub use export::*;
-pub use host_copy::HostCopy;
 pub use import::*;

@@ -1,4 +1,4 @@
-//! Copies to the host, on a stream of their own.
+//! Copies to the host, on a stream of their own or on another one.
 //!
 //! May use: `driver::load`, `error`.
 //! Unsafe: none.
@@ -35,13 +35,19 @@ pub struct Rows {
 pub struct ToHost<'a> {
     driver: &'a Driver,
     stream: CUstream,
+    /// The stream is destroyed afterwards.
+    is_own: bool,
+    /// Dropping this waits.
+    waits: bool,
 }
 
 impl Drop for ToHost<'_> {
     fn drop(&mut self) {
         // After a failure of the driver there is nothing left to wait for.
-        let _ = self.driver.stream_synchronize(self.stream);
-        let _ = self.driver.stream_destroy(self.stream);
+        if self.waits {
+            let _ = self.driver.stream_synchronize(self.stream);
+        }
+        self.destroy();
     }
 }
 
@@ -50,7 +56,25 @@ impl<'a> ToHost<'a> {
     pub fn begin(driver: &'a Driver) -> Result<Self> {
         let mut stream = ptr::null_mut();
         driver.stream_create(&raw mut stream, NON_BLOCKING).ok()?;
-        Ok(ToHost { driver, stream })
+        Ok(ToHost { driver, stream, is_own: true, waits: true })
+    }
+
+    /// Begins copies on a stream. A default stream is that of the current context. Dropping the
+    /// result waits for the copies only if `waits` is true.
+    pub fn on(driver: &'a Driver, stream: u64, waits: bool) -> Self {
+        ToHost { driver, stream: stream as CUstream, is_own: false, waits }
+    }
+
+    fn destroy(&self) {
+        if self.is_own {
+            let _ = self.driver.stream_destroy(self.stream);
+        }
+    }
+
+    /// Leaves the copies to the stream.
+    pub fn leave(self) {
+        let copies = ManuallyDrop::new(self);
+        copies.destroy();
     }
 
     /// Enqueues a copy of rows, which are adjacent at `to`. [cuMemcpy2DAsync]
@@ -97,7 +121,7 @@ impl<'a> ToHost<'a> {
         // Not dropped: that would wait once more.
         let copies = ManuallyDrop::new(self);
         let done = copies.driver.stream_synchronize(copies.stream).ok();
-        let _ = copies.driver.stream_destroy(copies.stream);
+        copies.destroy();
         done
     }
 }

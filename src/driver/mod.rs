@@ -1,7 +1,7 @@
 //! The CUDA driver, loaded at run time.
 //!
 //! May use: `driver::context`, `driver::copy`, `driver::events`, `driver::load`, `driver::pointer`,
-//! `driver::result`, `driver::stream`.
+//! `driver::result`, `driver::share`, `driver::stream`.
 //! Unsafe: none.
 //!
 //! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
@@ -14,6 +14,7 @@ mod known_streams;
 mod load;
 mod pointer;
 mod result;
+mod share;
 mod slots;
 mod stream;
 mod table;
@@ -24,8 +25,11 @@ pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
 pub use pointer::{
-    attributes, device_pointer, device_without_memory, is_inside, location, owner_context,
+    attributes, current_device, device_pointer, device_without_memory, is_inside, location,
+    owner_context,
 };
 pub use result::Call;
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
+pub use share::{Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
+pub use share::{device_of, export_memory, uuid_of};
 pub use stream::{Capture, Stream};

@@ -103,6 +103,16 @@ pub fn device_without_memory(context: *mut c_void) -> cai_device {
     cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device().unwrap_or(0) }
 }
 
+/// Returns the device of the current context, if there is a driver and a context.
+/// [cuCtxGetDevice]
+pub fn current_device() -> Option<i32> {
+    let thread = CallingThread::new(load::driver().ok()?);
+    let context = thread.current().ok()?;
+    let mut device = 0;
+    let is_known = !context.is_null() && thread.context_device(&raw mut device).is_ok();
+    is_known.then_some(device)
+}
+
 /// Returns everything that the driver knows about an address.
 pub fn attributes(thread: &CallingThread, address: *const c_void) -> Result<cai_pointer_info> {
     let address = address as u64;

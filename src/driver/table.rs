@@ -14,7 +14,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx,
-    CUhostFn, CUstream, CUuserObject,
+    CUhostFn, CUipcEventHandle, CUipcMemHandle, CUmemoryPool, CUstream, CUuserObject,
 };
 
 use crate::driver::result::{Call, MISSING};
@@ -113,4 +113,33 @@ table! {
     copy_rows = "cuMemcpy2DAsync_v2"(copy: *const CUDA_MEMCPY2D, stream: CUstream);
     address_range = "cuMemGetAddressRange_v2"(base: *mut CUdeviceptr, size: *mut usize,
         pointer: CUdeviceptr);
+    memory_free = "cuMemFree_v2"(pointer: CUdeviceptr);
+    device_uuid = "cuDeviceGetUuid_v2"(out: *mut [u8; 16], device: CUdevice);
+    ipc_memory_handle = "cuIpcGetMemHandle"(out: *mut CUipcMemHandle, pointer: CUdeviceptr);
+    ipc_open_memory = "cuIpcOpenMemHandle_v2"(out: *mut CUdeviceptr, handle: CUipcMemHandle,
+        flags: u32);
+    ipc_close_memory = "cuIpcCloseMemHandle"(pointer: CUdeviceptr);
+    ipc_event_handle = "cuIpcGetEventHandle"(out: *mut CUipcEventHandle, event: CUevent);
+    ipc_open_event = "cuIpcOpenEventHandle"(out: *mut CUevent, handle: CUipcEventHandle);
+    pool_export = "cuMemPoolExportToShareableHandle"(out: *mut c_void, pool: CUmemoryPool,
+        kind: i32, flags: u64);
+    pool_import = "cuMemPoolImportFromShareableHandle"(out: *mut CUmemoryPool,
+        handle: *mut c_void, kind: i32, flags: u64);
+    pool_export_pointer = "cuMemPoolExportPointer"(out: *mut [u8; 64], pointer: CUdeviceptr);
+    pool_import_pointer = "cuMemPoolImportPointer"(out: *mut CUdeviceptr, pool: CUmemoryPool,
+        data: *mut [u8; 64]);
+    pool_destroy = "cuMemPoolDestroy"(pool: CUmemoryPool);
+    mapped_handle = "cuMemRetainAllocationHandle"(out: *mut u64, address: *mut c_void);
+    handle_export = "cuMemExportToShareableHandle"(out: *mut c_void, handle: u64, kind: i32,
+        flags: u64);
+    handle_import = "cuMemImportFromShareableHandle"(out: *mut u64, handle: *mut c_void,
+        kind: i32);
+    handle_release = "cuMemRelease"(handle: u64);
+    address_reserve = "cuMemAddressReserve"(out: *mut CUdeviceptr, bytes: usize,
+        alignment: usize, wanted: CUdeviceptr, flags: u64);
+    address_free = "cuMemAddressFree"(address: CUdeviceptr, bytes: usize);
+    map = "cuMemMap"(address: CUdeviceptr, bytes: usize, offset: usize, handle: u64, flags: u64);
+    unmap = "cuMemUnmap"(address: CUdeviceptr, bytes: usize);
+    set_access = "cuMemSetAccess"(address: CUdeviceptr, bytes: usize, access: *const [i32; 3],
+        count: usize);
 }

@@ -1,15 +1,15 @@
 //! Element types, for C.
 //!
 //! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
-//! `owner`, `owner::description`, `read`.
+//! `ffi::text`, `owner`, `owner::description`, `read`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
-use std::fmt::{self, Write as _};
-use std::ptr::null_mut;
+use std::fmt::Write as _;
 
 use super::guard::{guard_bool, guard_local};
 use super::ptr::{array, given};
+use super::text::{length as text_length, write_text};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
 };
@@ -432,63 +432,9 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
         given(descr, "descr")?;
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let fields = unsafe { checked(descr, "descr") }?;
-        let mut measure = Buffer { to: null_mut(), used: 0 };
-        text::format(fields, &mut measure)?;
+        let length = text_length(|to| text::format(fields, to))?;
         // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
         // by the caller's contract.
-        unsafe { write_text(buffer, size, out_length, measure.used, |to| text::format(fields, to)) }
+        unsafe { write_text(buffer, size, out_length, length, |to| text::format(fields, to)) }
     })
-}
-
-/// Writes a text of `length` characters and its NUL, or none of it, and its length.
-///
-/// # Safety
-/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable;
-/// `write` writes
-/// `length` characters.
-unsafe fn write_text(
-    buffer: *mut c_char,
-    size: usize,
-    out_length: *mut usize,
-    length: usize,
-    write: impl FnOnce(&mut Buffer) -> Result<()>,
-) -> Result<()> {
-    if size > 0 {
-        given(buffer, "buffer")?;
-    }
-    if !buffer.is_null() {
-        if size <= length {
-            return fail!(
-                CAI_ERR_BUFFER_SIZE,
-                "size",
-                found = "{size}",
-                expected = ("at least {}", length + 1)
-            );
-        }
-        write(&mut Buffer { to: buffer.cast(), used: 0 })?;
-        // SAFETY: `size` characters are writable, and `length` is below that.
-        unsafe { buffer.add(length).write(0) };
-    }
-    if !out_length.is_null() {
-        // SAFETY: not NULL; writable by the contract above.
-        unsafe { out_length.write(length) };
-    }
-    Ok(())
-}
-
-/// A caller's buffer that is known to be large enough, or none, to measure.
-struct Buffer {
-    to: *mut u8,
-    used: usize,
-}
-
-impl fmt::Write for Buffer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if !self.to.is_null() {
-            // SAFETY: only `write_text` makes one with a buffer, in which the whole text fits.
-            unsafe { self.to.add(self.used).copy_from_nonoverlapping(text.as_ptr(), text.len()) };
-        }
-        self.used += text.len();
-        Ok(())
-    }
 }

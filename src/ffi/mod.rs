@@ -9,6 +9,7 @@
 
 mod guard;
 mod ptr;
+mod text;
 
 pub mod library;
 pub mod dtype;
@@ -18,5 +19,9 @@ pub mod array;
 pub mod driver;
 pub mod validate;
 pub mod sync;
+pub mod copy;
 pub mod dlpack;
+pub mod arrow;
+pub mod ipc;
+pub mod json;
 pub mod python;

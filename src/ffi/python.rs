@@ -1,6 +1,6 @@
 //! Import and export of Python objects, for C.
 //!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`, `read`.
+//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`, `python::stream`, `read`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
@@ -10,9 +10,10 @@ use super::guard::{guard, guard_local};
 use super::ptr::{given, output_size, write_array};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options,
-    cai_status,
+    cai_status, cai_stream,
 };
-use crate::error::{Failure, Result};
+use crate::error::{Failure, Result, fail};
+use crate::python::stream::Accepted;
 use crate::python::{self, Description, ImportOptions, Py};
 use crate::read;
 
@@ -183,6 +184,100 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
         Some(py) => with_local_exception(error, || export(Some(py))),
         None => with_exception(error, &mut true, |_| export(None)),
     }
+}
+
+/// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
+/// object with `__cuda_stream__`, or of an integer.
+///
+/// `object`: a `PyObject *`. In this order: None; an integer, 1 (`CAI_STREAM_LEGACY`), 2
+/// (`CAI_STREAM_PER_THREAD`) or a `cudaStream_t`; an object with the method `__cuda_stream__`, or
+/// the attribute in the first releases of cuda.core, whose value is (0, handle); with `cuda_stream`
+/// (PyTorch); with `ptr` (CuPy) or `handle` (older Numba), if the name of its type contains
+/// "Stream", because events and buffers have these attributes as well; an object with `__index__`
+/// (`CUstream` of cuda-bindings). A handle of 0 in a stream object is the legacy default stream; in
+/// Numba, whose default stream NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM changes, pass 2 then.
+/// `none`: what None means: a stream, or any other value, which is returned as it is. 0: None is
+/// refused.
+/// `flags`: 0, or any of `CAI_IMPORT_ALLOW_STREAM_ZERO` (the integer 0 is the legacy default stream
+/// as well) and `CAI_IMPORT_NO_EXCEPTION`. Without the first one the integer 0 is refused.
+/// `out`: the stream. It is no reference: the object must live as long as the stream is used.
+/// `out_device`: NULL, or the number of the device that the object states; -1 if it states none, as
+/// for integers. A stream of a handle has its context with it. A default stream is that of the
+/// calling thread's current context: if that is of another device, set one of this device first.
+/// Both are written on success only.
+///
+/// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
+/// object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_FLAGS`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
+/// `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
+/// cuda.core, "CUDA stream protocol".
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_stream_from_python(
+    object: *mut _object,
+    none: cai_stream,
+    flags: u32,
+    out: *mut cai_stream,
+    out_device: *mut i32,
+    error: *mut cai_error,
+) -> cai_status {
+    let mut raises = flags & abi::CAI_IMPORT_NO_EXCEPTION == 0;
+    with_exception(error, &mut raises, |_| {
+        const FLAGS: u32 = abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_NO_EXCEPTION;
+        let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
+        given(out, "out")?;
+        if flags & !FLAGS != 0 {
+            return fail!(
+                CAI_ERR_FLAGS,
+                "flags",
+                found = ("{:#x}", flags & !FLAGS),
+                expected = "CAI_IMPORT_ALLOW_STREAM_ZERO or CAI_IMPORT_NO_EXCEPTION"
+            );
+        }
+        let accepted = Accepted { none, zero: flags & abi::CAI_IMPORT_ALLOW_STREAM_ZERO != 0 };
+        let py = Py::here()?;
+        // SAFETY: the header requires a live object.
+        let stream = unsafe { python::stream::of_object(py, object, accepted) }?;
+        if !out_device.is_null() {
+            // SAFETY: the header requires a live object, and that this is NULL or writable.
+            unsafe { out_device.write(python::stream::device_of(py, object)?) };
+        }
+        // SAFETY: not NULL (checked above), and writable as the header requires.
+        unsafe { out.write(stream) };
+        Ok(())
+    })
+}
+
+/// Returns the Python function `view(obj, /, stream=None, *, readonly=False)`, which makes objects
+/// of the type `libcai.View`: the attributes of cuda.core's StridedMemoryView, and `release()`. The
+/// Python package has it as `libcai.view`; its `__self__` is the type.
+///
+/// A view holds a reference to the array of `obj`, which it imports as `cai_array_from_python` does
+/// with `CAI_IMPORT_ALLOW_HOST`. It makes `stream` wait for the producer's pending work, and keeps
+/// that object alive; `release()`, or the end of a `with` block, makes the producer wait for
+/// `stream`, and gives up the array. A view that is only dropped makes no call.
+///
+/// `out`: a new reference. Each interpreter has one function.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_python_view(
+    out: *mut *mut _object,
+    error: *mut cai_error,
+) -> cai_status {
+    with_exception(error, &mut true, |_| {
+        given(out, "out")?;
+        let function = python::view_function(Py::here()?)?;
+        // SAFETY: not NULL (checked above), and writable as the header requires.
+        unsafe { out.write(function) };
+        Ok(())
+    })
 }
 
 /// Sets the Python exception for a failure of any function of this library: KeyError, TypeError,

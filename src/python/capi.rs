@@ -82,6 +82,8 @@ pub(super) const TP_FREE: c_int = 74;
 pub(super) const TPFLAGS_DEFAULT: u32 = 1 << 18;
 pub(super) const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
 pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
+pub(super) const METH_VARARGS: c_int = 1;
+pub(super) const METH_FASTCALL_KEYWORDS: c_int = 0x80 | 2;
 pub(super) const METH_NOARGS: c_int = 4;
 pub(super) const METH_O: c_int = 8;
 /// `T_PYSSIZET` / `Py_T_PYSSIZET`
@@ -150,6 +152,7 @@ table! {
         set_attr = "PyObject_SetAttr" (*mut Object, *mut Object, *mut Object) -> c_int;
         get_item = "PyObject_GetItem" (*mut Object, *mut Object) -> *mut Object;
         is_true = "PyObject_IsTrue" (*mut Object) -> c_int;
+        callable_check = "PyCallable_Check" (*mut Object) -> c_int;
         call = "PyObject_Call" (*mut Object, *mut Object, *mut Object) -> *mut Object;
         repr = "PyObject_Repr" (*mut Object) -> *mut Object;
         weakref_new = "PyWeakref_NewRef" (*mut Object, *mut Object) -> *mut Object;

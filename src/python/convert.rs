@@ -131,26 +131,13 @@ impl Py {
     /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
     /// have.
     pub fn typestr(self, text: &[u8]) -> Result<Owned> {
-        if text.len() > 8 || self.capi().facts.free_threaded {
-            return self.string(text);
-        }
-        let mut key = [0; 8];
-        key[..text.len()].copy_from_slice(text);
-        let key = u64::from_le_bytes(key);
-        let place = (key ^ key >> 8 ^ key >> 13) as usize % 64;
-        // SAFETY: the GIL is held, and nothing here releases it.
-        let (known, string) = unsafe { (*self.texts.0.get())[place] };
-        if let Some(string) = NonNull::new(string).filter(|_| known == key) {
-            return Ok(Owned::share(self, string));
+        // SAFETY: the GIL is held.
+        if let Some(known) = unsafe { self.texts.get(self.capi(), text) } {
+            return Ok(Owned::share(self, known));
         }
         let made = self.string(text)?;
-        if string.is_null() {
-            // SAFETY: the GIL is held; the table takes one reference.
-            unsafe {
-                (self.capi().incref)(made.get());
-                (*self.texts.0.get())[place] = (key, made.get());
-            }
-        }
+        // SAFETY: the GIL is held.
+        unsafe { self.texts.add(self.capi(), text, made.get()) };
         Ok(made)
     }
 }

@@ -1,12 +1,11 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
 //! May use: `error`, `memory`, `observer`, `python::at_exit`, `python::cache`, `python::capi`,
-//! `python::names`, `unwind`.
+//! `python::names`, `python::texts`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
-use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -20,6 +19,7 @@ use crate::python::at_exit;
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
 use crate::python::names::Names;
+use crate::python::texts::Texts;
 use crate::unwind;
 
 /// One interpreter, from its first use on.
@@ -37,8 +37,12 @@ pub struct Interpreter {
     pub exports: AtomicPtr<Object>,
     /// The dictionary that those of exported arrays are copied from, made at first use.
     pub dictionary: AtomicPtr<Object>,
+    /// The function that makes views, made at first use.
+    pub view: AtomicPtr<Object>,
     /// Typestrs as Python strings.
     pub texts: Texts,
+    /// NumPy's types of typestrs.
+    pub dtypes: Texts,
     /// Memory for owners.
     pub spare: Spare,
     /// Objects released by threads without the GIL.
@@ -128,9 +132,6 @@ impl Spare {
         true
     }
 }
-
-/// A cache of strings, by their first eight bytes.
-pub struct Texts(pub UnsafeCell<[(u64, *mut Object); 64]>);
 
 // SAFETY: an interpreter is used with its GIL held. In free-threaded builds `Texts` is not used,
 // and the rest are atomics.
@@ -378,7 +379,9 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
         types: Types::new(),
         exports: AtomicPtr::new(ptr::null_mut()),
         dictionary: AtomicPtr::new(ptr::null_mut()),
-        texts: Texts(UnsafeCell::new([(0, ptr::null_mut()); 64])),
+        view: AtomicPtr::new(ptr::null_mut()),
+        texts: Texts::new(),
+        dtypes: Texts::new(),
         spare: Spare::new(),
         waiting: AtomicPtr::new(ptr::null_mut()),
         is_releasing: AtomicBool::new(false),

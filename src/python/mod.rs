@@ -1,14 +1,15 @@
-//! Python objects: import and export.
+//! Python objects: import, export, streams and views.
 //!
 //! May use: `abi`, `error`, `python::capsules`, `python::error`, `python::export`,
 //! `python::import`, `python::import::options`, `python::interpreter`, `python::offers`,
-//! `python::owner`.
+//! `python::owner`, `python::view`.
 //! Unsafe: calls CPython with the GIL held.
 //!
 //! Nothing of Python is linked, and nothing of it is needed to build: [`capi`] finds CPython's
 //! functions in the process. [`interpreter`] keeps the state of each interpreter and releases
 //! objects from threads that are in none. [`import`] tries the protocols and makes an array with an
-//! owner of [`owner`]; [`export`] makes objects for arrays; [`error`] raises exceptions.
+//! owner of [`owner`]; [`export`] makes objects for arrays; [`stream`] reads stream objects, and
+//! [`view`] makes views that are ordered on them; [`error`] raises exceptions.
 
 mod at_exit;
 mod cache;
@@ -22,12 +23,16 @@ mod interpreter;
 mod names;
 mod offers;
 mod owner;
+pub mod stream;
+mod texts;
+mod view;
 
 pub use error::{raise, raise_nothing};
 pub use export::{export, flags as export_flags};
 pub use import::options::ImportOptions;
 pub use import::{import, import_dictionary, share_own};
 pub use owner::Description;
+pub use view::function as view_function;
 
 pub use interpreter::Py;
 use interpreter::{Owned, raised};

@@ -87,5 +87,16 @@ names! {
     basicsize = c"__basicsize__";
     is_conj = c"is_conj";
     is_neg = c"is_neg";
+    cuda_stream = c"__cuda_stream__";
+    torch_stream = c"cuda_stream";
+    stream_ptr = c"ptr";
+    handle = c"handle";
+    value = c"value";
+    device = c"device";
+    device_index = c"device_index";
+    device_id = c"device_id";
+    index = c"index";
+    id = c"id";
+    readonly = c"readonly";
     empty = c"";
 }

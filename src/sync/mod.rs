@@ -14,6 +14,7 @@ mod array_context;
 pub mod consume;
 mod detached_thread;
 pub mod identity;
+pub mod mark;
 pub mod notify;
 mod order;
 pub mod outgoing;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use crate::c::{declaration, signature};
+use crate::c::{FOREIGN, declaration, signature};
 use crate::items::{Constant, Function, Items, Struct, Variable};
 
 /// The template of a file in `src/abi/headers`, with its declarations.
@@ -39,7 +39,10 @@ pub fn cdef(items: &Items) -> String {
     for alias in &items.aliases {
         writeln!(text, "typedef {} {};", alias.ctype, alias.name).unwrap();
     }
-    text += "\nstruct _object;\nstruct DLManagedTensor;\nstruct DLManagedTensorVersioned;\n";
+    text += "\n";
+    for name in FOREIGN {
+        writeln!(text, "struct {name};").unwrap();
+    }
     for item in structs(items) {
         writeln!(text, "typedef struct {0} {0};", item.name).unwrap();
     }
@@ -69,7 +72,7 @@ fn needs_python(function: &Function) -> bool {
 
 pub fn pxd(items: &Items) -> String {
     let mut text = String::new();
-    for name in ["DLManagedTensor", "DLManagedTensorVersioned"] {
+    for name in FOREIGN.iter().filter(|name| **name != "_object") {
         writeln!(text, "    cdef struct {name}:\n        pass").unwrap();
     }
     for alias in &items.aliases {
@@ -202,11 +205,9 @@ fn python_type(ctype: &str, structs: &[&str]) -> String {
     let (mut text, stars) = match (base, stars) {
         ("void", 0) => return "None".to_owned(),
         ("char", 1..) => ("c.c_char_p".to_owned(), stars - 1),
-        (
-            "void" | "cai_owner" | "cai_owner_ops" | "DLManagedTensor" | "DLManagedTensorVersioned",
-            1..,
-        ) => ("c.c_void_p".to_owned(), stars - 1),
         ("_object", 1..) => ("c.py_object".to_owned(), stars - 1),
+        ("void" | "cai_owner" | "cai_owner_ops", 1..) => ("c.c_void_p".to_owned(), stars - 1),
+        (name, 1..) if FOREIGN.contains(&name) => ("c.c_void_p".to_owned(), stars - 1),
         ("bool" | "char", _) => (format!("c.c_{base}"), stars),
         ("size_t", _) => ("c.c_size_t".to_owned(), stars),
         ("cai_status", _) => ("c.c_int32".to_owned(), stars),

@@ -19,10 +19,14 @@ use crate::items::{Constant, Doc, Function, Items, Struct, Variable};
 
 pub const WIDTH: usize = 100;
 
+/// Structures of other projects, which the headers only declare.
+pub const FOREIGN: [&str; 5] =
+    ["_object", "DLManagedTensor", "DLManagedTensorVersioned", "ArrowDeviceArray", "ArrowSchema"];
+
 /// The headers that users include, in the order in which one needs the other.
-pub const HEADERS: [&str; 9] = [
-    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "driver.h", "dlpack.h", "python.h",
-    "cai.h",
+pub const HEADERS: [&str; 13] = [
+    "abi.h", "status.h", "array.h", "dtype.h", "sync.h", "copy.h", "driver.h", "dlpack.h",
+    "arrow.h", "ipc.h", "json.h", "python.h", "cai.h",
 ];
 
 pub struct Headers<'a> {
@@ -175,9 +179,8 @@ fn exported(path: &Path) -> Vec<String> {
 
 /// C++ and C know all types by their `typedef`.
 pub fn ctype(text: &str) -> String {
-    let foreign = ["_object", "DLManagedTensor", "DLManagedTensorVersioned"];
     let base = text.trim_start_matches("const ").trim_end_matches(['*', ' ']);
-    if foreign.contains(&base) {
+    if FOREIGN.contains(&base) {
         text.replace(base, &format!("struct {base}"))
     } else {
         text.to_owned()

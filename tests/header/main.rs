@@ -86,7 +86,9 @@ fn macros_have_the_prefix() {
         for line in text.lines() {
             let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
             if let Some(name) = directive.strip_prefix("define ") {
-                assert!(name.starts_with("CAI_"), "{header}: {name}");
+                // Arrow's own, under its guards.
+                let is_arrow = header == "arrow.h" && name.starts_with("ARROW_");
+                assert!(name.starts_with("CAI_") || is_arrow, "{header}: {name}");
                 count += 1;
             }
         }

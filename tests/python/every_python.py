@@ -197,6 +197,55 @@ def the_end():
     assert found.returncode == 0 and not found.stderr, found
 
 
+def view_function():
+    library = c.PyDLL(str(P.LIBRARY))
+    library.cai_python_view.argtypes = [c.POINTER(c.py_object), c.c_void_p]
+    made = c.py_object()
+    assert library.cai_python_view(c.byref(made), None) == 0
+    return made.value
+
+
+def views():
+    view = view_function()
+    obj = P.Exporter(interface(strides=(12, 4)))
+    before = sys.getrefcount(obj)
+    for _ in range(200):
+        with view(obj, -1) as seen:
+            assert (seen.ptr, seen.shape, seen.strides, seen.size) == (0x7000_0000, (2, 3), (3, 1), 6)
+            assert seen.exporting_obj is obj and seen.readonly and seen.is_device_accessible
+            reference = weakref.ref(seen)
+        assert repr(seen) == "<libcai.View, released>"
+        del seen
+        assert reference() is None
+        view(obj, stream=7)
+        for wrong in ({}, {"stream": 0}, {"stream": "1"}, {"stream": -1, "other": 1}):
+            try:
+                view(obj, **wrong)
+            except (TypeError, ValueError):
+                pass
+            else:
+                raise AssertionError(wrong)
+    gc.collect()
+    assert sys.getrefcount(obj) == before
+    # One view, released by one thread while others read it.
+    seen = [view(obj, -1)]
+
+    def work():
+        for _ in range(2000):
+            try:
+                assert seen[0].shape == (2, 3) and seen[0].exporting_obj is obj
+            except ValueError:
+                seen[0] = view(obj, -1)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        seen[0].release()
+    for thread in threads:
+        thread.join()
+
+
 def nothing_is_left():
     """In debug builds CPython counts all references."""
     if not DEBUG:
@@ -225,7 +274,7 @@ def cases():
 
 
 def main():
-    for check in (imports, failures, exports, releases, the_lock, sub_interpreters, the_end, nothing_is_left, cases):
+    for check in (imports, failures, exports, views, releases, the_lock, sub_interpreters, the_end, nothing_is_left, cases):
         skipped = check()
         if skipped:
             print(f"{check.__name__}: {skipped}")

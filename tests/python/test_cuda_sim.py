@@ -372,6 +372,15 @@ def test_what_is_gone_costs_nothing(driver, tmp_path, schedule):
     assert len(grown) == 5 and all(int(kilobytes) < 4096 for kilobytes in grown.values()), grown
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_kernel_ends_a_loop_of_a_graph(driver, tmp_path, schedule):
+    """Each launch assigns the default value; the accesses of the body are the node's."""
+    program = compile_program(driver, tmp_path / "loops", [SIM / "tests/loops.c"])
+    for arguments, status in ([], 0), (["beside"], 66):
+        done = sim("--races=error", f"--schedule={schedule}", "--", program, *arguments, check=False)
+        assert (done.returncode, done.stdout.split()) == (status, ["3", "3"]), done.stderr
+
+
 # --- memory errors ------------------------------------------------------------------------------------------
 
 

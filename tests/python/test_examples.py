@@ -35,6 +35,8 @@ OUTPUT = {
 ON_A_DEVICE = {
     "06_streams.c": "driver: /.*\nconsumer: the sum is 3145728, expected 3145728\nproducer: buffer and stream are gone\n",
     "07_kernel.cu": "1 3 3\n",
+    "09_two_processes.c": "server: the client has ended\nclient: the sum is 1024\nserver: the client is done\n"
+    "server: the array is released\nserver: the memory holds 2\n",
 }
 
 

@@ -34,6 +34,7 @@ PROGRAMS = {
     "produce": CASES,
     "capture": CASES,
     "events": CASES,
+    "arrow": CASES,
     "stress": "echo 32 pairs",
     "streams": "echo 1.0 ns",
     "pingpong": "echo 2.00x",
@@ -44,7 +45,7 @@ PROGRAMS = {
     "cuda-sim": 'for last; do :; done\n[ "$last" = racy ] || exit 0\necho "cuda-sim: 1 race found" >&2\nexit 66',
 }
 PARTS = [
-    "conformance", "streams: exchange", "streams: produce", "streams: capture", "streams: events", "streams: stress",
+    "conformance", "streams: exchange", "streams: produce", "streams: capture", "streams: events", "streams: arrow", "streams: stress",
     "begin and end, against the same calls by hand", "events against blocking (pingpong)",
     "Python: cupy", "Python: numba.cuda", "Python: torch", "Python: jax", "Python: cuda.core", "Python: mpi4py",
     ".cu examples", "compute-sanitizer: memcheck", "compute-sanitizer: racecheck", "compute-sanitizer: initcheck",

@@ -21,8 +21,12 @@ HEADERS = [
     "array.h",
     "dtype.h",
     "sync.h",
+    "copy.h",
     "driver.h",
     "dlpack.h",
+    "arrow.h",
+    "ipc.h",
+    "json.h",
     "python.h",
     "cai.h",
 ]

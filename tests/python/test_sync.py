@@ -18,7 +18,7 @@ BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 WORKERS = os.cpu_count() or 1
-PROGRAMS = ["exchange", "produce", "capture", "events"]
+PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies"]
 
 
 def run(*command, check=True, timeout=120, **more):
@@ -208,6 +208,8 @@ NEEDED = {
     ],
     # The other cases record events that no rule waits for, or end with a wait that nothing follows.
     "events": ["readers_and_writers_of_an_unknown_stream", "graph_of_a_reader_of_a_read_only_array"],
+    "arrow": ["a_consumer_of_arrow_waits_for_the_event", "a_mask_on_another_stream", "an_unknown_stream", "an_imported_array"],
+    "copies": ["page_locked_memory_on_a_stream"],
 }  # fmt: skip
 
 
@@ -220,7 +222,8 @@ def test_no_wait_is_superfluous(built, program):
         for name, count in calls.items():
             if name in ORDER:
                 jobs += [f"{case} {name}:{number}:skip" for number in range(1, count + 1)]
-    assert len(jobs) >= 2 * len(NEEDED[program])
+    # Consumers of Arrow wait for its event themselves.
+    assert len(jobs) >= (1 if program == "arrow" else 2) * len(NEEDED[program])
 
     survivors = [job for job, (status, _) in zip(jobs, built.each(program, jobs)) if status == 0]
     assert not survivors, f"{len(survivors)} of {len(jobs)}: {survivors}"

@@ -1,22 +1,25 @@
 //! Graphs: nodes, instantiation and launch.
 //!
-//! May use: `actor`, `clock`, `queue`, `real_driver`, `results`, `sim`, `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `conditions`, `queue`, `real_driver`, `results`, `sim`, `work`. Unsafe: none.
 //!
 //! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
 //! that respects every dependency. For the checker, nodes without a dependency between them are
 //! unordered: each chain of nodes is an actor of its own.
 
+use crate::access::Access;
 use crate::actor::Actor;
 use crate::actor::Who;
 use crate::clock::Clock;
+use crate::conditions::Condition;
 use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
 use crate::sim::{
     Exec, Graph, Locked, Node, Sim, Step, Task, known_at_release, release_graph_memory,
     release_objects, retain_objects, thread_id,
 };
-use crate::work::{CoreRef, Work};
+use crate::work::{Choice, Conditional, CoreRef, Work};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 impl Sim {
     pub fn add_node(&mut self, graph: u64, task: Task, dependencies: Vec<u64>) -> Result<u64> {
@@ -50,6 +53,9 @@ pub fn destroy_node(sim: &mut Locked, node: u64) {
     match sim.nodes.remove(node).map(|node| node.task) {
         Some(Task::Child(graph)) => destroy_graph(sim, graph),
         Some(Task::Allocate(base)) => release_graph_memory(sim, base),
+        Some(Task::Conditional { bodies, .. }) => {
+            bodies.iter().for_each(|body| destroy_graph(sim, *body));
+        }
         _ => {}
     }
 }
@@ -59,13 +65,17 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     let id = sim.id();
     let original = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
     let (nodes, objects) = (original.nodes.clone(), original.objects.clone());
-    // Graphs that allocate or free memory cannot be cloned. [cuGraphClone]
+    // Graphs that allocate or free memory, or with conditional nodes, cannot be cloned.
+    // [cuGraphClone]
     let task = |node: &u64| sim.nodes.get(*node).map(|node| &node.task);
-    if nodes.iter().any(|node| matches!(task(node), Some(Task::Allocate(_) | Task::Free(_)))) {
+    let is_unique = |node: &u64| {
+        matches!(task(node), Some(Task::Allocate(_) | Task::Free(_) | Task::Conditional { .. }))
+    };
+    if nodes.iter().any(is_unique) {
         return Err(Code::NOT_SUPPORTED);
     }
     retain_objects(sim, &objects);
-    let copy = sim.graphs.insert(Graph { id, nodes: Vec::new(), objects, child });
+    let copy = sim.graphs.insert(Graph { id, objects, child, ..Graph::default() });
     let mut twins = std::collections::HashMap::new();
     for old in &nodes {
         let Some(mut node) = sim.nodes.get(*old).cloned() else { continue };
@@ -135,8 +145,21 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
         }
         let end = match &node.task {
             Task::Child(inner) => plan(sim, *inner, &dependencies, steps)?,
+            Task::MemOps(of) => {
+                for task in &of.tasks {
+                    let task = task.clone();
+                    steps.push(Step { node: handle, enabled: true, task, dependencies, chain: 0 });
+                    dependencies = vec![steps.len() - 1];
+                }
+                dependencies
+            }
             task => {
-                let task = task.clone();
+                let task = match task {
+                    Task::Conditional { condition, choice, bodies } => {
+                        conditional(sim, condition, *choice, bodies)?
+                    }
+                    task => task.clone(),
+                };
                 steps.push(Step { node: handle, enabled: true, task, dependencies, chain: 0 });
                 vec![steps.len() - 1]
             }
@@ -148,6 +171,41 @@ fn plan(sim: &Sim, graph: u64, after: &[usize], steps: &mut Vec<Step>) -> Result
     last.sort_unstable();
     // An empty graph ends where it began.
     Ok(if last.is_empty() { after.to_vec() } else { last })
+}
+
+/// Returns a conditional node as one operation, which makes the accesses of all of its bodies.
+fn conditional(
+    sim: &Sim,
+    condition: &Arc<Condition>,
+    choice: Choice,
+    graphs: &[u64],
+) -> Result<Task> {
+    let mut all: Vec<Access> = Vec::new();
+    let mut bodies = Vec::with_capacity(graphs.len());
+    for graph in graphs {
+        let mut steps = Vec::new();
+        plan(sim, *graph, &[], &mut steps)?;
+        let mut body = Vec::with_capacity(steps.len());
+        for step in steps {
+            match step.task {
+                Task::Empty => {}
+                Task::Work { work, accesses, .. } if is_for_bodies(&work) => {
+                    all.extend(accesses);
+                    body.push(work);
+                }
+                // Bodies have no other nodes. [CUDA_CONDITIONAL_NODE_PARAMS]
+                _ => return Err(Code::INVALID_VALUE),
+            }
+        }
+        bodies.push(body);
+    }
+    let node = Conditional { condition: condition.clone(), choice, bodies };
+    let (work, label) = (Work::Conditional(Arc::new(node)), "a conditional node");
+    Ok(Task::Work { work, accesses: all, label })
+}
+
+fn is_for_bodies(work: &Work) -> bool {
+    matches!(work, Work::Kernel(_) | Work::Copy(_) | Work::Fill(_) | Work::Conditional(_))
 }
 
 /// Replaces the work of an executable graph by that of another graph with the same nodes and
@@ -198,6 +256,46 @@ pub fn change_step(
     let mut steps = exec.steps.to_vec();
     change(steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?)?;
     exec.steps = steps.into();
+    Ok(())
+}
+
+/// Replaces the tasks of a node of an executable graph by as many of the same types.
+pub fn replace_tasks(sim: &mut Locked, exec: u64, node: u64, tasks: Vec<Task>) -> Result {
+    let exec = sim.execs.get_mut(exec).ok_or(Code::INVALID_VALUE)?;
+    let mut steps = exec.steps.to_vec();
+    let mut of_node: Vec<&mut Step> = steps.iter_mut().filter(|step| step.node == node).collect();
+    if of_node.is_empty() || of_node.len() != tasks.len() {
+        return Err(Code::INVALID_VALUE);
+    }
+    for (step, task) in of_node.iter_mut().zip(tasks) {
+        if step.task.node_type() != task.node_type() {
+            return Err(Code::INVALID_VALUE);
+        }
+        step.task = task;
+    }
+    exec.steps = steps.into();
+    Ok(())
+}
+
+/// Replaces the work of a child graph's node in an executable graph by that of another graph with
+/// the same nodes and dependencies.
+pub fn replace_child(sim: &mut Locked, exec: u64, node: u64, graph: u64) -> Result {
+    let Some(Task::Child(child)) = sim.nodes.get(node).map(|node| &node.task) else {
+        return Err(Code::INVALID_VALUE);
+    };
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    plan(sim, *child, &[], &mut old)?;
+    plan(sim, graph, &[], &mut new)?;
+    let differs = |(old, new): (&Step, &Step)| {
+        old.dependencies != new.dependencies || old.task.node_type() != new.task.node_type()
+    };
+    if old.len() != new.len() || old.iter().zip(&new).any(differs) {
+        return Err(Code::INVALID_VALUE);
+    }
+    for steps in old.chunk_by(|one, next| one.node == next.node) {
+        let tasks = new.drain(..steps.len()).map(|step| step.task).collect();
+        replace_tasks(sim, exec, steps[0].node, tasks)?;
+    }
     Ok(())
 }
 
@@ -300,10 +398,14 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
         }
     }
     let (steps, actors, last) = (exec.steps.clone(), exec.actors.clone(), exec.last);
+    let conditions: Vec<Arc<Condition>> = steps.iter().flat_map(conditions_of).collect();
     if let Some((other, position)) = last {
         if other != core && !sim.is_done(other, position) {
             Sim::enqueue(sim, core, Work::Wait(other, position));
         }
+    }
+    if !conditions.is_empty() {
+        Sim::enqueue(sim, core, Work::Assign(conditions.into()));
     }
     let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.snapshot(actor)));
     let mut clocks: Vec<Option<Clock>> = Vec::with_capacity(steps.len());
@@ -332,6 +434,13 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
         exec.clock = known;
     }
     Ok(())
+}
+
+fn conditions_of(step: &Step) -> Vec<Arc<Condition>> {
+    match &step.task {
+        Task::Work { work: Work::Conditional(node), .. } => node.conditions(),
+        _ => Vec::new(),
+    }
 }
 
 fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task) {
@@ -376,6 +485,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
         Task::Allocate(base) => sim.graph_memory_begins(*base),
         // Another graph or the program may have freed it.
         Task::Free(base) => drop(sim.graph_memory_ends(*base)),
-        Task::Empty | Task::Child(_) => {}
+        // The plan has what they consist of.
+        Task::Empty | Task::Child(_) | Task::MemOps(_) | Task::Conditional { .. } => {}
     }
 }

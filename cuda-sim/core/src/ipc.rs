@@ -1,10 +1,11 @@
 //! Events and memory that processes share, and their handles.
 //!
-//! May use: `processes`, `results`. Unsafe: none.
+//! May use: `memory`, `processes`, `results`. Unsafe: closes files, and unmaps memory.
 //!
 //! A handle contains a process and one of its open files; another process opens it through /proc
 //! while the first one lives. Nothing is left behind.
 
+use crate::memory::size_of_file;
 use crate::processes::{Count, SharedClock, open_file};
 use crate::results::{Code, Result};
 use std::os::fd::RawFd;
@@ -112,8 +113,27 @@ impl Handle {
     }
 }
 
+/// Unmaps memory of another process.
+///
+/// # Safety
+/// `base` and `size` are those of memory that was mapped from a handle; nothing uses it any more.
+pub unsafe fn unmap(base: u64, size: u64) {
+    // Files are mapped in whole pages; allocations may begin anywhere in a page.
+    let page = base & !4095;
+    // SAFETY: these pages were mapped for the memory alone (this function's contract).
+    unsafe { libc::munmap(page as *mut _, (size + base - page) as usize) };
+}
+
 /// Opens the file that a handle names.
 pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
     let handle = Handle::parse(bytes, magic)?;
-    Ok((open_file(handle.pid, handle.fd)?, handle))
+    let fd = open_file(handle.pid, handle.fd)?;
+    // Pages behind the end of a file can be mapped, but not accessed.
+    let end = handle.offset.checked_add(handle.size).filter(|_| handle.size > 0);
+    if end.is_none_or(|end| size_of_file(fd).is_none_or(|size| end > size)) {
+        // SAFETY: opened above, and not returned.
+        unsafe { libc::close(fd) };
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok((fd, handle))
 }

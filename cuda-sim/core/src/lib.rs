@@ -34,6 +34,7 @@ pub mod memory;
 mod processes;
 mod foreign;
 mod ipc;
+mod conditions;
 pub mod work;
 mod open_waits;
 mod checker;

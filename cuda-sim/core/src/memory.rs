@@ -12,6 +12,7 @@ use crate::results::{Code, Result};
 use crate::shadow::Shadow;
 use crate::site::{Place, Site};
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -241,9 +242,24 @@ impl Segment {
 
 /// Maps new memory that other processes can map too. Returns its address and its file.
 pub fn map_shared(size: u64) -> Result<(u64, RawFd)> {
+    map_named(size, c"cuda-sim")
+}
+
+/// Returns the bytes of a file, of any kind.
+pub fn size_of_file(fd: RawFd) -> Option<u64> {
+    // SAFETY: the call checks the descriptor, zeros are a valid `stat`, and it is read only after
+    // `fstat` filled it.
+    unsafe {
+        let mut stat = std::mem::zeroed::<libc::stat>();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat.st_size as u64)
+    }
+}
+
+/// The same with a name, which other processes can read.
+pub fn map_named(size: u64, name: &CStr) -> Result<(u64, RawFd)> {
     // SAFETY: system calls on a file that was created here; no memory is accessed.
     unsafe {
-        let fd = libc::memfd_create(c"cuda-sim".as_ptr(), libc::MFD_CLOEXEC);
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 || libc::ftruncate(fd, size as libc::off_t) != 0 {
             return Err(Code::OUT_OF_MEMORY);
         }

@@ -9,7 +9,7 @@
 //! process lives.
 
 use crate::access::{Access, MAX_NDIM, READ, WRITE};
-use crate::memory::{map_file, map_shared};
+use crate::memory::{map_file, map_shared, size_of_file};
 use crate::results::{Code, Result};
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -57,7 +57,13 @@ impl Region {
 
     fn open(pid: u32, fd: RawFd, words: usize) -> Result<Region> {
         let fd = open_file(pid, fd)?;
-        match map_file(fd, 0, 8 * words as u64) {
+        let size = 8 * words as u64;
+        // Pages behind the end of a file can be mapped, but not accessed.
+        let mapped = match size_of_file(fd) {
+            Some(found) if found == size => map_file(fd, 0, size),
+            _ => Err(Code::INVALID_VALUE),
+        };
+        match mapped {
             Ok(base) => Ok(Region { base, words, fd }),
             Err(code) => {
                 // SAFETY: the descriptor was opened above, and nothing else uses it.

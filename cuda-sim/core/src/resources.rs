@@ -123,6 +123,66 @@ pub fn split(
     Ok(((0..groups).map(|_| of(take(&mut left, each))).collect(), of(left)))
 }
 
+/// `CU_DEV_SM_RESOURCE_GROUP_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct GroupParams {
+    pub count: u32,
+    together: u32,
+    preferred: u32,
+    flags: u32,
+    domain: u32,
+    reserved: [u32; 11],
+}
+const _: () = assert!(size_of::<GroupParams>() == 64);
+
+const BACKFILL: u32 = 1;
+const MOST_TOGETHER: u32 = 32;
+
+/// Returns one group for each of the parameters, and the rest. A count of 0 is replaced by what is
+/// available. `made`: whether the caller takes the groups, which then must not be empty. `split`:
+/// a unique number of this split. [cuDevSmResourceSplit]
+pub fn split_groups(
+    input: &DevResource,
+    groups: &mut [GroupParams],
+    made: bool,
+    split: u64,
+) -> Result<(Vec<DevResource>, DevResource)> {
+    check(input)?;
+    if groups.is_empty() {
+        return Err(Code::INVALID_VALUE);
+    }
+    if input.split != 0 {
+        return Err(Code::INVALID_RESOURCE_CONFIGURATION);
+    }
+    let mut left = input.sms;
+    let mut parts = Vec::with_capacity(groups.len());
+    for group in groups {
+        let fills = group.flags & BACKFILL != 0;
+        let together = if group.together == 0 { CLUSTER } else { group.together };
+        // Without locality domains.
+        if group.flags & !BACKFILL != 0
+            || group.reserved != [0; 11]
+            || together % PAIR != 0
+            || together > MOST_TOGETHER
+            || group.count % PAIR != 0
+            || group.count > input.count
+            || (!fills && group.count % together != 0)
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        let rest = count(&left);
+        if group.count == 0 {
+            group.count = if fills { rest } else { rest - rest % together };
+        }
+        if group.count > rest || (made && group.count < together) {
+            return Err(Code::INVALID_RESOURCE_CONFIGURATION);
+        }
+        parts.push(resource(input.device, take(&mut left, group.count), split, together));
+    }
+    Ok((parts, resource(input.device, left, split, PAIR)))
+}
+
 /// Returns the device and the multiprocessors of several resources. [cuDevResourceGenerateDesc]
 pub fn combine(resources: &[DevResource]) -> Result<(i32, Sms)> {
     let first = resources.first().ok_or(Code::INVALID_VALUE)?;

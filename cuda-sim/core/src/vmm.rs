@@ -3,9 +3,10 @@
 //!
 //! May use: `memory`, `results`. Unsafe: maps and unmaps the addresses that it reserved.
 
-use crate::memory::{ALLOCATION_GRANULARITY, map_shared};
+use crate::memory::{ALLOCATION_GRANULARITY, map_named};
 use crate::results::{Code, Result};
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::os::fd::RawFd;
 
 /// Memory without an address: a file that can be mapped and shared.
@@ -34,6 +35,16 @@ pub struct Mappings {
     pub mapped: BTreeMap<u64, Mapping>,
 }
 
+/// What the name of a file of physical memory begins with; the device follows.
+const NAME: &str = "cuda-sim memory of device ";
+
+/// Returns the device of a file of physical memory, of this or another process.
+pub fn device_of(fd: RawFd) -> Option<i32> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
+    let name = link.to_str()?.strip_prefix("/memfd:")?.strip_prefix(NAME)?;
+    name.split(' ').next()?.parse().ok()
+}
+
 impl Physical {
     pub fn new(
         size: u64,
@@ -42,8 +53,9 @@ impl Physical {
         handle_types: i32,
         id: u64,
     ) -> Result<Physical> {
-        let (base, fd) = map_shared(size)?;
-        // SAFETY: `map_shared` just created this mapping with this size, and nothing refers to it.
+        let name = CString::new(format!("{NAME}{device}")).map_err(|_| Code::INVALID_VALUE)?;
+        let (base, fd) = map_named(size, &name)?;
+        // SAFETY: `map_named` just created this mapping with this size, and nothing refers to it.
         // Only the file is needed.
         unsafe { libc::munmap(base as *mut _, size as usize) };
         Ok(Physical { fd, size, device, location, handle_types, id, refs: 0, released: false })

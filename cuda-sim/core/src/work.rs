@@ -1,8 +1,9 @@
 //! The operations of a stream, and how they are performed.
 //!
-//! May use: `clock`, `cudasim`, `ipc`, `results`. Unsafe: copies and fills memory and calls
+//! May use: `clock`, `conditions`, `cudasim`, `ipc`, `results`. Unsafe: copies and fills memory and calls
 //! functions that programs registered.
 
+use crate::conditions::Condition;
 use crate::cudasim::Grid;
 use crate::results::Code;
 use std::cell::Cell;
@@ -89,6 +90,24 @@ pub struct HostCall {
     pub callback_stream: Option<u64>,
 }
 
+/// What `CUgraphConditionalNodeType` numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The first body if the condition is not 0, otherwise the second, if there is one.
+    If,
+    /// The first body, as long as the condition is not 0.
+    While,
+    /// The body at the condition, if there is one.
+    Switch,
+}
+
+/// A conditional node: its bodies, each in an order that respects every dependency.
+pub struct Conditional {
+    pub condition: Arc<Condition>,
+    pub choice: Choice,
+    pub bodies: Vec<Vec<Work>>,
+}
+
 #[derive(Clone)]
 pub enum Work {
     Nothing,
@@ -100,6 +119,9 @@ pub enum Work {
     Copy(Copy),
     Fill(Fill),
     Kernel(Arc<Launch>),
+    Conditional(Arc<Conditional>),
+    /// Sets conditions to their default values.
+    Assign(Arc<[Arc<Condition>]>),
     /// A host function, with the knowledge of its stream when it was enqueued.
     Host(HostCall, Option<crate::clock::Clock>),
     /// Stores a number of 4 or 8 bytes.
@@ -165,6 +187,10 @@ impl Work {
             Work::Copy(copy) => copy.run(),
             Work::Fill(fill) => fill.run(),
             Work::Kernel(launch) => return launch.run(),
+            Work::Conditional(node) => return node.run(),
+            Work::Assign(conditions) => {
+                conditions.iter().for_each(|condition| condition.assign_default());
+            }
             Work::Store { address, value, wide } => {
                 // SAFETY: `value_address` in `api::streams` checked, when this was enqueued, that
                 // the aligned number is in an allocation. Pages of allocations stay mapped.
@@ -187,13 +213,15 @@ impl Work {
         self.touches_memory() || matches!(self, Work::Host(..) | Work::WaitShared(..))
     }
 
-    /// Returns whether it reads or writes device memory.
+    /// Returns whether it reads or writes device memory. Conditions are there.
     pub fn touches_memory(&self) -> bool {
         matches!(
             self,
             Work::Copy(_)
                 | Work::Fill(_)
                 | Work::Kernel(_)
+                | Work::Conditional(_)
+                | Work::Assign(_)
                 | Work::Store { .. }
                 | Work::WaitValue { .. }
         )
@@ -279,6 +307,38 @@ impl Launch {
             0 => Ok(()),
             code => Err(Code(code)),
         }
+    }
+}
+
+impl Conditional {
+    fn run(&self) -> Result<(), Code> {
+        let value = self.condition.get();
+        let at = match self.choice {
+            Choice::While => {
+                while self.condition.get() != 0 {
+                    self.run_body(0)?;
+                }
+                return Ok(());
+            }
+            Choice::If => usize::from(value == 0),
+            Choice::Switch => value as usize,
+        };
+        self.run_body(at)
+    }
+
+    fn run_body(&self, at: usize) -> Result<(), Code> {
+        self.bodies.get(at).map_or(Ok(()), |body| body.iter().try_for_each(Work::run))
+    }
+
+    /// Returns its condition and those of nodes in its bodies.
+    pub fn conditions(&self) -> Vec<Arc<Condition>> {
+        let mut all = vec![self.condition.clone()];
+        for work in self.bodies.iter().flatten() {
+            if let Work::Conditional(inner) = work {
+                all.extend(inner.conditions());
+            }
+        }
+        all
     }
 }
 

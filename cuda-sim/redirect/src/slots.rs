@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::FromRawFd;
+use std::os::fd::{FromRawFd, IntoRawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -87,14 +87,15 @@ fn report(library: &Library) {
 /// which one that the program links dynamically does not see.
 fn load(path: &CStr) -> *mut c_void {
     let copy = copied(path);
-    let path = copy.as_ref().map_or(path, |(_, path)| path);
+    let path = copy.as_deref().unwrap_or(path);
     // SAFETY: the path is NUL-terminated. The initializers of the replacement library have no
     // requirements.
     unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }
 }
 
-/// Copies a file into memory. The descriptor is closed when the result is dropped.
-fn copied(path: &CStr) -> Option<(File, CString)> {
+/// Copies a file into memory, and returns the path of the copy. Its descriptor stays open: call
+/// stacks in reports get the names of functions from that path.
+fn copied(path: &CStr) -> Option<CString> {
     let mut from = File::open(path.to_str().ok()?).ok()?;
     // SAFETY: the name is NUL-terminated.
     let descriptor = unsafe { libc::memfd_create(c"libcudart".as_ptr(), libc::MFD_CLOEXEC) };
@@ -104,8 +105,7 @@ fn copied(path: &CStr) -> Option<(File, CString)> {
     // SAFETY: the descriptor was just opened, and nothing else owns it.
     let mut to = unsafe { File::from_raw_fd(descriptor) };
     io::copy(&mut from, &mut to).ok()?;
-    let path = CString::new(format!("/proc/self/fd/{descriptor}")).ok()?;
-    Some((to, path))
+    CString::new(format!("/proc/self/fd/{}", to.into_raw_fd())).ok()
 }
 
 /// Returns the address of the function of a slot, and writes it into the slot.

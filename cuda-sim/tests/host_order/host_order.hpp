@@ -12,13 +12,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                             \
-    do {                                                                                        \
-        const int check_result = static_cast<int>(call);                                        \
-        if (check_result != 0) {                                                                \
-            std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, check_result);   \
-            std::exit(2);                                                                       \
-        }                                                                                       \
+#define CHECK(call)                                                                           \
+    do {                                                                                      \
+        const int check_result = static_cast<int>(call);                                      \
+        if (check_result != 0) {                                                              \
+            std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, check_result); \
+            std::exit(2);                                                                     \
+        }                                                                                     \
     } while (0)
 
 // One side of a construct. `from` releases and `to` acquires, each once.

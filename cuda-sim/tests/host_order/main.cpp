@@ -41,7 +41,8 @@ static std::atomic<long> waiter;
 // Waits in real time, which the checker does not observe.
 static void await_sleeper() {
     long thread;
-    while ((thread = waiter.load(std::memory_order_relaxed)) == 0) sched_yield();
+    while ((thread = waiter.load(std::memory_order_relaxed)) == 0)
+        sched_yield();
     char path[64];
     std::snprintf(path, sizeof path, "/proc/self/task/%ld/stat", thread);
     for (int asleep = 0; asleep < 3;) {

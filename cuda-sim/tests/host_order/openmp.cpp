@@ -179,7 +179,8 @@ static void locks(bool racy) {
         omp_set_lock(&lock);
         if (!racy) work();
         omp_unset_lock(&lock);
-        while (!omp_test_lock(&lock)) {}
+        while (!omp_test_lock(&lock)) {
+        }
         if (!racy) work();
         omp_unset_lock(&lock);
         if (racy) work();

@@ -233,7 +233,8 @@ static void initializes() {
 }
 static void runs_once() { call_once(&control, initializes); }
 static void awaits_once() {
-    while (!is_inside.load(std::memory_order_relaxed)) sched_yield();
+    while (!is_inside.load(std::memory_order_relaxed))
+        sched_yield();
     call_once(&control, initializes);
 }
 

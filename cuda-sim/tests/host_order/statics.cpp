@@ -9,7 +9,8 @@
 // Steps in real time, which the checker does not observe.
 static std::atomic<int> steps;
 static void await(int step) {
-    while (steps.load(std::memory_order_relaxed) < step) sched_yield();
+    while (steps.load(std::memory_order_relaxed) < step)
+        sched_yield();
 }
 static void reach(int step) { steps.store(step, std::memory_order_relaxed); }
 

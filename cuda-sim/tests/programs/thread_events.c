@@ -137,14 +137,9 @@ static void recorded_before_the_start(void) {
 }
 
 const struct race_program programs_thread_events[] = {
-    RACY(the_wait_may_run_first),
-    RACY(the_host_may_wait_first),
-    RACY(the_query_may_run_first),
-    CORRECT(order_by_annotations),
-    RACY(announced_before_the_record),
-    CORRECT(recorded_again_meanwhile),
-    RACY(the_second_record_may_be_missed),
-    CORRECT(recorded_by_a_joined_thread),
-    CORRECT(recorded_before_the_start),
-    END_OF_PROGRAMS,
+    RACY(the_wait_may_run_first),          RACY(the_host_may_wait_first),
+    RACY(the_query_may_run_first),         CORRECT(order_by_annotations),
+    RACY(announced_before_the_record),     CORRECT(recorded_again_meanwhile),
+    RACY(the_second_record_may_be_missed), CORRECT(recorded_by_a_joined_thread),
+    CORRECT(recorded_before_the_start),    END_OF_PROGRAMS,
 };

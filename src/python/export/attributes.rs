@@ -48,20 +48,35 @@ pub unsafe extern "C-unwind" fn get_strides(object: *mut Object, _: *mut c_void)
 pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -> *mut Object {
     attribute(|py| {
         let (array, _) = array_of(py, object)?;
-        let text = if array.descr.is_null() {
-            typestr(py, &array)?
-        } else {
-            // SAFETY: the array was validated when the object was made.
-            fields(py, unsafe { Descr::new(array.descr) }?)?
-        };
-        // Types that NumPy does not have are those of ml_dtypes, which adds them to NumPy.
-        let named = match dtype::code_name(array.dtype_code) {
-            Some(name) => without_failure(py, attribute_of(py, c"ml_dtypes", name.as_bytes()))?,
-            None => None,
-        };
-        let found = numpy_dtype(py, named.as_ref().unwrap_or(&text));
-        Ok(without_failure(py, found)?.unwrap_or(text).into_raw())
+        dtype_of(py, &array).map(Owned::into_raw)
     })
+}
+
+/// Returns the type of an array that was validated. NumPy's types of plain typestrs are remembered.
+pub fn dtype_of(py: Py, array: &cai_array) -> Result<Owned> {
+    let plain = (array.descr.is_null() && array.dtype_code == 0)
+        .then(|| read::typestr(&array.typestr).unwrap_or_default());
+    // SAFETY: the GIL is held.
+    if let Some(known) = plain.and_then(|text| unsafe { py.dtypes.get(py.capi(), text) }) {
+        return Ok(Owned::share(py, known));
+    }
+    let text = if array.descr.is_null() {
+        typestr(py, array)?
+    } else {
+        // SAFETY: the array was validated (this function's contract).
+        fields(py, unsafe { Descr::new(array.descr) }?)?
+    };
+    // Types that NumPy does not have are those of ml_dtypes, which adds them to NumPy.
+    let named = match dtype::code_name(array.dtype_code) {
+        Some(name) => without_failure(py, attribute_of(py, c"ml_dtypes", name.as_bytes()))?,
+        None => None,
+    };
+    let found = without_failure(py, numpy_dtype(py, named.as_ref().unwrap_or(&text)))?;
+    if let (Some(plain), Some(found)) = (plain, &found) {
+        // SAFETY: the GIL is held.
+        unsafe { py.dtypes.add(py.capi(), plain, found.get()) };
+    }
+    Ok(found.unwrap_or(text))
 }
 
 /// Returns an attribute of a module, which is imported.

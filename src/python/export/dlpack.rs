@@ -1,6 +1,6 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
 //!
-//! May use: `abi`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
+//! May use: `abi`, `copy`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
 //! `python::convert`, `python::error`, `python::export::object`, `python::interpreter`,
 //! `sync::consume`, `sync::outgoing`, `unwind`.
 //! Unsafe: calls CPython with the GIL held.
@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
+use crate::copy::HostCopy;
 use crate::device;
 use crate::dlpack;
 use crate::error::{Failure, Result, fail};
@@ -71,7 +72,7 @@ pub unsafe extern "C-unwind" fn dlpack_method(
 /// Makes a tensor of a copy in host memory. The work that is pending on the array is done then.
 fn copy_to_host(py: Py, array: &cai_array, device_type: i32, versioned: bool) -> Result<Capsule> {
     // SAFETY: the array was validated when the object was made.
-    let copy = unsafe { dlpack::HostCopy::new(array) }.map_err(|failure| cannot(py, failure))?;
+    let copy = unsafe { HostCopy::new(array) }.map_err(|failure| cannot(py, failure))?;
     // The conversion comes first, so that a failure copies nothing.
     let capsule = Capsule::new(copy.array(), versioned).map_err(|failure| cannot(py, failure))?;
     // Other threads may have to run meanwhile: a function that a stream calls may need the lock.

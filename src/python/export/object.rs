@@ -32,11 +32,15 @@ pub struct Body {
 /// The object's reference to the array's owner was given up by `release()`.
 const RELEASED: u32 = 1 << 31;
 
+/// In `Body.flags`, beside the `CAI_EXPORT_` bits: the object may be released while others use it,
+/// because it gives out its array through no protocol.
+pub(crate) const CAN_BE_RELEASED: u32 = 1 << 31;
+
 impl Body {
     /// Returns true if the object may be released while others use it. Its address was then given
-    /// out only by the buffer interface, whose consumers keep the handle.
+    /// out only by the buffer interface, whose consumers keep the handle, or by no protocol.
     fn can_be_released(&self) -> bool {
-        is_opaque(self.array.device.r#type)
+        is_opaque(self.array.device.r#type) || self.flags & CAN_BE_RELEASED != 0
     }
 
     /// Gives up the reference to the array's owner, at once or when the last call that reads the
@@ -115,6 +119,20 @@ impl Drop for Reading {
 /// Returns the address of an object's contents.
 pub fn body(capi: &Capi, object: *mut Object) -> *mut Body {
     object.cast::<u8>().wrapping_add(capi.facts.head).cast()
+}
+
+/// Returns the size of the head that objects begin with, behind which their contents are.
+pub fn checked_head(capi: &Capi) -> Result<usize> {
+    let head = capi.facts.head;
+    if head < 2 * size_of::<usize>() || head > 64 || head % align_of::<Body>() != 0 {
+        return fail!(
+            CAI_ERR_PYTHON_VERSION,
+            "python",
+            found = "objects with a head of {head} bytes",
+            expected = "16 to 64"
+        );
+    }
+    Ok(head)
 }
 
 /// Returns true for an object of the type `libcai.Array` of any interpreter. Other types may
@@ -209,13 +227,13 @@ pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
         let Ok((array, _)) = array_of(py, object) else {
             return py.string(b"<libcai.Array, empty>").map(Owned::into_raw);
         };
-        py.string(shown(&array).as_str().as_bytes()).map(Owned::into_raw)
+        py.string(shown("libcai.Array", &array).as_str().as_bytes()).map(Owned::into_raw)
     })
 }
 
-/// Formats one line about an array.
-fn shown(array: &cai_array) -> Text<400> {
-    let mut text: Text<400> = Text::new(format_args!("<libcai.Array shape=("));
+/// Formats one line about an array in an object of a type.
+pub fn shown(r#type: &str, array: &cai_array) -> Text<400> {
+    let mut text: Text<400> = Text::new(format_args!("<{type} shape=("));
     // SAFETY: the array was validated when the object was made.
     let (shape, strides) = unsafe { read::shape_and_strides(array) }.unwrap_or_default();
     // A full text ends in a mark; nothing else can fail.

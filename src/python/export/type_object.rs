@@ -14,7 +14,7 @@ use crate::abi::{
     self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
 };
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR};
-use crate::error::{Result, fail};
+use crate::error::Result;
 use crate::memory;
 use crate::python::capi::{
     GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MemberDef, MethodDef, Object, READONLY,
@@ -30,7 +30,7 @@ use crate::python::export::buffer::{get_buffer, get_int_ptr, get_offset, get_ptr
 use crate::python::export::cai_dict::get_cuda;
 use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table;
-use crate::python::export::object::{Body, dealloc, repr};
+use crate::python::export::object::{Body, checked_head, dealloc, repr};
 use crate::python::export::sycl::get_sycl;
 use crate::python::interpreter::{Owned, Py, raised};
 
@@ -55,15 +55,7 @@ struct Members {
 #[inline(never)]
 fn make_type(py: Py) -> Result<*mut Object> {
     let capi = py.capi();
-    let head = capi.facts.head;
-    if head < 2 * size_of::<usize>() || head > 64 || head % align_of::<Body>() != 0 {
-        return fail!(
-            CAI_ERR_PYTHON_VERSION,
-            "python",
-            found = "objects with a head of {head} bytes",
-            expected = "16 to 64"
-        );
-    }
+    let head = checked_head(capi)?;
     let getter = |name: &'static CStr, get, doc: &'static CStr| GetSetDef {
         name: name.as_ptr(),
         get: Some(get),

@@ -1,11 +1,12 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
 //!
-//! May use: `access`, `capture`, `config`, `cudasim`, `ffi`, `follow`, `real_driver`, `results`,
+//! May use: `access`, `capture`, `conditions`, `config`, `cudasim`, `ffi`, `follow`, `real_driver`, `results`,
 //! `rules`, `sim`, `site`, `work`. Unsafe: reads text and structures of callers, and finds the
 //! preloaded library.
 
 use crate::access::{Access, READ, WRITE};
 use crate::capture::submit;
+use crate::conditions::Condition;
 use crate::cudasim::{Api, Grid, Kernel, Note};
 use crate::ffi::{enter, slice};
 use crate::follow;
@@ -17,7 +18,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 static API: Api = Api {
     struct_size: size_of::<Api>() as u32,
@@ -41,6 +42,7 @@ static API: Api = Api {
     simulated,
     take_json,
     synchronize,
+    set_condition,
 };
 
 /// The same without the function that observes exchanges, as beside a driver without a checker.
@@ -367,6 +369,15 @@ extern "C" fn synchronize(milliseconds: u32) -> i32 {
 /// Returns whether host functions replace kernels. On a real device they do not.
 extern "C" fn simulated() -> i32 {
     i32::from(!real_driver::is_present() || real_driver::simulated().is_some())
+}
+
+extern "C" fn set_condition(handle: u64, value: u32) {
+    if let Some(real) = real_driver::simulated() {
+        (real.set_condition)(handle, value);
+    }
+    if let Some(condition) = Condition::find(handle) {
+        condition.set(value);
+    }
 }
 
 extern "C" fn fail_kernel(code: i32) {

@@ -1,33 +1,39 @@
 //! Several operations in one call.
 //!
-//! May use: `api::copies`, `api::macros`, `api::pools`, `api::streams`, `ffi`, `results`, `sim`.
-//! Unsafe: none.
+//! May use: `api::copies`, `api::macros`, `api::pools`, `api::streams`, `ffi`, `results`, `sim`,
+//! `work`. //! Unsafe: none.
 //!
 //! The operations of a batch are in no order on a real driver. Here they run one after another.
 
-use super::copies::{End, copy_async};
+use super::copies::{Claim, End, copy_async, copy_box};
 use super::pools::Location;
 use super::streams::{wait_value, write_value};
 use crate::api::macros::api;
 use crate::ffi::{put_if, slice};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked};
-
-/// `CUstreamBatchMemOpParams`: a wait for or a write of a value. The others are shorter.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct MemOp {
-    operation: i32,
-    address: u64,
-    value: u64,
-    flags: u32,
-    rest: [u64; 2],
-}
-const _: () = assert!(size_of::<MemOp>() == 48);
+use crate::sim::{CoreKind, Locked, MemOp};
+use crate::work::{Extent, Origin};
 
 const MOST_OPERATIONS: u32 = 256;
 
-/// `barriers`: whether the second version is called, which has memory barriers.
+/// Returns the operations of a batch. `barriers`: whether the second version is called, which has
+/// memory barriers.
+pub fn operations<'a>(
+    count: u32,
+    of: *const MemOp,
+    flags: u32,
+    barriers: bool,
+) -> Result<&'a [MemOp]> {
+    if count == 0 || count > MOST_OPERATIONS || flags != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let all = slice(of, count as usize)?;
+    if all.iter().any(|op| !(1..=if barriers { 6 } else { 5 }).contains(&op.operation)) {
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok(all)
+}
+
 fn mem_ops(
     sim: &mut Locked,
     stream: u64,
@@ -38,14 +44,7 @@ fn mem_ops(
     barriers: bool,
 ) -> Result {
     let core = sim.stream(stream, default)?;
-    if count == 0 || count > MOST_OPERATIONS || flags != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
-    let all = slice(of, count as usize)?;
-    if all.iter().any(|op| !(1..=if barriers { 6 } else { 5 }).contains(&op.operation)) {
-        return Err(Code::INVALID_VALUE);
-    }
-    for op in all {
+    for op in operations(count, of, flags, barriers)? {
         let wide = op.operation >= 4;
         let value = if wide { op.value } else { op.value & 0xffff_ffff };
         match op.operation {
@@ -101,7 +100,105 @@ fn copies(sim: &mut Locked, stream: u64, default: u64, batch: &Batch) -> Result 
     Ok(())
 }
 
+/// `CUmemcpy3DOperand`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Operand {
+    kind: i32,
+    address: u64,
+    row: usize,
+    height: usize,
+    hint: Location,
+}
+
+/// `CUDA_MEMCPY3D_BATCH_OP`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CopyBox {
+    from: Operand,
+    to: Operand,
+    extent: [usize; 3],
+    order: i32,
+    flags: u32,
+}
+const _: () = assert!(size_of::<CopyBox>() == 112);
+
+impl Operand {
+    fn end(&self, extent: &Extent) -> Result<End> {
+        match self.kind {
+            1 => {}
+            // Arrays are for textures, which are not simulated.
+            2 => return Err(Code::NOT_SUPPORTED),
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        let or_packed = |given: usize, packed: u64| match given as u64 {
+            0 => Ok(packed),
+            given if given >= packed => Ok(given),
+            _ => Err(Code::INVALID_VALUE),
+        };
+        let row = or_packed(self.row, extent.width)?;
+        let height = or_packed(self.height, extent.rows)?;
+        let layer = row.checked_mul(height).ok_or(Code::INVALID_VALUE)?;
+        let origin = Origin { address: self.address, row, layer };
+        Ok(End { origin, claim: Claim::Any })
+    }
+}
+
+fn boxes(
+    sim: &mut Locked,
+    stream: u64,
+    default: u64,
+    of: *const CopyBox,
+    count: usize,
+    flags: u64,
+) -> Result {
+    let core = sim.stream(stream, default)?;
+    // Not in the legacy stream. [cuMemcpy3DBatchAsync]
+    if flags != 0 || count == 0 || sim.core_mut(core).kind == CoreKind::Legacy {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut checked = Vec::with_capacity(count);
+    for one in slice(of, count)? {
+        let [width, rows, layers] = one.extent.map(|size| size as u64);
+        if width == 0 || rows == 0 || layers == 0 || !(1..=3).contains(&one.order) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let extent = Extent { width, rows, layers };
+        checked.push((one.to.end(&extent)?, one.from.end(&extent)?, extent));
+    }
+    for (to, from, extent) in checked {
+        copy_box(sim, core, to, from, extent, "cuMemcpy3DBatchAsync")?;
+    }
+    Ok(())
+}
+
 api! {
+    fn cuMemcpy3DBatchAsync / cuMemcpy3DBatchAsync_ptsz(
+        count: usize,
+        of: *const CopyBox,
+        failed: *mut usize,
+        flags: u64,
+        stream: u64,
+    ) |sim, default| {
+        // No single copy: the arguments are wrong.
+        put_if(failed, usize::MAX);
+        boxes(sim, stream, default, of, count, flags)
+    }
+    fn cuMemcpy3DBatchAsync_v2 / cuMemcpy3DBatchAsync_v2_ptsz(
+        count: usize,
+        of: *const CopyBox,
+        flags: u64,
+        stream: u64,
+    ) |sim, default| {
+        boxes(sim, stream, default, of, count, flags)
+    }
+    fn cuMemcpy3DWithAttributesAsync / cuMemcpy3DWithAttributesAsync_ptsz(
+        of: *const CopyBox,
+        flags: u64,
+        stream: u64,
+    ) |sim, default| {
+        boxes(sim, stream, default, of, 1, flags)
+    }
     fn cuStreamBatchMemOp / cuStreamBatchMemOp_ptsz(
         stream: u64,
         count: u32,

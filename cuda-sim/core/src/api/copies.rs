@@ -209,6 +209,17 @@ pub fn copy_async(
     copy(sim, core, Request { to, from, extent: flat(bytes), synchronous: false, label })
 }
 
+pub fn copy_box(
+    sim: &mut Locked,
+    core: CoreRef,
+    to: End,
+    from: End,
+    extent: Extent,
+    label: &'static str,
+) -> Result {
+    copy(sim, core, Request { to, from, extent, synchronous: false, label })
+}
+
 /// One side of `CUDA_MEMCPY2D`.
 #[repr(C)]
 #[derive(Clone, Copy)]

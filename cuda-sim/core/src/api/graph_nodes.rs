@@ -1,8 +1,9 @@
 //! Parameters of nodes, in graphs and in executable graphs, and nodes that allocate memory.
 //!
-//! May use: `api::copies`, `api::devices`, `api::graph_params`, `api::graphs`, `api::macros`,
+//! May use: `api::conditionals`, `api::copies`, `api::devices`, `api::graph_params`, `api::graphs`, `api::macros`,
 //! `ffi`, `graph`, `results`, `sim`. Unsafe: none.
 
+use super::conditionals::add_conditional;
 use super::copies::Copy3D;
 use super::graph_params::{
     AnyParams, FillParams, HostParams, KernelParams, KernelParamsV2, any_task, host_params,
@@ -10,6 +11,7 @@ use super::graph_params::{
     memcpy_params, memcpy_task, memset_params, memset_task, union_of,
 };
 use super::graphs::add;
+use super::mem_ops::{MemOpsParams, mem_ops_params, mem_ops_task};
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if};
 use crate::graph;
@@ -45,13 +47,11 @@ fn set(sim: &mut Locked, node: u64, task: Task) -> Result {
 
 /// Does so in an executable graph only.
 fn set_step(sim: &mut Locked, exec: u64, node: u64, task: Task) -> Result {
-    graph::change_step(sim, exec, node, |step| {
-        if step.task.node_type() != task.node_type() {
-            return Err(Code::INVALID_VALUE);
-        }
-        step.task = task;
-        Ok(())
-    })
+    let tasks = match &task {
+        Task::MemOps(of) => of.tasks.clone(),
+        _ => vec![task],
+    };
+    graph::replace_tasks(sim, exec, node, tasks)
 }
 
 fn event_task(sim: &Locked, event: u64, record: bool) -> Result<Task> {
@@ -101,6 +101,7 @@ fn add_any(
             added
         }
         10 => add_alloc(sim, to, graph, dependencies, count, union_of(params)),
+        13 => add_conditional(sim, to, graph, dependencies, count, union_of(params)),
         _ => {
             let task = any_task(sim, params)?;
             add(sim, to, graph, dependencies, count, task)
@@ -239,6 +240,34 @@ api! {
     fn cuGraphExecEventWaitNodeSetEvent(exec: u64, node: u64, event: u64) |sim| {
         let task = event_task(sim, event, false)?;
         set_step(sim, exec, node, task)
+    }
+    fn cuGraphAddBatchMemOpNode(
+        to: *mut u64,
+        graph: u64,
+        dependencies: *const u64,
+        count: usize,
+        params: *const MemOpsParams,
+    ) |sim| {
+        let task = mem_ops_task(sim, &get(params)?)?;
+        add(sim, to, graph, dependencies, count, task)
+    }
+    fn cuGraphBatchMemOpNodeGetParams(node: u64, params: *mut MemOpsParams) |sim| {
+        put(params, mem_ops_params(sim, node)?)
+    }
+    fn cuGraphBatchMemOpNodeSetParams(node: u64, params: *const MemOpsParams) |sim| {
+        let task = mem_ops_task(sim, &get(params)?)?;
+        set(sim, node, task)
+    }
+    fn cuGraphExecBatchMemOpNodeSetParams(
+        exec: u64,
+        node: u64,
+        params: *const MemOpsParams,
+    ) |sim| {
+        let task = mem_ops_task(sim, &get(params)?)?;
+        set_step(sim, exec, node, task)
+    }
+    fn cuGraphExecChildGraphNodeSetParams(exec: u64, node: u64, child: u64) |sim| {
+        graph::replace_child(sim, exec, node, child)
     }
     fn cuGraphNodeSetEnabled(exec: u64, node: u64, enabled: u32) |sim| {
         graph::change_step(sim, exec, node, |step| {

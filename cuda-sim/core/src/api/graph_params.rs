@@ -1,10 +1,11 @@
 //! The parameters of nodes, as programs pass and read them.
 //!
-//! May use: `access`, `api::copies`, `api::fills`, `api::modules`, `cudasim`, `ffi`, `results`,
+//! May use: `access`, `api::copies`, `api::fills`, `api::mem_ops`, `api::modules`, `cudasim`, `ffi`, `results`,
 //! `sim`, `work`. Unsafe: none.
 
 use super::copies::{Copy3D, node_of, params_of};
 use super::fills::fill_node_of;
+use super::mem_ops::mem_ops_task;
 use crate::access::Access;
 use crate::cudasim::Grid;
 use crate::ffi::get;
@@ -184,7 +185,8 @@ pub fn any_task(sim: &mut Locked, params: *mut AnyParams) -> Result<Task> {
             }
             Task::Free(base)
         }
-        4 | 8..=13 => return Err(Code::NOT_SUPPORTED),
+        12 => mem_ops_task(sim, &get(of.cast())?)?,
+        4 | 8..=10 | 13 => return Err(Code::NOT_SUPPORTED),
         _ => return Err(Code::INVALID_VALUE),
     })
 }

@@ -9,7 +9,7 @@ use super::streams::{NON_BLOCKING, context_of, create_in};
 use crate::api::macros::api;
 use crate::capture;
 use crate::ffi::{get, put, put_if, slice};
-use crate::resources::{self, DevResource};
+use crate::resources::{self, DevResource, GroupParams};
 use crate::results::{Code, Result};
 use crate::sim::{Green, Locked, new_context};
 
@@ -97,6 +97,30 @@ api! {
         }
         put_if(remainder, left);
         put(count, parts.len() as u32)
+    }
+    fn cuDevSmResourceSplit(
+        result: *mut DevResource,
+        count: u32,
+        input: *const DevResource,
+        remainder: *mut DevResource,
+        flags: u32,
+        groups: *mut GroupParams,
+    ) |sim| {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let (input, number) = (get(input)?, sim.id());
+        let mut wanted = slice(groups.cast_const(), count as usize)?.to_vec();
+        let made = !result.is_null();
+        let (parts, left) = resources::split_groups(&input, &mut wanted, made, number)?;
+        for (at, (part, group)) in parts.iter().zip(&wanted).enumerate() {
+            put(groups.wrapping_add(at), *group)?;
+            if made {
+                put(result.wrapping_add(at), *part)?;
+            }
+        }
+        put_if(remainder, left);
+        Ok(())
     }
     fn cuDevResourceGenerateDesc(to: *mut u64, from: *const DevResource, count: u32) |sim| {
         if to.is_null() {

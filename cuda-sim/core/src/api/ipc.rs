@@ -93,10 +93,9 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
     sim.end_history(address);
     sim.end_allocation(address, moment.as_ref());
     Sim::wait_everything(sim);
-    let page = address & !4095;
-    // SAFETY: `import_memory` mapped these pages, the allocation was removed above, and all pending
+    // SAFETY: `import_memory` mapped this memory, the allocation was removed above, and all pending
     // work was waited for.
-    unsafe { libc::munmap(page as *mut _, (size + address - page) as usize) };
+    unsafe { ipc::unmap(address, size) };
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Memory that is allocated at once, host memory, and attributes of pointers.
 //!
-//! May use: `api::contexts`, `api::macros`, `ffi`, `handles`, `memory`, `real_driver`, `results`,
-//! `shadow`, `sim`, `site`. Unsafe: none.
+//! May use: `api::contexts`, `api::macros`, `ffi`, `handles`, `ipc`, `memory`, `real_driver`,
+//! `results`, `shadow`, `sim`, `site`. Unsafe: unmaps memory of other processes.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, slice};
@@ -119,6 +119,12 @@ pub fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
         pool.used = pool.used.saturating_sub(allocation.size);
     }
     sim.give_back(&allocation);
+    if allocation.kind == Kind::Imported {
+        Sim::wait_everything(sim);
+        // SAFETY: `api::ipc::import` mapped this memory, the allocation was removed above, and all
+        // pending work was waited for.
+        unsafe { crate::ipc::unmap(allocation.base, allocation.size) };
+    }
     Ok(())
 }
 

@@ -135,7 +135,7 @@ fn update_dependencies(sim: &mut Locked, core: CoreRef, nodes: &[u64], flags: u3
     Ok(())
 }
 
-fn value_address(sim: &mut Locked, address: u64, wide: bool) -> Result<u64> {
+pub fn value_address(sim: &Locked, address: u64, wide: bool) -> Result<u64> {
     let size = if wide { 8 } else { 4 };
     if crate::real_driver::is_present() {
         return Ok(sim.memory.host_address(address));

@@ -7,10 +7,10 @@ use super::memory::{New, enter};
 use super::pools::{AccessDesc, Location};
 use crate::api::macros::api;
 use crate::ffi::{get, put, slice};
-use crate::memory::{ALLOCATION_GRANULARITY, Kind};
+use crate::memory::{ALLOCATION_GRANULARITY, Kind, size_of_file};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
-use crate::vmm::Physical;
+use crate::vmm::{Physical, device_of};
 use std::ffi::c_void;
 
 /// `CUmemAllocationProp`.
@@ -225,23 +225,22 @@ api! {
         if kind != 1 || to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the calls check the descriptor, zeros are a valid `stat`, and it is read only
-        // after `fstat` filled it.
-        let (fd, size) = unsafe {
-            let mut stat = std::mem::zeroed::<libc::stat>();
-            if libc::fstat(handle as i32, &mut stat) != 0 {
-                return Err(Code::INVALID_VALUE);
-            }
-            (libc::fcntl(handle as i32, libc::F_DUPFD_CLOEXEC, 0), stat.st_size as u64)
-        };
-        if fd < 0 || size == 0 || size % ALLOCATION_GRANULARITY != 0 {
+        let size = size_of_file(handle as i32).unwrap_or(0);
+        let device = device_of(handle as i32).ok_or(Code::INVALID_VALUE)?;
+        super::devices::check(sim, device)?;
+        if size == 0 || size % ALLOCATION_GRANULARITY != 0 {
             return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: `fcntl` with F_DUPFD_CLOEXEC accepts any descriptor.
+        let fd = unsafe { libc::fcntl(handle as i32, libc::F_DUPFD_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Code::OPERATING_SYSTEM);
         }
         let id = sim.id();
         let imported = sim.physical.insert(Physical {
             fd,
             size,
-            device: 0,
+            device,
             location: DEVICE,
             handle_types: 1,
             id,

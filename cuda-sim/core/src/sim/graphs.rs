@@ -1,11 +1,12 @@
 //! Graphs, their nodes, executable graphs, user objects and captures, as data.
 //!
-//! May use: `access`, `actor`, `clock`, `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `conditions`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::actor::Actor;
 use crate::clock::{Clock, Knowledge};
-use crate::work::{CoreRef, Work};
+use crate::conditions::Condition;
+use crate::work::{Choice, CoreRef, Work};
 use std::sync::Arc;
 
 /// The work of a node. `node_type` returns the number of `CUgraphNodeType`.
@@ -24,6 +25,34 @@ pub enum Task {
     /// Memory of a graph begins or ends, by its address.
     Allocate(u64),
     Free(u64),
+    /// Operations on values in memory, one after another.
+    MemOps(Arc<MemOps>),
+    /// A conditional node. Its bodies are destroyed with it.
+    Conditional {
+        condition: Arc<Condition>,
+        choice: Choice,
+        bodies: Arc<[u64]>,
+    },
+}
+
+/// `CUstreamBatchMemOpParams`: a wait for or a write of a value. The others are shorter.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MemOp {
+    pub operation: i32,
+    pub address: u64,
+    pub value: u64,
+    pub flags: u32,
+    rest: [u64; 2],
+}
+const _: () = assert!(size_of::<MemOp>() == 48);
+
+pub struct MemOps {
+    pub context: u64,
+    /// The operations as the program passed them.
+    pub all: Vec<MemOp>,
+    /// What each of them does.
+    pub tasks: Vec<Task>,
 }
 
 #[derive(Clone)]
@@ -50,6 +79,8 @@ impl Task {
             Task::Free(_) => 11,
             Task::Work { work: Work::Store { .. } | Work::WaitValue { .. }, .. } => 12,
             Task::Work { work: Work::Release(_), .. } => 11,
+            Task::MemOps(_) => 12,
+            Task::Conditional { .. } | Task::Work { work: Work::Conditional(_), .. } => 13,
             Task::Work { .. } => 5,
         }
     }
@@ -62,6 +93,7 @@ pub struct Graph {
     /// User objects, with the number of references that the graph holds.
     pub objects: Vec<(u64, u32)>,
     pub child: bool,
+    pub conditions: Vec<Arc<Condition>>,
 }
 
 /// Memory of allocation nodes. Its address is fixed when the node is created, and remains that of

@@ -31,7 +31,8 @@ pub use contexts::{end_context, new_context};
 pub use exit::at_exit;
 pub use graph_memory::release_graph_memory;
 pub use graphs::{
-    Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Lane, Node, Step, Task, UserObject,
+    Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Lane, MemOp, MemOps, Node, Step, Task,
+    UserObject,
 };
 pub use objects::{
     Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Place, Pool,

@@ -1,161 +1,19 @@
-//! Copies of arrays in host memory, in C order.
+//! How an array is copied into C order.
 //!
-//! May use: `abi`, `device`, `driver`, `error`, `layout`, `memory`, `owner`, `sync::consume`,
-//! `validate`.
-//! Unsafe: writes into a block that it allocated, and reads the data of arrays in host memory.
+//! May use: `abi`, `driver`, `error`, `layout`.
+//! Unsafe: copies elements between two blocks.
 
-use std::alloc::{Layout as MemoryLayout, dealloc};
-use std::ffi::c_void;
 use std::ptr;
 
-use crate::abi::{self, cai_array, cai_device};
-use crate::device::Name;
-use crate::driver::{Rows, ToHost};
-use crate::error::{Failure, Result, fail};
+use crate::abi;
+use crate::driver::Rows;
+use crate::error::{Result, fail};
 use crate::layout::Layout;
-use crate::memory::Memory;
-use crate::sync::consume;
-use crate::{owner, validate};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
-/// Alignment of the data.
-const ALIGNMENT: usize = 64;
-
-/// What a block begins with; the data follows at the next multiple of [`ALIGNMENT`].
-#[repr(C)]
-struct Head {
-    size: usize,
-}
-
-const _: () = assert!(size_of::<Head>() <= ALIGNMENT);
-
-fn layout_of(size: usize) -> Result<MemoryLayout> {
-    MemoryLayout::from_size_align(size, ALIGNMENT).map_err(|_| Failure::no_memory(size))
-}
-
-/// A copy of an array in host memory, whose data is not written yet.
-pub struct HostCopy {
-    array: cai_array,
-}
-
-impl Drop for HostCopy {
-    fn drop(&mut self) {
-        // SAFETY: `new` made the owner, and this holds one reference.
-        unsafe { owner::release(self.array.owner) };
-    }
-}
-
-impl HostCopy {
-    /// Allocates the memory for a copy.
-    ///
-    /// # Safety
-    /// `array` was validated, and is readable as [`validate::array`] requires.
-    pub unsafe fn new(array: &cai_array) -> Result<Self> {
-        // SAFETY: the array was validated (this function's contract).
-        let bytes = Plan::new(&unsafe { validate::describe(array) }?.layout)?.bytes;
-        let size = bytes.checked_add(ALIGNMENT).ok_or(()).or_else(|()| too_large())?;
-        let memory = Memory::new(layout_of(size)?)?;
-        // SAFETY: the block is aligned for the head and has space for it.
-        unsafe { memory.start().cast::<Head>().write(Head { size }) };
-        let owner = owner::new(memory.start().cast(), Some(free))?;
-        let start = memory.into_raw();
-        let data =
-            if array.data.is_null() { ptr::null_mut() } else { start.wrapping_add(ALIGNMENT) };
-        Ok(HostCopy {
-            array: cai_array {
-                flags: 0,
-                owner,
-                data: data.cast(),
-                strides: ptr::null(),
-                stream: abi::CAI_STREAM_NONE,
-                stream_id: 0,
-                event: ptr::null_mut(),
-                context: ptr::null_mut(),
-                device: cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 },
-                byte_offset: 0,
-                version: abi::CAI_INTERFACE_VERSION,
-                ..*array
-            },
-        })
-    }
-
-    /// The array, with an owner of its own and the shape of the original. A mask stays that of the
-    /// original: it is not copied.
-    pub fn array(&self) -> &cai_array {
-        &self.array
-    }
-
-    /// Waits for the work that is pending on the original, and copies its data. Blocks the host.
-    ///
-    /// # Safety
-    /// `from` is the array that this was made for, and its data is alive; `device_type` is the type
-    /// of its device.
-    pub unsafe fn fill(&self, from: &cai_array, device_type: i32) -> Result<()> {
-        // SAFETY: the array was validated (this function's contract).
-        let plan = Plan::new(&unsafe { validate::describe(from) }?.layout)?;
-        let unknown =
-            if from.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
-        // SAFETY: the array was validated (this function's contract).
-        unsafe { consume::synchronize(from, abi::CAI_ACCESS_READ | unknown) }?;
-        if from.data.is_null() {
-            return Ok(());
-        }
-        let scratch = if plan.direct { None } else { Some(Memory::new(layout_of(plan.staged)?)?) };
-        let to: *mut u8 = scratch.as_ref().map_or(self.array.data.cast(), Memory::start);
-        let lowest = (from.data as u64).wrapping_add_signed(plan.lowest);
-        match device_type {
-            abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST => {
-                plan.for_each_rows(|offset, at, rows| {
-                    for row in 0..rows.height {
-                        // SAFETY: the array's data is alive (this function's contract), the rows
-                        // are inside its span, and `to` has space for `plan.staged` bytes.
-                        unsafe {
-                            let from = (lowest as *const u8).add(offset + row * rows.pitch);
-                            ptr::copy_nonoverlapping(
-                                from,
-                                to.add(at + row * rows.width),
-                                rows.width,
-                            );
-                        }
-                    }
-                    Ok(())
-                })
-            }
-            abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_MANAGED => {
-                consume::in_context(from, |driver| {
-                    let copies = ToHost::begin(driver)?;
-                    plan.for_each_rows(|offset, at, rows| {
-                        copies.rows(to.wrapping_add(at).cast(), lowest + offset as u64, rows)
-                    })?;
-                    copies.finish()
-                })
-            }
-            other => fail!(
-                CAI_ERR_CONVERT_DEVICE,
-                "dl_device",
-                found = ("a copy to the host from device {}", Name(other)),
-                expected = "a CUDA device, whose memory this library can copy"
-            ),
-        }?;
-        if scratch.is_some() {
-            // SAFETY: `to` holds `plan.staged` bytes, written above, and the copy `plan.bytes`.
-            unsafe { plan.gather(to, self.array.data.cast()) };
-        }
-        Ok(())
-    }
-}
-
-/// The destructor of a copy's owner.
-unsafe extern "C-unwind" fn free(start: *mut c_void) {
-    // SAFETY: `new` wrote the head and allocated the block with this layout.
-    unsafe {
-        let size = start.cast::<Head>().read().size;
-        dealloc(start.cast(), MemoryLayout::from_size_align_unchecked(size, ALIGNMENT));
-    }
-}
-
-fn too_large<T>() -> Result<T> {
+/// The failure for an array that no memory can hold.
+pub fn too_large<T>() -> Result<T> {
     fail!(
         CAI_ERR_SIZE_OVERFLOW,
         "shape",
@@ -177,15 +35,15 @@ struct Axis {
 /// How an array is copied: rows without gaps are copied into a stage, which has them one after
 /// another; bytes between them are never read. Elements that overlap are copied once. If the stage
 /// is not the copy in C order already, elements are gathered from it.
-struct Plan<'a> {
+pub struct Plan<'a> {
     shape: &'a [i64],
     itemsize: usize,
     /// Bytes of the copy.
-    bytes: usize,
+    pub bytes: usize,
     /// Bytes of the stage.
-    staged: usize,
+    pub staged: usize,
     /// Distance of the lowest address from the element with index zero: 0 or negative.
-    lowest: i64,
+    pub lowest: i64,
     /// Bytes in a row.
     row: usize,
     /// The dimensions with gaps, the smallest pitch first.
@@ -196,11 +54,12 @@ struct Plan<'a> {
     /// Place of the element with index zero in the stage.
     first: usize,
     /// The stage is the copy.
-    direct: bool,
+    pub direct: bool,
 }
 
 impl<'a> Plan<'a> {
-    fn new(layout: &Layout<'a>) -> Result<Self> {
+    /// Plans the copy of a layout.
+    pub fn new(layout: &Layout<'a>) -> Result<Self> {
         let shape = layout.shape;
         let mut plan = Plan {
             shape,
@@ -280,7 +139,10 @@ impl<'a> Plan<'a> {
 
     /// Calls `body` with the offset of rows from the lowest address, with their place in the stage,
     /// and with the rows.
-    fn for_each_rows(&self, mut body: impl FnMut(usize, usize, Rows) -> Result<()>) -> Result<()> {
+    pub fn for_each_rows(
+        &self,
+        mut body: impl FnMut(usize, usize, Rows) -> Result<()>,
+    ) -> Result<()> {
         let (rows, outer) = match &self.loops[..self.count] {
             [] => (Rows { width: self.row, height: 1, pitch: self.row }, &[][..]),
             [first, outer @ ..] => {
@@ -313,7 +175,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Safety
     /// `stage` has `staged` readable bytes, and `to` has `bytes` writable ones.
-    unsafe fn gather(&self, stage: *const u8, to: *mut u8) {
+    pub unsafe fn gather(&self, stage: *const u8, to: *mut u8) {
         let ndim = self.shape.len();
         let mut indices = [0i64; DIMENSIONS];
         let mut from = self.first as i64;

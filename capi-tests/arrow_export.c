@@ -1,0 +1,333 @@
+/* Arrow structures from arrays: types, levels, masks, what Arrow cannot express; the life of owner,
+ * parents and children in any order of release; and the way back. */
+#include "arrow_test.h"
+
+static int destroyed;
+
+static cai_array owned(const char *typestr, int32_t ndim, const int64_t *shape) {
+    cai_array array = valid_array();
+    set_typestr(&array, typestr);
+    array.ndim = ndim;
+    array.shape = shape;
+    for (int32_t i = 0; i < ndim; ++i)
+        if (shape[i] == 0) array.data = NULL;
+    destroyed = 0;
+    array.owner = counting_owner(&destroyed);
+    return array;
+}
+
+static void refused(cai_array *array, cai_status status, const char *field) {
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    cai_error error;
+    memset(&values, 0x5a, sizeof values);
+    memset(&schema, 0x5a, sizeof schema);
+    ASSERT_STATUS(status, cai_array_to_arrow(array, 0, &values, &schema, &error));
+    ASSERT_TEXT(field, error.field);
+    for (size_t i = 0; i < sizeof values; ++i)
+        ASSERT(((char *)&values)[i] == 0x5a);
+    for (size_t i = 0; i < sizeof schema; ++i)
+        ASSERT(((char *)&schema)[i] == 0x5a);
+    if (array->owner != NULL) {
+        ASSERT(destroyed == 0);
+        cai_owner_release(array->owner);
+        ASSERT(destroyed == 1);
+    }
+}
+
+/* Compares what comes back with what went out. */
+static void back(cai_array *array, struct ArrowDeviceArray *values, struct ArrowSchema *schema,
+                 const char *typestr) {
+    cai_array out = CAI_ARRAY_INIT;
+    const cai_array *one = array, *other = &out;
+    ASSERT_STATUS(CAI_OK, cai_array_from_arrow(values, schema, &out, NULL));
+    ASSERT_TEXT(typestr, out.typestr);
+    ASSERT(out.data == array->data && out.ndim == array->ndim);
+    for (int32_t i = 0; i < out.ndim; ++i)
+        ASSERT(out.shape[i] == array->shape[i]);
+    for (; one->mask != NULL && array->data != NULL; one = one->mask, other = other->mask)
+        ASSERT(other->mask != NULL && other->mask->data == one->mask->data);
+    ASSERT(other->mask == NULL);
+    schema->release(schema);
+    cai_owner_release(array->owner);
+    ASSERT(destroyed == 0);
+    cai_array_release(&out);
+    ASSERT(destroyed == 1);
+}
+
+static void types(void) {
+    static const char *const known[][3] = {
+        {"|i1", "c", "|i1"},
+        {"|u1", "C", "|u1"},
+        {"<i2", "s", "<i2"},
+        {"<u2", "S", "<u2"},
+        {"<i4", "i", "<i4"},
+        {"<u4", "I", "<u4"},
+        {"<i8", "l", "<i8"},
+        {"<u8", "L", "<u8"},
+        {"<f2", "e", "<f2"},
+        {"<f4", "f", "<f4"},
+        {"<f8", "g", "<f8"},
+        {"|t1", "b", "|t1"},
+        {"|b1", "c", "|b1"},
+        {"|V4", "w:4", "|V4"},
+        {"|S12", "w:12", "|V12"},
+        {"<V2", "w:2", "|V2"},
+        {"<M8[s]", "tss:", "<M8[s]"},
+        {"<M8[ms]", "tsm:", "<M8[ms]"},
+        {"<M8[us]", "tsu:", "<M8[us]"},
+        {"<M8[ns]", "tsn:", "<M8[ns]"},
+        {"<m8[s]", "tDs", "<m8[s]"},
+        {"<m8[ms]", "tDm", "<m8[ms]"},
+        {"<m8[us]", "tDu", "<m8[us]"},
+        {"<m8[ns]", "tDn", "<m8[ns]"},
+    };
+    static const char *const unknown[] = {
+        "<c8",     "<c16", "<i16",      "<u16",   "<f16", "<f12", "<U3", "|O8",          "<M8[D]",
+        "<M8[ps]", "<M8",  "<m8[25us]", "<m8[h]", "|t4",  "|t8",  "|f1", "|V2147483648", "<m8",
+    };
+    static const int64_t shape[1] = {3};
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+        cai_array array = owned(known[i][0], 1, shape);
+        struct ArrowDeviceArray values;
+        struct ArrowSchema schema;
+        ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+        ASSERT_TEXT(known[i][1], schema.format);
+        ASSERT_TEXT("", schema.name);
+        ASSERT((schema.metadata != NULL) == (strcmp(known[i][0], "|b1") == 0));
+        ASSERT(schema.flags == ARROW_FLAG_NULLABLE && schema.n_children == 0);
+        ASSERT(schema.children == NULL && schema.dictionary == NULL);
+        ASSERT(values.array.length == 3 && values.array.null_count == 0);
+        ASSERT(values.array.offset == 0 && values.array.n_buffers == 2);
+        ASSERT(values.array.buffers[0] == NULL && values.array.buffers[1] == test_data);
+        ASSERT(values.array.n_children == 0 && values.array.dictionary == NULL);
+        ASSERT(values.device_type == ARROW_DEVICE_CPU && values.device_id == -1);
+        ASSERT(values.sync_event == NULL && values.reserved[0] == 0);
+        back(&array, &values, &schema, known[i][2]);
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i) {
+        cai_array array = owned(unknown[i], 1, shape);
+        refused(&array, CAI_ERR_CONVERT_TYPE, "typestr");
+    }
+}
+
+static void levels(void) {
+    static const int64_t shape[3] = {3, 4, 5}, empty[3] = {3, 0, 5}, none[1] = {0};
+    cai_array array = owned("<f4", 3, shape);
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_TEXT("+w:4", schema.format);
+    ASSERT_TEXT("+w:5", schema.children[0]->format);
+    ASSERT_TEXT("item", schema.children[0]->name);
+    ASSERT_TEXT("f", schema.children[0]->children[0]->format);
+    ASSERT(values.array.length == 3 && values.array.n_buffers == 1 && values.array.n_children == 1);
+    ASSERT(values.array.children[0]->length == 12 && values.array.children[0]->n_buffers == 1);
+    ASSERT(values.array.children[0]->children[0]->length == 60);
+    ASSERT(values.array.children[0]->children[0]->buffers[1] == test_data);
+    back(&array, &values, &schema, "<f4");
+    array = owned("<f4", 3, empty);
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT(values.array.length == 3 && values.array.children[0]->length == 0);
+    back(&array, &values, &schema, "<f4");
+    array = owned("|t1", 1, none);
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    back(&array, &values, &schema, "|t1");
+    /* Without a schema. */
+    array = owned("<f4", 3, shape);
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, NULL, NULL));
+    cai_owner_release(array.owner);
+    values.array.release(&values.array);
+    ASSERT(destroyed == 1);
+}
+
+/* Children may be moved out; a parent releases those that were not. */
+static void moved_children(void) {
+    static const int64_t shape[3] = {3, 4, 5};
+    for (int order = 0; order < 4; ++order) {
+        cai_array array = owned("<f4", 3, shape);
+        struct ArrowDeviceArray values, moved;
+        struct ArrowSchema schema, type;
+        struct ArrowArray inner;
+        ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+        cai_owner_release(array.owner);
+        moved = values;
+        values.array.release = NULL;
+        inner = *moved.array.children[0];
+        moved.array.children[0]->release = NULL;
+        type = *schema.children[0];
+        schema.children[0]->release = NULL;
+        if (order & 1) {
+            moved.array.release(&moved.array);
+            ASSERT(inner.children[0]->buffers[1] == test_data && inner.children[0]->length == 60);
+            ASSERT(destroyed == 0);
+            inner.release(&inner);
+        } else {
+            inner.release(&inner);
+            ASSERT(destroyed == 0 && moved.array.length == 3);
+            moved.array.release(&moved.array);
+        }
+        ASSERT(destroyed == 1 && inner.release == NULL && moved.array.release == NULL);
+        if (order & 2) {
+            schema.release(&schema);
+            ASSERT_TEXT("+w:5", type.format);
+            ASSERT_TEXT("f", type.children[0]->format);
+            type.release(&type);
+        } else {
+            type.release(&type);
+            ASSERT_TEXT("+w:4", schema.format);
+            schema.release(&schema);
+        }
+        ASSERT(type.release == NULL && schema.release == NULL);
+    }
+}
+
+/* A packed mask in test_data. */
+static cai_array mask_of(int32_t ndim, const int64_t *shape, int place) {
+    cai_array mask = valid_array();
+    set_typestr(&mask, "|t1");
+    mask.ndim = ndim;
+    mask.shape = shape;
+    mask.data = (char *)test_data + place;
+    return mask;
+}
+
+static void masks(void) {
+    static const int64_t shape[3] = {3, 4, 5}, all[3] = {3, 4, 5}, two[3] = {3, 4, 1};
+    static const int64_t one[3] = {3, 1, 1}, last[1] = {5}, middle[3] = {1, 4, 1};
+    static const int64_t single[3] = {1, 1, 1}, same[2] = {3, 1}, empty[2] = {3, 0};
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    cai_array array = owned("<f4", 3, shape);
+    cai_array m1 = mask_of(3, one, 1), m2 = mask_of(3, two, 2), m3 = mask_of(3, all, 3);
+    m3.mask = &m2;
+    m2.mask = &m1;
+    array.mask = &m3;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    for (int i = 0; i < 3; ++i) {
+        ASSERT(level_of(&values, i)->null_count == -1);
+        ASSERT(level_of(&values, i)->buffers[0] == (char *)test_data + 1 + i);
+    }
+    back(&array, &values, &schema, "<f4");
+    array = owned("<f4", 3, shape);
+    m2.mask = NULL;
+    array.mask = &m2;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT(values.array.null_count == 0 && values.array.buffers[0] == NULL);
+    ASSERT(level_of(&values, 1)->buffers[0] == m2.data && level_of(&values, 2)->null_count == 0);
+    back(&array, &values, &schema, "<f4");
+    /* Extents of 1 make two levels with as many elements. */
+    array = owned("<f4", 2, same);
+    m1 = mask_of(2, same, 1);
+    m2 = mask_of(2, same, 2);
+    m3 = mask_of(2, same, 3);
+    m1.mask = &m2;
+    array.mask = &m1;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT(values.array.buffers[0] == m2.data && level_of(&values, 1)->buffers[0] == m1.data);
+    values.array.release(&values.array);
+    schema.release(&schema);
+    m2.mask = &m3;
+    refused(&array, CAI_ERR_CONVERT_MASK, "mask.mask.mask.shape");
+    /* Without elements, nothing is null. */
+    array = owned("<f4", 2, empty);
+    m1 = mask_of(2, same, 1);
+    array.mask = &m1;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT(values.array.null_count == 0 && values.array.buffers[0] == NULL);
+    back(&array, &values, &schema, "<f4");
+#define BROADCAST(ndim, extents)                             \
+    do {                                                     \
+        array = owned("<f4", 3, shape);                      \
+        m1 = mask_of(ndim, extents, 1);                      \
+        array.mask = &m1;                                    \
+        refused(&array, CAI_ERR_CONVERT_MASK, "mask.shape"); \
+    } while (0)
+    BROADCAST(1, last);
+    BROADCAST(3, middle);
+    BROADCAST(3, single);
+    BROADCAST(0, single);
+    array = owned("<f4", 3, shape);
+    m1 = mask_of(3, all, 1);
+    set_typestr(&m1, "|b1");
+    array.mask = &m1;
+    refused(&array, CAI_ERR_CONVERT_MASK, "mask.typestr");
+    array = owned("<f4", 3, shape);
+    array.device.type = CAI_DEVICE_CUDA;
+    m1 = mask_of(3, all, 1);
+    m1.device.type = CAI_DEVICE_CUDA_MANAGED;
+    array.mask = &m1;
+    refused(&array, CAI_ERR_CONVERT_MASK, "mask.device");
+    m1.device.type = CAI_DEVICE_UNKNOWN;
+    array = owned("<f4", 3, shape);
+    array.mask = &m1;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    back(&array, &values, &schema, "<f4");
+}
+
+static void what_it_cannot_express(void) {
+    static const int64_t shape[2] = {3, 4}, swapped[2] = {4, 12}, wide[2] = {1, INT64_C(1) << 31};
+    static const int64_t overflow[3] = {INT64_C(1) << 62, 4, 0};
+    static int event;
+    struct ArrowDeviceArray values;
+    cai_error error;
+    cai_array array = owned("<f4", 2, shape);
+    array.strides = swapped;
+    refused(&array, CAI_ERR_CONVERT_CONTIGUOUS, "strides");
+    array = owned("<f4", 0, NULL);
+    refused(&array, CAI_ERR_CONVERT_NDIM, "ndim");
+    array = owned(">f4", 2, shape);
+    refused(&array, CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
+    array = owned("|i1", 2, wide);
+    refused(&array, CAI_ERR_CONVERT_TYPE, "shape[1]");
+    array = owned("<V2", 2, shape);
+    array.dtype_code = CAI_DTYPE_BFLOAT16;
+    refused(&array, CAI_ERR_CONVERT_TYPE, "typestr");
+    array = owned("|i1", 3, overflow);
+    refused(&array, CAI_ERR_SIZE_OVERFLOW, "shape[1]");
+    array = owned("<f4", 2, shape);
+    array.data = (char *)test_data + 1;
+    refused(&array, CAI_ERR_ALIGNMENT, "data");
+    array = owned("<f4", 2, shape);
+    array.device.type = CAI_DEVICE_ONEAPI;
+    refused(&array, CAI_ERR_CONVERT_DEVICE, "device");
+    array = owned("<f4", 2, shape);
+    array.device.type = CAI_DEVICE_ROCM;
+    array.device.id = -1;
+    refused(&array, CAI_ERR_CONVERT_DEVICE, "device");
+    array = owned("<f4", 2, shape);
+    array.device.type = CAI_DEVICE_ROCM;
+    array.stream = 77;
+    refused(&array, CAI_ERR_STREAM_DEVICE, "device.type");
+    array = owned("<f4", 2, shape);
+    array.stream = CAI_STREAM_UNKNOWN;
+    array.event = &event;
+    refused(&array, CAI_ERR_STREAM_DEVICE, "device.type");
+    array = owned("<f4", 2, shape);
+    cai_owner_release(array.owner);
+    array.owner = NULL;
+    refused(&array, CAI_ERR_BORROWED, "owner");
+    array = owned("<f4", 2, shape);
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_arrow(&array, 1, &values, NULL, &error));
+    ASSERT_TEXT("flags", error.field);
+    /* An event of an unknown stream stays what it is. */
+    array.device.type = CAI_DEVICE_ROCM;
+    array.device.id = 2;
+    array.stream = CAI_STREAM_UNKNOWN;
+    array.event = &event;
+    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, NULL, NULL));
+    ASSERT(values.device_type == ARROW_DEVICE_ROCM && values.device_id == 2);
+    ASSERT(*(void **)values.sync_event == &event);
+    values.array.release(&values.array);
+    cai_owner_release(array.owner);
+    ASSERT(destroyed == 1);
+}
+
+int main(void) {
+    types();
+    levels();
+    moved_children();
+    masks();
+    what_it_cannot_express();
+    return 0;
+}

@@ -1,0 +1,482 @@
+/* Arrays from Arrow: types, levels, nulls, offsets, devices, events; and that each array and schema
+ * is released exactly once. */
+#include "arrow_test.h"
+
+/* Imports, and releases the schema, which stays the caller's. */
+static cai_array imported(struct ArrowDeviceArray *array, struct ArrowSchema *schema) {
+    cai_array out = CAI_ARRAY_INIT;
+    const int arrays = released_arrays, schemas = released_schemas;
+    cai_error error;
+    const cai_status status = cai_array_from_arrow(array, schema, &out, &error);
+    if (status != CAI_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(1);
+    }
+    ASSERT(array->array.release == NULL && schema->release != NULL);
+    ASSERT(released_arrays == arrays && released_schemas == schemas);
+    schema->release(schema);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
+    ASSERT(out.flags == CAI_ARRAY_READONLY && out.strides == NULL && out.owner != NULL);
+    return out;
+}
+
+/* Releases an array, and with it Arrow's. */
+static void end(cai_array *array) {
+    const int arrays = released_arrays;
+    cai_array_release(array);
+    ASSERT(released_arrays == arrays + 1);
+}
+
+/* Imports what is refused; both stay the caller's. */
+static void refused(struct ArrowDeviceArray array, struct ArrowSchema schema, cai_status status,
+                    const char *field) {
+    const int arrays = released_arrays, schemas = released_schemas;
+    const struct ArrowDeviceArray before = array;
+    cai_array out = CAI_ARRAY_INIT;
+    cai_error error;
+    ASSERT_STATUS(status, cai_array_from_arrow(&array, &schema, &out, &error));
+    ASSERT_TEXT(field, error.field);
+    ASSERT(memcmp(&before, &array, sizeof array) == 0 && out.owner == NULL && out.data == NULL);
+    ASSERT(released_arrays == arrays && released_schemas == schemas);
+    if (array.array.release != NULL) array.array.release(&array.array);
+    if (schema.release != NULL) schema.release(&schema);
+    ASSERT(released_arrays <= arrays + 1 && released_schemas <= schemas + 1);
+}
+
+static void types(void) {
+    static const char *const known[][2] = {
+        {"c", "|i1"},        {"C", "|u1"},
+        {"s", "<i2"},        {"S", "<u2"},
+        {"i", "<i4"},        {"I", "<u4"},
+        {"l", "<i8"},        {"L", "<u8"},
+        {"e", "<f2"},        {"f", "<f4"},
+        {"g", "<f8"},        {"b", "|t1"},
+        {"tdD", "<i4"},      {"tdm", "<M8[ms]"},
+        {"tts", "<i4"},      {"ttm", "<i4"},
+        {"ttu", "<m8[us]"},  {"ttn", "<m8[ns]"},
+        {"tss:", "<M8[s]"},  {"tsm:", "<M8[ms]"},
+        {"tsu:", "<M8[us]"}, {"tsn:Asia/Tokyo", "<M8[ns]"},
+        {"tDs", "<m8[s]"},   {"tDm", "<m8[ms]"},
+        {"tDu", "<m8[us]"},  {"tDn", "<m8[ns]"},
+        {"w:4", "|V4"},      {"w:131", "|V131"},
+    };
+    static const char *const unknown[] = {
+        "n",    "z",      "Z",
+        "u",    "U",      "vz",
+        "vu",   "d:10,2", "d:5,2,256",
+        "tiM",  "tiD",    "tin",
+        "+l",   "+L",     "+vl",
+        "+s",   "+m",     "+ud:0,1",
+        "+r",   "",       "x",
+        "ts",   "tss",    "w",
+        "w:",   "w:-1",   "w:+1",
+        "w:1x", "w: 1",   "+w",
+        "+w:",  "+w:-2",  "w:2147483648",
+        "tsx:", "ff",
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+        struct ArrowSchema schema = schema_of_values(known[i][0]);
+        struct ArrowDeviceArray array = foreign_values(3, test_data);
+        cai_array out = imported(&array, &schema);
+        ASSERT_TEXT(known[i][1], out.typestr);
+        ASSERT(out.data == test_data && out.ndim == 1 && out.shape[0] == 3 && out.mask == NULL);
+        ASSERT(out.stream == CAI_STREAM_NONE && out.device.type == CAI_DEVICE_CPU);
+        ASSERT(out.device.id == 0);
+        end(&out);
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i)
+        refused(foreign_values(3, test_data), schema_of_values(unknown[i]), CAI_ERR_CONVERT_TYPE,
+                "schema.format");
+    refused(foreign_values(3, test_data), schema_of_values("w:0"), CAI_ERR_ITEMSIZE, "typestr");
+    {
+        struct ArrowSchema schema = schema_of_values("i"), values = schema_of_values("u");
+        schema.dictionary = &values;
+        refused(foreign_values(3, test_data), schema, CAI_ERR_CONVERT_TYPE, "schema.dictionary");
+        values.release(&values);
+    }
+}
+
+static void extension_types(void) {
+    char metadata[128];
+    int32_t numbers[4] = {1, 20, 11, -1};
+    struct ArrowSchema schema = schema_of_values("c");
+    struct ArrowDeviceArray array = foreign_values(3, test_data);
+    cai_array out;
+    memcpy(metadata, &numbers[0], 4);
+    memcpy(metadata + 4, &numbers[1], 4);
+    memcpy(metadata + 8, "ARROW:extension:name", 20);
+    memcpy(metadata + 28, &numbers[2], 4);
+    memcpy(metadata + 32, "arrow.bool8", 11);
+    schema.metadata = metadata;
+    out = imported(&array, &schema);
+    ASSERT_TEXT("|b1", out.typestr);
+    end(&out);
+    schema = schema_of_values("i");
+    schema.metadata = metadata;
+    refused(foreign_values(3, test_data), schema, CAI_ERR_CONVERT_TYPE, "schema.format");
+    /* Of another extension type, the storage is what counts. */
+    memcpy(metadata + 32, "arrow.other", 11);
+    schema = schema_of_values("i");
+    schema.metadata = metadata;
+    array = foreign_values(3, test_data);
+    out = imported(&array, &schema);
+    ASSERT_TEXT("<i4", out.typestr);
+    end(&out);
+    memcpy(metadata + 28, &numbers[3], 4);
+    schema = schema_of_values("i");
+    schema.metadata = metadata;
+    refused(foreign_values(3, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
+}
+
+static void levels(void) {
+    static const char *const formats[3] = {"+w:4", "+w:5", "f"};
+    static const int64_t lengths[3] = {3, 12, 60};
+    struct ArrowSchema schema = schema_of(3, formats);
+    struct ArrowDeviceArray array = foreign(3, lengths, test_data);
+    cai_array out = imported(&array, &schema);
+    ASSERT(out.ndim == 3 && out.shape[0] == 3 && out.shape[1] == 4 && out.shape[2] == 5);
+    ASSERT(out.data == test_data && out.mask == NULL);
+    end(&out);
+    /* The offset of each level counts in its own elements. */
+    schema = schema_of(3, formats);
+    array = foreign(3, lengths, test_data);
+    array.array.length = 2;
+    array.array.offset = 1;
+    level_of(&array, 1)->offset = 10;
+    level_of(&array, 2)->length = 110;
+    level_of(&array, 2)->offset = 7;
+    out = imported(&array, &schema);
+    ASSERT(out.shape[0] == 2 && out.data == test_data + 7 + (10 + 1 * 4) * 5);
+    end(&out);
+    /* The children need all that the parent refers to, and no more. */
+    array = foreign(3, lengths, test_data);
+    level_of(&array, 2)->length = 59;
+    refused(array, schema_of(3, formats), CAI_ERR_ARROW, "array.children[0].children[0].length");
+    array = foreign(3, lengths, test_data);
+    array.array.offset = 1;
+    refused(array, schema_of(3, formats), CAI_ERR_ARROW, "array.children[0].length");
+    schema = schema_of(3, formats);
+    array = foreign(3, lengths, test_data);
+    level_of(&array, 1)->length = 500;
+    level_of(&array, 2)->length = 5000;
+    out = imported(&array, &schema);
+    ASSERT(out.shape[0] == 3 && out.shape[1] == 4);
+    end(&out);
+}
+
+static void the_deepest(void) {
+    const char *formats[MOST_LEVELS];
+    int64_t lengths[MOST_LEVELS];
+    for (int levels = 64; levels <= 65; ++levels) {
+        struct ArrowSchema schema;
+        struct ArrowDeviceArray array;
+        for (int i = 0; i < levels; ++i) {
+            formats[i] = i + 1 < levels ? "+w:1" : "i";
+            lengths[i] = 3;
+        }
+        schema = schema_of(levels, formats);
+        array = foreign(levels, lengths, test_data);
+        if (levels == 64) {
+            cai_array out = imported(&array, &schema);
+            ASSERT(out.ndim == 64 && out.shape[0] == 3 && out.shape[63] == 1);
+            end(&out);
+        } else {
+            refused(array, schema, CAI_ERR_NDIM, "schema");
+        }
+    }
+}
+
+static void no_elements(void) {
+    static const char *const formats[2] = {"+w:0", "f"};
+    static const int64_t none[2] = {0, 0}, some[2] = {3, 0};
+    struct ArrowSchema schema = schema_of_values("f");
+    struct ArrowDeviceArray array = foreign_values(0, NULL);
+    cai_array out = imported(&array, &schema);
+    ASSERT(out.data == NULL && out.shape[0] == 0);
+    end(&out);
+    schema = schema_of_values("b");
+    array = foreign_values(0, test_data);
+    array.array.offset = 3;
+    out = imported(&array, &schema);
+    ASSERT(out.data == NULL && out.shape[0] == 0);
+    end(&out);
+    for (int i = 0; i < 2; ++i) {
+        schema = schema_of(2, formats);
+        array = foreign(2, i == 0 ? none : some, test_data);
+        array.array.null_count = i == 0 ? 0 : -1;
+        level_of(&array, 0)->buffers[0] = test_data;
+        out = imported(&array, &schema);
+        ASSERT(out.data == NULL && out.shape[0] == 3 * i && out.shape[1] == 0);
+        ASSERT(out.mask == NULL);
+        end(&out);
+    }
+    refused(foreign_values(3, NULL), schema_of_values("f"), CAI_ERR_DATA_NULL, "array.buffers[1]");
+}
+
+static int bit(const cai_array *bits, int64_t index) {
+    return ((const uint8_t *)bits->data)[index / 8] >> (index % 8) & 1;
+}
+
+static void nulls(void) {
+    static const uint8_t bitmap[3] = {0xb5, 0x5c, 0x07};
+    for (int64_t count = -1; count <= 3; ++count) {
+        struct ArrowSchema schema = schema_of_values("i");
+        struct ArrowDeviceArray array = foreign_values(20, test_data);
+        cai_array out;
+        array.array.null_count = count;
+        array.array.buffers[0] = bitmap;
+        out = imported(&array, &schema);
+        ASSERT((out.mask != NULL) == (count != 0));
+        if (out.mask != NULL) {
+            ASSERT(out.mask->data == bitmap && out.mask->ndim == 1 && out.mask->shape[0] == 20);
+            ASSERT_TEXT("|t1", out.mask->typestr);
+        }
+        end(&out);
+    }
+    /* Every offset: bits that begin a byte are used in place, others are copied. */
+    for (int64_t offset = 0; offset <= 20; ++offset) {
+        for (int64_t length = 1; offset + length <= 24; ++length) {
+            struct ArrowSchema schema = schema_of_values("b");
+            struct ArrowDeviceArray array = foreign_values(length, bitmap);
+            uint8_t *exact = malloc((size_t)(offset + length + 7) / 8);
+            cai_array out;
+            ASSERT(exact != NULL);
+            memcpy(exact, bitmap, (size_t)(offset + length + 7) / 8);
+            array.array.offset = offset;
+            array.array.null_count = -1;
+            array.array.buffers[0] = exact;
+            array.array.buffers[1] = exact;
+            out = imported(&array, &schema);
+            ASSERT((out.data == exact + offset / 8) == (offset % 8 == 0));
+            ASSERT((out.mask->data == exact + offset / 8) == (offset % 8 == 0));
+            ASSERT(out.shape[0] == length && out.mask->shape[0] == length);
+            for (int64_t i = 0; i < length; ++i) {
+                const int expected = bitmap[(offset + i) / 8] >> ((offset + i) % 8) & 1;
+                ASSERT(bit(&out, i) == expected && bit(out.mask, i) == expected);
+            }
+            end(&out);
+            free(exact);
+        }
+    }
+    {
+        struct ArrowDeviceArray array = foreign_values(3, test_data);
+        array.array.null_count = 1;
+        refused(array, schema_of_values("i"), CAI_ERR_ARROW, "array.buffers[0]");
+    }
+}
+
+/* Nulls of each level, and offsets in bits of each. */
+static void nulls_of_levels(void) {
+    static const char *const formats[3] = {"+w:3", "+w:2", "f"};
+    static const int64_t lengths[3] = {4, 12, 24};
+    static const uint8_t outer[1] = {0x0d}, inner[2] = {0x5a, 0x0b}, all[3] = {0x81, 0x42, 0x24};
+    struct ArrowSchema schema = schema_of(3, formats);
+    struct ArrowDeviceArray array = foreign(3, lengths, test_data);
+    cai_array out;
+    const cai_array *mask;
+    for (int i = 0; i < 3; ++i) {
+        level_of(&array, i)->null_count = -1;
+        level_of(&array, i)->buffers[0] = i == 0 ? outer : i == 1 ? inner : all;
+    }
+    array.array.offset = 1;
+    array.array.length = 3;
+    out = imported(&array, &schema);
+    ASSERT(out.data == test_data + 6 && out.shape[0] == 3);
+    mask = out.mask;
+    ASSERT(mask->ndim == 3 && mask->shape[0] == 3 && mask->shape[1] == 3 && mask->shape[2] == 2);
+    for (int64_t i = 0; i < 18; ++i)
+        ASSERT(bit(mask, i) == (all[(i + 6) / 8] >> ((i + 6) % 8) & 1));
+    mask = mask->mask;
+    ASSERT(mask->ndim == 3 && mask->shape[0] == 3 && mask->shape[1] == 3 && mask->shape[2] == 1);
+    for (int64_t i = 0; i < 9; ++i)
+        ASSERT(bit(mask, i) == (inner[(i + 3) / 8] >> ((i + 3) % 8) & 1));
+    mask = mask->mask;
+    ASSERT(mask->ndim == 3 && mask->shape[0] == 3 && mask->shape[1] == 1 && mask->shape[2] == 1);
+    for (int64_t i = 0; i < 3; ++i)
+        ASSERT(bit(mask, i) == (outer[0] >> (i + 1) & 1));
+    ASSERT(mask->mask == NULL);
+    end(&out);
+    {
+        const char *deep[9];
+        int64_t ones[9];
+        for (int i = 0; i < 9; ++i) {
+            deep[i] = i < 8 ? "+w:1" : "f";
+            ones[i] = 4;
+        }
+        for (int masked = 8; masked <= 9; ++masked) {
+            schema = schema_of(9, deep);
+            array = foreign(9, ones, test_data);
+            for (int i = 0; i < masked; ++i) {
+                level_of(&array, i)->null_count = -1;
+                level_of(&array, i)->buffers[0] = outer;
+            }
+            if (masked == 8) {
+                out = imported(&array, &schema);
+                end(&out);
+            } else {
+                refused(array, schema, CAI_ERR_MASK_DEPTH,
+                        "array.children[0].children[0].children[0].children[0].children[0]."
+                        "children[0].children[0].ch...");
+            }
+        }
+    }
+}
+
+static void devices_and_events(void) {
+    static const struct {
+        int32_t type;
+        int64_t id;
+        cai_status status;
+        int32_t out;
+    } cases[] = {
+        {ARROW_DEVICE_CPU, 7, CAI_OK, 0},
+        {ARROW_DEVICE_CUDA, 3, CAI_OK, 3},
+        {ARROW_DEVICE_CUDA, -1, CAI_ERR_DEVICE_ID, 0},
+        {ARROW_DEVICE_CUDA, INT64_C(1) << 32, CAI_ERR_DEVICE_ID, 0},
+        {ARROW_DEVICE_CUDA_HOST, 1, CAI_OK, 1},
+        {ARROW_DEVICE_CUDA_HOST, -1, CAI_OK, 0},
+        {ARROW_DEVICE_CUDA_HOST, -2, CAI_ERR_DEVICE_ID, 0},
+        {ARROW_DEVICE_CUDA_MANAGED, -1, CAI_OK, 0},
+        {ARROW_DEVICE_ROCM, 2, CAI_OK, 2},
+        {ARROW_DEVICE_ROCM, -1, CAI_ERR_DEVICE_ID, 0},
+        {ARROW_DEVICE_ROCM_HOST, -1, CAI_OK, 0},
+    };
+    static const int32_t others[] = {0, 4, 5, 7, 8, 9, 12, 14, 15, 16, 99, -1};
+    static int event;
+    void *handle = &event, *nothing = NULL;
+    struct ArrowDeviceArray array;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        for (int has_event = 0; has_event < 2; ++has_event) {
+            struct ArrowSchema schema = schema_of_values("f");
+            cai_array out;
+            array = foreign_values(3, test_data);
+            array.device_type = cases[i].type;
+            array.device_id = cases[i].id;
+            array.sync_event = has_event ? &handle : NULL;
+            if (cases[i].status != CAI_OK) {
+                refused(array, schema, cases[i].status, "device_id");
+                continue;
+            }
+            if (has_event && cases[i].type == ARROW_DEVICE_CPU) {
+                refused(array, schema, CAI_ERR_EVENT, "sync_event");
+                continue;
+            }
+            out = imported(&array, &schema);
+            ASSERT(out.device.type == cases[i].type && out.device.id == cases[i].out);
+            ASSERT(out.event == (has_event ? handle : NULL));
+            ASSERT(out.stream == (has_event ? CAI_STREAM_UNKNOWN : CAI_STREAM_NONE));
+            ASSERT(out.stream_id == 0 && out.context == NULL);
+            end(&out);
+        }
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+        array = foreign_values(3, test_data);
+        array.device_type = others[i];
+        refused(array, schema_of_values("f"), CAI_ERR_CONVERT_DEVICE, "device_type");
+    }
+    array = foreign_values(3, test_data);
+    array.device_type = ARROW_DEVICE_CUDA;
+    array.device_id = 0;
+    array.sync_event = &nothing;
+    refused(array, schema_of_values("f"), CAI_ERR_EVENT, "sync_event");
+    /* Bits on a device are used in place, or refused. */
+    for (int64_t offset = 8; offset <= 9; ++offset) {
+        for (int is_mask = 0; is_mask < 2; ++is_mask) {
+            struct ArrowSchema schema = schema_of_values(is_mask ? "f" : "b");
+            array = foreign_values(3, test_data);
+            array.device_type = ARROW_DEVICE_CUDA;
+            array.device_id = 0;
+            array.array.offset = offset;
+            if (is_mask) array.array.buffers[0] = test_data;
+            if (is_mask) array.array.null_count = 1;
+            if (offset == 8) {
+                cai_array out = imported(&array, &schema);
+                ASSERT((is_mask ? out.mask : &out)->data == (char *)test_data + 1);
+                if (is_mask) ASSERT(out.mask->device.type == CAI_DEVICE_CUDA);
+                end(&out);
+            } else {
+                refused(array, schema, CAI_ERR_CONVERT_BIT_OFFSET, "array.offset");
+            }
+        }
+    }
+}
+
+static void malformed(void) {
+    static const char *const formats[2] = {"+w:4", "f"};
+    static const int64_t lengths[2] = {3, 12};
+#define BROKEN(change, status, field)                                         \
+    do {                                                                      \
+        struct ArrowDeviceArray array = foreign(2, lengths, test_data);       \
+        struct ArrowSchema schema = schema_of(2, formats);                    \
+        struct ArrowArray *outer = &array.array, *inner = outer->children[0]; \
+        struct ArrowSchema *type = schema.children[0];                        \
+        (void)outer, (void)inner, (void)type;                                 \
+        change;                                                               \
+        refused(array, schema, status, field);                                \
+    } while (0)
+    BROKEN(outer->length = -1, CAI_ERR_ARROW, "array.length");
+    BROKEN(outer->offset = -1, CAI_ERR_ARROW, "array.offset");
+    BROKEN(outer->offset = INT64_MAX - 2, CAI_ERR_ARROW, "array.length");
+    BROKEN(outer->null_count = -2, CAI_ERR_ARROW, "array.null_count");
+    BROKEN(outer->null_count = 4, CAI_ERR_ARROW, "array.null_count");
+    BROKEN(outer->n_buffers = 2, CAI_ERR_ARROW, "array.n_buffers");
+    BROKEN(outer->buffers = NULL, CAI_ERR_ARROW, "array.buffers");
+    BROKEN(outer->n_children = 0, CAI_ERR_ARROW, "array.n_children");
+    BROKEN(outer->children = NULL, CAI_ERR_ARROW, "array.children");
+    BROKEN(outer->children[0] = NULL, CAI_ERR_ARROW, "array.children[0]");
+    BROKEN(outer->dictionary = inner, CAI_ERR_ARROW, "array.dictionary");
+    BROKEN(inner->length = 11, CAI_ERR_ARROW, "array.children[0].length");
+    BROKEN(inner->offset = -1, CAI_ERR_ARROW, "array.children[0].offset");
+    BROKEN(inner->offset = INT64_MAX, CAI_ERR_ARROW, "array.children[0].length");
+    BROKEN(inner->n_buffers = 3, CAI_ERR_ARROW, "array.children[0].n_buffers");
+    BROKEN(inner->n_children = 1, CAI_ERR_ARROW, "array.children[0].n_children");
+    BROKEN(inner->release = NULL, CAI_ERR_ARROW, "array.children[0].release");
+    BROKEN(inner->buffers[1] = NULL, CAI_ERR_DATA_NULL, "array.children[0].buffers[1]");
+    BROKEN(schema.n_children = 0, CAI_ERR_ARROW, "schema.n_children");
+    BROKEN(schema.children = NULL, CAI_ERR_ARROW, "schema.children");
+    BROKEN(schema.children[0] = NULL, CAI_ERR_ARROW, "schema.children[0]");
+    BROKEN(schema.format = NULL, CAI_ERR_ARROW, "schema.format");
+    BROKEN(type->format = "u", CAI_ERR_CONVERT_TYPE, "schema.children[0].format");
+    BROKEN(type->n_children = 1, CAI_ERR_ARROW, "schema.children[0].n_children");
+    BROKEN(type->release = NULL, CAI_ERR_ARROW, "schema.children[0].release");
+    BROKEN(array.reserved[2] = 1, CAI_ERR_NEWER_CALLER, "reserved");
+    /* Numbers that overflow. */
+    BROKEN((outer->offset = INT64_MAX / 2, inner->length = INT64_MAX), CAI_ERR_ARROW,
+           "array.children[0].length");
+    BROKEN((outer->length = INT64_MAX / 4, inner->length = INT64_MAX), CAI_ERR_SIZE_OVERFLOW,
+           "shape");
+    BROKEN((inner->length = 12, inner->offset = INT64_MAX / 2), CAI_ERR_ADDRESS_RANGE,
+           "array.offset");
+    {
+        struct ArrowDeviceArray array = foreign_values(3, test_data);
+        struct ArrowSchema schema = schema_of_values("f");
+        void (*release)(struct ArrowArray *) = array.array.release;
+        void (*release_schema)(struct ArrowSchema *) = schema.release;
+        cai_array out = CAI_ARRAY_INIT;
+        cai_error error;
+        array.array.release = NULL;
+        ASSERT_STATUS(CAI_ERR_ARROW, cai_array_from_arrow(&array, &schema, &out, &error));
+        ASSERT_TEXT("array.release", error.field);
+        array.array.release = release;
+        schema.release = NULL;
+        ASSERT_STATUS(CAI_ERR_ARROW, cai_array_from_arrow(&array, &schema, &out, &error));
+        ASSERT_TEXT("schema.release", error.field);
+        schema.release = release_schema;
+        release_both(&array, &schema);
+    }
+}
+
+int main(void) {
+    types();
+    extension_types();
+    levels();
+    the_deepest();
+    no_elements();
+    nulls();
+    nulls_of_levels();
+    devices_and_events();
+    malformed();
+    /* One schema was that of a dictionary. */
+    ASSERT(released_arrays + 1 == released_schemas);
+    return 0;
+}

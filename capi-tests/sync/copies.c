@@ -1,0 +1,152 @@
+/*
+ * cai_array_copy_to_host of arrays on a device: after the pending work, before the producer's next
+ * work, and whether the call returns before the copies are done.
+ */
+#include "sync_test.h"
+
+static int values[N];
+
+/* Fills a buffer with 0, 1, 2, ..., at last, in stream order. */
+static void count_up(CUdeviceptr buffer, CUstream stream) {
+    for (int i = 0; i < N; ++i)
+        values[i] = i;
+    fill(buffer, 0xbad, stream);
+    CU(cuMemcpyHtoDAsync(buffer, values, BYTES, stream));
+}
+
+/* Every second element, backwards. */
+static cai_array backwards(CUdeviceptr buffer, cai_stream stream) {
+    static const int64_t shape[1] = {N / 2}, strides[1] = {-8};
+    cai_array array = array_of(buffer + BYTES - 4, stream);
+    array.shape = shape;
+    array.strides = strides;
+    return array;
+}
+
+static int is_backwards(const cai_array *copy) {
+    const int *found = (const int *)copy->data;
+    for (int i = 0; i < N / 2; ++i)
+        if (found[i] != N - 1 - 2 * i) return 0;
+    return copy->strides == NULL && copy->shape[0] == N / 2;
+}
+
+static int counts_up(const cai_array *copy, int step) {
+    const int *found = (const int *)copy->data;
+    for (int i = 0; i < N / step; ++i)
+        if (found[i] != step * i) return 0;
+    return 1;
+}
+
+static int *page_locked(void) {
+    void *memory;
+    CU(cuMemAllocHost(&memory, BYTES));
+    memset(memory, 0, BYTES);
+    return (int *)memory;
+}
+
+CASE(on_a_stream_of_its_own) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream();
+    const cai_array array = backwards(buffer, as_value(producer));
+    cai_array copy = CAI_ARRAY_INIT;
+    count_up(buffer, producer);
+    OK(cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, error));
+    ASSERT(is_backwards(&copy) && copy.stream == CAI_STREAM_NONE);
+    ASSERT(copy.device.type == CAI_DEVICE_CPU);
+    cai_array_release(&copy);
+}
+
+CASE(pageable_memory_on_a_stream) {
+    static int host[N];
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream();
+    const cai_array array = array_of(buffer, as_value(producer));
+    cai_array copy = CAI_ARRAY_INIT;
+    count_up(buffer, producer);
+    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, sizeof host, &copy, error));
+    ASSERT(copy.data == host && copy.stream == CAI_STREAM_NONE && counts_up(&copy, 1));
+    cai_array_release(&copy);
+}
+
+CASE(a_new_buffer_on_a_stream) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream();
+    const cai_array array = backwards(buffer, as_value(producer));
+    cai_array copy = CAI_ARRAY_INIT;
+    count_up(buffer, producer);
+    OK(cai_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &copy, error));
+    ASSERT(copy.stream == CAI_STREAM_NONE && is_backwards(&copy));
+    cai_array_release(&copy);
+}
+
+CASE(page_locked_memory_on_a_stream) {
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream();
+    const cai_array array = array_of(buffer, as_value(producer));
+    cai_array copy = CAI_ARRAY_INIT;
+    count_up(buffer, producer);
+    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    ASSERT(copy.stream == as_value(stream) && copy.device.type == CAI_DEVICE_CUDA_HOST);
+    /* The producer's next work comes after the copy. */
+    fill(buffer, 7, producer);
+    OK(cai_array_synchronize(&copy, CAI_ACCESS_READ, error));
+    ASSERT(counts_up(&copy, 1));
+    cai_array_release(&copy);
+    CU(cuStreamSynchronize(producer));
+}
+
+CASE(rows_with_gaps_on_a_default_stream) {
+    static const int64_t shape[1] = {N / 2}, strides[1] = {8};
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream();
+    cai_array array = array_of(buffer, as_value(producer)), copy = CAI_ARRAY_INIT;
+    array.shape = shape;
+    array.strides = strides;
+    count_up(buffer, producer);
+    OK(cai_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, host, BYTES, &copy, error));
+    ASSERT(copy.stream == CAI_STREAM_LEGACY && copy.context == context[0]);
+    OK(cai_array_synchronize(&copy, CAI_ACCESS_READ, error));
+    ASSERT(counts_up(&copy, 2));
+    cai_array_release(&copy);
+}
+
+CASE(backwards_into_page_locked_memory) {
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream();
+    const cai_array array = backwards(buffer, as_value(producer));
+    cai_array copy = CAI_ARRAY_INIT;
+    count_up(buffer, producer);
+    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    ASSERT(copy.stream == CAI_STREAM_NONE && is_backwards(&copy));
+    cai_array_release(&copy);
+}
+
+CASE(copies_in_a_capture) {
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    CUgraph graph;
+    CUgraphExec executable;
+    const cai_array array = array_of(buffer, as_value(stream));
+    cai_array copy = CAI_ARRAY_INIT, other = CAI_ARRAY_INIT;
+    count_up(buffer, stream);
+    CU(cuStreamSynchronize(stream));
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
+            cai_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &other, error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
+            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &other, error));
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphInstantiate(&executable, graph, 0));
+    ASSERT(host[N - 1] == 0);
+    CU(cuGraphLaunch(executable, stream));
+    CU(cuStreamSynchronize(stream));
+    ASSERT(counts_up(&copy, 1));
+    cai_array_release(&copy);
+}
+
+int main(int count, char **words) { return run_cases(count, words); }

@@ -1,0 +1,591 @@
+/*
+ * Arrays between two processes: this one exports, and a child that it starts, this program again
+ * with the name of a part, imports. They talk over a Unix socket, with file descriptors beside the
+ * bytes.
+ */
+#include "sync_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+/* --- the socket */
+
+typedef struct packet {
+    uint64_t size;
+    unsigned char bytes[CAI_IPC_SIZE];
+} packet;
+
+/* Sends bytes, and a descriptor if there is one. */
+static void send_packet(int to, const packet *it, int fd) {
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {(void *)(uintptr_t)it, sizeof *it};
+    struct msghdr message;
+    memset(&message, 0, sizeof message);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+        struct cmsghdr *head;
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+        head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    }
+    ASSERT(sendmsg(to, &message, 0) == (ssize_t)sizeof *it);
+}
+
+/* Returns the descriptor, or -1. */
+static int receive_packet(int from, packet *it) {
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {it, sizeof *it};
+    struct msghdr message;
+    struct cmsghdr *head;
+    int fd = -1;
+    memset(&message, 0, sizeof message);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.space;
+    message.msg_controllen = sizeof control.space;
+    ASSERT(recvmsg(from, &message, MSG_WAITALL) == (ssize_t)sizeof *it);
+    head = CMSG_FIRSTHDR(&message);
+    if (head != NULL && head->cmsg_type == SCM_RIGHTS) memcpy(&fd, CMSG_DATA(head), sizeof fd);
+    return fd;
+}
+
+static void tell(int to, char word) { ASSERT(write(to, &word, 1) == 1); }
+/* The next word of the other process, or 0 if it has ended. */
+static char hear(int from) {
+    char word = 0;
+    return read(from, &word, 1) == 1 ? word : 0;
+}
+
+/* --- the other process */
+
+static int peer_socket;
+static pid_t peer;
+
+static void start_peer(const char *part) {
+    int both[2];
+    char number[16];
+    ASSERT(socketpair(AF_UNIX, SOCK_STREAM, 0, both) == 0);
+    peer_socket = both[0];
+    fcntl(both[0], F_SETFD, FD_CLOEXEC);
+    snprintf(number, sizeof number, "%d", both[1]);
+    fflush(NULL);
+    peer = fork();
+    ASSERT(peer >= 0);
+    if (peer == 0) {
+        execl("/proc/self/exe", "ipc", "peer", part, number, (char *)NULL);
+        _exit(3);
+    }
+    close(both[1]);
+}
+
+static void end_peer(void) {
+    int status = -1;
+    ASSERT(waitpid(peer, &status, 0) == peer);
+    ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(peer_socket);
+}
+
+/* --- export and import */
+
+static atomic_int freed;
+
+/* An array with an owner over part of a buffer: every second element, backwards. */
+static cai_array owned(CUdeviceptr buffer, cai_stream stream) {
+    static const int64_t shape[1] = {N / 2}, strides[1] = {-8};
+    cai_array borrowed = array_of(buffer, stream), array = CAI_ARRAY_INIT;
+    borrowed.shape = shape;
+    borrowed.strides = strides;
+    borrowed.data = (char *)borrowed.data + BYTES - 4;
+    atomic_store(&freed, 0);
+    OK(cai_array_create(&borrowed, &freed, count_destroyed, &array, error));
+    return array;
+}
+
+static cai_owner *export_to(int to, const cai_array *array) {
+    packet it = {0};
+    size_t size = 0;
+    int fd = -2;
+    cai_owner *kept = NULL;
+    OK(cai_ipc_export(array, 0, it.bytes, sizeof it.bytes, &size, &fd, &kept, error));
+    it.size = size;
+    ASSERT(kept != NULL && fd >= -1);
+    send_packet(to, &it, fd);
+    if (fd >= 0) close(fd);
+    return kept;
+}
+
+static cai_array import_from(int from) {
+    packet it;
+    cai_array array = CAI_ARRAY_INIT;
+    const int fd = receive_packet(from, &it);
+    OK(cai_ipc_import(it.bytes, it.size, fd, 0, &array, error));
+    if (fd >= 0) close(fd);
+    ASSERT(cai_array_validate(&array, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT | CAI_CHECK_DEVICE,
+                              NULL) == CAI_OK);
+    return array;
+}
+
+/* Reads an imported array on a stream, and writes to it. */
+static void peer_works(int from) {
+    cai_array array = import_from(from);
+    CUstream stream = new_stream();
+    CUdeviceptr lowest, out = new_buffer();
+    ASSERT(array.ndim == 1 && array.shape[0] == N / 2 && array.strides[0] == -8);
+    ASSERT(array.device.type == CAI_DEVICE_CUDA && array.device.id == 0);
+    ASSERT(array.stream == CAI_STREAM_UNKNOWN && array.event != NULL);
+    lowest = (CUdeviceptr)(uintptr_t)array.data + 4 - BYTES;
+    OK(cai_array_consume_begin(&array, as_value(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE,
+                               error));
+    copy(out, lowest, stream);
+    ASSERT(holds(out, 1, stream));
+    fill(lowest, 2, stream);
+    OK(cai_array_consume_end(&array, as_value(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE, error));
+    CU(cuStreamSynchronize(stream));
+    cai_array_release(&array);
+    tell(from, 'd');
+    ASSERT(hear(from) == 'e');
+}
+
+/* Exports memory with pending work, and sees what the other process wrote. */
+static void exporter_works(CUdeviceptr buffer) {
+    CUstream stream = new_stream();
+    cai_array array = owned(buffer, as_value(stream));
+    cai_owner *kept;
+    start_peer("works");
+    fill(buffer, 1, stream);
+    kept = export_to(peer_socket, &array);
+    cai_array_release(&array);
+    ASSERT(freed == 0);
+    ASSERT(hear(peer_socket) == 'd');
+    ASSERT(holds(buffer, 2, stream));
+    ASSERT(freed == 0);
+    cai_owner_release(kept);
+    ASSERT(freed == 1);
+    tell(peer_socket, 'e');
+    end_peer();
+}
+
+/* --- kinds of memory */
+
+static CUmemoryPool new_pool(int handle_types) {
+    CUmemPoolProps props;
+    CUmemoryPool pool;
+    memset(&props, 0, sizeof props);
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.handleTypes = (CUmemAllocationHandleType)handle_types;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CU(cuMemPoolCreate(&pool, &props));
+    return pool;
+}
+
+static CUdeviceptr pool_buffer(CUmemoryPool pool) {
+    CUstream stream = new_stream();
+    CUdeviceptr buffer, other;
+    CU(cuMemAllocFromPoolAsync(&other, 1000, pool, stream));
+    CU(cuMemAllocFromPoolAsync(&buffer, BYTES, pool, stream));
+    CU(cuStreamSynchronize(stream));
+    return buffer;
+}
+
+static CUdeviceptr mapped_buffer(int handle_types) {
+    CUmemAllocationProp props;
+    CUmemAccessDesc access;
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr buffer;
+    size_t granularity;
+    memset(&props, 0, sizeof props);
+    props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.requestedHandleTypes = (CUmemAllocationHandleType)handle_types;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CU(cuMemGetAllocationGranularity(&granularity, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CU(cuMemCreate(&handle, granularity, &props, 0));
+    CU(cuMemAddressReserve(&buffer, 2 * granularity, 0, 0, 0));
+    CU(cuMemMap(buffer, granularity, 0, handle, 0));
+    CU(cuMemRelease(handle));
+    access.location = props.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CU(cuMemSetAccess(buffer, granularity, &access, 1));
+    return buffer;
+}
+
+CASE(plain_memory) { exporter_works(new_buffer()); }
+
+CASE(plain_memory_inside_an_allocation) {
+    CUdeviceptr buffer;
+    CU(cuMemAlloc(&buffer, 3 * BYTES));
+    exporter_works(buffer + BYTES);
+}
+
+CASE(memory_of_a_pool) {
+    exporter_works(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)));
+}
+
+CASE(mapped_memory) { exporter_works(mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)); }
+
+/* --- streams */
+
+static void peer_reads(int from) {
+    cai_array array = import_from(from);
+    CUdeviceptr out = new_buffer();
+    CUstream stream = new_stream();
+    const int has_event = hear(from) == 'e';
+    ASSERT(array.stream == (has_event ? CAI_STREAM_UNKNOWN : CAI_STREAM_NONE));
+    ASSERT((array.event != NULL) == has_event);
+    ASSERT(array.flags == CAI_ARRAY_READONLY);
+    REFUSED(CAI_ERR_READONLY, "flags",
+            cai_array_consume_begin(&array, as_value(stream), CAI_ACCESS_WRITE, error));
+    read_into(out, &array, stream);
+    ASSERT(holds(out, 1, stream));
+    cai_array_release(&array);
+    tell(from, 'd');
+}
+
+static void exporter_is_read(cai_array array, char word) {
+    cai_owner *kept;
+    array.flags = CAI_ARRAY_READONLY;
+    OK(cai_owner_create(NULL, NULL, &array.owner, error));
+    start_peer("reads");
+    kept = export_to(peer_socket, &array);
+    cai_array_release(&array);
+    tell(peer_socket, word);
+    ASSERT(hear(peer_socket) == 'd');
+    cai_owner_release(kept);
+    end_peer();
+}
+
+CASE(no_pending_work) {
+    CUdeviceptr buffer = new_buffer();
+    fill(buffer, 1, NULL);
+    CU(cuCtxSynchronize());
+    exporter_is_read(array_of(buffer, CAI_STREAM_NONE), 'n');
+}
+
+CASE(legacy_stream) {
+    CUdeviceptr buffer = new_buffer();
+    fill(buffer, 1, NULL);
+    exporter_is_read(array_of(buffer, CAI_STREAM_LEGACY), 'e');
+}
+
+CASE(unknown_stream_with_an_event) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
+    array.event = new_event();
+    fill(buffer, 1, stream);
+    CU(cuEventRecord(array.event, stream));
+    exporter_is_read(array, 'e');
+}
+
+CASE(unknown_stream) {
+    CUdeviceptr buffer = new_buffer();
+    fill(buffer, 1, new_stream());
+    exporter_is_read(array_of(buffer, CAI_STREAM_UNKNOWN), 'e');
+}
+
+CASE(a_capture_is_refused_and_stays_intact) {
+    CUstream stream = new_stream();
+    CUgraph graph;
+    cai_array array = owned(new_buffer(), as_value(stream));
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_owner *kept = NULL;
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+            cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+    ASSERT(kept == NULL);
+    CU(cuStreamEndCapture(stream, &graph));
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+}
+
+/* --- arrays without elements */
+
+CASE(no_elements) {
+    static const int64_t shape[2] = {3, 0};
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_array array = array_of(0, as_value(new_stream())), found = CAI_ARRAY_INIT;
+    cai_owner *kept = NULL;
+    size_t size = 0;
+    int fd = 7;
+    array.shape = shape;
+    array.ndim = 2;
+    OK(cai_owner_create(&freed, count_destroyed, &array.owner, error));
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    ASSERT(fd == -1 && kept == array.owner);
+    OK(cai_ipc_import(bytes, size, -1, 0, &found, error));
+    ASSERT(found.data == NULL && found.ndim == 2 && found.shape[0] == 3 && found.shape[1] == 0);
+    ASSERT(found.stream == CAI_STREAM_NONE);
+    cai_array_release(&found);
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+}
+
+/* --- what is refused */
+
+static void refused(cai_array array, cai_status status, const char *field) {
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_owner *kept = NULL;
+    int fd = -2;
+    if (array.owner == NULL && status != CAI_ERR_BORROWED) {
+        OK(cai_owner_create(NULL, NULL, &array.owner, error));
+    }
+    REFUSED(status, field, cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, error));
+    ASSERT(kept == NULL && fd == -2);
+    if (array.owner != NULL) cai_array_release(&array);
+}
+
+CASE(what_cannot_be_exported) {
+    static const cai_field rows[1] = {{.name = "x", .typestr = "<i4"}};
+    const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, rows};
+    const CUdeviceptr buffer = new_buffer();
+    const cai_array good = array_of(buffer, CAI_STREAM_NONE);
+    cai_array array = good, mask = good;
+    CUdeviceptr other;
+    void *host;
+    refused(array, CAI_ERR_BORROWED, "owner");
+    array.mask = &mask;
+    refused(array, CAI_ERR_CONVERT_MASK, "mask");
+    array = good;
+    memcpy(array.typestr, "|V4", 4);
+    array.descr = &descr;
+    refused(array, CAI_ERR_CONVERT_TYPE, "descr");
+    array = good;
+    array.device.type = CAI_DEVICE_CPU;
+    refused(array, CAI_ERR_CONVERT_DEVICE, "device.type");
+    CU(cuMemAllocManaged(&other, BYTES, CU_MEM_ATTACH_GLOBAL));
+    refused(array_of(other, CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
+    CU(cuMemAllocHost(&host, BYTES));
+    refused(array_of((CUdeviceptr)(uintptr_t)host, CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
+    refused(array_of((CUdeviceptr)(uintptr_t)&array, CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
+    refused(array_of(pool_buffer(new_pool(0)), CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
+    refused(array_of(mapped_buffer(0), CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
+    refused(array_of(buffer + 4, CAI_STREAM_NONE), CAI_ERR_OUT_OF_ALLOCATION, "data");
+}
+
+CASE(arguments) {
+    cai_array array = owned(new_buffer(), CAI_STREAM_NONE), out = CAI_ARRAY_INIT;
+    cai_array mapped =
+        owned(mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CAI_STREAM_NONE);
+    unsigned char bytes[CAI_IPC_SIZE + 1] = {0};
+    cai_owner *kept = NULL;
+    size_t size = 0, same = 0;
+    int fd;
+    OK(cai_ipc_export(&array, 0, NULL, 0, &size, NULL, NULL, error));
+    ASSERT(size > 100 && size <= CAI_IPC_SIZE);
+    REFUSED(CAI_ERR_BUFFER_SIZE, "size",
+            cai_ipc_export(&array, 0, bytes, size - 1, NULL, NULL, &kept, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
+            cai_ipc_export(&array, 1, bytes, size, NULL, NULL, &kept, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out_owner",
+            cai_ipc_export(&array, 0, bytes, size, NULL, NULL, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "buffer",
+            cai_ipc_export(&array, 0, NULL, size, NULL, NULL, &kept, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out_fd",
+            cai_ipc_export(&mapped, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+    ASSERT(kept == NULL && bytes[0] == 0);
+    OK(cai_ipc_export(&mapped, 0, bytes, sizeof bytes, &same, &fd, &kept, error));
+    ASSERT(same == size);
+    REFUSED(CAI_ERR_ARGUMENT, "fd", cai_ipc_import(bytes, size, -1, 0, &out, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_ipc_import(bytes, size, fd, 2, &out, error));
+    REFUSED(CAI_ERR_IPC_BYTES, "size", cai_ipc_import(bytes, size - 1, fd, 0, &out, error));
+    REFUSED(CAI_ERR_IPC_BYTES, "size", cai_ipc_import(bytes, size + 1, fd, 0, &out, error));
+    REFUSED(CAI_ERR_IPC_BYTES, "size", cai_ipc_import(bytes, sizeof bytes, fd, 0, &out, error));
+    /* Mapped memory can be opened where it came from. */
+    OK(cai_ipc_import(bytes, size, fd, 0, &out, error));
+    ASSERT(out.data != mapped.data);
+    cai_array_release(&out);
+    close(fd);
+    cai_owner_release(kept);
+    /* Plain memory cannot. */
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+    REFUSED(CAI_ERR_IPC_MEMORY, "bytes", cai_ipc_import(bytes, size, -1, 0, &out, error));
+    ASSERT(out.owner == NULL);
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    cai_array_release(&mapped);
+    ASSERT(freed == 2);
+}
+
+/* --- altered bytes */
+
+/* Lines of /proc/self/maps, and open descriptors. */
+static int count_of(const char *path, int lines) {
+    char text[4096];
+    FILE *in = fopen(path, "r");
+    int count = 0;
+    ASSERT(in != NULL && lines);
+    while (fgets(text, sizeof text, in) != NULL)
+        ++count;
+    fclose(in);
+    return count;
+}
+
+static void try_bytes(const unsigned char *bytes, size_t size, int fd, long taken[2]) {
+    cai_array array = CAI_ARRAY_INIT;
+    cai_error why;
+    const cai_status status = cai_ipc_import(bytes, size, fd, 0, &array, &why);
+    ++taken[status == CAI_OK];
+    if (status != CAI_OK) {
+        ASSERT(array.owner == NULL && why.code == status);
+        ASSERT(status < 900 && status != CAI_ERR_DEVICE_LOST);
+        return;
+    }
+    {
+        const cai_status found =
+            cai_array_validate(&array, CAI_CHECK_LAYOUT | CAI_CHECK_DEVICE, NULL);
+        /* An altered UUID may be that of another device than the current one. */
+        ASSERT(found == CAI_OK || (found == CAI_ERR_NOT_ACCESSIBLE && array.device.id == 1));
+    }
+    cai_array_release(&array);
+}
+
+/* Every byte altered in several ways, and every length. */
+static void peer_is_attacked(int from) {
+    static const unsigned char changes[] = {1, 2, 0x10, 0x80, 0xff};
+    packet it;
+    const int fd = receive_packet(from, &it);
+    long taken[2] = {0, 0};
+    int before;
+    try_bytes(it.bytes, it.size, fd, taken);
+    ASSERT(taken[1] == 1);
+    before = count_of("/proc/self/maps", 1);
+    for (size_t size = 0; size < it.size; ++size)
+        try_bytes(it.bytes, size, fd, taken);
+    ASSERT(taken[1] == 1);
+    for (size_t at = 0; at < it.size; ++at) {
+        for (size_t how = 0; how < sizeof changes; ++how) {
+            it.bytes[at] ^= changes[how];
+            try_bytes(it.bytes, it.size, fd, taken);
+            it.bytes[at] ^= changes[how];
+        }
+    }
+    ASSERT(taken[0] > 700);
+    try_bytes(it.bytes, it.size, -1, taken);
+    try_bytes(it.bytes, it.size, STDERR_FILENO, taken);
+    ASSERT(count_of("/proc/self/maps", 1) <= before + 8);
+    tell(from, 'd');
+}
+
+static void attacked(CUdeviceptr buffer) {
+    CUstream stream = new_stream();
+    cai_array array = owned(buffer, as_value(stream));
+    cai_owner *kept;
+    start_peer("is_attacked");
+    kept = export_to(peer_socket, &array);
+    ASSERT(hear(peer_socket) == 'd');
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+    end_peer();
+}
+
+CASE(altered_bytes_of_plain_memory) { attacked(new_buffer()); }
+CASE(altered_bytes_of_a_pool) {
+    attacked(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)));
+}
+CASE(altered_bytes_of_mapped_memory) {
+    attacked(mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+}
+
+/* --- a process that is killed */
+
+static void peer_waits_to_be_killed(int from) {
+    cai_array array = import_from(from);
+    ASSERT(array.owner != NULL);
+    tell(from, 'd');
+    pause();
+}
+
+CASE(the_importer_is_killed) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    cai_array array = owned(buffer, as_value(stream));
+    cai_owner *kept;
+    int status;
+    fill(buffer, 3, stream);
+    start_peer("waits_to_be_killed");
+    kept = export_to(peer_socket, &array);
+    ASSERT(hear(peer_socket) == 'd');
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    ASSERT(hear(peer_socket) == 0);
+    ASSERT(holds(buffer, 3, stream));
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+    CU(cuMemFree(buffer));
+}
+
+static void peer_exports(int to) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    cai_array array = owned(buffer, as_value(stream));
+    fill(buffer, 4, stream);
+    ASSERT(export_to(to, &array) != NULL);
+    pause();
+}
+
+CASE(the_exporter_is_killed) {
+    CUdeviceptr own = new_buffer();
+    CUstream stream = new_stream();
+    cai_array array, again = CAI_ARRAY_INIT;
+    packet it;
+    int status;
+    fill(own, 5, stream);
+    start_peer("exports");
+    ASSERT(receive_packet(peer_socket, &it) == -1);
+    OK(cai_ipc_import(it.bytes, it.size, -1, 0, &again, error));
+    array = again;
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    ASSERT(hear(peer_socket) == 0);
+    /* Its bytes open nothing any more. */
+    {
+        const cai_array init = CAI_ARRAY_INIT;
+        cai_array out = init;
+        cai_error why;
+        ASSERT_STATUS(CAI_ERR_IPC_MEMORY, cai_ipc_import(it.bytes, it.size, -1, 0, &out, &why));
+    }
+    cai_array_release(&array);
+    ASSERT(holds(own, 5, stream));
+    CU(cuMemFree(own));
+}
+
+/* --- parts */
+
+static const struct {
+    const char *name;
+    void (*run)(int socket);
+} parts[] = {
+    {"works", peer_works},
+    {"reads", peer_reads},
+    {"is_attacked", peer_is_attacked},
+    {"waits_to_be_killed", peer_waits_to_be_killed},
+    {"exports", peer_exports},
+};
+
+int main(int count, char **words) {
+    alarm(120);
+    if (count != 4 || strcmp(words[1], "peer") != 0) return run_cases(count, words);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+        if (strcmp(parts[i].name, words[2]) == 0) {
+            find_shim();
+            set_up();
+            parts[i].run(atoi(words[3]));
+            return 0;
+        }
+    }
+    return 3;
+}

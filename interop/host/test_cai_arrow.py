@@ -1,0 +1,374 @@
+"""Arrow's C device interface: PyArrow's and nanoarrow's arrays in, ours out, and their values compared."""
+
+import ctypes as c
+import gc
+import weakref
+
+import nanoarrow as na
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import cai_ctypes as T
+import cai_python as P
+from cai_python import give, held, take
+
+
+class ArrowSchema(c.Structure):
+    pass
+
+
+class ArrowArray(c.Structure):
+    pass
+
+
+RELEASE_SCHEMA = c.CFUNCTYPE(None, c.POINTER(ArrowSchema))
+RELEASE_ARRAY = c.CFUNCTYPE(None, c.POINTER(ArrowArray))
+ArrowSchema._fields_ = [
+    ("format", c.c_char_p), ("name", c.c_char_p), ("metadata", c.c_void_p), ("flags", c.c_int64),
+    ("n_children", c.c_int64), ("children", c.c_void_p), ("dictionary", c.c_void_p), ("release", RELEASE_SCHEMA),
+    ("private_data", c.c_void_p),
+]  # fmt: skip
+ArrowArray._fields_ = [
+    ("length", c.c_int64), ("null_count", c.c_int64), ("offset", c.c_int64), ("n_buffers", c.c_int64),
+    ("n_children", c.c_int64), ("buffers", c.POINTER(c.c_void_p)), ("children", c.c_void_p), ("dictionary", c.c_void_p),
+    ("release", RELEASE_ARRAY), ("private_data", c.c_void_p),
+]  # fmt: skip
+
+
+class ArrowDeviceArray(c.Structure):
+    _fields_ = [
+        ("array", ArrowArray), ("device_id", c.c_int64), ("device_type", c.c_int32), ("sync_event", c.c_void_p),
+        ("reserved", c.c_int64 * 3),
+    ]  # fmt: skip
+
+
+class Pair:
+    """Both structures, with what is not taken over released at the end."""
+
+    def __init__(self):
+        self.array, self.schema = ArrowDeviceArray(), ArrowSchema()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for structure in (self.array.array, self.schema):
+            if structure.release:
+                structure.release(c.byref(structure))
+
+    @property
+    def addresses(self):
+        return c.addressof(self.array), c.addressof(self.schema)
+
+
+def capsule_pointer(capsule, name):
+    get = c.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+    return get(capsule, name)
+
+
+def from_arrow(pair):
+    """cai_array_from_arrow."""
+    array, error = T.new_array(), T.Error()
+    status = held.cai_array_from_arrow(c.byref(pair.array), c.byref(pair.schema), c.byref(array), c.byref(error))
+    if status:
+        assert pair.array.array.release
+        raise P.Refused(status, error.message.decode())
+    assert not pair.array.array.release and pair.schema.release
+    return P.Taken(array)
+
+
+def to_arrow(taken, pair):
+    error = T.Error()
+    status = held.cai_array_to_arrow(
+        c.byref(taken.array), 0, c.byref(pair.array), c.byref(pair.schema), c.byref(error)
+    )
+    if status:
+        raise P.Refused(status, error.message.decode())
+
+
+def from_pyarrow(array):
+    with Pair() as pair:
+        array._export_to_c_device(*pair.addresses)
+        return from_arrow(pair)
+
+
+def from_capsules(obj):
+    """What a consumer of `__arrow_c_device_array__` does."""
+    schema, array = obj.__arrow_c_device_array__()
+    with Pair() as pair:
+        source = capsule_pointer(array, b"arrow_device_array")
+        c.memmove(c.byref(pair.array), source, c.sizeof(pair.array))
+        ArrowDeviceArray.from_address(source).array.release = RELEASE_ARRAY()
+        pair.schema, given = ArrowSchema.from_address(capsule_pointer(schema, b"arrow_schema")), pair.schema
+        taken = from_arrow(pair)
+        pair.schema = given
+    return taken
+
+
+def to_pyarrow(taken):
+    with Pair() as pair:
+        to_arrow(taken, pair)
+        array = pa.Array._import_from_c_device(*pair.addresses)
+        assert not pair.array.array.release and not pair.schema.release
+    array.validate(full=True)
+    return array
+
+
+class Capsules:
+    """An object with `__arrow_c_device_array__` around an array."""
+
+    def __init__(self, taken):
+        self.taken = taken
+
+    def __arrow_c_device_array__(self, requested_schema=None, **_):
+        array, schema = ArrowDeviceArray(), ArrowSchema()
+        error = T.Error()
+        status = held.cai_array_to_arrow(c.byref(self.taken.array), 0, c.byref(array), c.byref(schema), c.byref(error))
+        assert status == 0, error.message
+        new = c.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+        # A capsule that was not consumed is not released. nanoarrow leaves the schema where it is.
+        self.kept = array, schema
+        return new(c.addressof(schema), b"arrow_schema", None), new(c.addressof(array), b"arrow_device_array", None)
+
+
+def bits(address, count):
+    packed = np.ctypeslib.as_array((c.c_uint8 * ((count + 7) // 8)).from_address(address))
+    return np.unpackbits(packed, count=count, bitorder="little").astype(bool)
+
+
+def shape_of(array):
+    return tuple(array.shape[: array.ndim])
+
+
+def values_of(array):
+    """Values in host memory as NumPy has them, and where they are valid."""
+    shape, typestr = shape_of(array), array.typestr.decode()
+    valid = np.ones(shape, bool)
+    mask = array.mask
+    while mask:
+        mask = c.cast(mask, c.POINTER(T.Array)).contents
+        valid &= bits(mask.data, int(np.prod(shape_of(mask)))).reshape(shape_of(mask))
+        mask = mask.mask
+    if 0 in shape:
+        return np.zeros(shape, "?" if typestr == "|t1" else typestr), valid
+    if typestr == "|t1":
+        return bits(array.data, int(np.prod(shape))).reshape(shape), valid
+    interface = {"data": (array.data, True), "shape": shape, "typestr": typestr, "version": 3}
+    return np.array(type("View", (), {"__array_interface__": interface})()), valid
+
+
+def expected(array):
+    """Values and validity of a PyArrow array, level by level, from what PyArrow says of it."""
+    valid = np.array(array.is_valid())
+    shape = [len(array)]
+    while pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        # `flatten` leaves out the elements of null lists, and `values` ignores the offset.
+        array = array.values.slice(array.offset * size, len(array) * size)
+        shape.append(size)
+        valid = np.repeat(valid, size) & np.array(array.is_valid())
+    return array, valid.reshape(shape), tuple(shape)
+
+
+PLAIN = {
+    "int8": "|i1", "uint8": "|u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4", "int64": "<i8",
+    "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8",
+}  # fmt: skip
+TYPES = {
+    **{name: (getattr(pa, name)(), typestr) for name, typestr in PLAIN.items()},
+    "bool": (pa.bool_(), "|t1"), "bool8": (pa.bool8(), "|b1"),
+    **{f"timestamp_{unit}": (pa.timestamp(unit), f"<M8[{unit}]") for unit in ("s", "ms", "us", "ns")},
+    "zone": (pa.timestamp("us", tz="Asia/Tokyo"), "<M8[us]"),
+    **{f"duration_{unit}": (pa.duration(unit), f"<m8[{unit}]") for unit in ("s", "ms", "us", "ns")},
+    "date32": (pa.date32(), "<i4"), "date64": (pa.date64(), "<M8[ms]"), "time32_s": (pa.time32("s"), "<i4"),
+    "time32_ms": (pa.time32("ms"), "<i4"), "time64_us": (pa.time64("us"), "<m8[us]"),
+    "time64_ns": (pa.time64("ns"), "<m8[ns]"), "binary": (pa.binary(5), "|V5"),
+}  # fmt: skip
+# What comes back as another type of Arrow, because the array interface has one of both only.
+BACK = {
+    "zone": pa.timestamp("us"), "date32": pa.int32(), "date64": pa.timestamp("ms"), "time32_s": pa.int32(),
+    "time32_ms": pa.int32(), "time64_us": pa.duration("us"), "time64_ns": pa.duration("ns"),
+}  # fmt: skip
+
+
+def made(name, count, rng, nulls):
+    """A PyArrow array of any values."""
+    arrow = TYPES[name][0]
+    mask = rng.random(count) < 0.3 if nulls else None
+    if name in ("bool", "bool8"):
+        array = pa.array(rng.random(count) < 0.5, pa.bool_(), mask=mask)
+        return array if name == "bool" else pa.ExtensionArray.from_storage(arrow, array.cast(pa.int8()))
+    if name == "binary":
+        return pa.array([bytes(row) for row in rng.integers(0, 256, (count, 5), np.uint8)], arrow, mask=mask)
+    if name.startswith("float"):
+        return pa.array(rng.random(count).astype(name), arrow, mask=mask)
+    days = rng.integers(0, 100, count)
+    if name == "date64":
+        days *= 86_400_000
+    plain = name in PLAIN
+    return pa.array(days.astype(name if plain else "i4" if arrow.bit_width == 32 else "i8"), None if plain else pa.int32() if arrow.bit_width == 32 else pa.int64(), mask=mask).cast(arrow)
+
+
+def same(values, valid, array):
+    """Are these the values of a flat PyArrow array, where it has any?"""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_fixed_size_binary(array.type):
+        theirs = np.array([value or bytes(5) for value in array.to_pylist()], "V5")
+        flat = values.reshape(-1).view("V5")
+    else:
+        if not pa.types.is_boolean(array.type):
+            width = array.type.bit_width // 8
+            kind = "f" if pa.types.is_floating(array.type) else "i"
+            array = array.view({4: pa.int32(), 8: pa.int64()}[width]) if pa.types.is_temporal(array.type) else array
+            theirs = np.array([0 if value is None else value for value in array.to_pylist()])
+            theirs = theirs.astype(f"{kind}{width}") if values.dtype.kind in "mM" else theirs.astype(values.dtype)
+            flat = values.reshape(-1)
+            flat = flat.view("i8") if values.dtype.kind in "mM" else flat
+        else:
+            theirs = np.array([bool(value) for value in array.to_pylist()])
+            flat = values.reshape(-1)
+    good = valid.reshape(-1)
+    return np.array_equal(flat[good], theirs[good])
+
+
+@pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
+@pytest.mark.parametrize("levels", [(), (3,), (2, 3), (1,), (0,)], ids=str)
+@pytest.mark.parametrize("name", TYPES)
+def test_pyarrow_in_and_out(name, levels, nulls):
+    """Random arrays with nulls on every level, whole and sliced at every offset in bits."""
+    rng = np.random.default_rng(len(levels) * 7 + nulls)
+    for count, offset, length in [(21, 0, 21), (21, 8, 13), (21, 3, 11), (21, 20, 1), (21, 5, 0), (0, 0, 0)]:
+        if levels == (0,):
+            # PyArrow makes lists of no elements from lists only, and none of an extension type.
+            if name == "bool8":
+                continue
+            array = pa.array([[]] * count, pa.list_(TYPES[name][0], 0))
+        else:
+            size = count * int(np.prod(levels or (1,)))
+            array = made(name, size, rng, nulls)
+            for number in reversed(levels):
+                size = len(array) // number
+                mask = pa.array(rng.random(size) < 0.3) if nulls else None
+                array = pa.FixedSizeListArray.from_arrays(array, number, mask=mask)
+        array = array.slice(offset, length)
+        with from_pyarrow(array) as taken:
+            assert taken.array.typestr.decode() == TYPES[name][1]
+            assert taken.array.flags == T.abi.CAI_ARRAY_READONLY and taken.array.stream == P.STREAM_NONE
+            assert (taken.array.device.type, taken.array.device.id) == (P.CPU, 0)
+            flat, valid, shape = expected(array)
+            assert shape_of(taken.array) == shape
+            values, ours = values_of(taken.array)
+            assert np.array_equal(ours, valid)
+            assert same(values, valid, flat)
+            again = to_pyarrow(taken)
+        del taken
+        back, valid_back, _ = expected(again)
+        assert np.array_equal(valid_back, valid)
+        wanted = array
+        if name in BACK:
+            kind = BACK[name]
+            for number in reversed(levels):
+                kind = pa.list_(kind, number)
+            assert again.type == kind
+            wanted = array.view(kind) if not levels else None
+        if nulls and levels == (1,):
+            # Nulls of a list of one are those of its element.
+            wanted = None
+        if wanted is not None:
+            assert again.type == wanted.type and again.equals(wanted)
+
+
+REFUSED = {
+    "string": pa.array(["a"]), "large_string": pa.array(["a"], pa.large_string()), "binary": pa.array([b"a"]),
+    "view": pa.array(["a"], pa.string_view()), "list": pa.array([[1]]), "struct": pa.array([{"a": 1}]),
+    "null": pa.nulls(3), "decimal128": pa.array([1], pa.decimal128(5, 2)), "decimal256": pa.array([1], pa.decimal256(50)),
+    "dictionary": pa.array([1, 1]).dictionary_encode(), "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+    "run_end": pa.RunEndEncodedArray.from_arrays([2], [1]), "interval": pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+    "union": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),
+    "list_of_strings": pa.array([["a"]], pa.list_(pa.string(), 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name):
+    before = pa.total_allocated_bytes()
+    with pytest.raises(P.Refused) as refused:
+        from_pyarrow(REFUSED[name])
+    assert refused.value.code == P.ERRORS["CONVERT_TYPE"]
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+
+
+def test_memory_lives_as_long_as_needed():
+    """In both directions: released exactly once, and not before the last user."""
+    before = pa.total_allocated_bytes()
+    array = pa.array(np.arange(1000))
+    taken = from_pyarrow(array.slice(3))
+    del array
+    gc.collect()
+    assert pa.total_allocated_bytes() > before and values_of(taken.array)[0][0] == 3
+    taken.release()
+    assert pa.total_allocated_bytes() == before
+    numbers = np.arange(24).reshape(2, 3, 4).view(type("Weak", (np.ndarray,), {}))
+    gone = weakref.ref(numbers)
+    with take(numbers, host=True) as taken:
+        lists = to_pyarrow(taken)
+    del numbers, taken
+    inner = lists.values.values
+    del lists
+    gc.collect()
+    assert gone() is not None and inner.to_pylist() == list(range(24))
+    del inner
+    gc.collect()
+    assert gone() is None
+
+
+def test_capsules_of_pyarrow():
+    array = pa.array([1.5, None, 2.5])
+    with from_capsules(array) as taken:
+        values, valid = values_of(taken.array)
+        assert values[0] == 1.5 and valid.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 100])
+@pytest.mark.parametrize("name", [*PLAIN, "bool"])
+def test_nanoarrow(name, count):
+    """nanoarrow's device arrays in, and ours in its reader."""
+    from nanoarrow import device
+
+    numbers = [None if index % 5 == 2 else index % 2 for index in range(count)]
+    theirs = na.c_array(numbers, getattr(na, "bool_" if name == "bool" else name)())
+    with from_capsules(device.c_device_array(theirs)) as taken:
+        values, valid = values_of(taken.array)
+        assert valid.tolist() == [number is not None for number in numbers]
+        assert values[valid].tolist() == [number for number in numbers if number is not None]
+        capsules = Capsules(taken)
+        ours = device.c_device_array(capsules)
+        assert ours.device_type_id == 1 and ours.device_id == -1
+        assert na.Array(ours.array).to_pylist() == numbers
+        del ours, capsules
+
+
+def test_numpy_to_nanoarrow_in_levels():
+    from nanoarrow import device
+
+    numbers = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    with take(numbers, host=True) as taken:
+        capsules = Capsules(taken)
+        ours = device.c_device_array(capsules)
+    schema = ours.schema
+    assert schema.format == "+w:3" and schema.child(0).format == "+w:4"
+    assert na.Array(ours.array).to_pylist() == numbers.tolist()
+
+
+def test_an_object_of_ours():
+    """Arrow's array as a Python object of the library, which NumPy reads."""
+    array = pa.array(np.arange(12.0))
+    with from_pyarrow(array) as taken:
+        view = np.asarray(give(taken))
+    assert not view.flags.writeable and view.tolist() == array.to_pylist()
+    assert view.__array_interface__["data"][0] == array.buffers()[1].address

@@ -1,0 +1,10 @@
+//! Names of Arrow's structures, for `cai/arrow.h`.
+//!
+//! May use: nothing.
+//! Unsafe: none.
+
+/// `ArrowDeviceArray` of the Arrow C device data interface.
+pub enum ArrowDeviceArray {}
+
+/// `ArrowSchema` of the Arrow C data interface.
+pub enum ArrowSchema {}

@@ -1,0 +1,74 @@
+//! The structures of the Arrow C data and C device data interfaces.
+//!
+//! May use: nothing.
+//! Unsafe: types of functions only.
+
+use std::ffi::{c_char, c_void};
+use std::mem::{offset_of, size_of};
+
+/// A release callback, which takes the structure that it is a member of.
+pub type Release<T> = Option<unsafe extern "C-unwind" fn(*mut T)>;
+
+/// `ArrowSchema`: the type of an array.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Schema {
+    pub format: *const c_char,
+    pub name: *const c_char,
+    pub metadata: *const c_char,
+    pub flags: i64,
+    pub n_children: i64,
+    pub children: *mut *mut Schema,
+    pub dictionary: *mut Schema,
+    /// NULL in a structure that was released or moved.
+    pub release: Release<Schema>,
+    pub private_data: *mut c_void,
+}
+
+/// `ArrowArray`: the values.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Array {
+    pub length: i64,
+    /// -1: not computed.
+    pub null_count: i64,
+    /// Elements before the first one, in all buffers.
+    pub offset: i64,
+    pub n_buffers: i64,
+    pub n_children: i64,
+    pub buffers: *mut *const c_void,
+    pub children: *mut *mut Array,
+    pub dictionary: *mut Array,
+    /// NULL in a structure that was released or moved.
+    pub release: Release<Array>,
+    pub private_data: *mut c_void,
+}
+
+/// `ArrowDeviceArray`: the values, and where they are.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DeviceArray {
+    pub array: Array,
+    pub device_id: i64,
+    pub device_type: i32,
+    /// NULL, or the address of an event (`CUevent *`).
+    pub sync_event: *mut c_void,
+    pub reserved: [i64; 3],
+}
+
+const _: () = assert!(size_of::<Schema>() == 72);
+const _: () = assert!(offset_of!(Schema, flags) == 24);
+const _: () = assert!(offset_of!(Schema, children) == 40);
+const _: () = assert!(offset_of!(Schema, release) == 56);
+const _: () = assert!(size_of::<Array>() == 80);
+const _: () = assert!(offset_of!(Array, buffers) == 40);
+const _: () = assert!(offset_of!(Array, children) == 48);
+const _: () = assert!(offset_of!(Array, release) == 64);
+const _: () = assert!(size_of::<DeviceArray>() == 128);
+const _: () = assert!(offset_of!(DeviceArray, device_id) == 80);
+const _: () = assert!(offset_of!(DeviceArray, device_type) == 88);
+const _: () = assert!(offset_of!(DeviceArray, sync_event) == 96);
+const _: () = assert!(offset_of!(DeviceArray, reserved) == 104);
+
+/// `ARROW_FLAG_NULLABLE`.
+pub(crate) const NULLABLE: i64 = 2;

@@ -1,0 +1,551 @@
+//! Arrays from Arrow structures.
+//!
+//! May use: `abi`, `arrow::abi`, `arrow::bits`, `arrow::format`, `device`, `error`, `layout`,
+//! `memory`, `owner::description`, `read`, `validate`.
+//! Unsafe: follows the pointers of Arrow structures.
+
+use std::alloc::{Layout as MemoryLayout, dealloc};
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+use std::mem::{align_of, size_of};
+use std::{ptr, slice};
+
+use crate::abi::{self, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE, cai_array, cai_device};
+use crate::arrow::abi::{Array, DeviceArray, Schema};
+use crate::arrow::bits::{Bits, Copies};
+use crate::arrow::format::{self, Format};
+use crate::device::Name;
+use crate::error::{Failure, Result, fail};
+use crate::memory::Memory;
+use crate::owner::description;
+use crate::{read, validate};
+
+const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
+const MASKS: usize = CAI_MAX_MASKS as usize;
+
+/// What the structures state, level by level.
+struct Tree {
+    ndim: usize,
+    shape: [i64; DIMENSIONS],
+    /// Of each level with nulls: its number, and the bits of its elements.
+    nulls: [(usize, Bits); MASKS],
+    null_levels: usize,
+    typestr: [c_char; CAI_TYPESTR_SIZE],
+    /// Elements in front of the first one.
+    start: i64,
+    data: *const c_void,
+}
+
+/// Prefixes the path of the structures at a depth.
+fn inside(failure: Failure, depth: usize) -> Failure {
+    (0..depth).fold(failure, |failure, _| failure.within("children[0]."))
+}
+
+#[cold]
+#[inline(never)]
+fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
+    Failure::new(
+        abi::CAI_ERR_ARROW,
+        format_args!("{field}"),
+        format_args!("{found}"),
+        format_args!("{expected}"),
+    )
+}
+
+/// The type of one structure of a schema.
+///
+/// # Safety
+/// `schema` is live.
+unsafe fn format_of(schema: &Schema) -> Result<Format> {
+    if schema.format.is_null() {
+        return Err(malformed("format", &"NULL", "a format string"));
+    }
+    // SAFETY: a format is NUL-terminated (this function's contract).
+    let text = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
+    if !schema.dictionary.is_null() {
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "dictionary",
+            found = "a dictionary-encoded type",
+            expected = "values: decode the array first"
+        );
+    }
+    // SAFETY: the metadata is live (this function's contract).
+    let is_bool8 = unsafe { has_extension(schema.metadata, b"arrow.bool8") }?;
+    match format::parse(text, is_bool8) {
+        Some(format) => Ok(format),
+        None => fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "format",
+            found = ("\"{}\"", text.escape_ascii()),
+            expected = "a number of fixed size, boolean, date, time, timestamp, duration, \
+             fixed_size_binary, or fixed_size_list of these"
+        ),
+    }
+}
+
+/// Returns true if the metadata name this extension type.
+///
+/// # Safety
+/// `metadata` is NULL or points to metadata as Arrow encodes it.
+unsafe fn has_extension(metadata: *const c_char, name: &[u8]) -> Result<bool> {
+    if metadata.is_null() {
+        return Ok(false);
+    }
+    let mut at = metadata.cast::<u8>();
+    let number = |at: &mut *const u8| {
+        // SAFETY: each text, and the list, begins with a number of 4 bytes that need not be aligned
+        // (this function's contract).
+        let value = unsafe { at.cast::<i32>().read_unaligned() };
+        *at = at.wrapping_add(4);
+        match usize::try_from(value) {
+            Ok(value) => Ok(value),
+            Err(_) => Err(malformed("metadata", &format_args!("a size of {value}"), "at least 0")),
+        }
+    };
+    for _ in 0..number(&mut at)? {
+        let mut pair = [&[][..]; 2];
+        for text in &mut pair {
+            let size = number(&mut at)?;
+            // SAFETY: as many bytes follow their number (this function's contract).
+            *text = unsafe { slice::from_raw_parts(at, size) };
+            at = at.wrapping_add(size);
+        }
+        if pair == [b"ARROW:extension:name", name] {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Checks the members of one array that do not depend on others.
+fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
+    if array.release.is_none() {
+        return Err(malformed("release", &"NULL", "an array that was neither released nor moved"));
+    }
+    for (field, value) in [("length", array.length), ("offset", array.offset)] {
+        if value < 0 {
+            return Err(malformed(field, &value, "at least 0"));
+        }
+    }
+    if array.offset.checked_add(array.length).is_none() {
+        return Err(malformed("length", &array.length, "an end below 2^63"));
+    }
+    if array.null_count < -1 || array.null_count > array.length {
+        return Err(malformed("null_count", &array.null_count, "-1, or 0 to length"));
+    }
+    if array.n_buffers != buffers {
+        return Err(malformed(
+            "n_buffers",
+            &array.n_buffers,
+            "1 for a fixed-size list, 2 for values",
+        ));
+    }
+    if array.buffers.is_null() {
+        return Err(malformed("buffers", &"NULL", "an array of pointers"));
+    }
+    if array.n_children != children {
+        return Err(malformed(
+            "n_children",
+            &array.n_children,
+            "1 for a fixed-size list, 0 for values",
+        ));
+    }
+    if !array.dictionary.is_null() {
+        return Err(malformed("dictionary", &"a dictionary", "NULL, as in the schema"));
+    }
+    Ok(())
+}
+
+/// Returns the only child of a structure.
+///
+/// # Safety
+/// `children` is NULL or points to at least one pointer, which is NULL or points to a structure.
+unsafe fn child<T: Copy>(children: *mut *mut T) -> Result<T> {
+    if children.is_null() {
+        return Err(malformed("children", &"NULL", "an array of one pointer"));
+    }
+    // SAFETY: not NULL, so it points to a pointer (this function's contract).
+    let first = unsafe { children.read() };
+    if first.is_null() {
+        return Err(malformed("children[0]", &"NULL", "a structure"));
+    }
+    // SAFETY: not NULL, so it points to a structure (this function's contract).
+    Ok(unsafe { first.read() })
+}
+
+/// Reads both trees of structures.
+///
+/// # Safety
+/// Both are live.
+unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
+    let bits = Bits { bitmap: ptr::null(), start: 0, count: 0 };
+    let mut tree = Tree {
+        ndim: 0,
+        shape: [0; DIMENSIONS],
+        nulls: [(0, bits); MASKS],
+        null_levels: 0,
+        typestr: [0; CAI_TYPESTR_SIZE],
+        start: 0,
+        data: ptr::null(),
+    };
+    let (mut array, mut schema) = (*array, *schema);
+    // The elements of this level that belong to the array: the first one and their number.
+    let (mut begin, mut count, mut extent) = (0, array.length, array.length);
+    for depth in 0.. {
+        let of_schema = |failure| inside(failure, depth).within("schema.");
+        let of_array = |failure| inside(failure, depth).within("array.");
+        if schema.release.is_none() {
+            return Err(of_schema(malformed(
+                "release",
+                &"NULL",
+                "a schema that was neither released nor moved",
+            )));
+        }
+        // SAFETY: the schema is live (this function's contract).
+        let format = unsafe { format_of(&schema) }.map_err(of_schema)?;
+        let (buffers, children) = if let Format::List(_) = format { (1, 1) } else { (2, 0) };
+        if schema.n_children != children {
+            return Err(of_schema(malformed(
+                "n_children",
+                &schema.n_children,
+                "1 for a fixed-size list, 0 for values",
+            )));
+        }
+        check(&array, buffers, children).map_err(of_array)?;
+        let Some(place) = tree.shape.get_mut(depth) else {
+            return fail!(
+                CAI_ERR_NDIM,
+                "schema",
+                found = "lists nested deeper than that",
+                expected = "at most {DIMENSIONS} dimensions"
+            );
+        };
+        *place = extent;
+        tree.ndim = depth + 1;
+        // `check` has found no overflow in this sum's largest value.
+        let start = array.offset + begin;
+        // SAFETY: `check` has found one buffer at least (this function's contract).
+        let bitmap = unsafe { array.buffers.read() }.cast::<u8>();
+        if count > 0 && array.null_count != 0 {
+            tree.add_nulls(depth, bitmap, start, count, array.null_count).map_err(of_array)?;
+        }
+        match format {
+            Format::Value(typestr) => {
+                tree.typestr = typestr;
+                tree.start = start;
+                // SAFETY: `check` has found two buffers (this function's contract).
+                tree.data = unsafe { array.buffers.add(1).read() };
+                return Ok(tree);
+            }
+            Format::List(size) => {
+                // SAFETY: live, with one child, as was checked (this function's contract).
+                schema = unsafe { child(schema.children) }.map_err(of_schema)?;
+                // SAFETY: as above.
+                array = unsafe { child(array.children) }.map_err(of_array)?;
+                let needed = || {
+                    let begin = start.checked_mul(size)?;
+                    let count = count.checked_mul(size)?;
+                    let fits = begin.checked_add(count)? <= array.length;
+                    (count == 0 || fits).then_some((if count == 0 { 0 } else { begin }, count))
+                };
+                let Some(next) = needed() else {
+                    return Err(inside(
+                        malformed(
+                            "length",
+                            &array.length,
+                            "the parent's offset and length, times the size of its lists",
+                        ),
+                        depth + 1,
+                    )
+                    .within("array."));
+                };
+                ((begin, count), extent) = (next, size);
+            }
+        }
+    }
+    Err(Failure::internal())
+}
+
+impl Tree {
+    /// Adds the nulls of a level.
+    fn add_nulls(
+        &mut self,
+        level: usize,
+        bitmap: *const u8,
+        start: i64,
+        count: i64,
+        null_count: i64,
+    ) -> Result<()> {
+        if bitmap.is_null() {
+            if null_count < 0 {
+                return Ok(());
+            }
+            return Err(malformed("buffers[0]", &"NULL", "a bitmap, for null_count is above 0"));
+        }
+        let Some(place) = self.nulls.get_mut(self.null_levels) else {
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                "null_count",
+                found = "nulls in more than {MASKS} levels of lists",
+                expected = "at most {CAI_MAX_MASKS}"
+            );
+        };
+        *place = (level, Bits { bitmap, start, count });
+        self.null_levels += 1;
+        Ok(())
+    }
+}
+
+/// An Arrow array that an owner holds. Copies of bitmaps follow it in memory.
+#[repr(C)]
+struct Held {
+    array: Array,
+    size: usize,
+}
+
+fn layout_of(size: usize) -> Result<MemoryLayout> {
+    MemoryLayout::from_size_align(size, align_of::<Held>()).map_err(|_| Failure::no_memory(size))
+}
+
+/// Gives up an Arrow array that an owner held.
+unsafe extern "C-unwind" fn release(held: *mut c_void) {
+    // SAFETY: only `from_arrow` makes owners with this function, of a block that begins so.
+    let Held { mut array, size } = unsafe { held.cast::<Held>().read() };
+    // Freed first, so that nothing leaks if the callback ends the thread.
+    if let Ok(layout) = layout_of(size) {
+        // SAFETY: allocated in `from_arrow` with this layout.
+        unsafe { dealloc(held.cast(), layout) };
+    }
+    if let Some(release) = array.release {
+        // SAFETY: the array was moved here, and is given up now. Arrow's structures can be moved.
+        unsafe { release(&raw mut array) };
+    }
+}
+
+/// Returns the device, the stream and the event of an array.
+///
+/// # Safety
+/// `sync_event` is NULL or points to an event's handle.
+unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> {
+    let r#type = device.device_type;
+    let is_host = r#type == abi::CAI_DEVICE_CPU || r#type == abi::CAI_DEVICE_ROCM_HOST;
+    let has_no_id = is_host
+        || matches!(r#type, abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED)
+            && device.device_id == -1;
+    let is_known = has_no_id
+        || matches!(
+            r#type,
+            abi::CAI_DEVICE_CUDA
+                | abi::CAI_DEVICE_CUDA_HOST
+                | abi::CAI_DEVICE_CUDA_MANAGED
+                | abi::CAI_DEVICE_ROCM
+        );
+    if !is_known {
+        return fail!(
+            CAI_ERR_CONVERT_DEVICE,
+            "device_type",
+            found = ("{}", Name(r#type)),
+            expected = "host memory, CUDA or ROCm"
+        );
+    }
+    let id = if has_no_id { Some(0) } else { i32::try_from(device.device_id).ok() };
+    let Some(id) = id.filter(|id| *id >= 0) else {
+        return fail!(
+            CAI_ERR_DEVICE_ID,
+            "device_id",
+            found = ("{}", device.device_id),
+            expected = "0 to 2^31 - 1"
+        );
+    };
+    let at = cai_device { r#type, id };
+    if device.sync_event.is_null() {
+        return Ok((at, abi::CAI_STREAM_NONE, ptr::null_mut()));
+    }
+    if r#type == abi::CAI_DEVICE_CPU {
+        return fail!(
+            CAI_ERR_EVENT,
+            "sync_event",
+            found = ("{:p}", device.sync_event),
+            expected = "NULL, for host memory has no events"
+        );
+    }
+    // SAFETY: not NULL, so it points to the handle of an event (this function's contract).
+    let event = unsafe { device.sync_event.cast::<*mut c_void>().read() };
+    if event.is_null() {
+        return fail!(
+            CAI_ERR_EVENT,
+            "sync_event",
+            found = "the address of a NULL handle",
+            expected = "the address of an event, or NULL"
+        );
+    }
+    Ok((at, abi::CAI_STREAM_UNKNOWN, event))
+}
+
+/// Makes an array of an Arrow array, and takes the latter over: its `release` is cleared, as for a
+/// move. On failure the caller keeps it. The schema is only read.
+///
+/// # Safety
+/// Both point to live structures, of which the caller owns the first.
+pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Result<cai_array> {
+    // SAFETY: live (this function's contract).
+    let (device, schema) = unsafe { (given.read(), schema.read()) };
+    if device.reserved != [0; 3] {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "reserved",
+            found = ("{:?}", device.reserved),
+            expected = "zeros"
+        );
+    }
+    if device.array.release.is_none() {
+        return Err(malformed(
+            "array.release",
+            &"NULL",
+            "an array that was neither released nor moved",
+        ));
+    }
+    // SAFETY: live (this function's contract).
+    let (at, stream, event) = unsafe { place(&device) }?;
+    // SAFETY: as above.
+    let mut tree = unsafe { tree(&device.array, &schema) }?;
+    let shape = tree.shape.get(..tree.ndim).ok_or_else(Failure::internal)?;
+    let is_empty = shape.contains(&0);
+
+    let mut array = cai_array {
+        flags: abi::CAI_ARRAY_READONLY,
+        shape: shape.as_ptr(),
+        ndim: tree.ndim as i32,
+        typestr: tree.typestr,
+        stream,
+        event,
+        device: at,
+        ..read::NOTHING
+    };
+    // Without their address, type and layout are sound from here on, and the bytes fit in 63 bits.
+    // SAFETY: the shape is that of `tree`.
+    let validate::Described { layout, .. } = unsafe { validate::describe(&array) }?;
+    layout.nbytes()?;
+    let is_bits = layout.is_packed_bits();
+    let elements = crate::layout::count(shape)?;
+    let mut values = Bits { bitmap: tree.data.cast(), start: tree.start, count: elements };
+    if is_empty {
+        tree.null_levels = 0;
+    } else if tree.data.is_null() {
+        return fail!(
+            CAI_ERR_DATA_NULL,
+            ("array.{}buffers[1]", Children(tree.ndim - 1)),
+            found = "NULL",
+            expected = ("an address, for the array has {elements} elements")
+        );
+    } else if !is_bits {
+        let before = tree.start.checked_mul(layout.bits / 8);
+        let address = before.and_then(|before| (tree.data as u64).checked_add_signed(before));
+        let Some(address) = address else {
+            return fail!(
+                CAI_ERR_ADDRESS_RANGE,
+                "array.offset",
+                found = ("{} elements from {:p}", tree.start, tree.data),
+                expected = "an address below 2^64"
+            );
+        };
+        array.data = address as *mut c_void;
+        values.count = 0;
+    }
+
+    let nulls = tree.nulls.get(..tree.null_levels).ok_or_else(Failure::internal)?;
+    let has_bits = is_bits && !is_empty;
+    let mut size = size_of::<Held>();
+    let all = nulls.iter().map(|(level, bits)| (*level, bits));
+    for (level, bits) in all.chain(has_bits.then_some((tree.ndim - 1, &values))) {
+        if bits.is_aligned() {
+            continue;
+        }
+        if at.r#type != abi::CAI_DEVICE_CPU {
+            return fail!(
+                CAI_ERR_CONVERT_BIT_OFFSET,
+                ("array.{}offset", Children(level)),
+                found = ("a first bit {} in {} memory", bits.start, Name(at.r#type)),
+                expected = "a multiple of 8, for only bits in host memory are copied"
+            );
+        }
+        size = size.checked_add(bits.bytes()).ok_or_else(|| Failure::no_memory(usize::MAX))?;
+    }
+    let memory = Memory::new(layout_of(size)?)?;
+    // SAFETY: the block is aligned for the structure and has space for it.
+    unsafe { memory.start().cast::<Held>().write(Held { array: device.array, size }) };
+    // SAFETY: the block has space behind the structure for all bits that are copied, which are in
+    // host memory.
+    let mut copies = unsafe { Copies::new(memory.start().wrapping_add(size_of::<Held>())) };
+    if has_bits {
+        array.data = copies.address_of(&values);
+    }
+    let context = memory.start().cast();
+    // SAFETY: the shape is that of `tree`. The array has no owner.
+    let array = unsafe {
+        if nulls.is_empty() {
+            own(&array, context)
+        } else {
+            with_masks(array, nulls, copies, context)
+        }
+    }?;
+    memory.into_raw();
+    // The array was moved into the block.
+    // SAFETY: live, and the caller's (this function's contract).
+    unsafe { (&raw mut (*given).array.release).write(None) };
+    Ok(array)
+}
+
+/// Makes an array whose owner gives up what is held.
+///
+/// # Safety
+/// All that `array` and its masks point to is readable; `held` begins with a [`Held`].
+unsafe fn own(array: &cai_array, held: *mut c_void) -> Result<cai_array> {
+    // SAFETY: readable (this function's contract).
+    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+    // SAFETY: validated, and unchanged since. It has no owner, nor have its masks.
+    unsafe { description::new(array, held, Some(release)) }
+}
+
+/// Makes an array with a mask for each level that has nulls.
+///
+/// # Safety
+/// As for [`own`]; `copies` has space for the bits.
+#[inline(never)]
+unsafe fn with_masks(
+    mut array: cai_array,
+    nulls: &[(usize, Bits)],
+    mut copies: Copies,
+    held: *mut c_void,
+) -> Result<cai_array> {
+    // SAFETY: the shape is readable (this function's contract).
+    let shape = unsafe { read::shape(array.ndim, array.shape) }?;
+    let mut shapes = [[1; DIMENSIONS]; MASKS];
+    let mut masks = [array; MASKS];
+    let mut place = masks.as_mut_ptr();
+    // From the outermost level on: an element is valid if those that contain it are, too. So the
+    // mask of an inner level has that of the next outer one as its own mask.
+    for ((level, bits), extents) in nulls.iter().zip(&mut shapes) {
+        let common = extents.iter_mut().zip(shape).take(*level + 1);
+        common.for_each(|(to, extent)| *to = *extent);
+        let (data, shape) = (copies.address_of(bits), extents.as_ptr());
+        // SAFETY: there are at most `MASKS` levels, as many as `shapes` has.
+        unsafe {
+            place.write(cai_array { data, shape, typestr: format::BITS, ..array });
+            array.mask = place;
+            place = place.add(1);
+        }
+    }
+    // SAFETY: shapes and masks are the local ones above.
+    unsafe { own(&array, held) }
+}
+
+/// The path to the array at a level.
+struct Children(usize);
+
+impl fmt::Display for Children {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        (0..self.0).try_for_each(|_| f.write_str("children[0]."))
+    }
+}

@@ -1,0 +1,416 @@
+//! Memory and events that processes share.
+//!
+//! May use: `abi`, `driver::context`, `driver::load`, `driver::result`, `error`.
+//! Unsafe: closes file descriptors that the driver opened.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use cudarc::driver::sys::{
+    CUcontext, CUevent, CUipcEventHandle, CUipcMemHandle, CUmemoryPool, CUstream,
+};
+
+use crate::abi::{self, cai_pointer_info};
+use crate::driver::context::CallingThread;
+use crate::driver::load::{self, Driver};
+use crate::driver::result::{Call, INVALID_VALUE, NOT_SUPPORTED};
+use crate::error::{Result, fail};
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
+const FILE_DESCRIPTOR: i32 = 1;
+/// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`, the only flag, which is required.
+const LAZY_PEER_ACCESS: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS`
+const INTERPROCESS: u32 = 6;
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: u32 = 1;
+/// `CU_MEM_LOCATION_TYPE_DEVICE`
+const ON_DEVICE: i32 = 1;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
+const READ_AND_WRITE: i32 = 3;
+
+/// A file descriptor that is closed when this is dropped.
+pub struct Descriptor(i32);
+
+impl Descriptor {
+    /// Returns the descriptor, which the caller closes.
+    pub fn into_raw(self) -> i32 {
+        let raw = self.0;
+        std::mem::forget(self);
+        raw
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        {
+            use std::os::fd::{FromRawFd, OwnedFd};
+            // SAFETY: the driver opened it for `export_memory`, and `into_raw` did not give it
+            // away, so this is its only owner.
+            drop(unsafe { OwnedFd::from_raw_fd(self.0) });
+        }
+    }
+}
+
+/// How another process gets memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryKind {
+    /// By the handle of an allocation of `cuMemAlloc`.
+    Plain,
+    /// By the descriptor of a pool, and the handle of an allocation in it.
+    Pool,
+    /// By the descriptor of physical memory of `cuMemCreate`.
+    Mapped,
+}
+
+impl MemoryKind {
+    /// Returns the kind of an allocation, which is device memory.
+    pub fn of(info: &cai_pointer_info) -> MemoryKind {
+        if !info.pool.is_null() {
+            MemoryKind::Pool
+        } else if info.context.is_null() {
+            MemoryKind::Mapped
+        } else {
+            MemoryKind::Plain
+        }
+    }
+
+    /// Returns true if it needs a file descriptor.
+    pub fn needs_descriptor(self) -> bool {
+        self != MemoryKind::Plain
+    }
+}
+
+/// Fails if a call refused memory because of how it was made.
+fn shareable(call: Call, info: &cai_pointer_info) -> Result<()> {
+    if call.code != INVALID_VALUE && call.code != NOT_SUPPORTED {
+        return call.ok();
+    }
+    fail!(
+        CAI_ERR_IPC_MEMORY,
+        "data",
+        found = ("memory at {:p}, {call}", info.base),
+        expected = "memory that this process got from cuMemAlloc, or from a pool or cuMemCreate \
+             with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"
+    )
+    .map_err(|failure| failure.driver(call.code))
+}
+
+/// Returns the handle and the descriptor of an allocation. Which of them there are depends on its
+/// kind. [cuIpcGetMemHandle, cuMemPoolExportPointer, cuMemExportToShareableHandle]
+pub fn export_memory(
+    thread: &CallingThread,
+    info: &cai_pointer_info,
+) -> Result<([u8; 64], Option<Descriptor>)> {
+    let base = info.base as u64;
+    let mut descriptor = -1i32;
+    let to = (&raw mut descriptor).cast::<c_void>();
+    match MemoryKind::of(info) {
+        MemoryKind::Plain => {
+            let _entered = thread.enter(info.context.cast())?;
+            let mut handle = CUipcMemHandle { reserved: [0; 64] };
+            shareable(thread.ipc_memory_handle(&raw mut handle, base), info)?;
+            Ok((bytes(handle.reserved), None))
+        }
+        MemoryKind::Pool => {
+            let mut data = [0; 64];
+            shareable(thread.pool_export_pointer(&raw mut data, base), info)?;
+            shareable(thread.pool_export(to, info.pool.cast(), FILE_DESCRIPTOR, 0), info)?;
+            Ok((data, Some(Descriptor(descriptor))))
+        }
+        MemoryKind::Mapped => {
+            let mut handle = 0;
+            shareable(thread.mapped_handle(&raw mut handle, info.base), info)?;
+            let exported = thread.handle_export(to, handle, FILE_DESCRIPTOR, 0);
+            // The handle is a reference of its own.
+            let _ = thread.handle_release(handle);
+            shareable(exported, info)?;
+            Ok(([0; 64], Some(Descriptor(descriptor))))
+        }
+    }
+}
+
+fn bytes(handle: [c_char; 64]) -> [u8; 64] {
+    handle.map(|byte| byte as u8)
+}
+
+fn chars(handle: [u8; 64]) -> [c_char; 64] {
+    handle.map(|byte| byte as c_char)
+}
+
+/// Returns the UUID of a device, which is the same in all processes. [cuDeviceGetUuid]
+pub fn uuid_of(driver: &Driver, device: i32) -> Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    driver.device_uuid(&raw mut uuid, device).ok()?;
+    Ok(uuid)
+}
+
+/// Returns the number that a device has in this process.
+pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
+    let mut count = 0;
+    driver.device_count(&raw mut count).ok()?;
+    for device in 0..count {
+        if uuid_of(driver, device)? == *uuid {
+            return Ok(device);
+        }
+    }
+    fail!(
+        CAI_ERR_IPC_DEVICE,
+        "device",
+        found = ("a device with the UUID {:032x}", u128::from_be_bytes(*uuid)),
+        expected = "one of the {count} devices of this process: see CUDA_VISIBLE_DEVICES"
+    )
+}
+
+/// A context of a device, with a reference to it if it is the primary one.
+struct DeviceContext {
+    driver: &'static Driver,
+    context: CUcontext,
+    primary: Option<i32>,
+}
+
+impl DeviceContext {
+    /// Returns the current context if it is one of this device, or else the primary one.
+    fn of(thread: &CallingThread, device: i32) -> Result<DeviceContext> {
+        let driver = thread.driver();
+        let context = thread.current()?;
+        if !context.is_null() {
+            let mut found = 0;
+            thread.context_device(&raw mut found).ok()?;
+            if found == device {
+                return Ok(DeviceContext { driver, context, primary: None });
+            }
+        }
+        let context = driver.primary(device)?;
+        Ok(DeviceContext { driver, context, primary: Some(device) })
+    }
+}
+
+impl Drop for DeviceContext {
+    fn drop(&mut self) {
+        if let Some(device) = self.primary {
+            self.driver.release_primary(device);
+        }
+    }
+}
+
+/// What has to be undone to close memory, the last one first.
+#[derive(Clone, Copy)]
+enum Opened {
+    Nothing,
+    Plain(u64),
+    Pool(CUmemoryPool),
+    PoolMemory(CUmemoryPool, u64),
+    Reserved(u64),
+    Mapped(u64),
+}
+
+/// Memory and an event of another process. Dropping it closes both.
+pub struct SharedMemory {
+    opened: Opened,
+    size: usize,
+    event: CUevent,
+    /// Dropped after the memory was closed.
+    context: DeviceContext,
+}
+
+impl SharedMemory {
+    /// Opens an allocation of another process on a device. [cuIpcOpenMemHandle,
+    /// cuMemPoolImportPointer, cuMemImportFromShareableHandle]
+    pub fn open(
+        thread: &CallingThread,
+        device: i32,
+        kind: MemoryKind,
+        handle: [u8; 64],
+        descriptor: i32,
+        size: usize,
+    ) -> Result<SharedMemory> {
+        let context = DeviceContext::of(thread, device)?;
+        let mut memory =
+            SharedMemory { opened: Opened::Nothing, size, event: ptr::null_mut(), context };
+        let _entered = thread.enter(memory.context.context)?;
+        let file = descriptor as isize as *mut c_void;
+        let mut base = 0;
+        match kind {
+            MemoryKind::Plain => {
+                let handle = CUipcMemHandle { reserved: chars(handle) };
+                opened(thread.ipc_open_memory(&raw mut base, handle, LAZY_PEER_ACCESS))?;
+                memory.opened = Opened::Plain(base);
+            }
+            MemoryKind::Pool => {
+                let mut pool = ptr::null_mut();
+                opened(thread.pool_import(&raw mut pool, file, FILE_DESCRIPTOR, 0))?;
+                memory.opened = Opened::Pool(pool);
+                let mut data = handle;
+                opened(thread.pool_import_pointer(&raw mut base, pool, &raw mut data))?;
+                memory.opened = Opened::PoolMemory(pool, base);
+            }
+            MemoryKind::Mapped => {
+                let mut physical = 0;
+                opened(thread.handle_import(&raw mut physical, file, FILE_DESCRIPTOR))?;
+                let mapped = memory.map(thread, device, physical);
+                // The mapping holds a reference of its own.
+                let _ = thread.handle_release(physical);
+                mapped?;
+            }
+        }
+        Ok(memory)
+    }
+
+    fn map(&mut self, thread: &CallingThread, device: i32, physical: u64) -> Result<()> {
+        let mut base = 0;
+        opened(thread.address_reserve(&raw mut base, self.size, 0, 0, 0))?;
+        self.opened = Opened::Reserved(base);
+        opened(thread.map(base, self.size, 0, physical, 0))?;
+        self.opened = Opened::Mapped(base);
+        let access = [ON_DEVICE, device, READ_AND_WRITE];
+        opened(thread.set_access(base, self.size, &raw const access, 1))
+    }
+
+    /// Returns where the allocation begins in this process.
+    pub fn base(&self) -> u64 {
+        match self.opened {
+            Opened::Plain(base) | Opened::PoolMemory(_, base) | Opened::Mapped(base) => base,
+            Opened::Nothing | Opened::Pool(_) | Opened::Reserved(_) => 0,
+        }
+    }
+
+    /// Returns the context that it was opened in.
+    pub fn context(&self) -> CUcontext {
+        self.context.context
+    }
+
+    /// Opens an event as well, and returns it. [cuIpcOpenEventHandle]
+    pub fn open_event(&mut self, thread: &CallingThread, handle: [u8; 64]) -> Result<CUevent> {
+        let _entered = thread.enter(self.context.context)?;
+        let handle = CUipcEventHandle { reserved: chars(handle) };
+        opened(thread.ipc_open_event(&raw mut self.event, handle))?;
+        Ok(self.event)
+    }
+
+    /// Closes everything. After a failure of the driver there is nothing left to close.
+    fn close(&mut self) -> Result<()> {
+        let thread = &CallingThread::new(self.context.driver);
+        thread.relaxed(|| {
+            let _entered = thread.enter(self.context.context)?;
+            if !self.event.is_null() {
+                let _ = thread.event_destroy(self.event);
+            }
+            let size = self.size;
+            let _ = match self.opened {
+                Opened::Nothing => return Ok(()),
+                Opened::Plain(base) => thread.ipc_close_memory(base),
+                Opened::PoolMemory(pool, base) => {
+                    let _ = thread.memory_free(base);
+                    thread.pool_destroy(pool)
+                }
+                Opened::Pool(pool) => thread.pool_destroy(pool),
+                Opened::Reserved(base) => thread.address_free(base, size),
+                Opened::Mapped(base) => {
+                    let _ = thread.unmap(base, size);
+                    thread.address_free(base, size)
+                }
+            };
+            Ok(())
+        })
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        if !load::is_forked() {
+            let _ = self.close();
+        }
+    }
+}
+
+/// Fails if a call refused to open what another process exported. Drivers return different codes
+/// for the same reason; the context, which they may blame, was made current.
+fn opened(call: Call) -> Result<()> {
+    let Err(failure) = call.ok() else { return Ok(()) };
+    match failure.status() {
+        abi::CAI_ERR_DRIVER | abi::CAI_ERR_NO_CONTEXT | abi::CAI_ERR_STREAM_HANDLE => fail!(
+            CAI_ERR_IPC_MEMORY,
+            "bytes",
+            found = "{call}",
+            expected = "an export of another process, which is alive and holds it"
+        )
+        .map_err(|failure| failure.driver(call.code)),
+        _ => Err(failure),
+    }
+}
+
+/// An event that other processes can open. Destroyed when dropped.
+pub struct SharedEvent {
+    driver: &'static Driver,
+    event: CUevent,
+}
+
+impl SharedEvent {
+    /// Makes an event in the current context.
+    pub fn new(driver: &'static Driver) -> Result<SharedEvent> {
+        let mut event = ptr::null_mut();
+        driver.event_create(&raw mut event, INTERPROCESS).ok()?;
+        Ok(SharedEvent { driver, event })
+    }
+
+    /// Returns its name for other processes. [cuIpcGetEventHandle]
+    pub fn handle(&self) -> Result<[u8; 64]> {
+        let mut handle = CUipcEventHandle { reserved: [0; 64] };
+        self.driver.ipc_event_handle(&raw mut handle, self.event).ok()?;
+        Ok(bytes(handle.reserved))
+    }
+
+    /// Returns the event, which [`from_raw`](Self::from_raw) takes back.
+    pub fn into_raw(self) -> *mut c_void {
+        let event = self.event;
+        std::mem::forget(self);
+        event.cast()
+    }
+
+    /// Takes an event of [`into_raw`](Self::into_raw) back. `None` in a child of fork.
+    pub fn from_raw(event: *mut c_void) -> Option<SharedEvent> {
+        let driver = load::loaded().filter(|_| !load::is_forked())?;
+        Some(SharedEvent { driver, event: event.cast() })
+    }
+}
+
+impl Drop for SharedEvent {
+    fn drop(&mut self) {
+        // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
+        // the context is lost, and the event with it.
+        let _ = self.driver.event_destroy(self.event);
+    }
+}
+
+/// A stream of the current context for a moment. Dropping it does not wait for its work.
+pub struct TemporaryStream {
+    driver: &'static Driver,
+    stream: CUstream,
+}
+
+impl TemporaryStream {
+    /// Makes a stream that neither default stream waits for.
+    pub fn new(driver: &'static Driver) -> Result<TemporaryStream> {
+        let mut stream = ptr::null_mut();
+        driver.stream_create(&raw mut stream, NON_BLOCKING).ok()?;
+        Ok(TemporaryStream { driver, stream })
+    }
+
+    /// Returns the stream as the functions of `sync` take it.
+    pub fn value(&self) -> abi::cai_stream {
+        self.stream as u64
+    }
+
+    /// Records an event of the current context. [cuEventRecord]
+    pub fn record(&self, event: &SharedEvent) -> Result<()> {
+        self.driver.event_record(event.event, self.stream).ok()
+    }
+}
+
+impl Drop for TemporaryStream {
+    fn drop(&mut self) {
+        let _ = self.driver.stream_destroy(self.stream);
+    }
+}

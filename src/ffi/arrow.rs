@@ -1,0 +1,115 @@
+//! Arrow's structures, for C.
+//!
+//! May use: `abi`, `arrow`, `ffi::guard`, `ffi::ptr`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
+
+use super::guard::guard;
+use super::ptr::{array, given, output_size, write_array};
+use crate::abi::{ArrowDeviceArray, ArrowSchema, cai_array, cai_error, cai_status};
+use crate::arrow;
+
+/// Creates an array from an Arrow array, which it takes over: `release` is called exactly once,
+/// when the last reference to the array is released, on that thread.
+///
+/// A fixed-size list becomes a dimension, a list in a list one more. Nulls become packed masks
+/// (`|t1`, the least significant bit first, set for a valid element): those of the innermost level
+/// have the shape of the array, and those of a list, with trailing extents of 1, are the mask of
+/// that mask. Dates of 4 bytes and times of 4 bytes become the integers that Arrow stores; times of
+/// 8 bytes become durations. `fixed_size_binary` becomes opaque bytes (`|V4`), because text would
+/// end at its first NUL. Names, time zones and metadata are lost, except that `arrow.bool8` becomes
+/// `|b1`.
+///
+/// `array`: if the function succeeds, it was moved, and its `release` is NULL. If it fails, nothing
+/// has changed, and the caller must still release it. For an `ArrowArray` in host memory, copy it
+/// into the member `array`, with a `device_type` of `ARROW_DEVICE_CPU`.
+/// `schema`: only read. The caller must still release it.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost.
+/// Always read-only. `event` is the event that `sync_event` points to, and `stream` is then
+/// `CAI_STREAM_UNKNOWN`; otherwise it is `CAI_STREAM_NONE`. `data` is NULL if there are no
+/// elements. Written on success only; release it with `cai_array_release`.
+///
+/// Nothing is copied, except booleans and bitmaps in host memory that begin inside a byte.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NEWER_CALLER` if
+/// `reserved` is not zero, `CAI_ERR_ARROW` for a structure that was released, is malformed or does
+/// not match its schema, `CAI_ERR_CONVERT_TYPE` for other types than numbers, booleans, dates,
+/// times, timestamps, durations, `fixed_size_binary` and lists of a fixed size,
+/// `CAI_ERR_CONVERT_DEVICE` for memory that is neither the host's nor of CUDA or ROCm,
+/// `CAI_ERR_CONVERT_BIT_OFFSET` for bits on a device that begin inside a byte,
+/// `CAI_ERR_MASK_DEPTH` for nulls in more than `CAI_MAX_MASKS` levels, `CAI_ERR_EVENT`,
+/// `CAI_ERR_NO_MEMORY`, or a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`. `error->field`
+/// is a member of the structure (`array.children[0].length`) or of the schema (`schema.format`).
+/// Thread safety: any thread; allocates two blocks. Source: Arrow, "The Arrow C Device data
+/// interface".
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_from_arrow(
+    array: *mut ArrowDeviceArray,
+    schema: *const ArrowSchema,
+    out: *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(array, "array")?;
+        given(schema, "schema")?;
+        // SAFETY: the header requires of the caller what this function requires.
+        let size = unsafe { output_size(out, "out") }?;
+        // SAFETY: not NULL (checked above), and alive as the header requires.
+        let array = unsafe { arrow::from_arrow(array.cast(), schema.cast()) }?;
+        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
+        unsafe { write_array(out, size, &array) };
+        Ok(())
+    })
+}
+
+/// Creates an Arrow array and its schema from an array, with a reference of its own to the owner,
+/// which the array's `release` gives up. Both must be released once, from any thread, in any order.
+/// Children may be moved out of them.
+///
+/// The first extent becomes the length; each other dimension becomes a fixed-size list. The mask
+/// becomes the bitmap of the level whose extents it has. `|b1` becomes `arrow.bool8` and `|t1`
+/// `bool`; times become timestamps without a time zone, and durations; NaT stays a number, and is
+/// not null.
+///
+/// Arrow arrays are not written to: the caller must ensure that nothing writes to the data while
+/// the Arrow array exists.
+///
+/// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT` and
+/// `CAI_CHECK_ALIGNMENT`.
+/// `flags`: 0.
+/// `out_array`: `sync_event` points to an event that is recorded on the array's stream by this
+/// call, and destroyed with the Arrow array. It is the array's own `event` if the array is
+/// read-only or its stream is `CAI_STREAM_UNKNOWN`, and NULL for `CAI_STREAM_NONE`. If neither
+/// stream nor event is known, or if a mask has another stream than the array, the host waits for
+/// the work instead.
+/// `out_schema`: may be NULL, which makes none. Both are written on success only, as they are: what
+/// was in them is not released.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_BORROWED`,
+/// `CAI_ERR_OWNER_OPS`, `CAI_ERR_CONVERT_TYPE` for complex numbers, structures, text of 4-byte
+/// characters, objects, numbers above 8 bytes, times of other units, types with a `dtype_code`, and
+/// lists above 2^31 - 1 elements, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_NDIM` for an array
+/// without dimensions, `CAI_ERR_CONVERT_CONTIGUOUS`, `CAI_ERR_CONVERT_MASK` for a mask that is not
+/// `|t1`, on another device, or broadcast along a dimension before its last one,
+/// `CAI_ERR_CONVERT_DEVICE`, `CAI_ERR_STREAM_DEVICE` for a stream of a device other than CUDA's,
+/// `CAI_ERR_CAPTURE_PRODUCER` if the stream is being captured, `CAI_ERR_NO_MEMORY`, a status of
+/// `cai_array_validate`, or, if the array has a stream, of `cai_array_synchronize`.
+/// Thread safety: any thread; allocates one block for each structure. Calls the CUDA driver only
+/// for arrays with a stream, or on an unknown device. Source: Arrow, "The Arrow C Device data
+/// interface".
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_to_arrow(
+    array: *const cai_array,
+    flags: u32,
+    out_array: *mut ArrowDeviceArray,
+    out_schema: *mut ArrowSchema,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        // SAFETY: the header requires of the caller what this function requires.
+        let local = unsafe { self::array(array, "array") }?;
+        given(out_array, "out_array")?;
+        // SAFETY: not NULL (checked above) except for the schema, and writable as the header
+        // requires.
+        unsafe { arrow::to_arrow(&local, flags, out_array.cast(), out_schema.cast()) }
+    })
+}

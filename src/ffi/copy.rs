@@ -1,0 +1,89 @@
+//! Copies to the host, for C.
+//!
+//! May use: `abi`, `copy`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
+
+use std::ffi::c_void;
+
+use super::guard::guard;
+use super::ptr::{array, output_size, write_array};
+use crate::abi::{self, cai_array, cai_error, cai_status, cai_stream};
+use crate::error::{Failure, fail};
+use crate::{copy, validate};
+
+/// Copies an array to host memory, in C order, after the work that is pending on it. Gaps between
+/// elements are not read. Rows with gaps are copied by the driver; if its copies are not in C order
+/// yet, the host puts them in order.
+///
+/// | array | `stream` | `buffer` | the call |
+/// |---|---|---|---|
+/// | device or managed memory | `CAI_STREAM_NONE` | any | blocks; uses a stream of its own |
+/// | device or managed memory | another | page-locked | enqueues the copies and returns |
+/// | device or managed memory | another | NULL or pageable | blocks until the stream is done |
+/// | host memory | any | any | blocks for the pending work; the host copies |
+///
+/// If the host has to put the copies in order, the call blocks until they are done.
+///
+/// `array`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; a borrowed one is accepted.
+/// `stream`: waits for the pending work, and the array's stream then waits for it, as with
+/// `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
+/// thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
+/// `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
+/// `buffer`, `size`: host memory for the copy, of at least `nbytes` of `cai_array_layout`. NULL
+/// with a `size` of 0 allocates it, aligned to 64 bytes.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not
+/// be `array`. A writable array of the same type and shape, without strides. Its `device` is
+/// `CAI_DEVICE_CPU`, and its `stream` `CAI_STREAM_NONE`, unless the copies are still pending: then
+/// they are `CAI_DEVICE_CUDA_HOST` and `stream`; call `cai_array_synchronize` before you read it,
+/// and keep `array` and `buffer` until then. Its owner owns the memory that was allocated, never
+/// `buffer`. Written on success only; release it with `cai_array_release`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_MASK`,
+/// `CAI_ERR_CONVERT_DEVICE` for another device than CUDA's, `CAI_ERR_CAPTURE_HOST` if a stream is
+/// being captured and the call would block, `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`,
+/// of `cai_array_consume_begin`, or of `cai_array_synchronize`. After a failure, no copy is
+/// pending; the buffer may have been written, and a capture may contain some of the copies.
+/// Thread safety: any thread. Allocates one block, and others for a new buffer and for copies that
+/// the host puts in order. Source: CUDA driver API, `cuMemcpyDtoHAsync`, `cuMemcpy2DAsync`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
+    array: *const cai_array,
+    stream: cai_stream,
+    flags: u32,
+    buffer: *mut c_void,
+    size: usize,
+    out: *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL;
+    guard(error, || {
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
+        let local = unsafe { self::array(array, "array") }?;
+        // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
+        let out_size = unsafe { output_size(out, "out") }?;
+        if flags & !FLAGS != 0 {
+            return fail!(
+                CAI_ERR_NEWER_CALLER,
+                "flags",
+                found = "{flags:#x}",
+                expected = "0, or CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE, CAI_SYNC_THIS_CALL"
+            );
+        }
+        if buffer.is_null() && size > 0 {
+            return Err(Failure::null("buffer"));
+        }
+        if out.cast_const() == array {
+            return fail!(CAI_ERR_ARGUMENT, "out", found = "array", expected = "another structure");
+        }
+        // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
+        // caller's contract.
+        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: validated above; the data is alive and the buffer writable by the caller's
+        // contract.
+        let copy = unsafe { copy::to_host(&local, stream, flags, buffer, size) }?;
+        // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
+        unsafe { write_array(out, out_size, &copy) };
+        Ok(())
+    })
+}

@@ -1,0 +1,56 @@
+//! JSON, for C.
+//!
+//! May use: `abi`, `ffi::guard`, `ffi::ptr`, `ffi::text`, `json`.
+//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
+
+use std::ffi::c_char;
+
+use super::guard::guard;
+use super::ptr::given;
+use super::text::{length, write_text};
+use crate::abi::{cai_array, cai_error, cai_status};
+use crate::json::Text;
+
+/// Writes the array interface of an array as JSON text, as functions of XGBoost take it
+/// (`XGDMatrixCreateFromDense` and `XGDMatrixCreateFromCudaArrayInterface`), such as
+/// `{"data": [140123, false], "shape": [3, 4], "strides": null, "typestr": "<f4", "version": 3,
+/// "stream": 1}`.
+///
+/// The text states addresses and keeps nothing alive: retain the array until the reader is done.
+/// `strides` is null for C-contiguous arrays. `stream` is null for `CAI_STREAM_NONE`, and with
+/// `CAI_STREAM_UNKNOWN` there is none, and `version` is 2. What the members mean, and which streams
+/// are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes an object in
+/// `mask`.
+///
+/// `array`: a borrowed one is accepted, too.
+/// `buffer`, `size`: gets the NUL-terminated text; 256 characters suffice for 4 dimensions without
+/// a mask. NULL with a `size` of 0 asks for the length only.
+/// `out_length`: number of characters without the NUL; may be NULL. Both outputs are written on
+/// success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_DEVICE` for
+/// memory of neither CUDA nor the host, `CAI_ERR_CONVERT_TYPE` for fields or a `dtype_code`, which
+/// the text cannot express, `CAI_ERR_CONVERT_BYTE_ORDER` for a type that is not in the machine's
+/// order, which XGBoost reads as if it were, `CAI_ERR_STREAM_CONTEXT` for a default stream of
+/// another context than readers assume, a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`,
+/// or, for a per-thread default stream of another thread, one of `cai_array_produce`.
+/// Thread safety: any thread; allocates nothing. Calls the CUDA driver only for default streams.
+/// Source: CAI version 3; XGBoost, `c_api.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_to_json(
+    array: *const cai_array,
+    buffer: *mut c_char,
+    size: usize,
+    out_length: *mut usize,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        given(array, "array")?;
+        // SAFETY: not NULL (checked above), and an array as the header requires.
+        let text = unsafe { Text::new(array) }?;
+        let length = length(|to| text.write(to))?;
+        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
+        // by the caller's contract.
+        unsafe { write_text(buffer, size, out_length, length, |to| text.write(to)) }
+    })
+}

@@ -1,0 +1,139 @@
+//! The array interface as JSON text, which XGBoost's C functions take.
+//!
+//! May use: `abi`, `device`, `dtype`, `error`, `read`, `sync::outgoing`,
+//! `validate`.
+//! Unsafe: follows the pointers of an array.
+//!
+//! The members are those of the dictionary. A reader of JSON gets no fields and no type beyond the
+//! typestr, so arrays that need them are refused; so are foreign byte orders, which XGBoost reads
+//! as native ones.
+
+use std::fmt::{self, Write};
+
+use crate::abi::{self, CAI_MAX_NDIM, cai_array};
+use crate::device::{self, Name};
+use crate::error::{Failure, Result, fail};
+use crate::sync::outgoing;
+use crate::{dtype, read, validate};
+
+/// An array whose every rule was checked, and the stream that its text states.
+pub struct Text {
+    array: cai_array,
+    stream: u64,
+}
+
+impl Text {
+    /// Checks an array, and joins its stream into one that the reader can name.
+    ///
+    /// # Safety
+    /// `array` is not NULL and points to an array as cai.h describes it, which stays unchanged as
+    /// long as the result lives.
+    pub unsafe fn new(array: *const cai_array) -> Result<Self> {
+        // SAFETY: this function's contract.
+        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: as above.
+        let array = unsafe { read::array(array) }?;
+        // SAFETY: as above.
+        unsafe { check(&array) }?;
+        let is_cuda = device::may_be_cuda(array.device.r#type);
+        let stream = if is_cuda { outgoing::for_dictionary(&array)? } else { abi::CAI_STREAM_NONE };
+        Ok(Text { array, stream })
+    }
+
+    /// Writes the text.
+    pub fn write(&self, out: &mut dyn Write) -> Result<()> {
+        // SAFETY: the contract of `new`, which also checked the array.
+        unsafe { object(out, &self.array, Some(self.stream)) }
+    }
+}
+
+/// Fails for what the text cannot express, in the array and its masks.
+///
+/// # Safety
+/// The array was validated.
+unsafe fn check(array: &cai_array) -> Result<()> {
+    let r#type = array.device.r#type;
+    if !device::may_be_cuda(r#type) && r#type != abi::CAI_DEVICE_CPU {
+        return fail!(
+            CAI_ERR_CONVERT_DEVICE,
+            "device.type",
+            found = ("{}", Name(r#type)),
+            expected = "a CUDA device or the host"
+        );
+    }
+    let dtype = dtype::of_array(array)?;
+    if dtype::has_fields(array) || dtype.code != abi::CAI_DTYPE_NONE {
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            ("{}", if dtype.code == abi::CAI_DTYPE_NONE { "descr" } else { "dtype_code" }),
+            found = ("{}", dtype::code_name(dtype.code).unwrap_or("fields")),
+            expected = "a type that the typestr alone describes"
+        );
+    }
+    if !dtype::is_native(&dtype) {
+        return fail!(
+            CAI_ERR_CONVERT_BYTE_ORDER,
+            "typestr",
+            found = ("\"{}\"", typestr(array)),
+            expected = "the machine's byte order, which readers assume"
+        );
+    }
+    if array.mask.is_null() {
+        return Ok(());
+    }
+    // SAFETY: a mask of a validated array is an array, and there are at most `CAI_MAX_MASKS` of
+    // them, so this ends.
+    unsafe { check(&read::array(array.mask)?) }.map_err(|failure| failure.within("mask."))
+}
+
+fn typestr(array: &cai_array) -> &str {
+    std::str::from_utf8(read::typestr(&array.typestr).unwrap_or_default()).unwrap_or_default()
+}
+
+/// Writes one object, with the object of its mask inside.
+///
+/// # Safety
+/// The array was validated.
+unsafe fn object(out: &mut dyn Write, array: &cai_array, stream: Option<u64>) -> Result<()> {
+    // SAFETY: this function's contract.
+    let layout = unsafe { validate::describe(array) }?.layout;
+    let readonly = array.flags & abi::CAI_ARRAY_READONLY != 0;
+    text(write!(out, "{{\"data\": [{}, {readonly}], \"shape\": ", array.data as usize))?;
+    list(out, layout.shape)?;
+    text(out.write_str(", \"strides\": "))?;
+    if layout.is_packed_bits() || layout.is_c_contiguous() {
+        text(out.write_str("null"))?;
+    } else {
+        let mut steps = [0; CAI_MAX_NDIM as usize];
+        let steps = steps.get_mut(..layout.shape.len()).ok_or_else(Failure::internal)?;
+        layout.write_strides(steps)?;
+        list(out, steps)?;
+    }
+    // The stream of an array that does not state one is a matter of version 2.
+    let version = if stream == Some(abi::CAI_STREAM_UNKNOWN) { 2 } else { 3 };
+    text(write!(out, ", \"typestr\": \"{}\", \"version\": {version}", typestr(array)))?;
+    match stream {
+        Some(abi::CAI_STREAM_NONE) => text(out.write_str(", \"stream\": null"))?,
+        Some(stream) if version == 3 => text(write!(out, ", \"stream\": {stream}"))?,
+        _ => {}
+    }
+    if !array.mask.is_null() {
+        text(out.write_str(", \"mask\": "))?;
+        // SAFETY: a mask of a validated array is an array, and so few are nested that this ends.
+        unsafe { object(out, &read::array(array.mask)?, None) }?;
+    }
+    text(out.write_char('}'))
+}
+
+fn list(out: &mut dyn Write, values: &[i64]) -> Result<()> {
+    text(out.write_char('['))?;
+    for (index, value) in values.iter().enumerate() {
+        text(write!(out, "{}{value}", if index == 0 { "" } else { ", " }))?;
+    }
+    text(out.write_char(']'))
+}
+
+/// Writers here are buffers that never fail.
+fn text(result: fmt::Result) -> Result<()> {
+    result.map_err(|_| Failure::internal())
+}

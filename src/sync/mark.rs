@@ -1,0 +1,147 @@
+//! An event for consumers that know events and no streams.
+//!
+//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync::array_context`, `sync::consume`,
+//! `sync::outgoing`.
+//! Unsafe: follows the masks of an array.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::abi::{self, CAI_STREAM_NONE, CAI_STREAM_UNKNOWN, cai_array};
+use crate::device::{self, Name};
+use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
+use crate::error::{Result, fail};
+use crate::read;
+use crate::sync::array_context::with_stream;
+use crate::sync::consume;
+use crate::sync::outgoing;
+
+/// The event that consumers of an array must wait for.
+pub enum Mark {
+    /// None: no work is pending.
+    Nothing,
+    /// The array's, which its owner keeps alive.
+    Given(*mut c_void),
+    /// A new one.
+    Recorded(Event),
+}
+
+/// An event that this library recorded, and which is destroyed when this is dropped.
+pub struct Kept {
+    driver: &'static Driver,
+    event: CUevent,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
+        // the context is lost, and the event with it.
+        let _ = self.driver.event_destroy(self.event);
+    }
+}
+
+impl Mark {
+    /// Returns the handle, or NULL, and what keeps a new event alive.
+    pub fn keep(self) -> Result<(*mut c_void, Option<Kept>)> {
+        match self {
+            Mark::Nothing => Ok((ptr::null_mut(), None)),
+            Mark::Given(event) => Ok((event, None)),
+            Mark::Recorded(event) => {
+                // Not returned to the pool: its slot is free for other uses meanwhile.
+                let driver = driver::driver()?;
+                let event = event.give();
+                Ok((event.cast(), Some(Kept { driver, event })))
+            }
+        }
+    }
+}
+
+/// Returns an event after which the data of an array and of its masks can be used. Where no event
+/// can express that, blocks the host until the work is done.
+///
+/// # Safety
+/// The array was validated.
+pub unsafe fn of(given: &cai_array) -> Result<Mark> {
+    let replaced = outgoing::replaced(given)?;
+    let array = replaced.as_ref().unwrap_or(given);
+    // The policy of the process may be that no stream is stated, that of the masks included.
+    if array.stream != given.stream && array.stream == CAI_STREAM_NONE {
+        return Ok(Mark::Nothing);
+    }
+    let mut next = array.mask;
+    // At most `CAI_MAX_MASKS` of them, because the array was validated.
+    while !next.is_null() {
+        // SAFETY: not NULL, and validated with the array (this function's contract).
+        let mask = unsafe { read::array(next) }?;
+        // Work on the same stream or before the same event is done when the array's is.
+        let state = |of: &cai_array| (of.stream, of.stream_id, of.context, of.event);
+        if state(&mask) != state(given) {
+            // With the masks of this mask.
+            // SAFETY: validated (this function's contract).
+            unsafe { consume::synchronize(&mask, access(&mask)) }
+                .map_err(|failure| failure.within("mask."))?;
+            break;
+        }
+        next = mask.mask;
+    }
+    one(array)
+}
+
+/// Work of an unknown stream may be on every stream of the context. Host memory has none.
+fn access(array: &cai_array) -> u32 {
+    let is_host = array.device.r#type == abi::CAI_DEVICE_CPU;
+    abi::CAI_ACCESS_READ | if is_host { 0 } else { abi::CAI_SYNC_CONSERVATIVE }
+}
+
+fn one(array: &cai_array) -> Result<Mark> {
+    if array.stream == CAI_STREAM_NONE || array.data.is_null() {
+        return Ok(Mark::Nothing);
+    }
+    let is_unknown = array.stream == CAI_STREAM_UNKNOWN;
+    if is_unknown && array.event.is_null() {
+        // SAFETY: without its masks, nothing is followed.
+        unsafe { consume::synchronize(&cai_array { mask: ptr::null(), ..*array }, access(array)) }?;
+        return Ok(Mark::Nothing);
+    }
+    let r#type = array.device.r#type;
+    let is_rocm = matches!(r#type, abi::CAI_DEVICE_ROCM | abi::CAI_DEVICE_ROCM_HOST);
+    if is_unknown && (is_rocm || device::may_be_cuda(r#type)) {
+        return Ok(Mark::Given(array.event));
+    }
+    if !device::may_be_cuda(r#type) {
+        return fail!(
+            CAI_ERR_STREAM_DEVICE,
+            "device.type",
+            found = ("{}, with a stream", Name(r#type)),
+            expected = "a CUDA device: events of other devices cannot be recorded"
+        );
+    }
+    let thread = &CallingThread::new(driver::driver()?);
+    with_stream(thread, array, |stream| {
+        match stream.capture(thread)? {
+            Capture::None => {}
+            Capture::Active => {
+                return fail!(
+                    CAI_ERR_CAPTURE_PRODUCER,
+                    "stream",
+                    found = "a stream that is being captured",
+                    expected = "a stream outside of a capture, whose events mean nothing elsewhere"
+                );
+            }
+            Capture::Invalidated => {
+                return fail!(
+                    CAI_ERR_CAPTURE_INVALIDATED,
+                    "stream",
+                    found = "a stream whose capture was invalidated by an earlier call",
+                    expected = "a stream without a capture: call cuStreamEndCapture first"
+                );
+            }
+        }
+        // Only the producer writes to a read-only array, and it recorded the event.
+        if !array.event.is_null() && array.flags & abi::CAI_ARRAY_READONLY != 0 {
+            return Ok(Mark::Given(array.event));
+        }
+        let id = stream.checked_id(thread)?;
+        thread.record(&stream, id).map(Mark::Recorded)
+    })
+}

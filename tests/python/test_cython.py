@@ -1,0 +1,83 @@
+"""The example for Cython: built as its page shows it, and run on the simulated driver with the race checker."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from test_stream_export import python
+from test_sync import BUILT, built  # noqa: F401
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples-py/cython/clear.pyx"
+PYTHON = pathlib.Path(sysconfig.get_path("include"))
+NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
+
+needs_headers = pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
+
+
+def test_the_page_has_the_example():
+    page = (ROOT / "docs/src/cython.md").read_text()
+    assert f"```cython\n{EXAMPLE.read_text()}```" in page
+    assert len(EXAMPLE.read_text().splitlines()) < 60
+
+
+@pytest.fixture(scope="module")
+def clear(tmp_path_factory, library_path):
+    folder = tmp_path_factory.mktemp("cython")
+    source, module = folder / "clear.c", folder / "clear.so"
+    subprocess.run([sys.executable, "-m", "cython", "-I", ROOT / "include", EXAMPLE, "-o", source], check=True)
+    (folder / "libcai.so.1").symlink_to(library_path)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-I", ROOT / "include", "-isystem", PYTHON, "-isystem", NVIDIA,
+         source, "-o", module, library_path, BUILT / "libcudart.so.13", f"-Wl,-rpath,{folder}:{BUILT}"],
+        check=True,
+    )  # fmt: skip
+    return folder
+
+
+@needs_headers
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_the_example(built, clear, schedule):  # noqa: F811
+    python(
+        built,
+        """
+        from clear import clear
+
+        class Stream:
+            def __init__(self, handle):
+                self.handle = handle
+            def __cuda_stream__(self):
+                return (0, self.handle)
+
+        theirs, mine, data = stream(), stream(), buffer()
+        array = produced(data, theirs)
+        obj = give(array)
+        for on in (mine, Stream(mine), None, 2, Stream(0)):
+            fill(data, 1, theirs)
+            clear(obj, on)
+            assert bytes_of(data, theirs) == {0}
+        for wrong, what, on in ((ValueError, obj, 0), (TypeError, obj, "1"), (TypeError, object(), mine)):
+            try:
+                clear(what, on)
+            except wrong as why:
+                assert str(why)
+            else:
+                raise AssertionError(wrong)
+        readonly = give(make((SIZE,), "|u1", data, readonly=True, stream=theirs))
+        try:
+            clear(readonly, mine)
+        except BufferError as why:
+            assert "read-only" in str(why)
+        assert array.counted.gone == 0
+        array.release()
+        del obj
+        gc.collect()
+        assert array.counted.gone == 1
+        """,
+        schedule,
+        PYTHONPATH=f"{clear}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    )
