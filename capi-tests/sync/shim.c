@@ -55,7 +55,6 @@
     X(cuPointerGetAttributes)            \
     X(cuPointerGetAttribute)             \
     X(cuMemGetAddressRange_v2)           \
-    X(cuCtxGetDevice)                    \
     X(cuStreamCreate)                    \
     X(cuStreamDestroy_v2)                \
     X(cuMemcpyDtoHAsync_v2)              \

@@ -1,7 +1,7 @@
 //! The operations of a stream, and how they are performed.
 //!
-//! May use: `clock`, `conditions`, `cudasim`, `ipc`, `results`. Unsafe: copies and fills memory and calls
-//! functions that programs registered.
+//! May use: `clock`, `conditions`, `cudasim`, `ipc`, `results`. Unsafe: copies and fills memory and
+//! calls functions that programs registered.
 
 use crate::conditions::Condition;
 use crate::cudasim::Grid;

@@ -271,7 +271,8 @@ static std::atomic<bool> is_over;
 
 static void join(pthread_t thread, bool racy) {
     if (racy) {
-        while (!is_over.load(std::memory_order_relaxed)) sched_yield();
+        while (!is_over.load(std::memory_order_relaxed))
+            sched_yield();
         work();
     }
     CHECK(pthread_join(thread, nullptr));
@@ -317,12 +318,14 @@ static void thread_key(bool racy) {
 static void *work_and_pause(void *) {
     work();
     is_over.store(true, std::memory_order_relaxed);
-    for (;;) pause();
+    for (;;)
+        pause();
 }
 static void cancelled(bool racy) {
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, work_and_pause, nullptr));
-    while (!is_over.load(std::memory_order_relaxed)) sched_yield();
+    while (!is_over.load(std::memory_order_relaxed))
+        sched_yield();
     CHECK(pthread_cancel(thread));
     join(thread, racy);
 }
@@ -344,7 +347,8 @@ static void exchange_first() { exchange(0, is_exchange_racy); }
 static void exchange_second() { exchange(1, is_exchange_racy); }
 static void barrier_rounds(bool racy) {
     is_exchange_racy = racy;
-    for (CUdeviceptr &half : halves) CHECK(cuMemAllocManaged(&half, 64, CU_MEM_ATTACH_GLOBAL));
+    for (CUdeviceptr &half : halves)
+        CHECK(cuMemAllocManaged(&half, 64, CU_MEM_ATTACH_GLOBAL));
     CHECK(pthread_barrier_init(&meeting, nullptr, 2));
     both(exchange_first, exchange_second);
     CHECK(pthread_barrier_destroy(&meeting));

@@ -157,7 +157,7 @@ fn boxes(
     if flags != 0 || count == 0 || sim.core_mut(core).kind == CoreKind::Legacy {
         return Err(Code::INVALID_VALUE);
     }
-    let mut checked = Vec::with_capacity(count);
+    let mut checked = Vec::new();
     for one in slice(of, count)? {
         let [width, rows, layers] = one.extent.map(|size| size as u64);
         if width == 0 || rows == 0 || layers == 0 || !(1..=3).contains(&one.order) {

@@ -77,7 +77,16 @@ impl Shared {
         // SAFETY: the signal 0 is not sent; only the existence of the process is checked.
         peer.is_some_and(|peer| peer.hosts.has_ended())
             || unsafe { libc::kill(old.pid as libc::pid_t, 0) } != 0
+            || is_zombie(old.pid)
     }
+}
+
+/// Returns whether a process has ended without its parent having asked for its status. The state
+/// follows the name, which is in parentheses. [proc(5)]
+fn is_zombie(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = text.rsplit(')').next().unwrap_or_default().trim_start();
+    state.starts_with(['Z', 'X'])
 }
 
 pub(super) fn entry(at: Count, access: Access, site: &Site) -> Entry {
