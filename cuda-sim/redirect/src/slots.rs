@@ -26,6 +26,10 @@ struct Slot {
 /// A replacement library, never freed.
 pub struct Library {
     path: CString,
+    /// A copy, made before any function is called, which is loaded in its place: a runtime library
+    /// that is linked statically has its own last error, which one that the program links
+    /// dynamically does not see.
+    copy: OnceLock<CString>,
     /// What `dlopen` returned, 0 before. It is not called with a lock held, because initializers of
     /// libraries, which run with the dynamic linker's lock, may come here as well.
     handle: AtomicUsize,
@@ -45,6 +49,7 @@ impl Library {
         let names: BTreeSet<String> = exports.into_iter().map(|function| function.name).collect();
         let library: &'static Library = Box::leak(Box::new(Library {
             path: CString::new(path).ok()?,
+            copy: OnceLock::new(),
             handle: AtomicUsize::new(0),
             names,
             slots: OnceLock::new(),
@@ -55,6 +60,10 @@ impl Library {
     /// Returns the slot of a function.
     pub fn slot(&'static self, name: &str) -> Option<&'static AtomicUsize> {
         let slots = self.slots.get_or_init(|| {
+            if let Some(copy) = copied(&self.path) {
+                // Not set before: this runs once.
+                let _ = self.copy.set(copy);
+            }
             let slot = |name: &String| {
                 let target = AtomicUsize::new(cudasim_redirect_find as *const () as usize);
                 let text = CString::new(name.as_str()).ok()?;
@@ -81,16 +90,6 @@ fn report(library: &Library) {
         unsafe { CStr::from_ptr(text) }.to_string_lossy()
     };
     eprintln!("cuda-sim: {}: {text}", library.path.to_string_lossy());
-}
-
-/// Loads a copy of a library. A runtime library that is linked statically has its own last error,
-/// which one that the program links dynamically does not see.
-fn load(path: &CStr) -> *mut c_void {
-    let copy = copied(path);
-    let path = copy.as_deref().unwrap_or(path);
-    // SAFETY: the path is NUL-terminated. The initializers of the replacement library have no
-    // requirements.
-    unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }
 }
 
 /// Copies a file into memory, and returns the path of the copy. Its descriptor stays open: call
@@ -120,7 +119,10 @@ unsafe extern "C" fn find(slot: *const AtomicUsize) -> usize {
     let library = slot.library;
     let mut handle = library.handle.load(Ordering::Acquire);
     if handle == 0 {
-        handle = load(&library.path) as usize;
+        let path = library.copy.get().unwrap_or(&library.path);
+        // SAFETY: the path is NUL-terminated. The initializers of the replacement library have no
+        // requirements.
+        handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) } as usize;
         if handle == 0 {
             report(library);
         }
