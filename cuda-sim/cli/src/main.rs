@@ -1,6 +1,7 @@
 //! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
 //! found.
 
+mod child;
 mod html;
 mod junit;
 mod report;
@@ -451,11 +452,9 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let (mut options, program) = options(arguments)?;
     let reports = Reports::new(&options.reports)?;
     options.variables.extend(reports.iter().flat_map(Reports::variables));
-    let (mut command, temporary) = command(&options, program)?;
-    let child =
-        command.spawn().map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
-    ignore_interrupts();
-    let status = child.and_then(|mut child| child.wait().map_err(|error| error.to_string()));
+    let (command, temporary) = command(&options, program)?;
+    let status = child::run(command)
+        .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
     if let Some(folder) = temporary {
         let _ = std::fs::remove_dir_all(folder);
     }
@@ -467,15 +466,6 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
         }
     }
     Ok(exit_code(status))
-}
-
-/// Leaves it to the program what an interrupt from the terminal does, which is sent to both.
-fn ignore_interrupts() {
-    // SAFETY: `signal` with `SIG_IGN` installs no function that could run at a bad moment.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
-    }
 }
 
 fn exit_code(status: std::process::ExitStatus) -> ExitCode {
@@ -500,9 +490,8 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     options.variables.push(("CUDASIM_SCHEDULE", "eager".to_owned()));
     options.variables.push(("CUDASIM_MISSING_LOG", log.to_string_lossy().into_owned()));
     options.threads_seen = false;
-    let (mut command, _) = command(&options, program)?;
-    let status = command
-        .status()
+    let (command, _) = command(&options, program)?;
+    let status = child::run(command)
         .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
     let text = std::fs::read_to_string(&log).unwrap_or_default();
     let _ = std::fs::remove_file(&log);
