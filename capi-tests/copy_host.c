@@ -1,5 +1,5 @@
-/* Copies of arrays in host memory: layouts, buffers, what is refused, and owners. Those of arrays
- * on a device are in sync/copies.c. */
+/* Copies of arrays to and from host memory: layouts, buffers, what is refused, and owners. Those of
+ * arrays on a device are in sync/copies.c. */
 #include "cai_test.h"
 
 #define REFUSED(status, path, call)                    \
@@ -92,11 +92,74 @@ static void refusals(void) {
             cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, error));
 }
 
+static void back(void) {
+    static const int64_t shape[2] = {3, 2}, backwards[2] = {-12, 4}, columns[2] = {2, 12};
+    static const int64_t none[2] = {2, 0};
+    static const int16_t source[6] = {1, 2, 3, 4, 5, 6};
+    int16_t target[4][6] = {{0}};
+    cai_array array = host(shape, backwards, 2, target[3]);
+    ASSERT_STATUS(
+        CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, source, sizeof source, NULL));
+    for (int i = 0; i < 24; ++i) {
+        const int row = i / 6, column = i % 6;
+        const int inside = row > 0 && column % 2 == 0 && column < 4;
+        ASSERT(target[row][column] == (inside ? 2 * (3 - row) + column / 2 + 1 : 0));
+    }
+    array = host(shape, columns, 2, target);
+    ASSERT_STATUS(CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_LEGACY, 0, source, 12, NULL));
+    ASSERT(target[0][0] == 1 && target[1][0] == 2 && target[0][1] == 3 && target[1][2] == 6);
+    array = host(shape, NULL, 2, target);
+    ASSERT_STATUS(CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, source, 12, NULL));
+    ASSERT(memcmp(target, source, 12) == 0);
+    array = host(none, NULL, 2, NULL);
+    ASSERT_STATUS(CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, NULL, 0, NULL));
+}
+
+static void refusals_back(void) {
+    static const int64_t shape[2] = {2, 3}, repeated[2] = {0, 2}, windows[2] = {2, 2};
+    const cai_array good = host(shape, NULL, 2, values), out = CAI_ARRAY_INIT;
+    cai_array array = good, mask = good;
+    const char buffer[12] = {0};
+    const cai_stream none = CAI_STREAM_NONE;
+    REFUSED(CAI_ERR_BUFFER_SIZE, "size",
+            cai_array_copy_from_host(&array, none, 0, buffer, 11, error));
+    REFUSED(CAI_ERR_BUFFER_SIZE, "size", cai_array_copy_from_host(&array, none, 0, NULL, 0, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream",
+            cai_array_copy_from_host(&array, 0, 0, buffer, 12, error));
+    REFUSED(CAI_ERR_ARGUMENT, "stream",
+            cai_array_copy_from_host(&array, CAI_STREAM_UNKNOWN, 0, buffer, 12, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
+            cai_array_copy_from_host(&array, none, CAI_ACCESS_READ, buffer, 12, error));
+    array.flags = CAI_ARRAY_READONLY;
+    REFUSED(CAI_ERR_READONLY, "flags",
+            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    array = good;
+    array.strides = repeated;
+    REFUSED(CAI_ERR_ARGUMENT, "strides",
+            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    array.strides = windows;
+    REFUSED(CAI_ERR_ARGUMENT, "strides",
+            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    array = good;
+    array.mask = &mask;
+    REFUSED(CAI_ERR_CONVERT_MASK, "mask",
+            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    array = good;
+    array.device.type = CAI_DEVICE_ROCM;
+    REFUSED(CAI_ERR_CONVERT_DEVICE, "device.type",
+            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    array = good;
+    array.ndim = -1;
+    REFUSED(CAI_ERR_NDIM, "ndim", cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+}
+
 int main(void) {
     for (int i = 0; i < 24; ++i)
         values[i / 6][i % 6] = (int16_t)(100 + i);
     layouts();
     read_only_and_without_elements();
     refusals();
+    back();
+    refusals_back();
     return 0;
 }

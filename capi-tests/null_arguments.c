@@ -55,6 +55,8 @@ int main(void) {
     REFUSES("array", cai_array_copy_to_host(NULL, 1, 0, NULL, 0, &array, e));
     REFUSES("out", cai_array_copy_to_host(&array, 1, 0, NULL, 0, NULL, e));
     REFUSES("buffer", cai_array_copy_to_host(&array, 1, 0, NULL, 1, &out, e));
+    REFUSES("array", cai_array_copy_from_host(NULL, 1, 0, text, 1, e));
+    REFUSES("buffer", cai_array_copy_from_host(&array, 1, 0, NULL, 1, e));
     REFUSES("bytes", cai_ipc_import(NULL, 1, -1, 0, &array, e));
     REFUSES("out", cai_ipc_import(text, 1, -1, 0, NULL, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));

@@ -22,7 +22,7 @@
 //! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
-//! | `copy` | copies to host memory, in C order |
+//! | `copy` | copies to and from host memory, in C order |
 //! | `dlpack` | imports and exports DLPack tensors |
 //! | `arrow` | imports and exports arrays of the Arrow C device interface |
 //! | `ipc` | arrays as bytes for other processes |

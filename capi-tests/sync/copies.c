@@ -1,6 +1,6 @@
 /*
- * cai_array_copy_to_host of arrays on a device: after the pending work, before the producer's next
- * work, and whether the call returns before the copies are done.
+ * cai_array_copy_to_host and cai_array_copy_from_host of arrays on a device: after the pending
+ * work, before the producer's next work, and whether the call returns before the copies are done.
  */
 #include "sync_test.h"
 
@@ -147,6 +147,85 @@ CASE(copies_in_a_capture) {
     CU(cuStreamSynchronize(stream));
     ASSERT(counts_up(&copy, 1));
     cai_array_release(&copy);
+}
+
+/* What is on the device, after `stream`. */
+static const int *found_on(CUdeviceptr buffer, CUstream stream) {
+    static int found[N];
+    CU(cuMemcpyDtoHAsync(found, buffer, BYTES, stream));
+    CU(cuStreamSynchronize(stream));
+    return found;
+}
+
+static int is_spread(const int *found) {
+    for (int i = 0; i < N; ++i)
+        if (found[i] != (i % 2 == 0 ? 7 : N / 2 - 1 - i / 2)) return 0;
+    return 1;
+}
+
+CASE(back_backwards_on_a_stream_of_its_own) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream();
+    const cai_array array = backwards(buffer, as_value(producer));
+    for (int i = 0; i < N / 2; ++i)
+        values[i] = i;
+    fill(buffer, 7, producer);
+    OK(cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, values, BYTES / 2, error));
+    ASSERT(is_spread(found_on(buffer, producer)));
+}
+
+CASE(back_from_pageable_memory_on_a_stream) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream();
+    const cai_array array = backwards(buffer, as_value(producer));
+    for (int i = 0; i < N / 2; ++i)
+        values[i] = i;
+    fill(buffer, 7, producer);
+    OK(cai_array_copy_from_host(&array, as_value(stream), 0, values, BYTES / 2, error));
+    memset(values, 0, sizeof values); /* the copies are done */
+    ASSERT(is_spread(found_on(buffer, stream)));
+}
+
+CASE(back_from_page_locked_memory_on_a_stream) {
+    static const int64_t shape[1] = {N / 2}, strides[1] = {8};
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream();
+    cai_array array = array_of(buffer + 4, as_value(producer));
+    const int *found;
+    array.shape = shape;
+    array.strides = strides;
+    for (int i = 0; i < N / 2; ++i)
+        host[i] = i;
+    fill(buffer, 7, producer);
+    OK(cai_array_copy_from_host(&array, as_value(stream), 0, host, BYTES / 2, error));
+    /* The producer's next work comes after the copy. */
+    found = found_on(buffer, producer);
+    for (int i = 0; i < N; ++i)
+        ASSERT(found[i] == (i % 2 == 0 ? 7 : i / 2));
+}
+
+CASE(back_in_a_capture) {
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    CUgraph graph;
+    CUgraphExec executable;
+    const cai_array array = array_of(buffer, as_value(stream));
+    host[N - 1] = 3;
+    fill(buffer, 7, stream);
+    CU(cuStreamSynchronize(stream));
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cai_array_copy_from_host(&array, as_value(stream), 0, host, BYTES, error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
+            cai_array_copy_from_host(&array, as_value(stream), 0, values, BYTES, error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
+            cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, host, BYTES, error));
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphInstantiate(&executable, graph, 0));
+    ASSERT(found_on(buffer, stream)[N - 1] == 7);
+    CU(cuGraphLaunch(executable, stream));
+    ASSERT(found_on(buffer, stream)[N - 1] == 3);
 }
 
 int main(int count, char **words) { return run_cases(count, words); }

@@ -58,6 +58,7 @@
     X(cuStreamCreate)                    \
     X(cuStreamDestroy_v2)                \
     X(cuMemcpyDtoHAsync_v2)              \
+    X(cuMemcpyHtoDAsync_v2)              \
     X(cuMemcpy2DAsync_v2)
 
 typedef uintptr_t word;

@@ -572,6 +572,14 @@ cdef extern from "cai/cai.h":
         cai_array *out,
         cai_error *error
     ) noexcept nogil
+    cai_status cai_array_copy_from_host(
+        const cai_array *array,
+        cai_stream stream,
+        uint32_t flags,
+        const void *buffer,
+        size_t size,
+        cai_error *error
+    ) noexcept nogil
     cai_status cai_array_from_dlpack(
         DLManagedTensorVersioned *tensor,
         cai_stream stream,

@@ -1,5 +1,5 @@
 /*
- * cai/copy.h: copies of arrays in host memory.
+ * cai/copy.h: copies of arrays to host memory, and from it.
  *
  *     #include <cai/cai.h>
  *     #include <stdio.h>
@@ -76,6 +76,42 @@ extern "C" {
 CAI_API cai_status cai_array_copy_to_host(
     const cai_array *array, cai_stream stream, uint32_t flags, void *buffer, size_t size,
     cai_array *out, cai_error *error);
+
+/**
+ * Copies host memory, in C order, to the elements of an array, after the work that is pending on
+ * it: the inverse of `cai_array_copy_to_host`. Gaps between elements are not written.
+ *
+ * | array | `stream` | `buffer` | the call | |---|---|---|---| | device or managed memory |
+ * `CAI_STREAM_NONE` | any | blocks; uses a stream of its own | | device or managed memory | another
+ * | page-locked | enqueues the copies and returns | | device or managed memory | another | pageable
+ * | blocks until the stream is done | | host memory | any | any | blocks for the pending work; the
+ * host copies |
+ *
+ * If rows of the array are not in C order, the host puts the elements in order first, and the call
+ * blocks until the copies are done.
+ *
+ * `array`: must be writable and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; a borrowed one
+ * is accepted. No two elements share bytes.
+ * `stream`: waits for the pending work, and the array's stream then waits for it, as with
+ * `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
+ * thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
+ * `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
+ * `buffer`, `size`: host memory with at least `nbytes` of `cai_array_layout`; NULL with a `size` of
+ * 0 for an array without elements. Page-locked memory must not change before `stream` has read it.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for `CAI_STREAM_UNKNOWN` and if
+ * elements share bytes, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_READONLY`,
+ * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE`
+ * for another device than CUDA's, `CAI_ERR_CAPTURE_HOST` if a stream is being captured and the call
+ * would block, `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, of `cai_array_consume_begin`,
+ * or of `cai_array_synchronize`. After a failure, no copy is pending; the array may have been
+ * written in part, and a capture may contain some of the copies.
+ * Thread safety: any thread; allocates only for elements that the host puts in order. Source: CUDA
+ * driver API, `cuMemcpyHtoDAsync`, `cuMemcpy2DAsync`.
+ */
+CAI_API cai_status cai_array_copy_from_host(
+    const cai_array *array, cai_stream stream, uint32_t flags, const void *buffer, size_t size,
+    cai_error *error);
 
 #if defined(__cplusplus)
 }

@@ -680,6 +680,17 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_copy_from_host": (
+        c.c_int32,
+        [
+            c.POINTER(cai_array),
+            c.c_uint64,
+            c.c_uint32,
+            c.c_void_p,
+            c.c_size_t,
+            c.POINTER(cai_error),
+        ],
+    ),
     "cai_array_from_dlpack": (
         c.c_int32,
         [

@@ -1,4 +1,4 @@
-//! Copies of arrays in host memory, in C order.
+//! Copies of arrays to and from host memory, in C order.
 //!
 //! May use: `abi`, `copy::plan`, `device`, `driver`, `error`, `memory`, `owner`,
 //! `owner::description`, `sync::consume`, `validate`.
@@ -12,7 +12,7 @@ use std::ptr;
 
 use crate::abi::{self, cai_array, cai_device, cai_stream};
 use crate::device::Name;
-use crate::driver::{self, CallingThread, Capture, Stream, ToHost};
+use crate::driver::{self, CUcontext, CallingThread, Capture, Copies, Stream, To};
 use crate::error::{Failure, Result, fail};
 use crate::memory::Memory;
 use crate::owner::{self, description};
@@ -112,112 +112,202 @@ impl HostCopy {
         let plan = Plan::new(&unsafe { validate::describe(from) }?.layout)?;
         let unknown =
             if from.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
-        let to = self.array.data.cast();
+        let work = Work {
+            to: To::Host,
+            memory: self.array.data.cast(),
+            device_type,
+            stream: abi::CAI_STREAM_NONE,
+            flags: unknown,
+            may_return: false,
+        };
         // SAFETY: `new` allocated as many bytes as the plan copies; the rest is this function's
         // contract.
-        unsafe { fill(&plan, from, device_type, unknown, to) }
+        unsafe { transfer(&plan, from, &work) }.map_err(|failure| match failure.status() {
+            abi::CAI_ERR_CONVERT_DEVICE => failure.at("dl_device"),
+            _ => failure,
+        })?;
+        Ok(())
     }
 }
 
-/// Waits for the work that is pending on an array, and copies its data. Blocks the host.
+/// A copy between an array and the host's memory, in C order.
+struct Work {
+    to: To,
+    /// Only read if the copy leads to the device.
+    memory: *mut u8,
+    /// The type of the array's device.
+    device_type: i32,
+    /// The stream to copy on; `CAI_STREAM_NONE` for one of its own.
+    stream: cai_stream,
+    /// `CAI_SYNC_` bits.
+    flags: u32,
+    /// The memory outlives the copies.
+    may_return: bool,
+}
+
+/// Copies that are left to a stream: its context and its number.
+type Pending = (CUcontext, u64);
+
+/// Copies between an array and the host, after the work that is pending on the array. Blocks the
+/// host unless the copies can be left to the stream.
 ///
 /// # Safety
-/// `from` was validated, and its data is alive; `plan` is that of its layout, `device_type` the
-/// type of its device; `plan.bytes` bytes at `to` are writable.
-unsafe fn fill(
-    plan: &Plan,
-    from: &cai_array,
-    device_type: i32,
-    flags: u32,
-    to: *mut u8,
-) -> Result<()> {
-    // SAFETY: the array was validated (this function's contract).
-    unsafe { consume::synchronize(from, abi::CAI_ACCESS_READ | flags) }?;
-    if from.data.is_null() {
-        return Ok(());
+/// `array` was validated, and its data is alive; `plan` is that of its layout; `plan.bytes` bytes
+/// at `work.memory` are readable, and writable if the copy leads to the host.
+unsafe fn transfer(plan: &Plan, array: &cai_array, work: &Work) -> Result<Option<Pending>> {
+    let access = match work.to {
+        To::Host => abi::CAI_ACCESS_READ,
+        To::Device => abi::CAI_ACCESS_WRITE,
+    };
+    let flags = work.flags | access;
+    let lowest = (array.data as u64).wrapping_add_signed(plan.lowest);
+    let on_device = matches!(work.device_type, abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_MANAGED);
+    if work.stream != abi::CAI_STREAM_NONE && on_device && !array.data.is_null() {
+        // SAFETY: this function's contract.
+        return unsafe { transfer_on(plan, array, lowest, flags, work) };
     }
-    let stage = Stage::new(plan, to)?;
-    let lowest = (from.data as u64).wrapping_add_signed(plan.lowest);
-    match device_type {
+    // SAFETY: the array was validated (this function's contract).
+    unsafe { consume::synchronize(array, flags) }?;
+    if array.data.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the memory has `plan.bytes` bytes (this function's contract).
+    let stage = unsafe { Stage::new(plan, work) }?;
+    match work.device_type {
         abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST => {
             plan.for_each_rows(|offset, at, rows| {
                 for row in 0..rows.height {
                     // SAFETY: the array's data is alive (this function's contract), the rows are
                     // inside its span, and the stage has space for `plan.staged` bytes.
                     unsafe {
-                        let from = (lowest as *const u8).add(offset + row * rows.pitch);
-                        ptr::copy_nonoverlapping(
-                            from,
-                            stage.start.add(at + row * rows.width),
-                            rows.width,
-                        );
+                        let theirs = (lowest as *mut u8).add(offset + row * rows.pitch);
+                        let ours = stage.start.add(at + row * rows.width);
+                        let (from, to) = match work.to {
+                            To::Host => (theirs, ours),
+                            To::Device => (ours, theirs),
+                        };
+                        ptr::copy_nonoverlapping(from, to, rows.width);
                     }
                 }
                 Ok(())
             })
         }
-        abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_MANAGED => {
-            consume::in_context(from, |driver| {
-                let copies = ToHost::begin(driver)?;
-                enqueue(plan, lowest, &copies, stage.start)?;
-                copies.finish()
-            })
-        }
+        _ if on_device => consume::in_context(array, |driver| {
+            let copies = Copies::begin(driver)?;
+            enqueue(plan, lowest, &copies, work.to, stage.start)?;
+            copies.finish()
+        }),
         other => fail!(
             CAI_ERR_CONVERT_DEVICE,
-            "dl_device",
-            found = ("a copy to the host from device {}", Name(other)),
+            "device.type",
+            found = ("a copy between the host and device {}", Name(other)),
             expected = "a CUDA device, whose memory this library can copy"
         ),
     }?;
-    // SAFETY: every byte of the stage was written above, and `to` has space for the copy.
-    unsafe { stage.gather(plan, to) };
-    Ok(())
+    // SAFETY: every byte of the stage was copied above; the memory has space for the copy.
+    unsafe { stage.gather(plan, work) };
+    Ok(None)
+}
+
+/// Copies between an array on the device and the host on a stream, which waits for the work that is
+/// pending on the array.
+///
+/// # Safety
+/// As for [`transfer`].
+unsafe fn transfer_on(
+    plan: &Plan,
+    array: &cai_array,
+    lowest: u64,
+    flags: u32,
+    work: &Work,
+) -> Result<Option<Pending>> {
+    let stream = work.stream;
+    let thread = &CallingThread::new(driver::driver()?);
+    let on = Stream::from_current_context(thread, stream)?;
+    let state = on.capture(thread).map_err(|failure| failure.at("stream"))?;
+    // The driver copies to and from page-locked memory without the host.
+    let returns = work.may_return && plan.direct && {
+        let (device, _) = driver::location(thread, work.memory.cast())?;
+        device.r#type == abi::CAI_DEVICE_CUDA_HOST
+    };
+    if state != Capture::None && !returns {
+        return fail!(
+            CAI_ERR_CAPTURE_HOST,
+            "stream",
+            found = "a stream that is being captured",
+            expected = "page-locked memory and rows in C order, which need no host"
+        );
+    }
+    // SAFETY: the array was validated (this function's contract).
+    unsafe { consume::exchange(Phase::Begin, array, stream, flags) }?;
+    // SAFETY: the memory has `plan.bytes` bytes (this function's contract).
+    let stage = unsafe { Stage::new(plan, work) }?;
+    let pending = thread.relaxed(|| {
+        let _entered = thread.enter(on.context(thread)?)?;
+        let (context, id) = on.identity(thread, state)?;
+        // A wait would invalidate a capture, in which nothing is pending.
+        let copies = Copies::on(thread.driver(), stream, state == Capture::None);
+        enqueue(plan, lowest, &copies, work.to, stage.start)?;
+        if !returns {
+            copies.finish()?;
+            return Ok(None);
+        }
+        // SAFETY: as above.
+        unsafe { consume::exchange(Phase::End, array, stream, flags) }?;
+        copies.leave();
+        Ok(Some((context, id)))
+    })?;
+    // SAFETY: every byte of the stage was copied above if there is one: then the copies are done.
+    unsafe { stage.gather(plan, work) };
+    Ok(pending)
 }
 
 /// Enqueues the copies of a plan.
-fn enqueue(plan: &Plan, lowest: u64, copies: &ToHost, to: *mut u8) -> Result<()> {
+fn enqueue(plan: &Plan, lowest: u64, copies: &Copies, to: To, host: *mut u8) -> Result<()> {
     plan.for_each_rows(|offset, at, rows| {
-        copies.rows(to.wrapping_add(at).cast(), lowest + offset as u64, rows)
+        copies.rows(to, host.wrapping_add(at).cast(), lowest + offset as u64, rows)
     })
 }
 
-/// Where a plan's rows are copied to: the result itself, or memory of its own.
+/// Where a plan's rows are copied to or from: the caller's memory itself, or memory of its own.
 struct Stage {
     start: *mut u8,
     own: Option<Memory>,
 }
 
 impl Stage {
-    fn new(plan: &Plan, to: *mut u8) -> Result<Stage> {
-        let own = if plan.direct { None } else { Some(Memory::new(layout_of(plan.staged)?)?) };
-        Ok(Stage { start: own.as_ref().map_or(to, Memory::start), own })
-    }
-
-    /// Copies the elements into C order, unless they are already.
+    /// Makes the stage, and copies the elements to it if they lead to the device.
     ///
     /// # Safety
-    /// All rows of the plan were copied to `start`; `plan.bytes` bytes at `to` are writable.
-    unsafe fn gather(&self, plan: &Plan, to: *mut u8) {
-        if self.own.is_some() {
+    /// `plan.bytes` bytes at `work.memory` are readable.
+    unsafe fn new(plan: &Plan, work: &Work) -> Result<Stage> {
+        if plan.direct {
+            return Ok(Stage { start: work.memory, own: None });
+        }
+        let own = Memory::new(layout_of(plan.staged)?)?;
+        let start = own.start();
+        if work.to == To::Device {
+            // SAFETY: `plan.staged` bytes were allocated; the rest is this function's contract.
+            unsafe { plan.scatter(work.memory, start) };
+        }
+        Ok(Stage { start, own: Some(own) })
+    }
+
+    /// Copies the elements into C order if they lead to the host, unless they are already.
+    ///
+    /// # Safety
+    /// All rows of the plan were copied to `start`; `plan.bytes` bytes at `work.memory` are
+    /// writable.
+    unsafe fn gather(&self, plan: &Plan, work: &Work) {
+        if self.own.is_some() && work.to == To::Host {
             // SAFETY: `new` allocated `plan.staged` bytes; the rest is this function's contract.
-            unsafe { plan.gather(self.start, to) };
+            unsafe { plan.gather(self.start, work.memory) };
         }
     }
 }
 
-/// Copies an array to the caller's buffer, or to a new one if `buffer` is NULL. Returns an array
-/// with an owner, and with the stream that the copies are pending on, if they are.
-///
-/// # Safety
-/// `array` was validated, and its data is alive; `buffer` is NULL or has `size` writable bytes.
-pub unsafe fn to_host(
-    array: &cai_array,
-    stream: cai_stream,
-    flags: u32,
-    buffer: *mut c_void,
-    size: usize,
-) -> Result<cai_array> {
+/// Refuses what neither direction copies: an array with a mask, and what is not a stream.
+fn check(array: &cai_array, stream: cai_stream) -> Result<()> {
     if !array.mask.is_null() {
         return fail!(
             CAI_ERR_CONVERT_MASK,
@@ -242,15 +332,38 @@ pub unsafe fn to_host(
             expected = "CAI_STREAM_NONE, or the stream to copy on: 1, 2 or a CUstream"
         );
     }
-    // SAFETY: the array was validated (this function's contract).
-    let plan = Plan::new(&unsafe { validate::describe(array) }?.layout)?;
-    if !buffer.is_null() && size < plan.bytes {
+    Ok(())
+}
+
+fn large_enough(size: usize, plan: &Plan) -> Result<()> {
+    if size < plan.bytes {
         return fail!(
             CAI_ERR_BUFFER_SIZE,
             "size",
             found = "{size}",
             expected = ("at least {}", plan.bytes)
         );
+    }
+    Ok(())
+}
+
+/// Copies an array to the caller's buffer, or to a new one if `buffer` is NULL. Returns an array
+/// with an owner, and with the stream that the copies are pending on, if they are.
+///
+/// # Safety
+/// `array` was validated, and its data is alive; `buffer` is NULL or has `size` writable bytes.
+pub unsafe fn to_host(
+    array: &cai_array,
+    stream: cai_stream,
+    flags: u32,
+    buffer: *mut c_void,
+    size: usize,
+) -> Result<cai_array> {
+    check(array, stream)?;
+    // SAFETY: the array was validated (this function's contract).
+    let plan = Plan::new(&unsafe { validate::describe(array) }?.layout)?;
+    if !buffer.is_null() {
+        large_enough(size, &plan)?;
     }
     let device_type = type_of(array)?;
     let memory = if buffer.is_null() { Some(allocate(plan.bytes)?) } else { None };
@@ -265,19 +378,21 @@ pub unsafe fn to_host(
         // `copy` frees it from now on.
         memory.into_raw();
     }
-    let is_on_device = matches!(device_type, abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_MANAGED);
-    if stream == abi::CAI_STREAM_NONE || !is_on_device || array.data.is_null() {
-        // SAFETY: the data is alive, and `data` has space (this function's contract, or allocated
-        // above).
-        unsafe { fill(&plan, array, device_type, flags, data.cast()) }.map_err(|failure| {
-            match failure.status() {
-                abi::CAI_ERR_CONVERT_DEVICE => failure.at("device.type"),
-                _ => failure,
-            }
-        })?;
-    } else {
-        // SAFETY: as above.
-        unsafe { copy.fill_on(&plan, array, stream, flags, !buffer.is_null()) }?;
+    let work = Work {
+        to: To::Host,
+        memory: data.cast(),
+        device_type,
+        stream,
+        flags,
+        may_return: !buffer.is_null(),
+    };
+    // SAFETY: the data is alive, and `data` has space (this function's contract, or allocated
+    // above).
+    if let Some((context, id)) = unsafe { transfer(&plan, array, &work) }? {
+        copy.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;
+        copy.array.stream = stream;
+        copy.array.stream_id = id;
+        copy.array.context = context.cast();
     }
     let made = copy.array;
     // The caller holds the reference from now on.
@@ -293,63 +408,46 @@ fn type_of(array: &cai_array) -> Result<i32> {
     Ok(driver::location(driver::driver()?, array.data)?.0.r#type)
 }
 
-impl HostCopy {
-    /// Copies an array on the device on a stream, which waits for the work that is pending on it.
-    /// If the copies can be left to the stream, writes the stream into this array; otherwise blocks
-    /// the host until they are done. `may_return` is true if the memory outlives a failure.
-    ///
-    /// # Safety
-    /// As for [`fill`], to the data of this array.
-    unsafe fn fill_on(
-        &mut self,
-        plan: &Plan,
-        from: &cai_array,
-        stream: cai_stream,
-        flags: u32,
-        may_return: bool,
-    ) -> Result<()> {
-        let thread = &CallingThread::new(driver::driver()?);
-        let to = Stream::from_current_context(thread, stream)?;
-        let state = to.capture(thread).map_err(|failure| failure.at("stream"))?;
-        // The driver copies to page-locked memory without the host.
-        let returns = may_return && plan.direct && {
-            let (device, _) = driver::location(thread, self.array.data)?;
-            device.r#type == abi::CAI_DEVICE_CUDA_HOST
-        };
-        if state != Capture::None && !returns {
-            return fail!(
-                CAI_ERR_CAPTURE_HOST,
-                "stream",
-                found = "a stream that is being captured",
-                expected = "page-locked memory and rows in C order, which need no host"
-            );
-        }
-        let read = flags | abi::CAI_ACCESS_READ;
-        // SAFETY: the array was validated (this function's contract).
-        unsafe { consume::exchange(Phase::Begin, from, stream, read) }?;
-        let stage = Stage::new(plan, self.array.data.cast())?;
-        let lowest = (from.data as u64).wrapping_add_signed(plan.lowest);
-        thread.relaxed(|| {
-            let _entered = thread.enter(to.context(thread)?)?;
-            let (context, id) = to.identity(thread, state)?;
-            // A wait would invalidate a capture, in which nothing is pending.
-            let copies = ToHost::on(thread.driver(), stream, state == Capture::None);
-            enqueue(plan, lowest, &copies, stage.start)?;
-            if !returns {
-                return copies.finish();
-            }
-            // SAFETY: as above.
-            unsafe { consume::exchange(Phase::End, from, stream, read) }?;
-            copies.leave();
-            self.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;
-            self.array.stream = stream;
-            self.array.stream_id = id;
-            self.array.context = context.cast();
-            Ok(())
-        })?;
-        // SAFETY: every byte of the stage was written above if there is one: then the copies are
-        // done.
-        unsafe { stage.gather(plan, self.array.data.cast()) };
-        Ok(())
+/// Copies the caller's buffer, in C order, to an array. Returns before the copies are done only if
+/// they can be left to the stream.
+///
+/// # Safety
+/// `array` was validated, and its data is alive; `size` bytes at `buffer` are readable.
+pub unsafe fn from_host(
+    array: &cai_array,
+    stream: cai_stream,
+    flags: u32,
+    buffer: *const c_void,
+    size: usize,
+) -> Result<()> {
+    check(array, stream)?;
+    // SAFETY: the array was validated (this function's contract).
+    let plan = Plan::new(&unsafe { validate::describe(array) }?.layout)?;
+    if array.flags & abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(
+            CAI_ERR_READONLY,
+            "flags",
+            found = "CAI_ARRAY_READONLY",
+            expected = "a writable array"
+        );
     }
+    if plan.repeats {
+        return fail!(
+            CAI_ERR_ARGUMENT,
+            "strides",
+            found = "elements that share bytes",
+            expected = "bytes of its own for each element that is written"
+        );
+    }
+    large_enough(size, &plan)?;
+    let device_type = type_of(array)?;
+    if plan.bytes > 0 && buffer.is_null() {
+        return Err(Failure::null("buffer"));
+    }
+    let memory = buffer.cast_mut().cast();
+    let work = Work { to: To::Device, memory, device_type, stream, flags, may_return: true };
+    // SAFETY: the buffer has `plan.bytes` readable bytes, checked above; the rest is this
+    // function's contract.
+    unsafe { transfer(&plan, array, &work) }?;
+    Ok(())
 }

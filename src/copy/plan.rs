@@ -1,4 +1,4 @@
-//! How an array is copied into C order.
+//! How an array is copied into C order, and out of it.
 //!
 //! May use: `abi`, `driver`, `error`, `layout`.
 //! Unsafe: copies elements between two blocks.
@@ -55,6 +55,8 @@ pub struct Plan<'a> {
     first: usize,
     /// The stage is the copy.
     pub direct: bool,
+    /// Two indices share bytes for certain, as with a stride of 0.
+    pub repeats: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -73,6 +75,7 @@ impl<'a> Plan<'a> {
             steps: [0; DIMENSIONS],
             first: 0,
             direct: true,
+            repeats: false,
         };
         let total = layout.nbytes()?;
         plan.bytes = usize::try_from(total).or_else(|_| too_large())?;
@@ -89,6 +92,7 @@ impl<'a> Plan<'a> {
         let mut used = 0;
         for (dimension, (&extent, &stride)) in shape.iter().zip(&strides).enumerate() {
             // A stride of 0 repeats elements, which are copied once.
+            plan.repeats |= extent > 1 && stride == 0;
             if extent > 1 && stride != 0 {
                 let pitch = stride.unsigned_abs() as usize;
                 axes[used] = Axis { extent: extent as usize, pitch, dimension };
@@ -102,6 +106,7 @@ impl<'a> Plan<'a> {
             let step;
             if block == 0 && axis.pitch <= plan.row {
                 // Adjacent rows, or overlapping ones.
+                plan.repeats |= axis.pitch < plan.row;
                 step = axis.pitch;
                 plan.row += axis.pitch * (axis.extent - 1);
             } else {
@@ -176,16 +181,32 @@ impl<'a> Plan<'a> {
     /// # Safety
     /// `stage` has `staged` readable bytes, and `to` has `bytes` writable ones.
     pub unsafe fn gather(&self, stage: *const u8, to: *mut u8) {
+        self.for_each_element(|from, at| {
+            // SAFETY: `from` is the place of an element in the stage, `at` one in the copy.
+            unsafe { ptr::copy_nonoverlapping(stage.add(from), to.add(at), self.itemsize) };
+        });
+    }
+
+    /// Copies elements from C order into the stage: the inverse of `gather`.
+    ///
+    /// # Safety
+    /// `from` has `bytes` readable bytes, and `stage` has `staged` writable ones.
+    pub unsafe fn scatter(&self, from: *const u8, stage: *mut u8) {
+        self.for_each_element(|to, at| {
+            // SAFETY: `to` is the place of an element in the stage, `at` one in the copy.
+            unsafe { ptr::copy_nonoverlapping(from.add(at), stage.add(to), self.itemsize) };
+        });
+    }
+
+    /// Calls `body` with the place of each element in the stage, by the steps of `new`, and in the
+    /// copy.
+    fn for_each_element(&self, mut body: impl FnMut(usize, usize)) {
         let ndim = self.shape.len();
         let mut indices = [0i64; DIMENSIONS];
         let mut from = self.first as i64;
         let mut at = 0;
         while at < self.bytes {
-            // SAFETY: `from` is the place of an element in the stage, by the steps of `new`; `at`
-            // is below `bytes`, a multiple of the itemsize.
-            unsafe {
-                ptr::copy_nonoverlapping(stage.offset(from as isize), to.add(at), self.itemsize);
-            }
+            body(from as usize, at);
             at += self.itemsize;
             for dimension in (0..ndim).rev() {
                 indices[dimension] += 1;
@@ -262,6 +283,18 @@ mod tests {
         })
         .ok()
         .unwrap();
+        let shared = touched.len() < plan.bytes;
+        if plan.repeats || !shared {
+            // What is refused for certain, and what must not be.
+            assert_eq!(plan.repeats, shared, "{shape:?} {strides:?} {itemsize}");
+        }
+        if !shared && !plan.direct {
+            // The way back writes the stage as it was copied.
+            let mut again = vec![0; plan.staged];
+            // SAFETY: both have the sizes of the plan.
+            unsafe { plan.scatter(expected.as_ptr(), again.as_mut_ptr()) };
+            assert_eq!(again, stage, "{shape:?} {strides:?} {itemsize}");
+        }
         let mut found = vec![0; plan.bytes];
         if !plan.direct {
             // SAFETY: both have the sizes of the plan.

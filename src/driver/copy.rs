@@ -1,4 +1,4 @@
-//! Copies to the host, on a stream of their own or on another one.
+//! Copies to and from the host, on a stream of their own or on another one.
 //!
 //! May use: `driver::load`, `error`.
 //! Unsafe: none.
@@ -26,13 +26,20 @@ pub struct Rows {
     pub width: usize,
     /// Number of rows.
     pub height: usize,
-    /// Bytes from one row to the next in the source, at least `width`.
+    /// Bytes from one row to the next on the device, at least `width`.
     pub pitch: usize,
 }
 
-/// Copies from the device, which are done after `finish`. Dropping it waits for them as well: the
-/// memory that they write to may be freed then.
-pub struct ToHost<'a> {
+/// Where copies lead.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    Host,
+    Device,
+}
+
+/// Copies between the device and the host, which are done after `finish`. Dropping it waits for
+/// them as well: the host's memory may be freed then.
+pub struct Copies<'a> {
     driver: &'a Driver,
     stream: CUstream,
     /// The stream is destroyed afterwards.
@@ -41,7 +48,7 @@ pub struct ToHost<'a> {
     waits: bool,
 }
 
-impl Drop for ToHost<'_> {
+impl Drop for Copies<'_> {
     fn drop(&mut self) {
         // After a failure of the driver there is nothing left to wait for.
         if self.waits {
@@ -51,18 +58,18 @@ impl Drop for ToHost<'_> {
     }
 }
 
-impl<'a> ToHost<'a> {
+impl<'a> Copies<'a> {
     /// Begins copies from memory that the current context can access.
     pub fn begin(driver: &'a Driver) -> Result<Self> {
         let mut stream = ptr::null_mut();
         driver.stream_create(&raw mut stream, NON_BLOCKING).ok()?;
-        Ok(ToHost { driver, stream, is_own: true, waits: true })
+        Ok(Copies { driver, stream, is_own: true, waits: true })
     }
 
     /// Begins copies on a stream. A default stream is that of the current context. Dropping the
     /// result waits for the copies only if `waits` is true.
     pub fn on(driver: &'a Driver, stream: u64, waits: bool) -> Self {
-        ToHost { driver, stream: stream as CUstream, is_own: false, waits }
+        Copies { driver, stream: stream as CUstream, is_own: false, waits }
     }
 
     fn destroy(&self) {
@@ -77,51 +84,56 @@ impl<'a> ToHost<'a> {
         copies.destroy();
     }
 
-    /// Enqueues a copy of rows, which are adjacent at `to`. [cuMemcpy2DAsync]
-    pub fn rows(&self, to: *mut c_void, from: u64, rows: Rows) -> Result<()> {
+    /// Enqueues a copy of rows, which are adjacent at `host`. [cuMemcpy2DAsync]
+    pub fn rows(&self, to: To, host: *mut c_void, device: u64, rows: Rows) -> Result<()> {
         let Rows { width, height, pitch } = rows;
         if height == 1 || pitch == width {
-            return self.bytes(to, from, width * height);
+            return self.bytes(to, host, device, width * height);
         }
         if pitch > MAX_PITCH {
             for row in 0..height {
-                let to = to.wrapping_byte_add(row * width);
-                self.bytes(to, from + (row * pitch) as u64, width)?;
+                let host = host.wrapping_byte_add(row * width);
+                self.bytes(to, host, device + (row * pitch) as u64, width)?;
             }
             return Ok(());
         }
+        let (on_device, on_host) =
+            (MemoryType::CU_MEMORYTYPE_DEVICE, MemoryType::CU_MEMORYTYPE_HOST);
+        let to_host = to == To::Host;
         let copy = CUDA_MEMCPY2D {
             srcXInBytes: 0,
             srcY: 0,
-            srcMemoryType: MemoryType::CU_MEMORYTYPE_DEVICE,
-            srcHost: ptr::null(),
-            srcDevice: from,
+            srcMemoryType: if to_host { on_device } else { on_host },
+            srcHost: if to_host { ptr::null() } else { host },
+            srcDevice: if to_host { device } else { 0 },
             srcArray: ptr::null_mut(),
-            srcPitch: pitch,
+            srcPitch: if to_host { pitch } else { width },
             dstXInBytes: 0,
             dstY: 0,
-            dstMemoryType: MemoryType::CU_MEMORYTYPE_HOST,
-            dstHost: to,
-            dstDevice: 0,
+            dstMemoryType: if to_host { on_host } else { on_device },
+            dstHost: if to_host { host } else { ptr::null_mut() },
+            dstDevice: if to_host { 0 } else { device },
             dstArray: ptr::null_mut(),
-            dstPitch: width,
+            dstPitch: if to_host { width } else { pitch },
             WidthInBytes: width,
             Height: height,
         };
         self.driver.copy_rows(&raw const copy, self.stream).ok()
     }
 
-    /// Enqueues a copy. [cuMemcpyDtoHAsync]
-    fn bytes(&self, to: *mut c_void, from: u64, count: usize) -> Result<()> {
-        self.driver.copy_to_host(to, from, count, self.stream).ok()
+    /// Enqueues a copy. [cuMemcpyDtoHAsync, cuMemcpyHtoDAsync]
+    fn bytes(&self, to: To, host: *mut c_void, device: u64, count: usize) -> Result<()> {
+        match to {
+            To::Host => self.driver.copy_to_host(host, device, count, self.stream).ok(),
+            To::Device => self.driver.copy_to_device(device, host, count, self.stream).ok(),
+        }
     }
 
     /// Blocks the host until the copies are done.
-    pub fn finish(self) -> Result<()> {
-        // Not dropped: that would wait once more.
-        let copies = ManuallyDrop::new(self);
-        let done = copies.driver.stream_synchronize(copies.stream).ok();
-        copies.destroy();
+    pub fn finish(mut self) -> Result<()> {
+        let done = self.driver.stream_synchronize(self.stream).ok();
+        // If the call failed and not the copies, these are still pending: dropping waits again.
+        self.waits = done.is_err();
         done
     }
 }

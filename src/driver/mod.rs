@@ -20,7 +20,7 @@ mod stream;
 mod table;
 
 pub use context::CallingThread;
-pub use copy::{Rows, ToHost};
+pub use copy::{Copies, Rows, To};
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;

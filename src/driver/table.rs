@@ -110,6 +110,8 @@ table! {
         pointer: CUdeviceptr);
     copy_to_host = "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: CUdeviceptr, bytes: usize,
         stream: CUstream);
+    copy_to_device = "cuMemcpyHtoDAsync_v2"(to: CUdeviceptr, from: *const c_void, bytes: usize,
+        stream: CUstream);
     copy_rows = "cuMemcpy2DAsync_v2"(copy: *const CUDA_MEMCPY2D, stream: CUstream);
     address_range = "cuMemGetAddressRange_v2"(base: *mut CUdeviceptr, size: *mut usize,
         pointer: CUdeviceptr);

@@ -1,4 +1,4 @@
-//! Copies to the host, for C.
+//! Copies to and from the host, for C.
 //!
 //! May use: `abi`, `copy`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
@@ -8,8 +8,22 @@ use std::ffi::c_void;
 use super::guard::guard;
 use super::ptr::{array, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_status, cai_stream};
-use crate::error::{Failure, fail};
+use crate::error::{Failure, Result, fail};
 use crate::{copy, validate};
+
+const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL;
+
+fn known(flags: u32) -> Result<()> {
+    if flags & !FLAGS != 0 {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "flags",
+            found = "{flags:#x}",
+            expected = "0, or CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE, CAI_SYNC_THIS_CALL"
+        );
+    }
+    Ok(())
+}
 
 /// Copies an array to host memory, in C order, after the work that is pending on it. Gaps between
 /// elements are not read. Rows with gaps are copied by the driver; if its copies are not in C order
@@ -56,20 +70,12 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL;
     guard(error, || {
         // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(array, "array") }?;
         // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
         let out_size = unsafe { output_size(out, "out") }?;
-        if flags & !FLAGS != 0 {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "flags",
-                found = "{flags:#x}",
-                expected = "0, or CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE, CAI_SYNC_THIS_CALL"
-            );
-        }
+        known(flags)?;
         if buffer.is_null() && size > 0 {
             return Err(Failure::null("buffer"));
         }
@@ -85,5 +91,62 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
         // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
         unsafe { write_array(out, out_size, &copy) };
         Ok(())
+    })
+}
+
+/// Copies host memory, in C order, to the elements of an array, after the work that is pending on
+/// it: the inverse of `cai_array_copy_to_host`. Gaps between elements are not written.
+///
+/// | array | `stream` | `buffer` | the call |
+/// |---|---|---|---|
+/// | device or managed memory | `CAI_STREAM_NONE` | any | blocks; uses a stream of its own |
+/// | device or managed memory | another | page-locked | enqueues the copies and returns |
+/// | device or managed memory | another | pageable | blocks until the stream is done |
+/// | host memory | any | any | blocks for the pending work; the host copies |
+///
+/// If rows of the array are not in C order, the host puts the elements in order first, and the call
+/// blocks until the copies are done.
+///
+/// `array`: must be writable and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; a borrowed one
+/// is accepted. No two elements share bytes.
+/// `stream`: waits for the pending work, and the array's stream then waits for it, as with
+/// `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
+/// thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
+/// `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
+/// `buffer`, `size`: host memory with at least `nbytes` of `cai_array_layout`; NULL with a `size`
+/// of 0 for an array without elements. Page-locked memory must not change before `stream` has read
+/// it.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for `CAI_STREAM_UNKNOWN` and if
+/// elements share bytes, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_READONLY`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE`
+/// for another device than CUDA's, `CAI_ERR_CAPTURE_HOST` if a stream is being captured and the
+/// call would block, `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, of
+/// `cai_array_consume_begin`, or of `cai_array_synchronize`. After a failure, no copy is pending;
+/// the array may have been written in part, and a capture may contain some of the copies.
+/// Thread safety: any thread; allocates only for elements that the host puts in order. Source: CUDA
+/// driver API, `cuMemcpyHtoDAsync`, `cuMemcpy2DAsync`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cai_array_copy_from_host(
+    array: *const cai_array,
+    stream: cai_stream,
+    flags: u32,
+    buffer: *const c_void,
+    size: usize,
+    error: *mut cai_error,
+) -> cai_status {
+    guard(error, || {
+        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
+        let local = unsafe { self::array(array, "array") }?;
+        known(flags)?;
+        if buffer.is_null() && size > 0 {
+            return Err(Failure::null("buffer"));
+        }
+        // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
+        // caller's contract.
+        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: validated above; the data is alive and the buffer readable by the caller's
+        // contract.
+        unsafe { copy::from_host(&local, stream, flags, buffer, size) }
     })
 }
