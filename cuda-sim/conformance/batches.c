@@ -96,6 +96,26 @@ RULE(managed, advice, "Ranges remember their advice", "cuMemRangeGetAttribute") 
            CUDA_ERROR_INVALID_VALUE);
 }
 
+RULE(managed, places, "Advice names a device that exists; only devices and the host access memory",
+     "cuMemAdvise") {
+    CUdeviceptr p;
+    OK(cuMemAllocManaged(&p, N, CU_MEM_ATTACH_GLOBAL));
+    for (int device = CU_DEVICE_INVALID; device <= devices(); device += devices() + 2) {
+        EXPECT(advise(p, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device), CUDA_ERROR_INVALID_DEVICE);
+        EXPECT(advise(p, CU_MEM_ADVISE_SET_ACCESSED_BY, device), CUDA_ERROR_INVALID_DEVICE);
+        EXPECT(advise(p, CU_MEM_ADVISE_UNSET_ACCESSED_BY, device), CUDA_ERROR_INVALID_DEVICE);
+        // The others ignore it.
+        OK(advise(p, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
+        OK(advise(p, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, device));
+    }
+#if CUDA_VERSION >= 13000
+    const CUmemLocation node = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT};
+    EXPECT(cuMemAdvise(p, N, CU_MEM_ADVISE_SET_ACCESSED_BY, node), CUDA_ERROR_INVALID_VALUE);
+#endif
+    EXPECT(range(p, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION), CU_DEVICE_INVALID);
+    EXPECT(range(p, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY), CU_DEVICE_INVALID);
+}
+
 RULE(managed, prefetch, "Ranges remember where they were prefetched to", "cuMemPrefetchAsync") {
     CUdeviceptr p;
     CUstream a = stream(CU_STREAM_NON_BLOCKING);

@@ -22,7 +22,8 @@
  * `const void *` or integers.
  *
  * Thread safety: every function may be called from every thread, but not from a host function or a
- * kernel, unless its comment allows it.
+ * kernel, unless its comment allows it. There it does nothing, and the first call of a function
+ * without a result is reported on stderr.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -204,9 +205,9 @@ static inline int cudasim_launch(void *stream, const char *label, void (*run)(vo
 }
 
 /*
- * Declares the accesses of a real kernel, or of one whose function declares none. Call it right
- * before or after the launch on the same stream, also while that captures: the place in the stream
- * counts.
+ * Declares the accesses of a real kernel, of one whose function declares none, or of a host
+ * function. Call it right before or after the launch on the same stream, also while that captures:
+ * the place in the stream counts.
  */
 static inline void cudasim_accesses(void *stream, const char *label, const cudasim_access *accesses,
                                     size_t count) {
@@ -218,7 +219,8 @@ static inline void cudasim_accesses(void *stream, const char *label, const cudas
 
 /*
  * Report that this thread reads, or writes, these bytes now. Memory that the device cannot access
- * is ignored.
+ * is ignored. The accesses of a host function or a kernel are declared with `cudasim_accesses`
+ * instead.
  */
 static inline void cudasim_host_read(const void *address, size_t nbytes) {
     const cudasim_api *sim = cudasim_find();

@@ -114,8 +114,9 @@ def test_expected_results(programs, schedule):
     with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
         for one, done in pool.map(result, list_programs(programs)):
             assert done.returncode == 0, f"{one}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-            # The frames that start programs and threads are left out, by their addresses.
+            # The frames that start programs and threads are left out, by their addresses, and those of own libraries.
             assert not STARTING.search(done.stdout), f"{one}: {done.stdout}"
+            assert not re.search("libcudasim|cuda-sim/(threads|redirect)/", done.stdout), f"{one}: {done.stdout}"
 
 
 def test_a_wait_that_may_run_first_is_named(programs):

@@ -9,6 +9,7 @@ mod sarif;
 mod shadow;
 
 use report::Reports;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,8 @@ cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim --missing [--] program [arguments]
         Runs a program and lists the functions of the driver that are not simulated and that it
-        called, or that its file names. Exit status: 1 if it called one.
+        called, looked up or names in its file, and those that are simulated and refused its
+        arguments. Exit status: 1 if it called one that is not simulated.
 
     cuda-sim libdir               the folder for LD_LIBRARY_PATH
     cuda-sim entries              all functions of the driver, and whether they are simulated
@@ -481,7 +483,7 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     }
 }
 
-/// Lists the functions that a program called, or is linked against, and that are not simulated.
+/// Lists the functions that are not simulated, or only in part, by what a program does with them.
 fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
     let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));
@@ -495,20 +497,27 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
         .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
     let text = std::fs::read_to_string(&log).unwrap_or_default();
     let _ = std::fs::remove_file(&log);
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines.dedup();
-    println!("not simulated, and called: {}", if lines.is_empty() { "nothing" } else { "" });
-    lines.iter().for_each(|line| println!("  {line}"));
-    let linked = mentioned(Path::new(&program[0]))?;
-    println!(
-        "not simulated, and named in {}: {}",
-        Path::new(&program[0]).display(),
-        if linked.is_empty() { "nothing" } else { "" }
-    );
-    linked.iter().for_each(|name| println!("  {name}"));
+    let lines: BTreeSet<(&str, &str)> =
+        text.lines().filter_map(|line| line.split_once(' ')).collect();
+    let of = |what| -> Vec<&str> {
+        lines.iter().filter(|line| line.0 == what).map(|line| line.1).collect()
+    };
+    let called = of("called");
+    list("not simulated, and called", &called);
+    list("simulated, and refused with CUDA_ERROR_NOT_SUPPORTED", &of("refused"));
+    let mut looked_up = of("looked-up");
+    looked_up.retain(|name| !called.contains(name));
+    list("not simulated, and looked up with cuGetProcAddress only", &looked_up);
+    list("looked up with cuGetProcAddress, and not found", &of("not-found"));
+    let file = Path::new(&program[0]);
+    list(&format!("not simulated, and named in {}", file.display()), &mentioned(file)?);
     println!("the program ended with {status}");
-    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if called.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn list(what: &str, names: &[&str]) {
+    println!("{what}: {}", if names.is_empty() { "nothing" } else { "" });
+    names.iter().for_each(|name| println!("  {name}"));
 }
 
 /// Returns the functions that are not simulated and whose names are in a program file, as symbols
@@ -525,9 +534,12 @@ fn mentioned(program: &Path) -> Result<Vec<&'static str>, String> {
     let mut words: Vec<&[u8]> =
         bytes.split(|byte| *byte == 0).filter(|word| word.starts_with(b"cu")).collect();
     words.sort_unstable();
-    let mut found: Vec<&'static str> = cudasim_core::functions::ENTRIES
+    let entries = cudasim_core::functions::ENTRIES;
+    // The name without a version is that of the oldest form, and what programs look up.
+    let has_newer = |name: &str| entries.iter().any(|other| other.0 == name && other.3);
+    let mut found: Vec<&'static str> = entries
         .iter()
-        .filter(|entry| !entry.3 || entry.2 == "cuGetExportTable")
+        .filter(|entry| entry.2 == "cuGetExportTable" || !entry.3 && !has_newer(entry.2))
         .filter(|entry| words.binary_search(&OsStr::new(entry.2).as_bytes()).is_ok())
         .map(|entry| entry.2)
         .collect();

@@ -23,7 +23,7 @@
 //! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed at an exchange | `seen` |
 //! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
 //! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` | usual places |
-//! | `CUDASIM_MISSING_LOG` | file that calls of missing functions are written to | none |
+//! | `CUDASIM_MISSING_LOG` | file that missing functions are written to, by `--missing` | none |
 //!
 //! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
 //! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES`, `_EXCHANGES` and `_PRINT` take their place.

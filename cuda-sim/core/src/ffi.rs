@@ -1,16 +1,17 @@
 //! The FFI boundary: what every function of the driver does before and after its own work.
 //!
-//! May use: `config`, `context`, `missing`, `real_driver`, `results`, `sim`, `work`. Unsafe: reads
-//! and writes through pointers of callers, with the sizes that cuda.h declares.
+//! May use: `config`, `console`, `context`, `missing`, `real_driver`, `results`, `sim`, `work`.
+//! Unsafe: reads and writes through pointers of callers, with the sizes that cuda.h declares.
 
+use crate::console::print;
 use crate::context;
 use crate::missing;
 use crate::results::{Code, Result};
 use crate::sim::{self, EXITED, Locked, PROCESS};
 use crate::work::INSIDE;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once};
 
 /// Set in a forked child: a driver that was initialized before does not work there.
 pub static FORKED: AtomicBool = AtomicBool::new(false);
@@ -54,6 +55,7 @@ pub fn enter(
         return if stub { Code::STUB_LIBRARY.0 } else { Code::NOT_INITIALIZED.0 };
     }
     if INSIDE.get() {
+        report_ignored(symbol);
         return Code::NOT_PERMITTED.0;
     }
     context::look_around();
@@ -64,12 +66,35 @@ pub fn enter(
         return code.0;
     }
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut sim, default)));
-    if let Ok(Err(code @ Code(900..=908))) = result {
-        sim.refused_in_capture(symbol, code);
+    match result {
+        Ok(Err(code @ Code(900..=908))) => sim.refused_in_capture(symbol, code),
+        Ok(Err(Code::NOT_SUPPORTED)) => missing::log("refused", symbol),
+        _ => {}
     }
     sim.publish_host();
     sim.report_now();
     result.map_or(Code::UNKNOWN.0, number)
+}
+
+/// Reports a function of cudasim.h that a host function or a kernel called, once for each. The
+/// program does not notice by itself: these functions have no result that says so.
+fn report_ignored(symbol: &'static str) {
+    static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    if !symbol.starts_with("cudasim_") {
+        return;
+    }
+    let mut reported = REPORTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if reported.contains(&symbol) {
+        return;
+    }
+    reported.push(symbol);
+    let instead = match symbol {
+        "cudasim_host_read" | "cudasim_host_write" | "cudasim_accesses" => {
+            "declare the accesses with cudasim_accesses, before or after it is enqueued"
+        }
+        _ => "call it in another thread",
+    };
+    print(&format!("cuda-sim: {symbol} does nothing in a host function or a kernel: {instead}\n"));
 }
 
 /// Enters an event that a library reports. It is not a call of the driver: it may come from host
@@ -127,11 +152,7 @@ pub fn missing(symbol: &'static str) -> i32 {
         return Code::DEINITIALIZED.0;
     }
     if missing::count(symbol) == 1 {
-        if let Ok(path) = std::env::var("CUDASIM_MISSING_LOG") {
-            use std::io::Write;
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            let _ = file.and_then(|mut file| writeln!(file, "{symbol}"));
-        }
+        missing::log("called", symbol);
     }
     Code::NOT_SUPPORTED.0
 }

@@ -1,9 +1,12 @@
-//! Calls of functions that are not simulated, counted for the report at the end of the process.
+//! Calls of functions that are not simulated, counted for the report at the end of the process, and
+//! the log for `cuda-sim --missing`.
 //!
 //! May use: nothing. Unsafe: none.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::{Mutex, OnceLock};
 
 static MISSING: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
@@ -29,4 +32,18 @@ pub fn result(symbol: &str) -> &'static str {
 pub fn calls() -> Vec<(&'static str, u64)> {
     let calls = MISSING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     calls.iter().map(|(name, count)| (*name, *count)).collect()
+}
+
+/// Writes a line of the log if there is one: what happened to a function, and its name. The same
+/// line is written once for each process, and at once, because the program may crash.
+pub fn log(what: &'static str, name: &str) {
+    static PATH: OnceLock<Option<String>> = OnceLock::new();
+    static WRITTEN: Mutex<BTreeSet<(&str, String)>> = Mutex::new(BTreeSet::new());
+    let Some(path) = PATH.get_or_init(|| std::env::var("CUDASIM_MISSING_LOG").ok()) else { return };
+    let mut written = WRITTEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if written.insert((what, name.to_owned())) {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        // A line that cannot be written is not worth an error in the program.
+        let _ = file.and_then(|mut file| file.write_all(format!("{what} {name}\n").as_bytes()));
+    }
 }

@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The number of a stack in a `Stacks`.
@@ -182,10 +183,11 @@ fn libc_base() -> Option<usize> {
     *BASE.get_or_init(|| symbol_of(known).map(|(base, _)| base))
 }
 
-/// Returns the frames outside this library, and the places of their return addresses if all are
+/// Returns the frames outside of own libraries, and the places of their return addresses if all are
 /// known.
 fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
-    let own = own_range();
+    let own = own_code();
+    let is_own = |ip: usize| own.iter().any(|range| range.contains(&ip));
     let mut frames = Vec::with_capacity(DEPTH);
     let mut slots = Vec::with_capacity(DEPTH + 8);
     let mut known = true;
@@ -210,10 +212,10 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
             before = sp;
             if slot.is_none_or(|slot| slot < pointer) {
                 // The first frames are this function's and its caller's own.
-                known &= frames.is_empty() && own.contains(&ip);
+                known &= frames.is_empty() && is_own(ip);
             }
             slots.extend(slot.map(|slot| (slot, ip)));
-            if !own.contains(&ip) {
+            if !is_own(ip) {
                 frames.push(ip);
             }
             frames.len() < DEPTH
@@ -223,36 +225,44 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
     (frames, known.then_some(slots))
 }
 
-/// Returns the address range of this library's code, whose frames do not help users.
-fn own_range() -> std::ops::Range<usize> {
-    static RANGE: OnceLock<std::ops::Range<usize>> = OnceLock::new();
+/// The preloaded libraries, which are between the program and the driver, or between a thread and
+/// its function.
+const PRELOADED: [&[u8]; 2] = [b"libcudasim_threads.so", b"libcudasim_redirect.so"];
+
+/// Returns the address ranges of this library's code and of the preloaded libraries, whose frames
+/// do not help users. All of them were loaded before the first call of the driver, and stay.
+fn own_code() -> &'static [Range<usize>] {
+    static CODE: OnceLock<Vec<Range<usize>>> = OnceLock::new();
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> i32 {
-        let own = own_range as fn() -> std::ops::Range<usize> as usize;
-        // SAFETY: the dynamic linker passes a valid description with `dlpi_phnum` headers, and
-        // `data` is the range that `own_range` passes below.
+        let own = own_code as fn() -> &'static [Range<usize>] as usize;
+        // SAFETY: the dynamic linker passes a valid description with `dlpi_phnum` headers and a
+        // NUL-terminated name or NULL, and `data` is the vector that `own_code` passes below.
         unsafe {
             let info = &*info;
+            let preloaded = !info.dlpi_name.is_null() && {
+                let path = CStr::from_ptr(info.dlpi_name).to_bytes();
+                let name = path.rsplit(|byte| *byte == b'/').next();
+                name.is_some_and(|name| PRELOADED.contains(&name))
+            };
             for i in 0..info.dlpi_phnum as usize {
                 let header = &*info.dlpi_phdr.add(i);
                 let start = (info.dlpi_addr + header.p_vaddr) as usize;
                 let range = start..start + header.p_memsz as usize;
-                if header.p_type == libc::PT_LOAD && range.contains(&own) {
-                    *data.cast::<std::ops::Range<usize>>() = range;
-                    return 1;
+                let executable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0;
+                if executable && (preloaded || range.contains(&own)) {
+                    (*data.cast::<Vec<Range<usize>>>()).push(range);
                 }
             }
         }
         0
     }
-    RANGE
-        .get_or_init(|| {
-            let mut range = 0..0;
-            // SAFETY: `visit` has the type of the callback and only writes a range through its
-            // data, which is `range` and outlives the call.
-            unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut range).cast()) };
-            range
-        })
-        .clone()
+    CODE.get_or_init(|| {
+        let mut code: Vec<Range<usize>> = Vec::new();
+        // SAFETY: `visit` has the type of the callback and only adds to a vector through its data,
+        // which is `code` and outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut code).cast()) };
+        code
+    })
 }
 
 fn module_of(address: usize) -> String {

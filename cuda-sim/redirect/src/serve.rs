@@ -159,7 +159,7 @@ fn log_missing(settings: &Settings, path: &str, names: &[String]) {
     if let Ok(mut file) = file {
         for name in names {
             // A line that cannot be written is not worth an error in the program.
-            let _ = writeln!(file, "{name} (carried by {path})");
+            let _ = writeln!(file, "called {name} (carried by {path})");
         }
     }
 }

@@ -154,8 +154,9 @@ extern "C" fn accesses(stream: u64, name: *const c_char, accesses: *const Access
 }
 
 extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c_char) {
-    enter("cudasim_host_access", 1, |sim, _| {
-        let mode = mode & (READ | WRITE);
+    let mode = mode & (READ | WRITE);
+    let symbol = if mode == READ { "cudasim_host_read" } else { "cudasim_host_write" };
+    enter(symbol, 1, |sim, _| {
         let default = if mode == READ { "a read by the host" } else { "a write by the host" };
         let name = text(name).map_or(Cow::Borrowed(default), |name| Cow::Owned(name.into_owned()));
         sim.check_host(&[Access::range(address, nbytes as u64, mode)], name);

@@ -1,11 +1,12 @@
 //! Initialization, versions, errors, and lookup of functions.
 //!
-//! May use: `api::annotations`, `config`, `ffi`, `functions`, `results`, `sim`. Unsafe: reads text
-//! of the caller, and calls the dynamic linker for functions.
+//! May use: `api::annotations`, `config`, `ffi`, `functions`, `missing`, `results`, `sim`. Unsafe:
+//! reads text of the caller, and calls the dynamic linker for functions.
 
 use crate::config::Config;
 use crate::ffi::{self, FORKED, put, put_if};
 use crate::functions::{ENTRIES, Entry};
+use crate::missing;
 use crate::results::{self, Code, Result};
 use crate::sim;
 use std::ffi::{CStr, c_char, c_void};
@@ -135,7 +136,13 @@ fn look_up(
     if hidden.split(',').any(|hidden| hidden == name) {
         return Err((Code::NOT_FOUND, 1));
     }
-    let entry = find_entry(name, version, flags).map_err(|status| (Code::NOT_FOUND, status))?;
+    let entry = find_entry(name, version, flags).map_err(|status| {
+        missing::log("not-found", name);
+        (Code::NOT_FOUND, status)
+    })?;
+    if !entry.3 || entry.2 == "cuGetExportTable" {
+        missing::log("looked-up", entry.2);
+    }
     put_if(pfn, address_of(entry.2));
     Ok(())
 }

@@ -21,6 +21,8 @@ const INVALID: i32 = -2;
 // `CUmemLocationType`.
 const DEVICE: i32 = 1;
 const HOST: i32 = 2;
+const HOST_NUMA: i32 = 3;
+const HOST_NUMA_CURRENT: i32 = 4;
 
 /// Returns the base of the managed allocation that contains a range.
 fn managed(sim: &Sim, address: u64, size: usize) -> Result<u64> {
@@ -49,8 +51,9 @@ fn unpack(location: u64) -> Location {
 fn check(sim: &Sim, place: Location) -> Result {
     match place.kind {
         DEVICE => super::devices::check(sim, place.id).map(|_| ()),
-        // The host, a node of it, and the calling thread's.
-        2..=4 => Ok(()),
+        HOST | HOST_NUMA_CURRENT => Ok(()),
+        // How many nodes the host has is not known.
+        HOST_NUMA if place.id >= 0 => Ok(()),
         _ => Err(Code::INVALID_VALUE),
     }
 }
@@ -60,6 +63,10 @@ fn advise(sim: &mut Locked, address: u64, size: usize, advice: i32, place: Locat
     // Only READ_MOSTLY and UNSET_PREFERRED_LOCATION need no place. [cuMemAdvise]
     if matches!(advice, 3 | 5 | 6) {
         check(sim, place)?;
+    }
+    // Nodes of the host do not access memory: the host does. [cuMemAdvise]
+    if matches!(advice, 5 | 6) && !matches!(place.kind, DEVICE | HOST) {
+        return Err(Code::INVALID_VALUE);
     }
     let place = (place.kind, place.id);
     let known = sim.advice.entry(base).or_default();
