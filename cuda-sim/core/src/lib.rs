@@ -36,6 +36,7 @@ mod foreign;
 mod ipc;
 mod conditions;
 pub mod work;
+mod threads;
 mod open_waits;
 mod checker;
 mod vmm;

@@ -343,8 +343,8 @@ impl Conditional {
 }
 
 impl HostCall {
-    /// Calls the function on a thread of the driver. `status`: the state that is passed to a
-    /// callback.
+    /// Calls the function on a thread of the driver, which it may end: see `threads`. `status`: the
+    /// state that is passed to a callback.
     pub fn run(&self, status: i32) {
         INSIDE.set(true);
         // SAFETY: the program passed `function` as a CUhostFn or, with a callback stream, as a
@@ -352,12 +352,12 @@ impl HostCall {
         unsafe {
             match self.callback_stream {
                 None => {
-                    let function: unsafe extern "C" fn(*mut c_void) =
+                    let function: unsafe extern "C-unwind" fn(*mut c_void) =
                         std::mem::transmute(self.function);
                     function(self.data as *mut c_void);
                 }
                 Some(stream) => {
-                    let function: unsafe extern "C" fn(*mut c_void, i32, *mut c_void) =
+                    let function: unsafe extern "C-unwind" fn(*mut c_void, i32, *mut c_void) =
                         std::mem::transmute(self.function);
                     function(stream as *mut c_void, status, self.data as *mut c_void);
                 }

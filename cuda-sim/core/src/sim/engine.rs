@@ -1,6 +1,6 @@
 //! The engine: puts operations into streams and runs them.
 //!
-//! May use: `config`, `console`, `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`,
+//! May use: `config`, `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`,
 //! `sim::user_objects`, `work`. Unsafe: none.
 //!
 //! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
@@ -8,16 +8,15 @@
 //! done. The schedules differ in which thread that is, and when.
 
 use crate::config::Schedule;
-use crate::console::print;
 use crate::memory::Arena;
 use crate::results::Result;
 use crate::sim::objects::Op;
-use crate::sim::state::{CHANGED, EXITED, HostJob, Locked, Sim, lock};
+use crate::sim::state::{CHANGED, EXITED, Locked, Sim, lock};
 use crate::sim::user_objects::release_after;
 use crate::work::{CoreRef, Work, is_ready};
 use parking_lot::Condvar;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
@@ -164,10 +163,7 @@ impl Sim {
                     Self::complete(sim, core);
                     return;
                 }
-                let job = (core, call, failed.map_or(0, |code| code.0), clock);
-                let sender = sim.callbacks.get_or_insert_with(start_callback_thread);
-                // The thread lives as long as the process.
-                let _ = sender.send(job);
+                sim.add_host_function((core, call, failed.map_or(0, |code| code.0), clock));
             }
             Work::Record(reached, shared) => {
                 reached.nanoseconds.store(sim.now(), Ordering::Relaxed);
@@ -236,7 +232,7 @@ impl Sim {
         result
     }
 
-    fn complete(sim: &mut Locked, core: CoreRef) {
+    pub(super) fn complete(sim: &mut Locked, core: CoreRef) {
         let found = sim.core_mut(core);
         found.running = false;
         found.completed += 1;
@@ -263,7 +259,7 @@ impl Sim {
         Self::run_unblocked(sim);
     }
 
-    fn run_unblocked(sim: &mut Locked) {
+    pub(super) fn run_unblocked(sim: &mut Locked) {
         while let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) {
             Self::run_head(sim, next);
         }
@@ -479,37 +475,4 @@ fn go_on_unasked() {
             }
         }
     }
-}
-
-/// Starts the thread on which host functions and callbacks run one after another, as in drivers.
-fn start_callback_thread() -> mpsc::Sender<HostJob> {
-    let (sender, receiver) = mpsc::channel::<HostJob>();
-    let run = move || {
-        for (core, call, status, clock) in receiver {
-            if EXITED.load(Ordering::Acquire) {
-                return;
-            }
-            let Some(mut sim) = lock() else { return };
-            // The function happens after earlier work of its stream, and so do threads that it
-            // signals.
-            if sim.config.threads_seen {
-                sim.this_thread_learns(clock.as_ref());
-                sim.publish_host();
-            }
-            sim.unlocked(|| call.run(status));
-            if !sim.config.threads_seen {
-                sim.this_thread_learns(clock.as_ref());
-            }
-            Sim::complete(&mut sim, core);
-            match sim.config.schedule {
-                Schedule::Eager => Sim::run_unblocked(&mut sim),
-                Schedule::Threads => sim.wake_worker(core),
-                Schedule::Lazy | Schedule::Random(_) => {}
-            }
-        }
-    };
-    if std::thread::Builder::new().name("cuda-sim host functions".to_owned()).spawn(run).is_err() {
-        print("cuda-sim: no thread for host functions: they will not run\n");
-    }
-    sender
 }

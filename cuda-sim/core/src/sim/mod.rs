@@ -5,8 +5,9 @@
 //!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
 //! `allocations` and `user_objects` create and end objects, `pools` and `graph_memory` have theirs;
-//! `order` determines what happens before what, `engine` runs streams, `green` has green contexts,
-//! `exchange` checks the rules of array exchange, `exit` reports at the end of the process.
+//! `order` determines what happens before what, `engine` runs streams, `callbacks` calls functions
+//! of the program, `green` has green contexts, `exchange` checks the rules of array exchange, and
+//! `exit` reports at the end of the process.
 
 pub mod graphs;
 pub mod objects;
@@ -14,6 +15,7 @@ mod shared;
 pub mod state;
 
 mod allocations;
+mod callbacks;
 mod contexts;
 mod engine;
 mod exchange;

@@ -155,6 +155,8 @@ pub struct Thread {
     pub label: Option<Arc<str>>,
     /// The per-thread default streams, by context.
     pub streams: Vec<(u64, CoreRef)>,
+    /// The stream whose host function this thread runs, and what the stream knew.
+    pub host_function: Option<(CoreRef, Option<Clock>)>,
 }
 
 #[derive(Clone, Copy)]

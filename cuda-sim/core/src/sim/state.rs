@@ -20,9 +20,9 @@ use crate::vmm::{Mappings, Physical};
 use crate::work::{CoreRef, HostCall};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 /// The state, while this thread has the lock.
@@ -126,7 +126,9 @@ pub struct Sim {
     pub(super) one_host: Option<Actor>,
     pub(super) random: u64,
     pub kernels: HashMap<Vec<u8>, Registered>,
-    pub(super) callbacks: Option<mpsc::Sender<HostJob>>,
+    /// Host functions that wait for the thread that runs them, and whether there is one.
+    pub(super) host_functions: VecDeque<HostJob>,
+    pub(super) host_function_thread: bool,
     pub calls: HashMap<&'static str, u64>,
     pub every_call: u64,
     pub(super) guards: u32,
@@ -174,6 +176,7 @@ impl Drop for Ending {
         }
         ENDED.set(true);
         if let Some(mut sim) = lock() {
+            Sim::host_function_ended_thread(&mut sim);
             sim.thread_ends(id);
         }
     }
@@ -272,7 +275,8 @@ impl Sim {
             one_host: None,
             random,
             kernels: HashMap::new(),
-            callbacks: None,
+            host_functions: VecDeque::new(),
+            host_function_thread: false,
             calls: HashMap::new(),
             every_call: 0,
             guards: 0,

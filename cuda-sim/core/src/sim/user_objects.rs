@@ -2,8 +2,8 @@
 //!
 //! May use: `clock`, `sim::state`, `work`. Unsafe: none.
 
-use crate::clock::{Clock, Knowledge};
-use crate::sim::state::{Locked, Sim, lock};
+use crate::clock::Clock;
+use crate::sim::state::{Locked, Sim};
 use crate::work::HostCall;
 
 pub fn retain_objects(sim: &mut Locked, objects: &[(u64, u32)]) {
@@ -40,25 +40,7 @@ pub fn release_after(sim: &mut Sim, objects: &[(u64, u32)], known: &[Clock]) {
             let Some(object) = sim.user_objects.remove(*handle) else { continue };
             let call =
                 HostCall { function: object.destroy, data: object.data, callback_stream: None };
-            let _ = std::thread::Builder::new()
-                .name("cuda-sim user objects".to_owned())
-                .spawn(move || destroy(call, &object.known));
+            Sim::destroy_user_object(call, object.known);
         }
     }
-}
-
-/// Calls the destructor. It happens after the work that used the object. It must not call the
-/// driver, so it passes what it frees to another thread: one that acquires the address of the
-/// object's data happens after that work too.
-fn destroy(call: HostCall, known: &Knowledge) {
-    if let Some(mut sim) = lock() {
-        let (host, seen) = (sim.host_actor(), sim.config.threads_seen);
-        if let Some(checker) = &mut sim.checker {
-            checker.learn_all(host, known);
-            if seen {
-                checker.hb_before(host, call.data);
-            }
-        }
-    }
-    call.run(0);
 }
