@@ -268,10 +268,15 @@ static void masks(void) {
 static void what_it_cannot_express(void) {
     static const int64_t shape[2] = {3, 4}, swapped[2] = {4, 12}, wide[2] = {1, INT64_C(1) << 31};
     static const int64_t overflow[3] = {INT64_C(1) << 62, 4, 0};
+    static const cai_field field = {.name = "x", .typestr = "<f4"};
+    static const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, &field};
     static int event;
     struct ArrowDeviceArray values;
     cai_error error;
-    cai_array array = owned("<f4", 2, shape);
+    cai_array array = owned("|V4", 2, shape);
+    array.descr = &descr;
+    refused(&array, CAI_ERR_CONVERT_TYPE, "typestr");
+    array = owned("<f4", 2, shape);
     array.strides = swapped;
     refused(&array, CAI_ERR_CONVERT_CONTIGUOUS, "strides");
     array = owned("<f4", 0, NULL);

@@ -125,6 +125,15 @@ static void extension_types(void) {
     out = imported(&array, &schema);
     ASSERT_TEXT("<i4", out.typestr);
     end(&out);
+    /* Nor does its name count under another key. */
+    memcpy(metadata + 8, "ARROW:extension:note", 20);
+    memcpy(metadata + 32, "arrow.bool8", 11);
+    schema = schema_of_values("c");
+    schema.metadata = metadata;
+    array = foreign_values(3, test_data);
+    out = imported(&array, &schema);
+    ASSERT_TEXT("|i1", out.typestr);
+    end(&out);
     memcpy(metadata + 28, &numbers[3], 4);
     schema = schema_of_values("i");
     schema.metadata = metadata;
@@ -190,7 +199,7 @@ static void the_deepest(void) {
 }
 
 static void no_elements(void) {
-    static const char *const formats[2] = {"+w:0", "f"};
+    static const char *const formats[2] = {"+w:0", "f"}, *const lists[2] = {"+w:3", "f"};
     static const int64_t none[2] = {0, 0}, some[2] = {3, 0};
     struct ArrowSchema schema = schema_of_values("f");
     struct ArrowDeviceArray array = foreign_values(0, NULL);
@@ -213,7 +222,18 @@ static void no_elements(void) {
         ASSERT(out.mask == NULL);
         end(&out);
     }
+    /* The offset of a parent without lists refers to nothing. */
+    schema = schema_of(2, lists);
+    array = foreign(2, none, test_data);
+    array.array.offset = 5;
+    level_of(&array, 1)->length = 0;
+    out = imported(&array, &schema);
+    ASSERT(out.data == NULL && out.shape[0] == 0 && out.shape[1] == 3);
+    end(&out);
     refused(foreign_values(3, NULL), schema_of_values("f"), CAI_ERR_DATA_NULL, "array.buffers[1]");
+    array = foreign_values(3, (void *)(UINTPTR_MAX - 15));
+    array.array.offset = 4;
+    refused(array, schema_of_values("g"), CAI_ERR_ADDRESS_RANGE, "array.offset");
 }
 
 static int bit(const cai_array *bits, int64_t index) {
@@ -253,6 +273,9 @@ static void nulls(void) {
             ASSERT((out.data == exact + offset / 8) == (offset % 8 == 0));
             ASSERT((out.mask->data == exact + offset / 8) == (offset % 8 == 0));
             ASSERT(out.shape[0] == length && out.mask->shape[0] == length);
+            /* Bits behind the last one of a copy are zero. */
+            for (int64_t i = length; offset % 8 != 0 && i % 8 != 0; ++i)
+                ASSERT(bit(&out, i) == 0 && bit(out.mask, i) == 0);
             for (int64_t i = 0; i < length; ++i) {
                 const int expected = bitmap[(offset + i) / 8] >> ((offset + i) % 8) & 1;
                 ASSERT(bit(&out, i) == expected && bit(out.mask, i) == expected);
@@ -262,9 +285,17 @@ static void nulls(void) {
         }
     }
     {
+        struct ArrowSchema schema = schema_of_values("i");
         struct ArrowDeviceArray array = foreign_values(3, test_data);
+        cai_array out;
         array.array.null_count = 1;
         refused(array, schema_of_values("i"), CAI_ERR_ARROW, "array.buffers[0]");
+        /* A count that is not computed, and no bitmap: no nulls. */
+        array = foreign_values(3, test_data);
+        array.array.null_count = -1;
+        out = imported(&array, &schema);
+        ASSERT(out.mask == NULL);
+        end(&out);
     }
 }
 

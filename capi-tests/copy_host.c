@@ -48,6 +48,34 @@ static void layouts(void) {
     ASSERT(buffer[5] == values[1][2]);
 }
 
+/* Every order and direction of three dimensions, with gaps and without, compared element by
+ * element. Bytes behind the buffer stay as they were. */
+static void every_layout(void) {
+    static const int64_t extents[] = {1, 2, 3}, strides[] = {0, 2, -2, 4, 6, -6, 12, 18};
+    static int16_t memory[256];
+    for (int i = 0; i < 256; ++i)
+        memory[i] = (int16_t)i;
+    for (int number = 0; number < 27 * 512; ++number) {
+        const int e = number % 27, s = number / 27;
+        const int64_t shape[3] = {extents[e % 3], extents[e / 3 % 3], extents[e / 9]};
+        const int64_t steps[3] = {strides[s % 8], strides[s / 8 % 8], strides[s / 64]};
+        const cai_array array = host(shape, steps, 3, memory + 128);
+        const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
+        cai_array out = CAI_ARRAY_INIT;
+        int16_t buffer[28];
+        size_t at = 0;
+        memset(buffer, 0x55, sizeof buffer);
+        ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, buffer, 2 * count,
+                                                     &out, NULL));
+        for (int64_t i = 0; i < shape[0]; ++i)
+            for (int64_t j = 0; j < shape[1]; ++j)
+                for (int64_t k = 0; k < shape[2]; ++k)
+                    ASSERT(buffer[at++] == 128 + (i * steps[0] + j * steps[1] + k * steps[2]) / 2);
+        ASSERT(buffer[at] == 0x5555 && out.strides == NULL);
+        cai_array_release(&out);
+    }
+}
+
 static void read_only_and_without_elements(void) {
     static const int64_t shape[2] = {2, 3}, none[2] = {2, 0};
     cai_array array = host(shape, NULL, 2, values), out = CAI_ARRAY_INIT;
@@ -58,6 +86,19 @@ static void read_only_and_without_elements(void) {
     array = host(none, NULL, 2, NULL);
     ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
     ASSERT(out.data == NULL && out.owner != NULL && out.shape[1] == 0);
+    cai_array_release(&out);
+    /* Without elements, no driver is needed. */
+    array.device.type = CAI_DEVICE_CUDA;
+    array.stream = CAI_STREAM_LEGACY;
+    ASSERT_STATUS(CAI_OK,
+                  cai_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, NULL, 0, &out, NULL));
+    ASSERT(out.data == NULL && out.stream == CAI_STREAM_NONE);
+    cai_array_release(&out);
+    /* Nor for page-locked memory on which no work is pending. */
+    array = host(shape, NULL, 2, values);
+    array.device.type = CAI_DEVICE_CUDA_HOST;
+    ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
+    ASSERT(out.device.type == CAI_DEVICE_CPU && memcmp(out.data, values, 12) == 0);
     cai_array_release(&out);
 }
 
@@ -157,6 +198,7 @@ int main(void) {
     for (int i = 0; i < 24; ++i)
         values[i / 6][i % 6] = (int16_t)(100 + i);
     layouts();
+    every_layout();
     read_only_and_without_elements();
     refusals();
     back();

@@ -125,6 +125,9 @@ static void what_it_cannot_express(void) {
     a.device.type = CAI_DEVICE_ONEAPI;
     refuses(&a, CAI_ERR_CONVERT_DEVICE, "device.type");
     a = valid_array();
+    a.data = NULL;
+    refuses(&a, CAI_ERR_DATA_NULL, "data");
+    a = valid_array();
     set_typestr(&a, "<f3");
     refuses(&a, CAI_ERR_TYPESTR_SIZE, "typestr");
 }

@@ -36,11 +36,13 @@ STREAM, CONTEXT, EVENTS, POINTER = (f"src/driver/{name}.rs" for name in ("stream
 DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/ffi/sync.rs", "src/sync/policy.rs"
 DRIVER, KNOWN = "src/driver/load.rs", "src/driver/known_streams.rs"
 ARRAY_CONTEXT, IDENTITY = "src/sync/array_context.rs", "src/sync/identity.rs"
+AR_EXPORT, HOST_COPY, IPC, IPC_BYTES = "src/arrow/export.rs", "src/copy/mod.rs", "src/ipc/mod.rs", "src/ipc/bytes.rs"
 
 # Left out, because no test can detect it: an event that is kept before the wait (another thread would have to take it
 # in between); what relaxed mode allows outside of captures, beyond queries and synchronization; the id of a context
 # that is gone, which other answers of the driver give away as well; an ordinary allocation that happens to lie behind
-# mapped pieces.
+# mapped pieces; waiting for copies to pageable memory, which the driver does by itself; an event that is never
+# destroyed, because the driver does not count them.
 MUTANTS = [
     # --- the one step
     ("no record", EVENTS, "let mut call = from.try_record(self, event);", "let mut call = self.init(0);"),
@@ -149,6 +151,60 @@ MUTANTS = [
     ("unknown memory taken for the device's", POINTER, "        _ => abi::CAI_DEVICE_CPU,\n    }", "        _ => abi::CAI_DEVICE_CUDA,\n    }"),
     ("process-wide policy ignored", POLICY, "    Ok((flags & BITS) | process()?)", "    Ok(flags & BITS)"),
     ("one call cannot differ", POLICY, "    if flags & abi::CAI_SYNC_THIS_CALL != 0 {", "    if false {"),
+    # --- Arrow
+    ("Arrow: event not kept", AR_EXPORT, "let (event, kept) = unsafe { mark::of(array) }?.keep()?;", "let (event, kept) = (array.event, None);"),
+    ("Arrow: event not given back", AR_EXPORT, "    drop(kept);\n", "    std::mem::forget(kept);\n"),
+    # --- copies to the host
+    ("copies: pending work", HOST_COPY, "    unsafe { consume::synchronize(array, flags) }?;\n", "    let _ = flags;\n"),
+    ("copies: pending work on a stream", HOST_COPY, "    unsafe { consume::exchange(Phase::Begin, array, stream, flags) }?;\n", ""),
+    ("copies: next work of the producer", HOST_COPY, "        unsafe { consume::exchange(Phase::End, array, stream, flags) }?;\n", ""),
+    ("copies: pageable memory left to the stream", HOST_COPY, "device.r#type == abi::CAI_DEVICE_CUDA_HOST\n", "device.r#type != abi::CAI_DEVICE_CUDA_HOST\n"),
+    ("copies: elements not gathered yet", HOST_COPY, "let returns = work.may_return && plan.direct && {", "let returns = work.may_return && {"),
+    ("copies: host in a capture", HOST_COPY, "if state != Capture::None && !returns {", "if false {"),
+    ("copies: lowest byte on a device", HOST_COPY, "lowest + offset as u64, rows)", "lowest + offset as u64 + 4, rows)"),
+    ("copies: device", HOST_COPY, "        device: cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 },\n", ""),
+    ("copies: stream not stated", HOST_COPY, "        copy.array.stream = stream;\n", ""),
+    ("copies: id of the stream", HOST_COPY, "        copy.array.stream_id = id;\n", "        let _ = id;\n"),
+    ("copies: context of the stream", HOST_COPY, "        copy.array.context = context.cast();\n", "        let _ = context;\n"),
+    ("copies: kind of the memory", HOST_COPY, "        copy.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;\n", ""),
+    # --- other processes
+    ("IPC: borrowed arrays", IPC, "        owner::not_borrowed(array.owner)?;\n", ""),
+    ("IPC: masks", IPC, "        if !array.mask.is_null() {", "        if false {"),
+    ("IPC: fields", IPC, "        if dtype::has_fields(array) {", "        if false {"),
+    ("IPC: other devices", IPC, "        if !may_be_cuda(array.device.r#type) {", "        if false {"),
+    ("IPC: addresses of no elements", IPC, "let info = if array.data.is_null() { None }", "let info = if false { None }"),
+    ("IPC: writable", IPC, "is_readonly: array.flags & abi::CAI_ARRAY_READONLY != 0,", "is_readonly: false,"),
+    ("IPC: strides", IPC, "strides: layout.strides.map(copy),", "strides: layout.strides.map(|_| [4; DIMENSIONS]),"),
+    ("IPC: types with a code", IPC, "dtype_code: array.dtype_code,", "dtype_code: 0,"),
+    ("IPC: offset", IPC, "message.offset = (array.data as u64).wrapping_sub(info.base as u64);", "message.offset = 0;"),
+    ("IPC: no event", IPC, "            if array.stream != abi::CAI_STREAM_NONE {", "            if false {"),
+    ("IPC: events of finished work", IPC, "            if array.stream != abi::CAI_STREAM_NONE {", "            if true {"),
+    ("IPC: no reference", IPC, "        unsafe { owner::retain(array.owner) }?;\n", ""),
+    ("IPC: below the allocation", IPC, "    if low < start || high > end {", "    if high > end {"),
+    ("IPC: above the allocation", IPC, "    if low < start || high > end {", "    if low < start {"),
+    ("IPC: unknown streams", IPC, "if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };", "0;"),
+    ("IPC: pending work", IPC, "        unsafe { consume::exchange(Phase::Begin, array, stream.value(), flags) }?;\n", "        let _ = flags;\n"),
+    ("IPC: event not recorded", IPC, "        stream.record(&event)?;\n", ""),
+    ("IPC: event destroyed with the export", IPC, "                let raw = event.into_raw();\n", "                let raw = event.into_raw();\n                drop(SharedEvent::from_raw(raw));\n"),
+    ("IPC: no memory for elements", IPC, "        if !is_empty {\n            return mismatch", "        if false {\n            return mismatch"),
+    ("IPC: memory for no elements", IPC, "    if is_empty {\n        return mismatch", "    if false {\n        return mismatch"),
+    ("IPC: bytes that contradict themselves", IPC, "    if low < 0 || high > size as i128 {", "    if false {"),
+    ("IPC: no descriptor", IPC, "    if kind.needs_descriptor() && descriptor < 0 {", "    if false {"),
+    ("IPC: device of the memory", IPC, "if info.device != (cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device }) {", "if false {"),
+    ("IPC: end of what is mapped", IPC, "        if !is_inside {", "        if false {"),
+    ("IPC: context", IPC, "        array.context = shared.context().cast();\n", ""),
+    ("IPC: events without a stream", IPC, "            array.stream = abi::CAI_STREAM_UNKNOWN;\n", "            array.stream = abi::CAI_STREAM_LEGACY;\n"),
+    ("IPC: never closed", IPC, "    drop(unsafe { Box::from_raw(shared.cast::<SharedMemory>()) });", "    let _ = shared.cast::<SharedMemory>();"),
+    ("IPC: read-only on the other side", IPC, "flags: if message.is_readonly { abi::CAI_ARRAY_READONLY } else { 0 },", "flags: 0,"),
+    ("IPC: other bytes", IPC_BYTES, "        if reader.take()? != MAGIC {", "        if reader.take()? == [0; 8] {"),
+    ("IPC: other versions", IPC_BYTES, "        if version != VERSION {", "        if false {"),
+    ("IPC: unknown kinds of memory", IPC_BYTES, "            _ => return malformed(\"bytes\", \"an unknown kind of memory\"),", "            _ => None,"),
+    ("IPC: large codes", IPC_BYTES, "let Ok(dtype_code) = u16::try_from(code) else {", "let Ok::<u16, ()>(dtype_code) = Ok(code as u16) else {"),
+    ("IPC: unknown bits", IPC_BYTES, "if bits & !(READONLY | STRIDES | EVENT) != 0 || ndim > DIMENSIONS {", "if ndim > DIMENSIONS {"),
+    ("IPC: length of the text", IPC_BYTES, "if length != bytes.len() || length != self::length(ndim, has_strides) {", "if bytes.len() < self::length(ndim, has_strides) {"),
+    ("IPC: length that the bytes state", IPC_BYTES, "if length != bytes.len() || length", "if length"),
+    ("IPC: handles without use", IPC_BYTES, "if (!has_handle && memory != [0; 64]) || (!has_event && event != [0; 64]) {", "if !has_event && event != [0; 64] {"),
+    ("IPC: events without use", IPC_BYTES, "if (!has_handle && memory != [0; 64]) || (!has_event && event != [0; 64]) {", "if !has_handle && memory != [0; 64] {"),
 ]  # fmt: skip
 
 
@@ -168,6 +224,8 @@ class Streams:
     """The programs of capi-tests/sync, on the simulated driver."""
 
     PROGRAMS = ["exchange", "produce", "capture", "events"]
+    # These show the changes of one module, and only these run for it.
+    OF_MODULES = {"src/arrow": "arrow", "src/copy": "copies", "src/ipc": "ipc"}
     # Some things show only where the driver refuses.
     REFUSALS = [
         ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
@@ -180,7 +238,7 @@ class Streams:
         run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
             "-L", driver, "-lcuda", "-ldl")  # fmt: skip
         self.all = list(self.REFUSALS)
-        for name in self.PROGRAMS:
+        for name in [*self.PROGRAMS, *self.OF_MODULES.values()]:
             done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
                        "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
                        "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
@@ -189,7 +247,9 @@ class Streams:
             self.all += [(name, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
 
     def jobs(self, path, tests):
-        return self.all
+        own = next((program for part, program in self.OF_MODULES.items() if path.startswith(part)), None)
+        wanted = [own] if own else self.PROGRAMS
+        return [job for job in self.all if job[0] in wanted]
 
     def test(self, job):
         program, case, schedule, devices, *refusal = job

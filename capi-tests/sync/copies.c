@@ -88,6 +88,7 @@ CASE(page_locked_memory_on_a_stream) {
     count_up(buffer, producer);
     OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
     ASSERT(copy.stream == as_value(stream) && copy.device.type == CAI_DEVICE_CUDA_HOST);
+    ASSERT(copy.stream_id != 0);
     /* The producer's next work comes after the copy. */
     fill(buffer, 7, producer);
     OK(cai_array_synchronize(&copy, CAI_ACCESS_READ, error));

@@ -145,7 +145,7 @@ static void peer_works(int from) {
     CUdeviceptr lowest, out = new_buffer();
     ASSERT(array.ndim == 1 && array.shape[0] == N / 2 && array.strides[0] == -8);
     ASSERT(array.device.type == CAI_DEVICE_CUDA && array.device.id == 0);
-    ASSERT(array.stream == CAI_STREAM_UNKNOWN && array.event != NULL);
+    ASSERT(array.stream == CAI_STREAM_UNKNOWN && array.event != NULL && array.context != NULL);
     lowest = (CUdeviceptr)(uintptr_t)array.data + 4 - BYTES;
     OK(cai_array_consume_begin(&array, as_value(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE,
                                error));
@@ -329,6 +329,14 @@ CASE(no_elements) {
     ASSERT(found.stream == CAI_STREAM_NONE);
     cai_array_release(&found);
     cai_owner_release(kept);
+    /* A type that only its code describes. */
+    memcpy(array.typestr, "<V2", 4);
+    array.dtype_code = CAI_DTYPE_BFLOAT16;
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
+    OK(cai_ipc_import(bytes, size, -1, 0, &found, error));
+    ASSERT(found.dtype_code == CAI_DTYPE_BFLOAT16 && strcmp(found.typestr, "<V2") == 0);
+    cai_array_release(&found);
+    cai_owner_release(kept);
     cai_array_release(&array);
     ASSERT(freed == 1);
 }
@@ -373,6 +381,9 @@ CASE(what_cannot_be_exported) {
     refused(array_of(pool_buffer(new_pool(0)), CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
     refused(array_of(mapped_buffer(0), CAI_STREAM_NONE), CAI_ERR_IPC_MEMORY, "data");
     refused(array_of(buffer + 4, CAI_STREAM_NONE), CAI_ERR_OUT_OF_ALLOCATION, "data");
+    array = owned(buffer, CAI_STREAM_NONE);
+    array.data = (char *)array.data - 8;
+    refused(array, CAI_ERR_OUT_OF_ALLOCATION, "data");
 }
 
 CASE(arguments) {
@@ -473,6 +484,16 @@ static void peer_is_attacked(int from) {
         }
     }
     ASSERT(taken[0] > 700);
+    /* An allocation that is said to be larger, and an array behind the end of the true one. */
+    it.bytes[64 + 5] ^= 1;
+    it.bytes[72 + 4] ^= 1;
+    {
+        const long before_both = taken[1];
+        try_bytes(it.bytes, it.size, fd, taken);
+        ASSERT(taken[1] == before_both);
+    }
+    it.bytes[64 + 5] ^= 1;
+    it.bytes[72 + 4] ^= 1;
     try_bytes(it.bytes, it.size, -1, taken);
     try_bytes(it.bytes, it.size, STDERR_FILENO, taken);
     ASSERT(count_of("/proc/self/maps", 1) <= before + 8);
@@ -490,6 +511,49 @@ static void attacked(CUdeviceptr buffer) {
     cai_array_release(&array);
     ASSERT(freed == 1);
     end_peer();
+}
+
+/* Each rule of the form, broken alone. The places are those of the form's documentation. */
+static void broken(const unsigned char *good, size_t size, int fd, size_t at, unsigned char value,
+                   cai_status status) {
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_array out = CAI_ARRAY_INIT;
+    ASSERT(size <= sizeof bytes && at < size && good[at] != value);
+    memcpy(bytes, good, size);
+    bytes[at] = value;
+    ASSERT_STATUS(status, cai_ipc_import(bytes, size, fd, 0, &out, NULL));
+    ASSERT(out.owner == NULL);
+}
+
+CASE(rules_of_the_form) {
+    static const int64_t none[1] = {0};
+    const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    cai_array array = owned(buffer, CAI_STREAM_NONE), empty = array_of(0, CAI_STREAM_NONE);
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_owner *kept, *other;
+    size_t size;
+    int fd;
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    broken(bytes, size, fd, 0, 'D', CAI_ERR_IPC_BYTES);
+    broken(bytes, size, fd, 8, 2, CAI_ERR_IPC_VERSION);
+    broken(bytes, size, fd, 16, 0, CAI_ERR_IPC_BYTES);
+    broken(bytes, size, fd, 20, 2 | 8, CAI_ERR_IPC_BYTES);
+    broken(bytes, size, fd, 80, 1, CAI_ERR_IPC_BYTES);
+    broken(bytes, size, fd, 144, 1, CAI_ERR_IPC_BYTES);
+    /* The bytes contradict themselves: that is seen before the descriptor is missed. */
+    broken(bytes, size, -1, 78, 1, CAI_ERR_OUT_OF_ALLOCATION);
+    OK(cai_owner_create(NULL, NULL, &empty.owner, error));
+    empty.shape = none;
+    OK(cai_ipc_export(&empty, 0, bytes, sizeof bytes, &size, NULL, &other, error));
+    broken(bytes, size, -1, 16, 9, CAI_ERR_IPC_BYTES);
+    broken(bytes, size, fd, 16, 3, CAI_ERR_IPC_BYTES);
+    broken(bytes, size, -1, 30, 1, CAI_ERR_IPC_BYTES);
+    cai_owner_release(other);
+    cai_array_release(&empty);
+    close(fd);
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
 }
 
 CASE(altered_bytes_of_plain_memory) { attacked(new_buffer()); }
