@@ -29,6 +29,10 @@ static CUgraphNode fills(CUgraph graph, CUdeviceptr p, unsigned value) {
     return node;
 }
 
+#if CUDA_VERSION >= 13020
+static void CUDA_CB do_nothing(void *data) { (void)data; }
+#endif
+
 static CUgraphExec instantiate(CUgraph graph) {
     CUgraphExec made = NULL;
     OK(cuGraphInstantiate(&made, graph, 0));
@@ -107,6 +111,126 @@ RULE(nodes, conditional_arguments, "The type of a conditional node limits the nu
 #else
     skip("needs CUDA 13");
 #endif
+}
+
+RULE(nodes, any_params, "The parameters of a node of any type can be read",
+     "cuGraphNodeGetParams") {
+#if CUDA_VERSION >= 13020
+    const CUdeviceptr p = cleared();
+    CUgraph graph = new_graph(), child = new_graph();
+    CUgraphNode node = fills(graph, p, 7);
+    CUgraphNodeParams found;
+    memset(&found, 0xff, sizeof found);
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type, CU_GRAPH_NODE_TYPE_MEMSET);
+    EXPECT(found.reserved0[2] == 0 && found.reserved2 == 0, 1);
+    EXPECT(found.memset.dst == p && found.memset.value == 7 && found.memset.width == N, 1);
+    // The parameters of a memset node can be used again.
+    found.memset.value = 9;
+    OK(cuGraphNodeSetParams(node, &found));
+    CUgraphExec exec = instantiate(graph);
+    launch(exec);
+    EXPECT(first_byte(p), 9);
+
+    const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .srcDevice = p,
+                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstDevice = p + N / 2,
+                                .WidthInBytes = N / 2,
+                                .Height = 1,
+                                .Depth = 1};
+    OK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, ctx));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type, CU_GRAPH_NODE_TYPE_MEMCPY);
+    EXPECT(found.memcpy.copyParams.srcDevice == p, 1);
+    EXPECT(found.memcpy.copyParams.WidthInBytes, N / 2);
+
+    const CUDA_HOST_NODE_PARAMS host = {.fn = do_nothing, .userData = &found};
+    OK(cuGraphAddHostNode(&node, graph, NULL, 0, &host));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type, CU_GRAPH_NODE_TYPE_HOST);
+    EXPECT(found.host.fn == do_nothing && found.host.userData == &found, 1);
+
+    OK(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+    CUgraph inner = NULL;
+    OK(cuGraphChildGraphNodeGetGraph(node, &inner));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type, CU_GRAPH_NODE_TYPE_GRAPH);
+    EXPECT(found.graph.graph == inner, 1);
+
+    CUevent e = event();
+    OK(cuGraphAddEventRecordNode(&node, graph, NULL, 0, e));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && found.eventRecord.event == e, 1);
+
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = {.bytesize = N};
+    memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    memory.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &memory));
+    CUgraphNode after;
+    OK(cuGraphAddMemFreeNode(&after, graph, &node, 1, memory.dptr));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && found.alloc.dptr == memory.dptr, 1);
+    EXPECT(found.alloc.bytesize, N);
+    OK(cuGraphNodeGetParams(after, &found));
+    EXPECT(found.type == CU_GRAPH_NODE_TYPE_MEM_FREE && found.free.dptr == memory.dptr, 1);
+
+    OK(cuGraphAddEmptyNode(&node, graph, NULL, 0));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type, CU_GRAPH_NODE_TYPE_EMPTY);
+    EXPECT(cuGraphNodeGetParams(NULL, &found), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuGraphNodeGetParams(node, NULL), CUDA_ERROR_INVALID_VALUE);
+
+    CUgraph other = new_graph();
+    CUgraph *bodies = conditional(other, 0, CU_GRAPH_COND_TYPE_SWITCH, 3, CUDA_SUCCESS);
+    size_t count = 1;
+    OK(cuGraphGetNodes(other, &node, &count));
+    OK(cuGraphNodeGetParams(node, &found));
+    EXPECT(found.type, CU_GRAPH_NODE_TYPE_CONDITIONAL);
+    EXPECT(found.conditional.type, CU_GRAPH_COND_TYPE_SWITCH);
+    EXPECT(found.conditional.size, 3);
+    EXPECT(found.conditional.phGraph_out[2] == bodies[2], 1);
+#else
+    skip("needs CUDA 13.2");
+#endif
+}
+
+RULE(nodes, clones, "A node is found in the clones of its graph, as long as it is there",
+     "cuGraphNodeFindInClone") {
+    const CUdeviceptr p = cleared();
+    CUgraph graph = new_graph(), clone = NULL, twice = NULL;
+    CUgraphNode one = fills(graph, p, 1), two = fills(graph, p, 2), found = NULL, again = NULL;
+    OK(cuGraphClone(&clone, graph));
+    OK(cuGraphNodeFindInClone(&found, two, clone));
+    CUDA_MEMSET_NODE_PARAMS params = {0};
+    OK(cuGraphMemsetNodeGetParams(found, &params));
+    EXPECT(found != two && params.value == 2, 1);
+    OK(cuGraphClone(&twice, clone));
+    OK(cuGraphNodeFindInClone(&again, found, twice));
+    EXPECT(again != found, 1);
+    EXPECT(cuGraphNodeFindInClone(&again, two, graph), CUDA_ERROR_INVALID_VALUE);
+    OK(cuGraphDestroyNode(found));
+    EXPECT(cuGraphNodeFindInClone(&again, two, clone), CUDA_ERROR_INVALID_VALUE);
+    OK(cuGraphNodeFindInClone(&again, one, clone));
+    // A node that was added later has no copy, whatever its handle is.
+    OK(cuGraphDestroyNode(one));
+    one = fills(graph, p, 3);
+    EXPECT(cuGraphNodeFindInClone(&again, one, clone), CUDA_ERROR_INVALID_VALUE);
+}
+
+RULE(nodes, dot, "A graph is written in the language DOT", "cuGraphDebugDotPrint") {
+    char path[] = "/tmp/conformance_dot_XXXXXX";
+    const int file = mkstemp(path);
+    CUgraph graph = new_graph();
+    fills(graph, cleared(), 1);
+    OK(cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE));
+    char found[8] = {0};
+    EXPECT(read(file, found, 7), 7);
+    EXPECT(strcmp(found, "digraph"), 0);
+    EXPECT(cuGraphDebugDotPrint(graph, NULL, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuGraphDebugDotPrint(graph, "/nonexistent/graph.dot", 0), CUDA_ERROR_OPERATING_SYSTEM);
+    close(file);
+    unlink(path);
 }
 
 RULE(nodes, mem_ops, "The operations of a batch node are in order, and can be replaced",

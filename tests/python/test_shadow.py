@@ -240,6 +240,78 @@ def test_command(simulated, tmp_path):
     assert run(BUILT / "cuda-sim", "run", f"--shadow={simulated.parent}", "true").returncode == 0
 
 
+OBJECT = r"""
+#include <cuda.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#define OK(call) do { CUresult r_ = (call); if (r_) { printf("%s: %d\n", #call, r_); return 1; } } while (0)
+static sem_t ended;
+static void end(void *data) { ++*(int *)data; sem_post(&ended); }
+int main(int argc, char **argv) {
+    CUcontext context; CUstream a; CUdeviceptr p; CUgraph graph; CUgraphExec exec; CUuserObject object; CUgraphNode node;
+    int ends = 0;
+    const int waits = argc < 2 || strcmp(argv[1], "early");
+    sem_init(&ended, 0, 0);
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&a, 1)); OK(cuMemAlloc(&p, 64));
+    if (cuUserObjectCreate(&object, &ends, end, 0, 1) != CUDA_ERROR_INVALID_VALUE) return 2;
+    OK(cuGraphCreate(&graph, 0)); OK(cuUserObjectCreate(&object, &ends, end, 1, 1));
+    OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    CUDA_MEMSET_NODE_PARAMS fill = {.dst = p, .value = 7, .elementSize = 1, .width = 64, .height = 1};
+    OK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &fill, context));
+    OK(cuGraphInstantiate(&exec, graph, 0)); OK(cuGraphLaunch(exec, a));
+    OK(cuGraphDestroy(graph)); OK(cuGraphExecDestroy(exec));
+    if (waits) while (sem_wait(&ended)) { }
+    OK(cuMemFree(p));
+    return waits && ends != 1;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_user_objects(simulated, driver, tmp_path, schedule):  # noqa: F811
+    """A destructor comes after the work that used the object, as on the simulated driver."""
+    (tmp_path / "object.c").write_text(OBJECT)
+    program = compile_program(driver, tmp_path / "object", [tmp_path / "object.c"])
+    for run_it in (lambda *words: shadow(simulated, *words, schedule=schedule, check=False), lambda *words: sim(*words, check=False)):
+        done = run_it("--", program)
+        assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+        done = run_it("--", program, "early")
+        assert done.returncode == 66, f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+CONDITIONAL = r"""
+#include <cuda.h>
+#include <stdio.h>
+#define OK(call) do { CUresult r_ = (call); if (r_) { printf("%s: %d\n", #call, r_); return 1; } } while (0)
+int main(void) {
+    CUcontext context; CUstream a; CUdeviceptr p; CUgraph graph; CUgraphExec exec; CUgraphNode node;
+    CUgraphConditionalHandle handle; unsigned char found = 0;
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&a, 1)); OK(cuMemAlloc(&p, 64)); OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphConditionalHandleCreate(&handle, graph, context, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+    params.conditional.handle = handle; params.conditional.size = 1; params.conditional.ctx = context;
+    OK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params));
+    CUDA_MEMSET_NODE_PARAMS fill = {.dst = p, .value = 7, .elementSize = 1, .width = 64, .height = 1};
+    OK(cuGraphAddMemsetNode(&node, params.conditional.phGraph_out[0], NULL, 0, &fill, context));
+    OK(cuGraphInstantiate(&exec, graph, 0)); OK(cuGraphLaunch(exec, a)); OK(cuStreamSynchronize(a));
+    OK(cuMemcpyDtoH(&found, p, 1));
+    return found != 7;
+}
+"""
+
+
+def test_conditional_nodes_are_not_followed(simulated, driver, tmp_path):  # noqa: F811
+    """The report says so."""
+    (tmp_path / "conditional.c").write_text(CONDITIONAL)
+    program = compile_program(driver, tmp_path / "conditional", [tmp_path / "conditional.c"])
+    done = shadow(simulated, "--", program, check=False)
+    assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+    assert "cuGraphAddNode was called 1 times in ways that the checker does not follow" in done.stderr
+
+
 def test_the_checker_is_no_driver(program):
     library = BUILT / "libcudasim_shadow.so"
     done = subprocess.run([program, "real"], capture_output=True, text=True, env={"LD_PRELOAD": str(library), "CUDASIM_REAL": str(library)})

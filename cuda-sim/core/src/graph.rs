@@ -33,8 +33,7 @@ impl Sim {
             unique.push(node);
         }
         self.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
-        let node =
-            self.nodes.insert(Node { graph, task, dependencies: unique, arguments: Vec::new() });
+        let node = self.nodes.insert(Node::new(graph, task, unique));
         if let Some(graph) = self.graphs.get_mut(graph) {
             graph.nodes.push(node);
         }
@@ -79,8 +78,7 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     let copy = sim.graphs.insert(Graph { id, objects, child, ..Graph::default() });
     let mut twins = std::collections::HashMap::new();
     for old in &nodes {
-        let Some(mut node) = sim.nodes.get(*old).cloned() else { continue };
-        node.graph = copy;
+        let Some(mut node) = sim.nodes.get(*old).map(|node| node.copy_for(copy)) else { continue };
         if let Task::Child(inner) = node.task {
             node.task = Task::Child(clone_graph(sim, inner, true)?);
         }

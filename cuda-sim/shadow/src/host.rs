@@ -9,7 +9,7 @@
 
 use crate::launches::Wrapper;
 use crate::passed_on::passed_on;
-use cudasim_core::api::graph_params::{HostParams, work};
+use cudasim_core::api::graph_params::{AnyParams, HostParams, kind_of, union_of, work};
 use cudasim_core::api::graphs::add;
 use cudasim_core::capture::submit;
 use cudasim_core::clock::Clock;
@@ -18,6 +18,8 @@ use cudasim_core::follow::{follow, notify, outside};
 use cudasim_core::sim::lock;
 use cudasim_core::work::{HostCall, Work};
 use std::ffi::c_void;
+
+const HOST_NODE: i32 = 3;
 
 /// Adds a clock to the knowledge of the calling thread. `None`: the graph was changed, so all work
 /// is taken to come before.
@@ -117,6 +119,31 @@ fn enqueue(
     result
 }
 
+/// Calls the destructor of a user object. The last reference may have been released by the end of
+/// work that is not known here, so all work is taken to come before. The destructor may end the
+/// thread, as CPython does: nothing is left to drop then.
+extern "C-unwind" fn run_destructor(wrapper: *mut c_void) {
+    learn(&None);
+    let (function, data) = {
+        // SAFETY: `cuUserObjectCreate` passed the pointer to the driver, which calls the destructor
+        // once.
+        let wrapper = unsafe { Box::from_raw(wrapper.cast::<Wrapper>()) };
+        (wrapper.function, wrapper.data)
+    };
+    // What frees the memory may be another thread, which acquires the address of the data.
+    if let Some(mut sim) = lock().filter(|sim| sim.config.threads_seen) {
+        let host = sim.host_actor();
+        if let Some(checker) = &mut sim.checker {
+            checker.hb_before(host, data);
+        }
+    }
+    // SAFETY: the program passed `function` as a CUhostFn, together with `data`.
+    unsafe {
+        let function: unsafe extern "C-unwind" fn(usize) = std::mem::transmute(function);
+        function(data);
+    }
+}
+
 /// Replaces the wrapper in the parameters of a node by the function of the program.
 fn show_own(params: *mut HostParams) {
     let Ok(HostParams { function, data }) = get(params) else { return };
@@ -178,6 +205,33 @@ passed_on! {
                 flags,
             )
         })
+    }
+    fn cuUserObjectCreate(
+        to: *mut u64,
+        data: usize,
+        destroy: usize,
+        count: u32,
+        flags: u32,
+    ) |real| {
+        if destroy == 0 {
+            return outside(|| real(to, data, destroy, count, flags));
+        }
+        let wrapper = Box::into_raw(Wrapper::new(destroy, data));
+        let own = run_destructor as extern "C-unwind" fn(*mut c_void) as usize;
+        let result = outside(|| real(to, wrapper as usize, own, count, flags));
+        if result != 0 {
+            // SAFETY: the real call failed, so the driver did not keep the pointer of
+            // `Box::into_raw` above.
+            drop(unsafe { Box::from_raw(wrapper) });
+        }
+        result
+    }
+    fn cuGraphNodeGetParams(node: u64, params: *mut AnyParams) |real| {
+        let result = outside(|| real(node, params));
+        if result == 0 && kind_of(params) == Ok(HOST_NODE) {
+            show_own(union_of(params));
+        }
+        result
     }
     fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |real| {
         let result = outside(|| real(node, params));

@@ -66,6 +66,23 @@ pub fn add_conditional(
     put(params, ConditionalParams { bodies: bodies.as_ptr(), ..of })
 }
 
+/// Returns the parameters of a node, for a current context. The bodies are those of the node and
+/// live as long.
+pub fn conditional_params(sim: &Locked, node: u64, context: u64) -> Result<ConditionalParams> {
+    let Some(Task::Conditional { condition, choice, bodies }) =
+        sim.nodes.get(node).map(|node| &node.task)
+    else {
+        return Err(Code::INVALID_VALUE);
+    };
+    let choice = match choice {
+        Choice::If => 0,
+        Choice::While => 1,
+        Choice::Switch => 2,
+    };
+    let (handle, count) = (condition.handle, bodies.len() as u32);
+    Ok(ConditionalParams { handle, choice, count, bodies: bodies.as_ptr(), context })
+}
+
 api! {
     fn cuGraphConditionalHandleCreate(
         to: *mut u64,

@@ -271,6 +271,13 @@ pub struct Copy3D {
 
 const _: () = assert!(size_of::<Copy2D>() == 128 && size_of::<Copy3D>() == 200);
 
+impl Copy3D {
+    /// Returns the `CUmemorytype` of both sides and the extent in bytes, rows and layers.
+    pub fn outline(&self) -> ([i32; 2], [usize; 3]) {
+        ([self.from.memory, self.to.memory], [self.width, self.height, self.depth])
+    }
+}
+
 impl Side3D {
     fn end(&self, extent: &Extent) -> Result<End> {
         let (address, claim) = match self.memory {

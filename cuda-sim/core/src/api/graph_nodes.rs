@@ -3,12 +3,12 @@
 //! May use: `api::conditionals`, `api::copies`, `api::devices`, `api::graph_params`, `api::graphs`,
 //! `api::macros`, `api::mem_ops`, `ffi`, `graph`, `results`, `sim`. Unsafe: none.
 
-use super::conditionals::add_conditional;
+use super::conditionals::{add_conditional, conditional_params};
 use super::copies::Copy3D;
 use super::graph_params::{
-    AnyParams, FillParams, HostParams, KernelParams, KernelParamsV2, any_task, host_params,
+    AnyParams, Both, FillParams, HostParams, KernelParams, KernelParamsV2, any_task, host_params,
     host_task, kernel_params, kernel_params_v2, kernel_task, kernel_task_v2, kind_of,
-    memcpy_params, memcpy_task, memset_params, memset_task, union_of,
+    memcpy_params, memcpy_task, memset_params, memset_task, put_union, union_of,
 };
 use super::graphs::add;
 use super::mem_ops::{MemOpsParams, mem_ops_params, mem_ops_task};
@@ -83,6 +83,49 @@ fn add_alloc(
     put(params, of)
 }
 
+fn alloc_params(sim: &Locked, node: u64) -> Result<AllocParams> {
+    let Some(Task::Allocate(base)) = sim.nodes.get(node).map(|node| &node.task) else {
+        return Err(Code::INVALID_VALUE);
+    };
+    let found = sim.graph_memory.get(base).ok_or(Code::INVALID_VALUE)?;
+    Ok(AllocParams {
+        kind: 1,
+        handle_types: 0,
+        location: 1,
+        device: found.device,
+        rest: [0; 9],
+        access: 0,
+        access_count: 0,
+        size: found.size as usize,
+        address: *base,
+    })
+}
+
+/// Writes the parameters of a node of any kind.
+fn put_any(sim: &mut Locked, node: u64, to: *mut AnyParams) -> Result {
+    let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
+    let (kind, task) = (found.task.node_type(), found.task.clone());
+    let context = sim.current_context().unwrap_or(0);
+    match task {
+        Task::Empty => put_union(to, kind, ()),
+        Task::Child(graph) => put_union(to, kind, graph),
+        Task::WaitEvent(event) | Task::RecordEvent(event) => put_union(to, kind, event),
+        Task::Allocate(_) => put_union(to, kind, alloc_params(sim, node)?),
+        Task::Free(base) => put_union(to, kind, base),
+        Task::MemOps(_) => put_union(to, kind, mem_ops_params(sim, node)?),
+        Task::Conditional { .. } => put_union(to, kind, conditional_params(sim, node, context)?),
+        Task::Work { .. } => match kind {
+            0 => put_union(to, kind, kernel_params_v2(sim, node)?),
+            1 => put_union(to, kind, Both([0, context], memcpy_params(sim, node)?)),
+            2 => put_union(to, kind, Both(memset_params(sim, node)?, context)),
+            3 => put_union(to, kind, host_params(sim, node)?),
+            5 => put_union(to, kind, ()),
+            // Captured operations on values, and captured frees of other memory.
+            _ => Err(Code::NOT_SUPPORTED),
+        },
+    }
+}
+
 fn add_any(
     sim: &mut Locked,
     to: *mut u64,
@@ -140,6 +183,9 @@ api! {
     ) |sim| {
         let _ = edges;
         add_any(sim, to, graph, dependencies, count, params)
+    }
+    fn cuGraphNodeGetParams(node: u64, params: *mut AnyParams) |sim| {
+        put_any(sim, node, params)
     }
     fn cuGraphNodeSetParams(node: u64, params: *mut AnyParams) |sim| {
         let task = any_task(sim, params)?;
@@ -304,24 +350,7 @@ api! {
         add_alloc(sim, to, graph, dependencies, count, params)
     }
     fn cuGraphMemAllocNodeGetParams(node: u64, params: *mut AllocParams) |sim| {
-        let Some(Task::Allocate(base)) = sim.nodes.get(node).map(|node| &node.task) else {
-            return Err(Code::INVALID_VALUE);
-        };
-        let found = sim.graph_memory.get(base).ok_or(Code::INVALID_VALUE)?;
-        put(
-            params,
-            AllocParams {
-                kind: 1,
-                handle_types: 0,
-                location: 1,
-                device: found.device,
-                rest: [0; 9],
-                access: 0,
-                access_count: 0,
-                size: found.size as usize,
-                address: *base,
-            },
-        )
+        put(params, alloc_params(sim, node)?)
     }
     fn cuGraphAddMemFreeNode(
         to: *mut u64,

@@ -8,7 +8,7 @@ use super::fills::fill_node_of;
 use super::mem_ops::mem_ops_task;
 use crate::access::Access;
 use crate::cudasim::Grid;
-use crate::ffi::get;
+use crate::ffi::{get, put};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim, Task};
 use crate::work::{HostCall, Work};
@@ -24,6 +24,17 @@ pub struct FillParams {
     element: u32,
     width: usize,
     height: usize,
+}
+
+impl std::fmt::Display for FillParams {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let FillParams { to: address, pitch, value, element, width, height } = self;
+        write!(
+            to,
+            "{address:#x}: {width} elements of {element} bytes with {value:#x}, {height} rows, \
+             pitch {pitch}"
+        )
+    }
 }
 
 /// `CUDA_HOST_NODE_PARAMS`.
@@ -194,6 +205,18 @@ pub fn any_task(sim: &mut Locked, params: *mut AnyParams) -> Result<Task> {
 /// Returns the parameters of any kind in a union.
 pub fn union_of<T>(params: *mut AnyParams) -> *mut T {
     params.wrapping_add(1).cast()
+}
+
+/// Two members of a structure of cuda.h that follow each other.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Both<A, B>(pub A, pub B);
+
+/// Writes the parameters of a kind. Unused bytes of the structure are 0.
+pub fn put_union<T>(to: *mut AnyParams, kind: i32, params: T) -> Result {
+    put(to.cast(), [0u64; 32])?;
+    put(to, AnyParams { kind, reserved: [0; 3] })?;
+    put(union_of(to), params)
 }
 
 pub fn kind_of(params: *mut AnyParams) -> Result<i32> {

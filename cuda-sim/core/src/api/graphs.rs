@@ -112,6 +112,12 @@ api! {
         let copy = graph::clone_graph(sim, graph, false)?;
         put(to, copy)
     }
+    fn cuGraphNodeFindInClone(to: *mut u64, original: u64, copy: u64) |sim| {
+        let wanted = sim.nodes.get(original).ok_or(Code::INVALID_VALUE)?.id;
+        let nodes = &sim.graphs.get(copy).ok_or(Code::INVALID_VALUE)?.nodes;
+        let is_it = |node: &u64| sim.nodes.get(*node).is_some_and(|node| node.original == wanted);
+        put(to, nodes.iter().copied().find(is_it).ok_or(Code::INVALID_VALUE)?)
+    }
     fn cuGraphAddEmptyNode(
         to: *mut u64,
         graph: u64,

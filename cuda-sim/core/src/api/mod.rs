@@ -15,6 +15,7 @@ pub mod batches;
 pub mod mem_ops;
 pub mod graph_params;
 pub mod graphs;
+pub mod graph_dot;
 pub mod conditionals;
 pub mod graph_nodes;
 pub mod green;

@@ -18,7 +18,7 @@ use crate::work::{Function, Launch, Work};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 
-fn name_of(name: *const c_char) -> Result<CString> {
+pub fn name_of(name: *const c_char) -> Result<CString> {
     if name.is_null() {
         return Err(Code::INVALID_VALUE);
     }

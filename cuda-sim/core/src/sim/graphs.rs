@@ -8,6 +8,7 @@ use crate::clock::{Clock, Knowledge};
 use crate::conditions::Condition;
 use crate::work::{Choice, CoreRef, Work};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The work of a node. `node_type` returns the number of `CUgraphNodeType`.
 #[derive(Clone)]
@@ -58,10 +59,31 @@ pub struct MemOps {
 #[derive(Clone)]
 pub struct Node {
     pub graph: u64,
+    /// A number of its own, because handles are used again.
+    pub id: u64,
+    /// The number of the node of which it is a copy; 0 for none.
+    pub original: u64,
     pub task: Task,
     pub dependencies: Vec<u64>,
     /// The pointers to the arguments of a kernel, once the program has asked for them.
     pub arguments: Vec<usize>,
+}
+
+impl Node {
+    pub fn new(graph: u64, task: Task, dependencies: Vec<u64>) -> Node {
+        let (id, original) = (Node::next_id(), 0);
+        Node { graph, id, original, task, dependencies, arguments: Vec::new() }
+    }
+
+    /// Returns a copy for another graph, with the dependencies of the original.
+    pub fn copy_for(&self, graph: u64) -> Node {
+        Node { graph, id: Node::next_id(), original: self.id, ..self.clone() }
+    }
+
+    fn next_id() -> u64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        LAST.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 impl Task {
