@@ -1,4 +1,4 @@
-//! What a device type implies: CUDA streams, an address or a handle.
+//! What a device type implies: streams of CUDA or HIP, an address or a handle.
 //!
 //! May use: `abi`.
 //! Unsafe: none.
@@ -35,6 +35,19 @@ pub fn is_addressed(device_type: i32) -> bool {
         | 1 << abi::CAI_DEVICE_ROCM_HOST
         | 1 << abi::CAI_DEVICE_ONEAPI;
     is_in(ADDRESSED, device_type)
+}
+
+/// Returns true if work on the data of this device type is enqueued on HIP streams.
+#[inline]
+pub fn is_rocm(device_type: i32) -> bool {
+    is_in(1 << abi::CAI_DEVICE_ROCM | 1 << abi::CAI_DEVICE_ROCM_HOST, device_type)
+}
+
+/// Returns true if work on the data of this device type is enqueued on streams that this library
+/// can order.
+#[inline]
+pub fn has_streams(device_type: i32) -> bool {
+    may_be_cuda(device_type) || is_rocm(device_type)
 }
 
 /// Returns true for the devices of CUDA and for the unknown device, which CUDA may know.

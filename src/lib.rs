@@ -16,10 +16,10 @@
 //! | `read` | reads foreign structures without trusting their size |
 //! | `dtype` | typestr and fields: parse, format, compare |
 //! | `layout` | counts, spans, contiguity: checked arithmetic |
-//! | `device` | what a device type implies: CUDA streams, an address or a handle |
+//! | `device` | what a device type implies: streams of CUDA or HIP, an address or a handle |
 //! | `observer` | one optional observer of exchanges: the race checker |
 //! | `owner` | reference counts, and blocks that hold a copied description |
-//! | `driver` | the CUDA driver, loaded at run time: streams, contexts, events, addresses |
+//! | `driver` | the CUDA driver and HIP, loaded at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
 //! | `copy` | copies to and from host memory, in C order |

@@ -85,7 +85,7 @@ MUTANTS = [
     ("conservative ignored", CONSUME, "    let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0\n", "    let conservative = false\n"),
     ("context not recorded", CONSUME, "let recorded = thread.context_record(context.context, event.handle());", "let recorded = thread.init(0);"),
     ("context does not wait", CONSUME, "let waits = thread.context_wait(context.context, event.handle());", "let waits = thread.init(0);"),
-    ("other devices' streams", CONSUME, "    if !is_cuda(array) {\n        return", "    if false {\n        return"),
+    ("other devices' streams", CONSUME, "    if !has_streams(array) {\n        return", "    if false {\n        return"),
     ("context of the array ignored", ARRAY_CONTEXT, "        if !array.context.is_null() {\n            return found(array.context.cast());\n        }\n", ""),
     ("context of the memory ignored", ARRAY_CONTEXT, "                _ if !context.is_null() => {\n                    Ok(Some(ArrayContext { driver, context, primary: None }))\n                }\n", ""),
     ("device of the memory ignored", ARRAY_CONTEXT, "Some(device) => ArrayContext::primary(driver, device).map(Some),", "Some(_) => Ok(None),"),
@@ -100,8 +100,8 @@ MUTANTS = [
     ("fast path, masks", CONSUME, "        && local.mask.is_null()\n", ""),
     ("fast path, read-only", CONSUME, "        && !breaks_read_only(local, flags)\n", ""),
     ("fast path, flags of the array", CONSUME, "        && local.flags & !abi::CAI_ARRAY_READONLY == 0;", ";"),
-    ("settled below version 3", CONSUME, "        && array.version >= 3\n        && is_cuda(array)", "        && is_cuda(array)"),
-    ("settled on other devices", CONSUME, "        && array.version >= 3\n        && is_cuda(array)", "        && array.version >= 3"),
+    ("settled below version 3", CONSUME, "        && array.version >= 3\n        && has_streams(array)", "        && has_streams(array)"),
+    ("settled on other devices", CONSUME, "        && array.version >= 3\n        && has_streams(array)", "        && array.version >= 3"),
     # --- identities
     ("identity not written", IDENTITY, "    array.stream_id = id;", "    let _ = id;"),
     ("identity without its context", IDENTITY, "    array.context = context.cast();", "    let _ = context;"),
@@ -123,14 +123,23 @@ MUTANTS = [
     ("graph does not keep the owner", QUEUE, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
     ("graph's owner never released", QUEUE, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
     ("refused owner released all the same", QUEUE, "unsafe { (*tag).armed.store(false, Ordering::Release) };", ""),
-    ("asking breaks captures", QUEUE, "harmless = harmless || driver.be_relaxed();", "harmless = true;"),
+    ("asking breaks captures", QUEUE, "*harmless = *harmless || be_relaxed();", "let _ = be_relaxed;\n            *harmless = true;"),
     ("broken capture released", QUEUE, "match stream.capture(thread)? {\n        Capture::None", "match if stream.capture(thread)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
     ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
     ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
     ("array released twice", FFI, "        unsafe { super::array::clear(array, size) };\n", ""),
     # --- contexts, streams, events
-    ("context not pushed", CONTEXT, "        let pushed = self.context_push(context);\n        let entered = Entered { thread: self, before: Some(before) };", "        let pushed = Call { name: \"\", code: 0 };\n        let entered = Entered { thread: self, before: None };"),
-    ("context not popped", CONTEXT, "        if thread.context_pop(&raw mut out).is_ok() || thread.is_current(before) {", "        let _: *mut CUcontext = &raw mut out;\n        if before.is_null() || !before.is_null() {"),
+    ("context not pushed", CONTEXT, "            false => self.context_push(context),\n        };\n        let entered = Entered { thread: self, before: Some(before) };", "            false => return Ok(Entered { thread: self, before: None }),\n        };\n        let entered = Entered { thread: self, before: Some(before) };"),
+    ("context not popped", CONTEXT, "            false => thread.context_pop(&raw mut out),", "            false => {\n                let _: *mut CUcontext = &raw mut out;\n                return;\n            }"),
+    # --- HIP
+    ("HIP's streams given to CUDA", "src/driver/table.rs", "abi::CAI_DEVICE_ROCM | abi::CAI_DEVICE_ROCM_HOST => Api::Hip,", "abi::CAI_DEVICE_ROCM | abi::CAI_DEVICE_ROCM_HOST => Api::Cuda,"),
+    ("HIP gets stream 1", STREAM, "let is_null = value == CAI_STREAM_LEGACY && thread.is_hip();", "let is_null = false;"),
+    ("HIP's device not set", CONTEXT, "            true => self.driver.set_current(context),", "            true => return Ok(Entered { thread: self, before: None }),"),
+    ("HIP's device stays set", CONTEXT, "            true => thread.driver.set_current(before),", "            true => return,"),
+    ("HIP's stream on the current device", CONTEXT, "return if found.is_missing() {", "return if found.is_ok() {"),
+    ("HIP's array on the current device", ARRAY_CONTEXT, "if array.device.r#type == abi::CAI_DEVICE_ROCM && array.device.id >= 0 {\n            return ArrayContext::primary(driver, array.device.id);", "if array.device.r#type == abi::CAI_DEVICE_ROCM && array.device.id >= 0 {\n            return found(thread.some_current()?);"),
+    ("a context of HIP taken for a device", CONTEXT, "i32::try_from(context.addr().wrapping_sub(1)).unwrap_or(-1)", "context.addr().wrapping_sub(1) as i32"),
+    ("a dead stream of HIP taken for a context", "src/driver/result.rs", "(self.code == CONTEXT_IS_DESTROYED && self.api == Api::Hip)", "(self.code == CONTEXT_IS_DESTROYED && false)"),
     ("current context from before", CONTEXT, "        self.current.set(Some(context));\n        Ok(entered)", "        Ok(entered)"),
     ("green context taken for its primary one", CONTEXT, "            if !green.is_null() {", "            if false {"),
     ("events of one context for all", EVENTS, "let bucket = if context_id != 0 { bucket_of(context_id) } else { None };", "let bucket = bucket_of(1);"),
@@ -223,13 +232,14 @@ def build():
 class Streams:
     """The programs of capi-tests/sync, on the simulated driver."""
 
-    PROGRAMS = ["exchange", "produce", "capture", "events"]
+    PROGRAMS = ["exchange", "produce", "capture", "events", "hip"]
     # These show the changes of one module, and only these run for it.
     OF_MODULES = {"src/arrow": "arrow", "src/copy": "copies", "src/ipc": "ipc"}
     # Some things show only where the driver refuses.
     REFUSALS = [
         ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
         ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
+        ("hip", "handles", "lazy", 2, "hipEventRecord:1:709"),
     ]
 
     def __init__(self, mutants):
@@ -237,6 +247,8 @@ class Streams:
         sync = ROOT / "capi-tests/sync"
         run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
             "-L", driver, "-lcuda", "-ldl")  # fmt: skip
+        run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-DHIP", sync / "shim.c", sync / "hip_on_cuda.c", "-isystem",
+            SITE / "nvidia/cu13/include", "-o", COPY / "libhip.so", "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl")  # fmt: skip
         self.all = list(self.REFUSALS)
         for name in [*self.PROGRAMS, *self.OF_MODULES.values()]:
             done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
@@ -255,7 +267,8 @@ class Streams:
         program, case, schedule, devices, *refusal = job
         # Half of the runs are observed by the race checker; in the other half the library takes its fast path.
         exchanges = "hidden" if schedule == "lazy" else "seen"
-        env = {**os.environ, "CAI_CUDA_DRIVER": str(COPY / "libshim.so"), "SHIM": "".join(refusal), "CUDASIM_EXCHANGES": exchanges}
+        env = {**os.environ, "CAI_CUDA_DRIVER": str(COPY / "libshim.so"), "CAI_HIP_DRIVER": str(COPY / "libhip.so"),
+               "SHIM": "".join(refusal), "CUDASIM_EXCHANGES": exchanges}  # fmt: skip
         if not refusal:
             del env["SHIM"]
         try:

@@ -9,6 +9,8 @@
  * failure of earlier work. "cuEventRecord:2:skip": it returns 0 and does nothing. Only calls while
  * the program has switched that on (shim_arm) are counted. A driver without a function is this one
  * compiled with the function under another name: -DcuEventQuery=without_cuEventQuery.
+ *
+ * With -DHIP it is a HIP runtime instead (CAI_HIP_DRIVER), and hip_on_cuda.c is behind it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,6 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef HIP
+#include "hip_functions.h"
+#define FIND(name) find_behind(name)
+void *find_behind(const char *name);
+#else
+#define FIND(name) dlsym(driver, name)
 #define FUNCTIONS(X)                     \
     X(cuInit)                            \
     X(cuDriverGetVersion)                \
@@ -60,6 +68,7 @@
     X(cuMemcpyDtoHAsync_v2)              \
     X(cuMemcpyHtoDAsync_v2)              \
     X(cuMemcpy2DAsync_v2)
+#endif
 
 typedef uintptr_t word;
 typedef word (*function)(word, word, word, word, word, word);
@@ -89,7 +98,7 @@ __attribute__((constructor)) static void look(void) {
         abort();
     }
     for (int i = 0; i < COUNT; ++i) {
-        *(void **)&behind[i] = dlsym(driver, names[i]);
+        *(void **)&behind[i] = FIND(names[i]);
     }
     if (text != NULL && sscanf(text, "%63[^:]:%ld:%15s", fault_name, &fault_number, code) == 3) {
         fault_code = strcmp(code, "skip") == 0 ? SKIP : atoi(code);

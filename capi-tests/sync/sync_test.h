@@ -61,8 +61,13 @@ static inline void no_reset(void) {}
 static inline int no_fired(void) { return 0; }
 static inline void no_print(void) {}
 
+/* The library under test uses the driver that this variable names. */
+#ifndef SHIM_VARIABLE
+#define SHIM_VARIABLE "CAI_CUDA_DRIVER"
+#endif
+
 static inline void find_shim(void) {
-    const char *path = getenv("CAI_CUDA_DRIVER");
+    const char *path = getenv(SHIM_VARIABLE);
     void *library = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
     *(void **)&the_shim.arm = library != NULL ? dlsym(library, "shim_arm") : NULL;
     if (the_shim.arm == NULL) {
@@ -76,6 +81,10 @@ static inline void find_shim(void) {
     *(void **)&the_shim.print = dlsym(library, "shim_print");
 }
 
+#ifndef STATUS_OF_709
+#define STATUS_OF_709 CAI_ERR_CONTEXT_DESTROYED
+#endif
+
 /* The status that a code of the driver becomes. */
 static inline cai_status status_of(int code) {
     switch (code) {
@@ -84,7 +93,8 @@ static inline cai_status status_of(int code) {
     case 400: return CAI_ERR_STREAM_HANDLE;
     case 700:
     case 719: return CAI_ERR_DEVICE_LOST;
-    case 709: return CAI_ERR_CONTEXT_DESTROYED;
+    /* HIP says so of a stream that does not exist. */
+    case 709: return STATUS_OF_709;
     case 900: return CAI_ERR_CAPTURE;
     case 917: return CAI_ERR_STREAM_DETACHED;
     default: return CAI_ERR_DRIVER;

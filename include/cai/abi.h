@@ -217,7 +217,7 @@ struct cai_array {
      *  If the mask has a mask of its own, an element must be valid in both. Its `owner` may be
      *  NULL. */
     const cai_array *mask;
-    /** Stream on which the producer's work on the data may be pending. */
+    /** Stream on which the producer's work on the data may be pending. On ROCm devices, of HIP. */
     cai_stream stream;
     /** Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
      *  stream from a new one with the same handle. */
@@ -229,8 +229,8 @@ struct cai_array {
     void *event;
     /** Location of the data. */
     cai_device device;
-    /** Context of `stream` (of the data, if there is no stream), or NULL if not known. The
-     *  default streams 1 and 2 have a meaning only within a context. */
+    /** Context of `stream` (of the data, if there is no stream), or NULL if not known; on ROCm,
+     *  the number of the device plus one. Streams 1 and 2 have a meaning only within a context. */
     void *context;
     /** For handles, bytes from the start of the buffer to the element at index zero. Otherwise
      *  0. */

@@ -216,7 +216,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_DESCR_BIT_OFFSET 259
 
 /* 3xx: the CUDA driver. */
-/** No CUDA driver was found, or it has no device. */
+/** No driver was found, or it has no device. */
 #define CAI_ERR_NO_DRIVER 301
 /** The CUDA driver is too old: it lacks a function. */
 #define CAI_ERR_DRIVER_FUNCTION 302
@@ -240,7 +240,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_STREAM_THREAD 312
 /** The stream's green context was destroyed. */
 #define CAI_ERR_STREAM_DETACHED 313
-/** The array is on a device whose streams are not CUDA streams. */
+/** The array is on a device whose streams are neither CUDA's nor HIP's. */
 #define CAI_ERR_STREAM_DEVICE 314
 /** The stream belongs to another context than `context`. */
 #define CAI_ERR_STREAM_CONTEXT 315

@@ -69,6 +69,10 @@ extern "C" {
  * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
  * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
  *
+ * The streams of an array of `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, `consumer_stream` among
+ * them, are `hipStream_t`s, and HIP orders them: its functions of the same names are called. The
+ * default streams are those of HIP's current device.
+ *
  * The context of an array's default stream is its `context`; if that is NULL, the context that owns
  * the memory, else the primary context of its device, else the current context. Per-thread streams
  * of other threads are detected by `stream_id`. It makes no call on a capturing stream that could
@@ -204,8 +208,8 @@ CAI_API cai_status cai_array_identify(cai_array *array, cai_error *error);
  * device is lost or the context destroyed, the owner is released, because nothing runs any more.
  * References that are still pending when the process exits are not released.
  *
- * `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
- * released at once.
+ * `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
+ * `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
  * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
@@ -220,7 +224,7 @@ CAI_API cai_status cai_owner_release_after(cai_owner *owner, cai_stream stream, 
 /**
  * Releases the reference of an array after the work that is enqueued on `stream` so far, as
  * `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
- * owner is only cleared.
+ * owner is only cleared. If the array is on a ROCm device, `stream` is a `hipStream_t`.
  *
  * Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the structure
  * is unchanged.

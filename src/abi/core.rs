@@ -216,7 +216,7 @@ pub struct cai_array {
     /// NULL, or an array that broadcasts to this one: a non-zero element marks a valid element. If
     /// the mask has a mask of its own, an element must be valid in both. Its `owner` may be NULL.
     pub mask: *const cai_array,
-    /// Stream on which the producer's work on the data may be pending.
+    /// Stream on which the producer's work on the data may be pending. On ROCm devices, of HIP.
     pub stream: cai_stream,
     /// Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
     /// stream from a new one with the same handle.
@@ -228,8 +228,8 @@ pub struct cai_array {
     pub event: *mut c_void,
     /// Location of the data.
     pub device: cai_device,
-    /// Context of `stream` (of the data, if there is no stream), or NULL if not known. The default
-    /// streams 1 and 2 have a meaning only within a context.
+    /// Context of `stream` (of the data, if there is no stream), or NULL if not known; on ROCm, the
+    /// number of the device plus one. Streams 1 and 2 have a meaning only within a context.
     pub context: *mut c_void,
     /// For handles, bytes from the start of the buffer to the element at index zero. Otherwise 0.
     pub byte_offset: u64,

@@ -177,10 +177,11 @@ pub const CAI_ERR_DESCR_NO_FIELD: cai_status = 258;
 /// The field begins inside a byte, after bit fields that fill no whole bytes.
 pub const CAI_ERR_DESCR_BIT_OFFSET: cai_status = 259;
 
-/// No CUDA driver was found, or it has no device.
+/// No driver was found, or it has no device.
 ///
 /// `libcuda.so.1` (or the file that `CAI_CUDA_DRIVER` names) is missing, is a stub for linking, or
-/// found no device.
+/// found no device. For arrays of ROCm devices: `libamdhip64.so` (or the file that `CAI_HIP_DRIVER`
+/// names).
 pub const CAI_ERR_NO_DRIVER: cai_status = 301;
 /// The CUDA driver is too old: it lacks a function.
 pub const CAI_ERR_DRIVER_FUNCTION: cai_status = 302;
@@ -215,7 +216,7 @@ pub const CAI_ERR_STREAM_STALE: cai_status = 311;
 pub const CAI_ERR_STREAM_THREAD: cai_status = 312;
 /// The stream's green context was destroyed.
 pub const CAI_ERR_STREAM_DETACHED: cai_status = 313;
-/// The array is on a device whose streams are not CUDA streams.
+/// The array is on a device whose streams are neither CUDA's nor HIP's.
 pub const CAI_ERR_STREAM_DEVICE: cai_status = 314;
 /// The stream belongs to another context than `context`.
 pub const CAI_ERR_STREAM_CONTEXT: cai_status = 315;

@@ -1,6 +1,9 @@
 //! Contexts: queries the calling thread's current one, and makes another one current for a moment.
 //!
-//! May use: `driver::load`, `driver::result`, `error`.
+//! HIP's contexts are deprecated, and there is one for each device. There, the number of a device
+//! plus one stands for a context, so that none is NULL.
+//!
+//! May use: `driver::load`, `driver::table`, `error`.
 //! Unsafe: none.
 
 use std::cell::Cell;
@@ -10,7 +13,7 @@ use std::ptr;
 use cudarc::driver::sys::{CUcontext, CUstream};
 
 use crate::driver::load::Driver;
-use crate::driver::result::Call;
+use crate::driver::table::Call;
 use crate::error::{Result, fail};
 
 /// The driver during one operation of the calling thread, which queries its current context at most
@@ -43,12 +46,16 @@ impl Drop for Entered<'_> {
         let thread = self.thread;
         thread.current.set(Some(before));
         let mut out = ptr::null_mut();
-        if thread.context_pop(&raw mut out).is_ok() || thread.is_current(before) {
+        let left = match thread.is_hip() {
+            true => thread.driver.set_current(before),
+            false => thread.context_pop(&raw mut out),
+        };
+        if left.is_ok() || thread.is_current(before) {
             return;
         }
         // The caller must find its own context again, even at the cost of an entry of the stack.
         // Where that fails as well, the driver is going away.
-        let _ = thread.context_set(before);
+        let _ = thread.driver.set_current(before);
     }
 }
 
@@ -76,8 +83,7 @@ impl CallingThread {
         if let Some(known) = self.current.get() {
             return Ok(known);
         }
-        let mut context = ptr::null_mut();
-        self.context_current(&raw mut context).or_call()?;
+        let context = self.driver.query_current()?;
         self.current.set(Some(context));
         Ok(context)
     }
@@ -85,8 +91,7 @@ impl CallingThread {
     /// Whether this context is the current one, as far as the driver can say.
     #[cold]
     fn is_current(&self, context: CUcontext) -> bool {
-        let mut current = ptr::null_mut();
-        self.context_current(&raw mut current).is_ok() && current == context
+        self.driver.query_current() == Ok(context)
     }
 
     /// Returns the current context, or fails if there is none.
@@ -118,7 +123,10 @@ impl CallingThread {
         if before == context {
             return Ok(Entered { thread: self, before: None });
         }
-        let pushed = self.context_push(context);
+        let pushed = match self.is_hip() {
+            true => self.driver.set_current(context),
+            false => self.context_push(context),
+        };
         let entered = Entered { thread: self, before: Some(before) };
         if let Err(call) = pushed.or_call() {
             // A call may report the failure of earlier work although it did its own. Then the
@@ -136,6 +144,16 @@ impl CallingThread {
     /// that is the green context's own. [cuStreamGetCtx, cuEventRecord]
     #[inline]
     pub fn context_of(&self, stream: CUstream) -> Result<CUcontext> {
+        if self.is_hip() {
+            let mut device = 0;
+            let found = self.stream_device(stream, &raw mut device);
+            // HIP refuses an event of another device than the stream's.
+            return if found.is_missing() {
+                self.current()
+            } else {
+                found.ok().map(|()| of(device))
+            };
+        }
         let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
         let both = self.stream_contexts(stream, &raw mut context, &raw mut green);
         if both.is_missing() {
@@ -150,10 +168,37 @@ impl CallingThread {
     }
 }
 
+/// HIP's context of a device.
+fn of(device: i32) -> CUcontext {
+    ptr::without_provenance_mut(device as usize + 1)
+}
+
 impl Driver {
+    fn query_current(&self) -> std::result::Result<CUcontext, Call> {
+        if self.is_hip() {
+            let mut device = 0;
+            return self.device_current(&raw mut device).or_call().map(|()| of(device));
+        }
+        let mut context = ptr::null_mut();
+        self.context_current(&raw mut context).or_call().map(|()| context)
+    }
+
+    /// Makes a context current in place of the current one.
+    fn set_current(&self, context: CUcontext) -> Call {
+        if self.is_hip() {
+            // An address that stands for no device is that of none.
+            let device = i32::try_from(context.addr().wrapping_sub(1)).unwrap_or(-1);
+            return self.device_set(device);
+        }
+        self.context_set(context)
+    }
+
     /// Retains the primary context of a device; `release_primary` releases it. It already exists if
     /// there is memory on the device.
     pub fn primary(&self, device: i32) -> Result<CUcontext> {
+        if self.is_hip() {
+            return Ok(of(device));
+        }
         let mut context = ptr::null_mut();
         self.primary_retain(&raw mut context, device).ok()?;
         Ok(context)
@@ -161,7 +206,7 @@ impl Driver {
 
     /// Releases the primary context.
     pub fn release_primary(&self, device: i32) {
-        // Nothing is lost if the driver is shutting down.
+        // Nothing is lost if the driver is shutting down. HIP's devices are not retained.
         let _ = self.primary_release(device);
     }
 }

@@ -1,7 +1,7 @@
 //! A pool of events: a free list for each context, without locks and without allocation.
 //!
 //! May use: `driver::context`, `driver::known_streams`, `driver::load`, `driver::result`,
-//! `driver::slots`, `driver::stream`, `error`.
+//! `driver::slots`, `driver::stream`, `driver::table`, `error`.
 //! Unsafe: none.
 //!
 //! An event can be reused as soon as a stream waits for it: the wait refers to the event's state at
@@ -15,6 +15,8 @@
 //!
 //! Streams are distinguished by their id too: the context of a stream that is known by its id is
 //! not queried again.
+//!
+//! HIP has ids of neither: events are created and destroyed each time.
 
 use std::ptr;
 use std::sync::atomic::AtomicU64;
@@ -26,9 +28,10 @@ use cudarc::driver::sys::{CUcontext, CUevent, CUevent_st};
 use crate::driver::context::CallingThread;
 use crate::driver::known_streams::{self, Known};
 use crate::driver::load::Driver;
-use crate::driver::result::{Call, INVALID_CONTEXT};
+use crate::driver::result::INVALID_CONTEXT;
 use crate::driver::slots::Slots;
 use crate::driver::stream::Stream;
+use crate::driver::table::Call;
 use crate::error::Result;
 
 #[cfg(not(loom))]
@@ -193,6 +196,11 @@ impl CallingThread {
 }
 
 impl Event {
+    /// Returns the driver that made it.
+    pub fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
     /// Returns the driver's handle.
     #[inline]
     pub fn handle(&self) -> CUevent {

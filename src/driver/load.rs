@@ -1,4 +1,4 @@
-//! Loads and starts the CUDA driver.
+//! Loads and starts the CUDA driver and the HIP runtime.
 //!
 //! May use: `abi`, `driver::result`, `driver::table`, `environment`, `error`, `library`,
 //! `observer`.
@@ -6,7 +6,8 @@
 //!
 //! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
 //! again by the next call. After a fork, every function returns a status in the child. The
-//! simulated driver is just another `libcuda.so.1`.
+//! simulated driver is just another `libcuda.so.1`. A HIP runtime that the process has loaded under
+//! any of its names is used: a second one would know nothing of the first one's streams.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, c_char};
@@ -18,20 +19,59 @@ use std::time::Duration;
 
 use crate::abi::{CAI_DRIVER_PATH_SIZE, CAI_ERR_NO_DRIVER, cai_driver_info};
 use crate::driver::result;
-use crate::driver::table::Table;
+use crate::driver::table::{Api, Table};
 use crate::environment::Variable;
 use crate::error::{Failure, Result, fail};
 use crate::library::{self, Library};
 use crate::observer;
 
-/// Names another file than the system's driver.
-const VARIABLE: &CStr = c"CAI_CUDA_DRIVER";
+impl Api {
+    /// The variable that names another file than those of [`files`](Self::files).
+    fn variable(self) -> &'static CStr {
+        if self == Api::Cuda { c"CAI_CUDA_DRIVER" } else { c"CAI_HIP_DRIVER" }
+    }
 
-#[cfg(windows)]
-const FILE: &CStr = c"nvcuda.dll";
+    /// The names of the library. A Python package may contain the HIP runtime under the first one,
+    /// and every other program loads the one that it was linked with.
+    fn files(self) -> &'static [&'static CStr] {
+        match self {
+            #[cfg(windows)]
+            Api::Cuda => &[c"nvcuda.dll"],
+            #[cfg(not(windows))]
+            Api::Cuda => &[c"libcuda.so.1"],
+            #[cfg(windows)]
+            Api::Hip => &[c"amdhip64.dll", c"amdhip64_7.dll", c"amdhip64_6.dll"],
+            #[cfg(not(windows))]
+            Api::Hip => {
+                &[c"libamdhip64.so", c"libamdhip64.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5"]
+            }
+        }
+    }
 
-#[cfg(not(windows))]
-const FILE: &CStr = c"libcuda.so.1";
+    /// Calls `body` with the file that the user names, or else with the names of the library until
+    /// one succeeds. Returns the first failure if none does.
+    fn try_files<T, E>(
+        self,
+        body: impl Fn(&CStr) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let (file, files) = (self.file(), self.files());
+        let others = if file.as_c_str() == files[0] { &files[1..] } else { &[] };
+        body(file.as_c_str())
+            .or_else(|failure| others.iter().find_map(|file| body(file).ok()).ok_or(failure))
+    }
+
+    /// The file to look for first.
+    fn file(self) -> Variable {
+        Variable::read(self.variable())
+            .filter(|file| !file.as_c_str().is_empty())
+            .unwrap_or_else(|| Variable::new(self.files()[0]))
+    }
+
+    /// The library, if the process has loaded it already.
+    fn loaded(self) -> Option<Library> {
+        self.try_files(|file| Library::loaded(file).ok_or(())).ok()
+    }
+}
 
 /// A driver that was loaded and started.
 pub struct Driver {
@@ -48,7 +88,8 @@ impl Deref for Driver {
     }
 }
 
-static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(ptr::null_mut());
+static DRIVERS: [AtomicPtr<Driver>; Api::COUNT] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; Api::COUNT];
 
 /// The process in which a thread is looking for the driver; 0: none.
 static SEARCHER: AtomicU32 = AtomicU32::new(0);
@@ -64,28 +105,40 @@ fn this_thread() -> usize {
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the driver if it was loaded before.
-pub fn loaded() -> Option<&'static Driver> {
+pub fn loaded(api: Api) -> Option<&'static Driver> {
     // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
-    unsafe { DRIVER.load(Ordering::Acquire).as_ref() }
+    unsafe { DRIVERS[api as usize].load(Ordering::Acquire).as_ref() }
 }
 
-/// Returns the driver; loads and starts it at first use.
+/// Returns the CUDA driver; loads and starts it at first use.
 #[inline]
 pub fn driver() -> Result<&'static Driver> {
+    get(Api::Cuda)
+}
+
+/// Returns the driver that work on data of this device type is enqueued with; loads and starts it
+/// at first use.
+#[inline]
+pub fn driver_of(device_type: i32) -> Result<&'static Driver> {
+    get(Api::of(device_type))
+}
+
+#[inline]
+fn get(api: Api) -> Result<&'static Driver> {
     if is_forked() {
         return forked();
     }
-    match loaded() {
+    match loaded(api) {
         Some(driver) => Ok(driver),
-        None => find(),
+        None => find(api),
     }
 }
 
-/// Returns true if the driver was loaded, by this library or by the program. Loads and starts
+/// Returns true if the CUDA driver was loaded, by this library or by the program. Loads and starts
 /// nothing.
 #[inline]
 pub fn is_present() -> bool {
-    !is_forked() && (loaded().is_some() || program_has_driver())
+    !is_forked() && (loaded(Api::Cuda).is_some() || program_has_driver())
 }
 
 /// Looks for the driver among the libraries of the process: at first, and then at each 64th call,
@@ -109,7 +162,7 @@ fn find_loaded() -> bool {
     if changes.is_some_and(|changes| SEARCHED.load(Ordering::Relaxed) == changes) {
         return false;
     }
-    let found = Library::loaded(file().as_c_str()).is_some();
+    let found = Api::Cuda.loaded().is_some();
     if let (false, Some(changes)) = (found, changes) {
         SEARCHED.store(changes, Ordering::Relaxed);
     }
@@ -130,13 +183,6 @@ fn forked<T>() -> Result<T> {
         found = "a child of a process that had started CUDA",
         expected = "a process that starts CUDA itself: CUDA does not survive fork()"
     )
-}
-
-/// The file to look for.
-fn file() -> Variable {
-    Variable::read(VARIABLE)
-        .filter(|file| !file.as_c_str().is_empty())
-        .unwrap_or_else(|| Variable::new(FILE))
 }
 
 /// The search for the driver, by one thread at a time.
@@ -212,16 +258,17 @@ impl Drop for Search {
 
 #[cold]
 #[inline(never)]
-fn find() -> Result<&'static Driver> {
+fn find(api: Api) -> Result<&'static Driver> {
     let _search = Search::begin()?;
-    if let Some(driver) = loaded() {
+    if let Some(driver) = loaded(api) {
         return Ok(driver);
     }
     observe_forks()?;
-    let file = file();
     // SAFETY: the user vouches for a file that the variable names; the system's driver runs no
     // surprising code when it is loaded.
-    let library = match unsafe { Library::open(file.as_c_str()) } {
+    let open = || api.try_files(|file| unsafe { Library::open(file) });
+    let loaded = if api == Api::Hip { api.loaded() } else { None };
+    let library = match loaded.map_or_else(open, Ok) {
         Ok(library) => library,
         Err(error) if error.is_no_memory => return Err(Failure::no_memory(0)),
         Err(error) => {
@@ -229,23 +276,31 @@ fn find() -> Result<&'static Driver> {
                 CAI_ERR_NO_DRIVER,
                 "driver",
                 found = ("none: {}", error.message),
-                expected =
-                    ("a CUDA driver ({}, or the file that {} names)", Shown(FILE), Shown(VARIABLE))
+                expected = (
+                    "a {} ({}, or the file that {} names)",
+                    api.library(),
+                    Shown(api.files()[0]),
+                    Shown(api.variable())
+                )
             );
         }
     };
     // Taken before the driver is started, which cannot be undone.
     let driver = Driver::allocate()?;
-    let table = Table::find(&library);
+    let table = Table::find(api, &library);
     let started = table.init(0);
     if started.is_ok() {
-        attach_observer(&library);
-        result::set_error_texts(&library);
+        if api == Api::Cuda {
+            attach_observer(&library);
+        }
+        let path = path_of(&table);
         // SAFETY: allocated above with the layout of a `Driver`.
-        unsafe { driver.write(Driver { table, path: path_of(&library) }) };
-        DRIVER.store(driver, Ordering::Release);
+        unsafe { driver.write(Driver { table, path }) };
+        DRIVERS[api as usize].store(driver, Ordering::Release);
         // SAFETY: written just now, and never freed.
-        return Ok(unsafe { &*driver });
+        let driver = unsafe { &*driver };
+        result::set_error_texts(driver);
+        return Ok(driver);
     }
     // SAFETY: allocated above, and not written.
     unsafe { dealloc(driver.cast(), Layout::new::<Driver>()) };
@@ -253,8 +308,8 @@ fn find() -> Result<&'static Driver> {
         return fail!(
             CAI_ERR_NO_DRIVER,
             "driver",
-            found = ("{} without cuInit", Shown(file.as_c_str())),
-            expected = "a CUDA driver"
+            found = ("{} without {}", Shown(api.file().as_c_str()), started.name()),
+            expected = ("a {}", api.library())
         );
     }
     // Before a fork, other code had started it.
@@ -264,8 +319,8 @@ fn find() -> Result<&'static Driver> {
     Err(Failure::new(
         CAI_ERR_NO_DRIVER,
         format_args!("driver"),
-        format_args!("{}, which does not start: {started}", Shown(file.as_c_str())),
-        format_args!("a CUDA driver with a device"),
+        format_args!("{}, which does not start: {started}", Shown(api.file().as_c_str())),
+        format_args!("a {} with a device", api.library()),
     )
     .driver(started.code))
 }
@@ -283,13 +338,10 @@ impl fmt::Display for Shown<'_> {
 type Path = [c_char; CAI_DRIVER_PATH_SIZE];
 
 #[cfg(unix)]
-fn path_of(library: &Library) -> Path {
+fn path_of(table: &Table) -> Path {
     use std::mem::MaybeUninit;
     let mut path = [0; CAI_DRIVER_PATH_SIZE];
-    // SAFETY: only the address of the symbol is used.
-    let Some(symbol) = (unsafe { library.get::<*const std::ffi::c_void>(c"cuInit") }) else {
-        return path;
-    };
+    let Some(symbol) = table.address() else { return path };
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is writable; all zeros is a value of it.
     let (found, info) = unsafe { (libc::dladdr(symbol, info.as_mut_ptr()), info.assume_init()) };
@@ -304,7 +356,7 @@ fn path_of(library: &Library) -> Path {
 }
 
 #[cfg(not(unix))]
-fn path_of(_: &Library) -> Path {
+fn path_of(_: &Table) -> Path {
     [0; CAI_DRIVER_PATH_SIZE]
 }
 
@@ -316,7 +368,8 @@ fn observe_forks() -> Result<()> {
 
     extern "C" fn in_child() {
         let searching = SEARCHER.load(Ordering::Relaxed) != 0;
-        if searching || !DRIVER.load(Ordering::Relaxed).is_null() {
+        let started = DRIVERS.iter().any(|driver| !driver.load(Ordering::Relaxed).is_null());
+        if searching || started {
             FORKED.store(true, Ordering::Relaxed);
             observer::detach();
         }
@@ -411,7 +464,7 @@ fn attach_observer(library: &Library) {
 /// Looks for an observer in a driver that the program has loaded already. Loads and starts nothing.
 #[cold]
 pub fn find_observer() {
-    match Library::loaded(file().as_c_str()) {
+    match Api::Cuda.loaded() {
         Some(library) => attach_observer(&library),
         None => observer::accept(None),
     }

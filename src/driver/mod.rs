@@ -1,7 +1,7 @@
-//! The CUDA driver, loaded at run time.
+//! The CUDA driver and the HIP runtime, loaded at run time.
 //!
 //! May use: `driver::context`, `driver::copy`, `driver::events`, `driver::load`, `driver::pointer`,
-//! `driver::result`, `driver::share`, `driver::stream`.
+//! `driver::result`, `driver::share`, `driver::stream`, `driver::table`.
 //! Unsafe: none.
 //!
 //! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
@@ -28,8 +28,8 @@ pub use pointer::{
     attributes, current_device, device_pointer, device_without_memory, is_inside, location,
     owner_context,
 };
-pub use result::Call;
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
 pub use share::{Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
 pub use share::{device_of, export_memory, uuid_of};
 pub use stream::{Capture, Stream};
+pub use table::{Api, Call, Function};

@@ -40,6 +40,7 @@ fn query<T>(attribute: Attribute, result: &mut T) -> Query {
 /// Returns the context and the device that memory belongs to: NULL if it belongs to no single
 /// context, `None` if the driver does not know it.
 pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option<i32>)> {
+    // HIP does not write the context.
     let (mut context, mut device): (CUcontext, i32) = (ptr::null_mut(), NO_DEVICE);
     query_all(
         driver,
@@ -49,6 +50,9 @@ pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option
             query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
         ],
     )?;
+    if driver.is_hip() {
+        context = ptr::null_mut();
+    }
     Ok((context, (device >= 0).then_some(device)))
 }
 

@@ -1,30 +1,18 @@
 //! Error codes of the driver, as statuses of this library.
 //!
-//! May use: `abi`, `error`, `library`.
-//! Unsafe: calls two functions of the driver and reads their texts.
+//! May use: `abi`, `driver::table`, `error`.
+//! Unsafe: reads texts of the driver.
 
 use std::ffi::{CStr, c_char};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
 
 use crate::abi::{self, cai_status};
+use crate::driver::table::{Api, Call, Function, MISSING, Table};
 use crate::error::{Failure, Result};
-use crate::library::Library;
 
-/// A call of the driver that has returned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub struct Call {
-    /// Name of the function.
-    pub name: &'static str,
-    /// Its `CUresult`, or [`MISSING`].
-    pub code: i32,
-}
-
-/// The code of a call whose function this driver lacks; no driver returns it.
-pub(crate) const MISSING: i32 = i32::MIN;
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
 pub(crate) const NOT_INITIALIZED: i32 = CUresult::CUDA_ERROR_NOT_INITIALIZED as i32;
@@ -77,15 +65,15 @@ impl Call {
             return Failure::new(
                 abi::CAI_ERR_DRIVER_FUNCTION,
                 format_args!("driver"),
-                format_args!("no {}", self.name),
-                format_args!("a newer CUDA driver"),
+                format_args!("no {}", self.name()),
+                format_args!("a newer {}", self.api.library()),
             );
         }
         let expected = match self.code {
             INVALID_CONTEXT => {
                 "a current context: call cuCtxSetCurrent or cudaSetDevice in this thread first"
             }
-            INVALID_HANDLE => {
+            _ if self.names_no_stream() => {
                 "a stream that is alive: it must live as long as every array that names it"
             }
             _ => "success",
@@ -99,13 +87,19 @@ impl Call {
         .driver(self.code)
     }
 
+    /// Returns true if the code means that a stream does not exist. HIP, which has no contexts that
+    /// could be destroyed, uses the other code for that.
+    fn names_no_stream(self) -> bool {
+        self.code == INVALID_HANDLE || (self.code == CONTEXT_IS_DESTROYED && self.api == Api::Hip)
+    }
+
     fn status(self) -> cai_status {
         match self.code {
             NOT_INITIALIZED => abi::CAI_ERR_FORKED,
             DEINITIALIZED => abi::CAI_ERR_DRIVER_EXIT,
             34 | 100 => abi::CAI_ERR_NO_DRIVER,
             INVALID_CONTEXT => abi::CAI_ERR_NO_CONTEXT,
-            INVALID_HANDLE => abi::CAI_ERR_STREAM_HANDLE,
+            _ if self.names_no_stream() => abi::CAI_ERR_STREAM_HANDLE,
             CONTEXT_IS_DESTROYED => abi::CAI_ERR_CONTEXT_DESTROYED,
             STREAM_DETACHED => abi::CAI_ERR_STREAM_DETACHED,
             CAPTURE_INVALIDATED => abi::CAI_ERR_CAPTURE_INVALIDATED,
@@ -126,45 +120,46 @@ fn is_lost(code: i32) -> bool {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let texts = TEXTS.get();
-        let name = texts.and_then(|texts| texts.find(texts.name, self.code));
-        let text = texts.and_then(|texts| texts.find(texts.text, self.code));
-        write!(f, "[{}]", self.name)?;
-        match name {
+        write!(f, "[{}]", self.name())?;
+        match self.text(Table::error_name) {
             Some(name) => write!(f, "[{name}]")?,
             None => write!(f, "[{}]", self.code)?,
         }
-        text.map_or(Ok(()), |text| write!(f, " {text}"))
+        self.text(Table::error_text).map_or(Ok(()), |text| write!(f, " {text}"))
     }
 }
 
-/// The type of `cuGetErrorName` and `cuGetErrorString`.
-type FindText = unsafe extern "system" fn(i32, *mut *const c_char) -> i32;
-
-/// The functions of the driver that describe a code, if it has them.
-struct ErrorTexts {
-    name: Option<FindText>,
-    text: Option<FindText>,
+impl Api {
+    /// Returns what users install.
+    pub fn library(self) -> &'static str {
+        if self == Api::Cuda { "CUDA driver" } else { "ROCm" }
+    }
 }
 
-/// Set once, when a driver is started.
-static TEXTS: OnceLock<ErrorTexts> = OnceLock::new();
+impl Table {
+    /// Fails with the name of the first of these functions that the driver lacks.
+    pub fn require(&self, functions: &[Function]) -> Result<()> {
+        self.lacks(functions).map_or(Ok(()), Call::ok)
+    }
+}
+
+/// The tables whose functions describe codes, once there are drivers.
+static TEXTS: [AtomicPtr<Table>; Api::COUNT] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; Api::COUNT];
 
 /// Uses the functions of this driver to describe codes in messages.
-pub fn set_error_texts(driver: &Library) {
-    // SAFETY: the type is that of cuda.h for exactly these names.
-    let find = |name| unsafe { driver.get(name) };
-    let texts = ErrorTexts { name: find(c"cuGetErrorName"), text: find(c"cuGetErrorString") };
-    // A driver is started once; another call would set the same functions.
-    let _ = TEXTS.set(texts);
+pub fn set_error_texts(table: &'static Table) {
+    // Release: pairs with the Acquire in `text`.
+    TEXTS[table.api() as usize].store(ptr::from_ref(table).cast_mut(), Ordering::Release);
 }
 
-impl ErrorTexts {
-    fn find(&self, function: Option<FindText>, code: i32) -> Option<&'static str> {
+impl Call {
+    /// Returns the name or the text of the code.
+    fn text(self, find: fn(&Table, i32, *mut *const c_char) -> Call) -> Option<&'static str> {
+        // SAFETY: NULL, or what `set_error_texts` stored, which lives for ever and is not changed.
+        let table = unsafe { TEXTS[self.api as usize].load(Ordering::Acquire).as_ref() }?;
         let mut text = ptr::null();
-        // SAFETY: the function has the type of cuda.h and writes one pointer, to a local.
-        let found = unsafe { function?(code, &raw mut text) };
-        if found != SUCCESS || text.is_null() {
+        if !find(table, self.code, &raw mut text).is_ok() || text.is_null() {
             return None;
         }
         // SAFETY: not NULL. The driver's texts are constants, and the driver is never unloaded.

@@ -1,6 +1,6 @@
 //! Memory and events that processes share.
 //!
-//! May use: `abi`, `driver::context`, `driver::load`, `driver::result`, `error`.
+//! May use: `abi`, `driver::context`, `driver::load`, `driver::result`, `driver::table`, `error`.
 //! Unsafe: closes file descriptors that the driver opened.
 
 use std::ffi::{c_char, c_void};
@@ -13,7 +13,8 @@ use cudarc::driver::sys::{
 use crate::abi::{self, cai_pointer_info};
 use crate::driver::context::CallingThread;
 use crate::driver::load::{self, Driver};
-use crate::driver::result::{Call, INVALID_VALUE, NOT_SUPPORTED};
+use crate::driver::result::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::driver::table::{Api, Call};
 use crate::error::{Result, fail};
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
@@ -371,7 +372,7 @@ impl SharedEvent {
 
     /// Takes an event of [`into_raw`](Self::into_raw) back. `None` in a child of fork.
     pub fn from_raw(event: *mut c_void) -> Option<SharedEvent> {
-        let driver = load::loaded().filter(|_| !load::is_forked())?;
+        let driver = load::loaded(Api::Cuda).filter(|_| !load::is_forked())?;
         Some(SharedEvent { driver, event: event.cast() })
     }
 }

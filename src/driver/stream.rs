@@ -1,6 +1,6 @@
 //! Streams, with what gives their values a meaning: the context of default streams, and ids.
 //!
-//! May use: `abi`, `driver::context`, `driver::known_streams`, `driver::result`, `error`.
+//! May use: `abi`, `driver::context`, `driver::known_streams`, `driver::table`, `error`.
 //! Unsafe: none.
 
 use std::ptr;
@@ -10,13 +10,13 @@ use cudarc::driver::sys::{CUcontext, CUevent, CUgraph, CUstream};
 use crate::abi::{CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD};
 use crate::driver::context::{CallingThread, Entered};
 use crate::driver::known_streams;
-use crate::driver::result::Call;
+use crate::driver::table::Call;
 use crate::error::{Result, fail};
 
 /// A stream of the driver: never NONE, UNKNOWN or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// 1, 2, or a `CUstream`.
+    /// 1, 2, or a handle. HIP's legacy stream is 0 here, which every version of HIP knows.
     value: u64,
     /// The context of a default stream. NULL for other streams, whose handle identifies them.
     context: CUcontext,
@@ -52,13 +52,17 @@ impl Stream {
     #[inline]
     pub fn from_current_context(thread: &CallingThread, value: u64) -> Result<Stream> {
         let context = if is_default(value) { thread.some_current()? } else { ptr::null_mut() };
-        Ok(Stream { value, context, id: 0 })
+        Ok(Stream::from_array(thread, value, context, 0))
     }
 
     /// A stream of an array. For a default stream, `context` is its context.
     #[inline]
-    pub fn from_array(value: u64, context: CUcontext, id: u64) -> Stream {
-        Stream { value, context: if is_default(value) { context } else { ptr::null_mut() }, id }
+    pub fn from_array(thread: &CallingThread, value: u64, context: CUcontext, id: u64) -> Stream {
+        if !is_default(value) {
+            return Stream::from_handle(value, id);
+        }
+        let is_null = value == CAI_STREAM_LEGACY && thread.is_hip();
+        Stream { value: if is_null { 0 } else { value }, context, id }
     }
 
     /// Returns true if two streams are certainly the same.

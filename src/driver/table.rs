@@ -1,73 +1,180 @@
-//! The functions of the driver that this library uses, each of them optional.
+//! The functions of the CUDA driver and of the HIP runtime that this library uses, each of them
+//! optional.
 //!
-//! May use: `driver::result`, `error`, `library`.
+//! May use: `abi`, `library`.
 //! Unsafe: calls the driver's functions.
 //!
 //! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
-//! without `_ptsz`, for which stream 0 would be the legacy default stream (0 is never passed). So
-//! no version has to be negotiated.
+//! without `_ptsz` and `_spt`, for which stream 0 would be the legacy default stream. So no version
+//! has to be negotiated.
+//!
+//! The functions of both libraries that stand in one row have the same parameters, and their codes
+//! and flags the same values, as the test `hip` compares with HIP's headers.
 //!
 //! Results are plain integers: a driver may return codes that no header knows yet, and an enum with
 //! such a value would be undefined behaviour.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::transmute;
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx,
     CUhostFn, CUipcEventHandle, CUipcMemHandle, CUmemoryPool, CUstream, CUuserObject,
 };
 
-use crate::driver::result::{Call, MISSING};
-use crate::error::Result;
-use crate::library::{self, Library};
+use crate::abi;
+use crate::library::Library;
+
+/// A library that orders streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Api {
+    /// The CUDA driver.
+    Cuda,
+    /// The HIP runtime of ROCm.
+    Hip,
+}
+
+impl Api {
+    /// The number of them.
+    pub const COUNT: usize = 2;
+
+    /// Returns the one whose streams work on data of this device type is enqueued on.
+    #[inline]
+    pub fn of(device_type: i32) -> Api {
+        match device_type {
+            abi::CAI_DEVICE_ROCM | abi::CAI_DEVICE_ROCM_HOST => Api::Hip,
+            _ => Api::Cuda,
+        }
+    }
+
+    /// The names of its functions, in the order of [`Function`]: empty ones for those that it does
+    /// not have.
+    fn names(self) -> impl Iterator<Item = &'static CStr> {
+        let names = if self == Api::Cuda { CUDA } else { HIP };
+        let ends = |byte: &u8| *byte == 0;
+        let one = |bytes| CStr::from_bytes_with_nul(bytes).unwrap_or_default();
+        names.as_bytes().split_inclusive(ends).map(one)
+    }
+}
+
+/// A call of the driver that has returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Call {
+    /// Its `CUresult` or `hipError_t`, or [`MISSING`].
+    pub code: i32,
+    function: Function,
+    /// Whose function was called.
+    pub api: Api,
+}
+
+/// The code of a call whose function this driver lacks; no driver returns it.
+pub(crate) const MISSING: i32 = i32::MIN;
+
+impl Call {
+    /// Returns the name of the function.
+    pub fn name(self) -> &'static str {
+        let name = self.api.names().nth(self.function as usize);
+        name.and_then(|name| name.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// A function of any type.
+type Address = unsafe extern "system-unwind" fn();
 
 macro_rules! table {
-    ($($field:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
-        /// The functions that the driver has.
-        pub struct Table {
-            $($field: Option<unsafe extern "system-unwind" fn($($type),*) -> i32>,)*
+    ($($field:ident = $cuda:literal $(, $hip:literal)? ($($argument:ident: $type:ty),*);)*) => {
+        /// The functions. One that only CUDA has is named by its own name alone.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        #[allow(non_camel_case_types)]
+        pub enum Function {
+            $(#[doc = concat!($cuda, " ", $($hip)?)] $field,)*
         }
 
+        const COUNT: usize = [$($cuda),*].len();
+        const CUDA: &str = concat!($($cuda, "\0"),*);
+        const HIP: &str = concat!($($($hip,)? "\0"),*);
+
         impl Table {
-            /// Fails with the name of the first of these functions that the driver lacks.
-            pub fn require(&self, names: &[&str]) -> Result<()> {
-                $(
-                    if self.$field.is_none() && names.contains(&$symbol) {
-                        return Call { name: $symbol, code: MISSING }.ok();
-                    }
-                )*
-                Ok(())
-            }
-
-            /// Looks up every function.
-            pub fn find(library: &Library) -> Table {
-                Table {
-                    // SAFETY: the types are those of cuda.h for exactly these names.
-                    $($field: unsafe { library.get(library::name(concat!($symbol, "\0"))) },)*
-                }
-            }
-
             $(
-                #[doc = $symbol]
+                #[doc = concat!($cuda, " ", $($hip)?)]
                 #[inline]
                 pub fn $field(&self, $($argument: $type),*) -> Call {
-                    let code = match self.$field {
-                        // SAFETY: the driver made the handles (the C API requires that of its
-                        // callers); all other pointers refer to locals of the caller.
-                        Some(function) => unsafe { function($($argument),*) },
+                    type Typed = unsafe extern "system-unwind" fn($($type),*) -> i32;
+                    let code = match self.functions[Function::$field as usize] {
+                        Some(address) => {
+                            // SAFETY: the address was found by the name in this row, whose type in
+                            // cuda.h and in hip_runtime_api.h this is.
+                            let function = unsafe { transmute::<Address, Typed>(address) };
+                            // SAFETY: the driver made the handles (the C API requires that of its
+                            // callers); all other pointers refer to locals of the caller.
+                            unsafe { function($($argument),*) }
+                        }
                         None => MISSING,
                     };
-                    Call { name: $symbol, code }
+                    self.result(Function::$field, code)
                 }
             )*
         }
     };
 }
 
+/// The functions that a driver has.
+pub struct Table {
+    functions: [Option<Address>; COUNT],
+    api: Api,
+}
+
+impl Table {
+    /// Looks up every function.
+    pub fn find(api: Api, library: &Library) -> Table {
+        let mut functions = [None; COUNT];
+        for (function, name) in functions.iter_mut().zip(api.names()) {
+            if !name.is_empty() {
+                // SAFETY: a function, whose type `table!` states.
+                *function = unsafe { library.get(name) };
+            }
+        }
+        Table { functions, api }
+    }
+
+    /// Returns whose functions these are.
+    #[inline]
+    pub fn api(&self) -> Api {
+        self.api
+    }
+
+    /// Returns true if these are the functions of HIP.
+    #[inline]
+    pub fn is_hip(&self) -> bool {
+        self.api == Api::Hip
+    }
+
+    /// Returns where the first function is in memory.
+    pub fn address(&self) -> Option<*const c_void> {
+        self.functions[Function::init as usize].map(|function| function as *const c_void)
+    }
+
+    /// Returns the first of these functions that the driver lacks, as a call.
+    pub fn lacks(&self, functions: &[Function]) -> Option<Call> {
+        let lacks = |function: &&Function| self.functions[**function as usize].is_none();
+        functions.iter().find(lacks).map(|&function| self.result(function, MISSING))
+    }
+
+    #[inline]
+    fn result(&self, function: Function, code: i32) -> Call {
+        Call { code, function, api: self.api }
+    }
+}
+
 table! {
-    init = "cuInit"(flags: u32);
-    driver_version = "cuDriverGetVersion"(out: *mut i32);
-    device_count = "cuDeviceGetCount"(out: *mut i32);
+    init = "cuInit", "hipInit"(flags: u32);
+    driver_version = "cuDriverGetVersion", "hipDriverGetVersion"(out: *mut i32);
+    error_name = "cuGetErrorName", "hipDrvGetErrorName"(code: i32, out: *mut *const c_char);
+    error_text = "cuGetErrorString", "hipDrvGetErrorString"(code: i32, out: *mut *const c_char);
+    device_count = "cuDeviceGetCount", "hipGetDeviceCount"(out: *mut i32);
     primary_retain = "cuDevicePrimaryCtxRetain"(out: *mut CUcontext, device: CUdevice);
     primary_release = "cuDevicePrimaryCtxRelease_v2"(device: CUdevice);
     context_current = "cuCtxGetCurrent"(out: *mut CUcontext);
@@ -76,35 +183,42 @@ table! {
     context_pop = "cuCtxPopCurrent_v2"(out: *mut CUcontext);
     context_id = "cuCtxGetId"(context: CUcontext, out: *mut u64);
     context_device = "cuCtxGetDevice"(out: *mut CUdevice);
-    context_synchronize = "cuCtxSynchronize"();
+    context_synchronize = "cuCtxSynchronize", "hipDeviceSynchronize"();
     context_record = "cuCtxRecordEvent"(context: CUcontext, event: CUevent);
     context_wait = "cuCtxWaitEvent"(context: CUcontext, event: CUevent);
     context_of_green = "cuCtxFromGreenCtx"(out: *mut CUcontext, green: CUgreenCtx);
+    device_current = "", "hipGetDevice"(out: *mut i32);
+    device_set = "", "hipSetDevice"(device: i32);
     stream_create = "cuStreamCreate"(out: *mut CUstream, flags: u32);
     stream_destroy = "cuStreamDestroy_v2"(stream: CUstream);
     stream_context = "cuStreamGetCtx"(stream: CUstream, out: *mut CUcontext);
+    stream_device = "", "hipStreamGetDevice"(stream: CUstream, out: *mut i32);
     stream_contexts = "cuStreamGetCtx_v2"(stream: CUstream, out: *mut CUcontext,
         green: *mut CUgreenCtx);
     stream_id = "cuStreamGetId"(stream: CUstream, out: *mut u64);
-    stream_wait = "cuStreamWaitEvent"(stream: CUstream, event: CUevent, flags: u32);
-    stream_synchronize = "cuStreamSynchronize"(stream: CUstream);
-    stream_is_capturing = "cuStreamIsCapturing"(stream: CUstream, status: *mut i32);
-    stream_capture_info = "cuStreamGetCaptureInfo_v2"(stream: CUstream, status: *mut i32,
-        id: *mut u64,
+    stream_wait = "cuStreamWaitEvent", "hipStreamWaitEvent"(stream: CUstream, event: CUevent,
+        flags: u32);
+    stream_synchronize = "cuStreamSynchronize", "hipStreamSynchronize"(stream: CUstream);
+    stream_is_capturing = "cuStreamIsCapturing", "hipStreamIsCapturing"(stream: CUstream,
+        status: *mut i32);
+    stream_capture_info = "cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2"(
+        stream: CUstream, status: *mut i32, id: *mut u64,
         graph: *mut CUgraph, dependencies: *mut *const CUgraphNode, count: *mut usize);
-    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut i32);
-    event_create = "cuEventCreate"(out: *mut CUevent, flags: u32);
-    event_destroy = "cuEventDestroy_v2"(event: CUevent);
-    event_record = "cuEventRecord"(event: CUevent, stream: CUstream);
-    event_query = "cuEventQuery"(event: CUevent);
-    event_synchronize = "cuEventSynchronize"(event: CUevent);
-    user_object_create = "cuUserObjectCreate"(out: *mut CUuserObject, pointer: *mut c_void,
-        destroy: CUhostFn,
-        references: u32, flags: u32);
-    user_object_release = "cuUserObjectRelease"(object: CUuserObject, count: u32);
-    graph_retain_user_object = "cuGraphRetainUserObject"(graph: CUgraph, object: CUuserObject,
-        count: u32, flags: u32);
-    pointer_attributes = "cuPointerGetAttributes"(count: u32, attributes: *mut i32,
+    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode",
+        "hipThreadExchangeStreamCaptureMode"(mode: *mut i32);
+    event_create = "cuEventCreate", "hipEventCreateWithFlags"(out: *mut CUevent, flags: u32);
+    event_destroy = "cuEventDestroy_v2", "hipEventDestroy"(event: CUevent);
+    event_record = "cuEventRecord", "hipEventRecord"(event: CUevent, stream: CUstream);
+    event_query = "cuEventQuery", "hipEventQuery"(event: CUevent);
+    event_synchronize = "cuEventSynchronize", "hipEventSynchronize"(event: CUevent);
+    user_object_create = "cuUserObjectCreate", "hipUserObjectCreate"(out: *mut CUuserObject,
+        pointer: *mut c_void, destroy: CUhostFn, references: u32, flags: u32);
+    user_object_release = "cuUserObjectRelease", "hipUserObjectRelease"(object: CUuserObject,
+        count: u32);
+    graph_retain_user_object = "cuGraphRetainUserObject", "hipGraphRetainUserObject"(
+        graph: CUgraph, object: CUuserObject, count: u32, flags: u32);
+    pointer_attributes = "cuPointerGetAttributes", "hipDrvPointerGetAttributes"(count: u32,
+        attributes: *mut i32,
         data: *mut *mut c_void, pointer: CUdeviceptr);
     pointer_attribute = "cuPointerGetAttribute"(data: *mut c_void, attribute: i32,
         pointer: CUdeviceptr);

@@ -1,7 +1,8 @@
 //! Streams, for C.
 //!
-//! May use: `abi`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`, `sync::consume`,
-//! `sync::identity`, `sync::notify`, `sync::policy`, `sync::produce`, `sync::release_queue`.
+//! May use: `abi`, `device`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`,
+//! `sync::consume`, `sync::identity`, `sync::notify`, `sync::policy`, `sync::produce`,
+//! `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
@@ -9,7 +10,10 @@ use std::ptr;
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;
-use crate::abi::{CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream};
+use crate::abi::{
+    CAI_DEVICE_CUDA, CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream,
+};
+use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::read::{self, sizes};
 use crate::sync::consume::{self, Phase};
@@ -76,6 +80,10 @@ unsafe fn exchange(
 /// current context, or a `CUstream`, also of another context or device than the producer's.
 /// `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
 /// `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
+///
+/// The streams of an array of `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, `consumer_stream` among
+/// them, are `hipStream_t`s, and HIP orders them: its functions of the same names are called. The
+/// default streams are those of HIP's current device.
 ///
 /// The context of an array's default stream is its `context`; if that is NULL, the context that
 /// owns the memory, else the primary context of its device, else the current context. Per-thread
@@ -308,8 +316,8 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// device is lost or the context destroyed, the owner is released, because nothing runs any more.
 /// References that are still pending when the process exits are not released.
 ///
-/// `stream`: as `consumer_stream` in `cai_array_consume_begin`. For `CAI_STREAM_NONE` the owner is
-/// released at once.
+/// `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
+/// `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
 /// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
@@ -327,18 +335,19 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
     guard(error, || {
         given(owner, "owner")?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { release_after(owner, stream) }
+        unsafe { release_after(owner, CAI_DEVICE_CUDA, stream) }
     })
 }
 
 /// # Safety
 /// As for [`release_queue::release_after`].
-unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()> {
+unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_stream) -> Result<()> {
     let identity = owner.cast_const().cast();
     // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
     // only its address is used.
-    let result = unsafe { release_queue::release_after(owner, stream) };
-    if notify::is_watched() {
+    let result = unsafe { release_queue::release_after(owner, device_type, stream) };
+    // The observer watches CUDA's streams alone.
+    if notify::is_watched() && !device::is_rocm(device_type) {
         notify::release_after(
             identity,
             stream,
@@ -350,7 +359,7 @@ unsafe fn release_after(owner: *mut cai_owner, stream: cai_stream) -> Result<()>
 
 /// Releases the reference of an array after the work that is enqueued on `stream` so far, as
 /// `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
-/// owner is only cleared.
+/// owner is only cleared. If the array is on a ROCm device, `stream` is a `hipStream_t`.
 ///
 /// Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the
 /// structure is unchanged.
@@ -368,6 +377,8 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
         let size = unsafe { read::array_size(array) }?;
         // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
+        // SAFETY: as above; every age has this member.
+        let device_type = unsafe { (&raw const (*array).device.r#type).read() };
         // The structure may be part of what the owner frees, at once or on another thread. So it is
         // cleared before, and restored if the reference was not given up.
         let mut before = [MaybeUninit::<u8>::uninit(); sizes::MAX];
@@ -381,7 +392,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
         }
         // SAFETY: the structure held a reference to this owner, which is alive as the header
         // requires.
-        let result = unsafe { release_after(owner, stream) };
+        let result = unsafe { release_after(owner, device_type, stream) };
         if result.is_err() {
             // SAFETY: the caller still has the reference, so the structure still exists.
             unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };

@@ -34,6 +34,10 @@ impl ArrayContext {
         if !array.context.is_null() {
             return found(array.context.cast());
         }
+        // A device is all that HIP's memory belongs to.
+        if array.device.r#type == abi::CAI_DEVICE_ROCM && array.device.id >= 0 {
+            return ArrayContext::primary(driver, array.device.id);
+        }
         if let Some(found) = ArrayContext::of_memory(thread, array)? {
             return Ok(found);
         }
@@ -72,8 +76,8 @@ pub fn with_stream<T>(
     body: impl FnOnce(Stream) -> Result<T>,
 ) -> Result<T> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
-        return body(Stream::from_array(array.stream, ptr::null_mut(), array.stream_id));
+        return body(Stream::from_array(thread, array.stream, ptr::null_mut(), array.stream_id));
     }
     let context = ArrayContext::of(thread, array)?;
-    body(Stream::from_array(array.stream, context.context, array.stream_id))
+    body(Stream::from_array(thread, array.stream, context.context, array.stream_id))
 }

@@ -115,7 +115,7 @@ fn is_settled(array: &cai_array, consumer: u64) -> bool {
     array.stream == consumer
         && consumer > abi::CAI_STREAM_PER_THREAD
         && array.version >= 3
-        && is_cuda(array)
+        && has_streams(array)
 }
 
 /// Calls `body` for each mask of an array.
@@ -149,10 +149,10 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
     Ok(())
 }
 
-/// Returns true if the array's streams are CUDA streams.
+/// Returns true if the array's streams are those of CUDA or of HIP.
 #[inline]
-fn is_cuda(array: &cai_array) -> bool {
-    device::may_be_cuda(array.device.r#type)
+fn has_streams(array: &cai_array) -> bool {
+    device::has_streams(array.device.r#type)
 }
 
 /// The pending work that an array states.
@@ -195,12 +195,12 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     if unknown && array.event.is_null() && policy & abi::CAI_SYNC_CONSERVATIVE == 0 {
         return Ok(Pending::Nothing);
     }
-    if !is_cuda(array) {
+    if !has_streams(array) {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", device::Name(array.device.r#type)),
-            expected = "a CUDA device: streams of other devices cannot be ordered"
+            expected = "a CUDA or ROCm device: streams of other devices cannot be ordered"
         );
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
@@ -215,18 +215,18 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
     if array.stream > abi::CAI_STREAM_PER_THREAD {
         if array.stream_id != 0 {
-            let thread = &CallingThread::new(driver::driver()?);
+            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
             same_thread(thread, &Stream::from_handle(array.stream, array.stream_id))?;
         }
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
-        return unsafe { release_queue::release_after(owner, array.stream) };
+        return unsafe { release_queue::release_after(owner, array.device.r#type, array.stream) };
     }
-    let thread = &CallingThread::new(driver::driver()?);
+    let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     let context = ArrayContext::of(thread, array)?;
     let _entered = thread.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
-    unsafe { release_queue::release_after(owner, array.stream) }
+    unsafe { release_queue::release_after(owner, array.device.r#type, array.stream) }
 }
 
 /// Runs `body` with the context of an array current. Captures of other threads forbid it no call.
@@ -234,7 +234,7 @@ pub fn in_context<T>(
     array: &cai_array,
     body: impl FnOnce(&'static Driver) -> Result<T>,
 ) -> Result<T> {
-    let thread = CallingThread::new(driver::driver()?);
+    let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
     let context = ArrayContext::of(&thread, array)?;
     let _entered = thread.enter(context.context)?;
     thread.relaxed(|| body(thread.driver()))
@@ -250,7 +250,7 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
         Pending::Nothing => Ok(()),
         Pending::Anywhere => unknown(phase, array, consumer, flags),
         Pending::Stream => {
-            let thread = &CallingThread::new(driver::driver()?);
+            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
             if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
                 let producer = Stream::from_handle(array.stream, array.stream_id);
                 let consumer = Stream::from_handle(consumer, 0);
@@ -339,7 +339,7 @@ fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()> {
 /// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
 /// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
 fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    let thread = &CallingThread::new(driver::driver()?);
+    let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     let consumer = Stream::from_current_context(thread, consumer)?;
     let begins = phase == Phase::Begin;
     let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0
@@ -361,7 +361,7 @@ fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result
     let context = ArrayContext::of(thread, array)?;
     // Fails if a blocking stream of the context is being captured, which is all that can be queried
     // here.
-    Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(thread)?;
+    Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context.context, 0).capture(thread)?;
     match phase {
         Phase::Begin => {
             let entered = thread.enter(context.context)?;
@@ -415,7 +415,7 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {
-            let thread = &CallingThread::new(driver::driver()?);
+            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
             if !array.event.is_null() {
                 thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok())?;
             }
@@ -423,12 +423,13 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                 return Ok(());
             }
             let context = ArrayContext::of(thread, array)?;
-            Stream::from_array(abi::CAI_STREAM_LEGACY, context.context, 0).capture(thread)?;
+            Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context.context, 0)
+                .capture(thread)?;
             let _entered = thread.enter(context.context)?;
             thread.relaxed(|| thread.context_synchronize().ok())
         }
         Pending::Stream => {
-            let thread = &CallingThread::new(driver::driver()?);
+            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
             with_stream(thread, array, |producer| {
                 match producer.capture(thread)? {
                     Capture::None => {}

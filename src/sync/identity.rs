@@ -29,15 +29,15 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
     if array.stream_id != 0 || array.data.is_null() {
         return Ok(());
     }
-    if !device::may_be_cuda(array.device.r#type) {
+    if !device::has_streams(array.device.r#type) {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", device::Name(array.device.r#type)),
-            expected = "a CUDA device: streams of other devices have no identity"
+            expected = "a CUDA or ROCm device: streams of other devices have no identity"
         );
     }
-    let thread = &CallingThread::new(driver::driver()?);
+    let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     let found = with_stream(thread, array, |stream| query(thread, &stream))?;
     write(array, found);
     Ok(())
@@ -74,7 +74,7 @@ pub fn identify_per_thread(array: &mut cai_array) {
         };
         let context = memory.as_ref().map_or(array.context.cast(), |memory| memory.context);
         if !context.is_null() {
-            let stream = Stream::from_array(array.stream, context, 0);
+            let stream = Stream::from_array(thread, array.stream, context, 0);
             write(array, query(thread, &stream)?);
         }
         Ok(())

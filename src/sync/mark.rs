@@ -48,8 +48,7 @@ impl Mark {
             Mark::Given(event) => Ok((event, None)),
             Mark::Recorded(event) => {
                 // Not returned to the pool: its slot is free for other uses meanwhile.
-                let driver = driver::driver()?;
-                let event = event.give();
+                let (driver, event) = (event.driver(), event.give());
                 Ok((event.cast(), Some(Kept { driver, event })))
             }
         }
@@ -104,19 +103,18 @@ fn one(array: &cai_array) -> Result<Mark> {
         return Ok(Mark::Nothing);
     }
     let r#type = array.device.r#type;
-    let is_rocm = matches!(r#type, abi::CAI_DEVICE_ROCM | abi::CAI_DEVICE_ROCM_HOST);
-    if is_unknown && (is_rocm || device::may_be_cuda(r#type)) {
-        return Ok(Mark::Given(array.event));
-    }
-    if !device::may_be_cuda(r#type) {
+    if !device::has_streams(r#type) {
         return fail!(
             CAI_ERR_STREAM_DEVICE,
             "device.type",
             found = ("{}, with a stream", Name(r#type)),
-            expected = "a CUDA device: events of other devices cannot be recorded"
+            expected = "a CUDA or ROCm device: events of other devices cannot be recorded"
         );
     }
-    let thread = &CallingThread::new(driver::driver()?);
+    if is_unknown {
+        return Ok(Mark::Given(array.event));
+    }
+    let thread = &CallingThread::new(driver::driver_of(r#type)?);
     with_stream(thread, array, |stream| {
         match stream.capture(thread)? {
             Capture::None => {}

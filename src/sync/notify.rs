@@ -1,6 +1,6 @@
 //! Reports exchanges to the observer, if there is one.
 //!
-//! May use: `abi`, `driver`, `observer`, `owner`, `read`, `validate`.
+//! May use: `abi`, `device`, `driver`, `observer`, `owner`, `read`, `validate`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::ffi::{CStr, c_void};
@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_status};
+use crate::device;
 use crate::driver;
 pub use crate::observer::Kind;
 use crate::observer::{self, Bytes, Event, MAX_NDIM};
@@ -52,6 +53,10 @@ pub unsafe fn array(
         let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL by the check above, and readable (this function's contract).
         let Ok(local) = (unsafe { read::view(next, &mut scratch) }) else { return };
+        // The observer watches CUDA's streams alone.
+        if device::is_rocm(local.device.r#type) {
+            return;
+        }
         // SAFETY: what the array points to is readable (this function's contract).
         let mut bytes = unsafe { bytes(local) };
         bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);

@@ -49,10 +49,10 @@ fn without_stream(array: &cai_array) -> cai_array {
 
 /// Returns the driver if the array's stream is one of its streams, on which work may be pending.
 fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
-    if array.data.is_null() || !device::may_be_cuda(array.device.r#type) {
+    if array.data.is_null() || !device::has_streams(array.device.r#type) {
         return Ok(None);
     }
-    match driver::driver() {
+    match driver::driver_of(array.device.r#type) {
         Ok(driver) => Ok(Some(driver)),
         Err(failure) if failure.status() == abi::CAI_ERR_NO_DRIVER => Ok(None),
         Err(failure) => Err(failure),
@@ -69,13 +69,13 @@ fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
     let context = ArrayContext::of(thread, array)?;
     let _entered = thread.enter(context.context)?;
     if array.stream_id != 0 {
-        let own = Stream::from_array(CAI_STREAM_PER_THREAD, context.context, 0);
+        let own = Stream::from_array(thread, CAI_STREAM_PER_THREAD, context.context, 0);
         let state = own.capture(thread)?;
         if own.identity(thread, state)?.1 == array.stream_id {
             return Ok(None);
         }
     }
-    let legacy = Stream::from_array(CAI_STREAM_LEGACY, context.context, 0);
+    let legacy = Stream::from_array(thread, CAI_STREAM_LEGACY, context.context, 0);
     // Fails if a blocking stream of the context is being captured.
     let state = legacy.capture(thread)?;
     // The record waits for all blocking streams of the context, those of other threads included.

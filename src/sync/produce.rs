@@ -47,7 +47,7 @@ pub fn produce(
         return Ok(());
     }
     names_a_stream(export, "export_stream")?;
-    let thread = &CallingThread::new(driver::driver()?);
+    let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     let to = Stream::from_current_context(thread, export)?;
     let _entered = to.enter(thread)?;
     let mut state = to.capture(thread).map_err(|failure| failure.at("export_stream"))?;

@@ -20,15 +20,15 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::abi::{self, cai_owner};
 use crate::driver::{
-    self, CUcontext, CUevent, CUgraph, Call, CallingThread, Capture, DEINITIALIZED, Driver, Event,
-    INVALID_CONTEXT, INVALID_HANDLE, Stream,
+    self, Api, CUcontext, CUevent, CUgraph, Call, CallingThread, Capture, DEINITIALIZED, Driver,
+    Event, Function, INVALID_CONTEXT, INVALID_HANDLE, Stream,
 };
 use crate::error::{Failure, Result, fail};
 use crate::library::Library;
@@ -67,7 +67,7 @@ struct Unused {
 /// What a graph has held until now.
 enum Kept {
     Owner(*mut cai_owner),
-    Event(CUevent),
+    Event(&'static Driver, CUevent),
 }
 
 /// What other threads pass to the background thread. It does not grow: waiting elements are linked.
@@ -170,12 +170,12 @@ impl Drop for Node {
     }
 }
 
-/// Releases an owner once the work enqueued on `stream` so far is done. On failure the caller keeps
-/// the reference.
+/// Releases an owner once the work enqueued on `stream` so far is done. The device type says whose
+/// stream it is. On failure the caller keeps the reference.
 ///
 /// # Safety
 /// `owner` points to a live owner of any library; on success the caller gives up one reference.
-pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
+pub unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: u64) -> Result<()> {
     // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::check(owner) }?;
     if stream == abi::CAI_STREAM_NONE {
@@ -185,9 +185,12 @@ pub unsafe fn release_after(owner: *mut cai_owner, stream: u64) -> Result<()> {
         return Ok(());
     }
     names_a_stream(stream, "stream")?;
-    let driver = driver::driver()?;
+    let driver = driver::driver_of(device_type)?;
     // The thread needs these functions.
-    driver.require(&["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"])?;
+    driver.require(match driver.api() {
+        Api::Cuda => &[Function::event_query, Function::context_push, Function::context_pop],
+        Api::Hip => &[Function::event_query, Function::device_set],
+    })?;
     start()?;
     let thread = &CallingThread::new(driver);
     let stream = Stream::from_current_context(thread, stream)?;
@@ -288,7 +291,7 @@ fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
 pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CUevent> {
     start()?;
     let handle = event.handle();
-    keep_in(driver, graph, Kept::Event(handle))?;
+    keep_in(driver, graph, Kept::Event(event.driver(), handle))?;
     Ok(event.give())
 }
 
@@ -375,21 +378,22 @@ fn run_guarded() {
 
 /// Releases owners until the process exits.
 fn run() {
-    let Ok(driver) = driver::driver() else { return };
     let mut pause = FIRST_PAUSE;
-    // Polling an event would invalidate captures of other threads, unless this thread sets the
-    // relaxed mode. [cuThreadExchangeStreamCaptureMode]
-    let mut harmless = false;
+    let mut harmless = [false; Api::COUNT];
     loop {
         if take(pause) {
             pause = FIRST_PAUSE;
         }
-        harmless = harmless || driver.be_relaxed();
-        if !release_kept(driver) {
+        for (api, harmless) in [Api::Cuda, Api::Hip].into_iter().zip(&mut harmless) {
+            // Polling an event would invalidate captures of other threads, unless this thread sets
+            // the relaxed mode. [cuThreadExchangeStreamCaptureMode]
+            let be_relaxed = || driver::loaded(api).is_some_and(Driver::be_relaxed);
+            *harmless = *harmless || be_relaxed();
+        }
+        if !release_kept() {
             return;
         }
-        let done = if harmless { release_done(driver) } else { Some(false) };
-        let Some(progress) = done else { return };
+        let Some(progress) = release_done(harmless) else { return };
         pause = if progress { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }
 }
@@ -466,7 +470,7 @@ unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
 /// were any, or `None` if the process exits.
 ///
 /// A release may end the thread: what is released is in no list any more, and all lists are whole.
-fn release_done(driver: &'static Driver) -> Option<bool> {
+fn release_done(harmless: [bool; Api::COUNT]) -> Option<bool> {
     let mut progress = false;
     let mut place = WORK.lanes.get();
     // SAFETY: the lanes are this thread's; `place` is that of their first one, or in the first one
@@ -474,7 +478,7 @@ fn release_done(driver: &'static Driver) -> Option<bool> {
     unsafe {
         while !(*place).is_null() {
             let first = *place;
-            match (*first).poll(driver) {
+            match (*first).poll(harmless) {
                 Poll::Exit => return None,
                 Poll::Pending => {
                     place = &raw mut (*first).next_lane;
@@ -501,7 +505,7 @@ fn release_done(driver: &'static Driver) -> Option<bool> {
 }
 
 /// Releases what graphs have held until now. Returns false if the process exits.
-fn release_kept(driver: &Driver) -> bool {
+fn release_kept() -> bool {
     loop {
         // SAFETY: this is the thread. A tag is taken off the list before anything is released.
         let kept = unsafe {
@@ -520,7 +524,7 @@ fn release_kept(driver: &Driver) -> bool {
         match kept {
             // SAFETY: `release_after` took this reference.
             Kept::Owner(owner) => unsafe { owner::release(owner) },
-            Kept::Event(event) => {
+            Kept::Event(driver, event) => {
                 let exiting = lock(&IN_DRIVER);
                 if *exiting {
                     return false;
@@ -540,13 +544,18 @@ enum Poll {
 
 impl Waiting {
     fn is_beside(&self, other: &Waiting) -> bool {
-        self.stream == other.stream
+        ptr::eq(self.event.driver(), other.event.driver())
+            && self.stream == other.stream
             && self.context == other.context
             && self.context_id == other.context_id
     }
 
     /// Polls the event. Work that can never complete counts as done.
-    fn poll(&self, driver: &'static Driver) -> Poll {
+    fn poll(&self, harmless: [bool; Api::COUNT]) -> Poll {
+        let driver = self.event.driver();
+        if !harmless[driver.api() as usize] {
+            return Poll::Pending;
+        }
         let exiting = lock(&IN_DRIVER);
         if *exiting {
             return Poll::Exit;

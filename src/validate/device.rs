@@ -82,17 +82,17 @@ pub fn stream(array: &cai_array) -> Result<()> {
     if matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) {
         return Ok(());
     }
-    let thread = &CallingThread::new(driver::driver()?);
+    let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     if array.stream <= abi::CAI_STREAM_PER_THREAD {
         let context =
             if array.context.is_null() { thread.some_current()? } else { array.context.cast() };
-        let stream = Stream::from_array(array.stream, context, array.stream_id);
+        let stream = Stream::from_array(thread, array.stream, context, array.stream_id);
         return match stream.capture(thread)? {
             Capture::None => stream.check_id(thread),
             _ => Ok(()),
         };
     }
-    let stream = Stream::from_array(array.stream, std::ptr::null_mut(), array.stream_id);
+    let stream = Stream::from_array(thread, array.stream, std::ptr::null_mut(), array.stream_id);
     // The id can be queried only outside of a capture. The answer itself shows that the stream is
     // alive.
     if stream.capture(thread)? != Capture::None {

@@ -18,7 +18,7 @@ BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 WORKERS = os.cpu_count() or 1
-PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies"]
+PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies", "hip"]
 
 
 def run(*command, check=True, timeout=120, **more):
@@ -39,11 +39,16 @@ class Built:
         self.shim = folder / "libshim.so"
         (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
         self.compile_shim(self.shim)
+        self.hip = folder / "libhip.so"
+        self.compile_shim(
+            self.hip, "-DHIP", TESTS / "hip_on_cuda.c", "-isystem", SITE / "nvidia/cu13/include", "-L", driver, "-lcuda",
+        )  # fmt: skip
+        self.drivers = {"CAI_CUDA_DRIVER": str(self.shim), "CAI_HIP_DRIVER": str(self.hip)}
 
     def compile_shim(self, target, *flags):
         run(
-            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *flags,
-            TESTS / "shim.c", "-o", target, "-ldl",
+            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+            TESTS / "shim.c", *flags, "-o", target, "-ldl",
         )  # fmt: skip
 
     def shim_without(self, function):
@@ -67,7 +72,7 @@ class Built:
         return target
 
     def run(self, program, *words, schedule="lazy", devices=2, check=True, **env):
-        env = {"CAI_CUDA_DRIVER": str(self.shim), **env}
+        env = {**self.drivers, **env}
         return run(
             BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
             self.program(program), *words, check=check, env=env,
@@ -83,7 +88,7 @@ class Built:
 
         def some(lines):
             done = run(*(command or simulated), self.program(program), "each", input="".join(f"{line}\n" for line in lines),
-                       env=self.environment() if command else {"CAI_CUDA_DRIVER": str(self.shim)}, timeout=600)  # fmt: skip
+                       env=self.environment() if command else self.drivers, timeout=600)  # fmt: skip
             outputs = re.split(r"\nended (\d+) (-?\d+)\n", done.stdout)
             numbers, statuses = [int(text) for text in outputs[1::3]], [int(text) for text in outputs[2::3]]
             assert numbers == list(range(len(lines))), output_of(done)
@@ -98,7 +103,7 @@ class Built:
 
     def environment(self, schedule="lazy"):
         """For programs that run without the command."""
-        return {"LD_LIBRARY_PATH": self.driver, "CAI_CUDA_DRIVER": str(self.shim), "CUDASIM_DEVICES": "2",
+        return {"LD_LIBRARY_PATH": self.driver, **self.drivers, "CUDASIM_DEVICES": "2",
                 "CUDASIM_SCHEDULE": schedule, "CUDASIM_RACES": "off"}  # fmt: skip
 
 
@@ -152,7 +157,7 @@ CODES = [2, 4, 201, 400, 719, 709, 900, 917, 999, 12345]
 
 # A failed query says that the work is over: nothing runs after it on a real device, but here it does.
 # cuInit has a status of its own (test_driver.py).
-NOT_FAILED = {"cuEventQuery", "cuInit"}
+NOT_FAILED = {"cuEventQuery", "cuInit", "hipEventQuery", "hipInit"}
 
 # These codes mean that nothing runs any more, and owners are released, or kept because the process
 # exits; here the work goes on.
@@ -192,7 +197,8 @@ def test_every_call_fails_once(built, program):
 # --- each call that makes order is left out once ----------------------------------------------------------------
 
 ORDER = ["cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuEventSynchronize", "cuCtxRecordEvent",
-         "cuCtxWaitEvent", "cuCtxSynchronize"]  # fmt: skip
+         "cuCtxWaitEvent", "cuCtxSynchronize", "hipEventRecord", "hipStreamWaitEvent", "hipStreamSynchronize",
+         "hipEventSynchronize", "hipDeviceSynchronize"]  # fmt: skip
 
 # The cases in which each of them is needed. In the others some are implied by what came before.
 NEEDED = {
@@ -210,6 +216,11 @@ NEEDED = {
     "events": ["readers_and_writers_of_an_unknown_stream", "graph_of_a_reader_of_a_read_only_array"],
     "arrow": ["a_consumer_of_arrow_waits_for_the_event", "a_mask_on_another_stream", "an_unknown_stream", "an_imported_array"],
     "copies": ["page_locked_memory_on_a_stream"],
+    "hip": [
+        "handles", "two_devices", "legacy_producer_of_another_device", "legacy_consumer", "legacy_streams_of_two_devices",
+        "per_thread_producer", "legacy_producer_found_by_its_memory", "page_locked_memory", "the_host_waits",
+        "both_streams_in_one_capture",
+    ],
 }  # fmt: skip
 
 

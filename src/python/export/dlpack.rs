@@ -208,7 +208,8 @@ impl DlpackRequest {
     /// Makes the consumer's stream wait for the array's work.
     pub fn order(&self, py: Py, array: &cai_array, device_type: i32) -> Result<()> {
         let capi = py.capi();
-        if !device::is_cuda(device_type) {
+        let is_rocm = device::is_rocm(device_type);
+        if !is_rocm && !device::is_cuda(device_type) {
             return Ok(());
         }
         let stream = match &self.stream {
@@ -222,6 +223,8 @@ impl DlpackRequest {
                 match (capi.long_as_signed)(number.get(), &raw mut overflow) {
                     -1 if overflow == 0 => return Ok(()),
                     value @ 1.. if overflow == 0 => value as u64,
+                    // The number of HIP's default stream in DLPack.
+                    0 if overflow == 0 && is_rocm => abi::CAI_STREAM_LEGACY,
                     0 if overflow == 0 => {
                         return fail!(
                             CAI_ERR_STREAM_ZERO,

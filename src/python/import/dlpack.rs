@@ -80,7 +80,8 @@ pub fn from_dlpack_table(
 /// Returns true if a producer has a current stream for this device. Page-locked memory belongs to
 /// the host, so nothing is enqueued on it implicitly.
 fn on_device(device_type: i32) -> bool {
-    device::is_cuda(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST
+    device_type == abi::CAI_DEVICE_ROCM
+        || (device::is_cuda(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST)
 }
 
 /// An owned managed tensor: deleted when dropped, unless it was attached.
@@ -189,16 +190,18 @@ pub fn from_dlpack(
     if stop_at_oneapi && device_type == i64::from(abi::CAI_DEVICE_ONEAPI) {
         return Ok(Method::OneApi);
     }
-    const ROCM: i64 = 10;
+    const ROCM: i64 = abi::CAI_DEVICE_ROCM as i64;
     let wished = options.raw.stream;
     // The stream that the producer has to order its work before; the array's stream afterwards.
     let (asked, stream) = match device_type {
-        _ if !i32::try_from(device_type).is_ok_and(on_device) && device_type != ROCM => {
+        _ if !i32::try_from(device_type).is_ok_and(on_device) => {
             let cpu = device_type == i64::from(abi::CAI_DEVICE_CPU);
             (None, if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN })
         }
         // HIP's default stream is 0 there, and 1 and 2 are no streams.
-        ROCM if wished == abi::CAI_STREAM_UNKNOWN => (Some(0), abi::CAI_STREAM_LEGACY),
+        ROCM if matches!(wished, abi::CAI_STREAM_UNKNOWN | abi::CAI_STREAM_LEGACY) => {
+            (Some(0), abi::CAI_STREAM_LEGACY)
+        }
         _ => match wished {
             abi::CAI_STREAM_UNKNOWN => (Some(1), abi::CAI_STREAM_LEGACY),
             abi::CAI_STREAM_NONE => (Some(-1), abi::CAI_STREAM_UNKNOWN),

@@ -1,0 +1,139 @@
+"""The driver table's HIP functions against HIP's own headers: parameters, codes, flags. The headers are those of ROCm, or
+of Debian, which `tools/debian/alone.sh build/hip/SUITE SUITE libamdhip64-dev` unpacks. What the library does with the
+functions is tested in test_sync.py, with capi-tests/sync/hip.c."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from test_stream_export import python
+from test_sync import built  # noqa: F401
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = ROOT / "src/driver/table.rs"
+STAND_IN = ROOT / "capi-tests/sync/hip_functions.h"
+FOLDERS = ["/usr/include", "/opt/rocm/include", *map(str, sorted(ROOT.glob("build/hip/*/root/usr/include")))]
+INCLUDES = [folder for folder in FOLDERS if (pathlib.Path(folder) / "hip/hip_runtime_api.h").exists()]
+
+TYPES = {
+    "i32": "int", "u32": "unsigned int", "u64": "unsigned long long", "usize": "size_t", "c_char": "char", "c_void": "void",
+    "CUstream": "hipStream_t", "CUevent": "hipEvent_t", "CUgraph": "hipGraph_t", "CUgraphNode": "hipGraphNode_t",
+    "CUuserObject": "hipUserObject_t", "CUhostFn": "hipHostFn_t", "CUdeviceptr": "hipDeviceptr_t",
+}  # fmt: skip
+
+# Enums of HIP, which are plain integers in the table.
+ENUMS = {
+    "hipDrvGetErrorName": {0: "hipError_t"},
+    "hipDrvGetErrorString": {0: "hipError_t"},
+    "hipStreamIsCapturing": {1: "hipStreamCaptureStatus *"},
+    "hipStreamGetCaptureInfo_v2": {1: "hipStreamCaptureStatus *"},
+    "hipThreadExchangeStreamCaptureMode": {0: "hipStreamCaptureMode *"},
+    "hipDrvPointerGetAttributes": {1: "hipPointer_attribute *"},
+}
+
+# Numbers that the library has from CUDA and passes to HIP or gets from it.
+NUMBERS = {
+    "hipSuccess": 0, "hipErrorInvalidValue": 1, "hipErrorNotInitialized": 3, "hipErrorDeinitialized": 4,
+    "hipErrorInsufficientDriver": 35, "hipErrorNoDevice": 100, "hipErrorInvalidDevice": 101, "hipErrorInvalidContext": 201,
+    "hipErrorECCNotCorrectable": 214, "hipErrorInvalidHandle": 400, "hipErrorNotFound": 500, "hipErrorNotReady": 600,
+    "hipErrorIllegalAddress": 700, "hipErrorLaunchTimeOut": 702, "hipErrorContextIsDestroyed": 709, "hipErrorAssert": 710,
+    "hipErrorLaunchFailure": 719, "hipErrorNotSupported": 801, "hipErrorStreamCaptureUnsupported": 900,
+    "hipErrorStreamCaptureInvalidated": 901, "hipErrorStreamCaptureMerge": 902, "hipErrorStreamCaptureImplicit": 906,
+    "hipErrorCapturedEvent": 907, "hipErrorStreamCaptureWrongThread": 908,
+    "hipStreamCaptureStatusNone": 0, "hipStreamCaptureStatusActive": 1, "hipStreamCaptureStatusInvalidated": 2,
+    "hipStreamCaptureModeRelaxed": 2, "hipEventDisableTiming": 2, "(size_t)hipStreamPerThread": 2,
+    "HIP_POINTER_ATTRIBUTE_CONTEXT": 1, "HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL": 9,
+}  # fmt: skip
+
+# Since later versions: checked where they are.
+LATER = {"hipStreamLegacy": 1, "hipEventWaitExternal": 1, "hipUserObjectNoDestructorSync": 1, "hipGraphUserObjectMove": 1}
+NEW_FUNCTIONS = {"hipStreamGetDevice", "hipDrvGetErrorName", "hipDrvGetErrorString", "hipUserObjectCreate",
+                 "hipUserObjectRelease", "hipGraphRetainUserObject"}  # fmt: skip
+
+
+def functions():
+    """The rows that have a function of HIP: {name: [types]}."""
+    rows = re.findall(r'= "\w*",\s*"(hip\w+)"\((.*?)\);', TABLE.read_text(), re.DOTALL)
+    return {name: [text.split(":")[1].strip() for text in arguments.split(",") if text.strip()] for name, arguments in rows}
+
+
+def in_c(rust):
+    if rust.startswith("*"):
+        mutable, inside = rust[1:].split(" ", 1)
+        return f"{in_c(inside)} {'const ' if mutable == 'const' else ''}*"
+    return TYPES[rust]
+
+
+def test_the_stand_in_has_the_functions_of_the_table():
+    assert set(re.findall(r"X\((\w+)\)", STAND_IN.read_text())) == set(functions())
+    assert len(functions()) == 23
+
+
+@pytest.mark.skipif(not INCLUDES, reason="no headers of HIP: see the head of this file")
+@pytest.mark.parametrize("include", INCLUDES)
+def test_parameters_and_numbers_are_those_of_the_header(include, tmp_path):
+    header = (pathlib.Path(include) / "hip/hip_runtime_api.h").read_text()
+    lines = ["#include <hip/hip_runtime_api.h>", '_Static_assert(sizeof(hipError_t) == 4, "");']
+    for name, types in functions().items():
+        if name in NEW_FUNCTIONS and not re.search(rf"\b{name}\(", header):
+            continue
+        parameters = [ENUMS.get(name, {}).get(index, in_c(rust)) for index, rust in enumerate(types)]
+        # An address of constant pointers is written in two ways, which are the same to a caller.
+        written = f"hipError_t ({', '.join(parameters) or 'void'})"
+        lines.append(f'_Static_assert(__builtin_types_compatible_p(__typeof__({name}), {written}), "{name}");')
+    for name in ("hipStreamCaptureStatus", "hipStreamCaptureMode", "hipPointer_attribute"):
+        lines.append(f'_Static_assert(sizeof({name}) == 4, "");')
+    later = {name: number for name, number in LATER.items() if re.search(rf"\b{name}\b[ =(]", header)}
+    for name, number in {**NUMBERS, **later}.items():
+        lines.append(f"int check_{len(lines)}[(size_t)({name}) == {number} ? 1 : -1];")
+    source = tmp_path / "check.c"
+    source.write_text("\n".join(lines) + "\n")
+    command = ["gcc", "-std=gnu11", "-D__HIP_PLATFORM_AMD__", "-fsyntax-only", "-isystem", include, source]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tensors_of_rocm_devices_are_ordered(built):  # noqa: F811
+    """DLPack calls the default stream 0 on ROCm devices, and the array calls it 1."""
+    python(
+        built,
+        """
+        hip = c.CDLL(os.environ["CAI_HIP_DRIVER"])
+        hip.shim_count.argtypes, hip.shim_count.restype = [c.c_char_p], c.c_long
+        hip.shim_arm(1)
+        data, out, pending, consumer = buffer(), buffer(), stream(), stream()
+
+        def waits(body):
+            hip.shim_reset()
+            result = body()
+            return result, hip.shim_count(b"hipStreamWaitEvent")
+
+        array = make((SIZE,), "|u1", data)
+        array.array.device.type, array.array.stream = 10, pending
+        obj = give(array)
+        assert not hasattr(obj, "__cuda_array_interface__")
+
+        fill(data, 1, pending)
+        taken, count = waits(lambda: take(obj, protocols=[P.DLPACK], stream=consumer))
+        assert count == 1 and taken.array.device.type == 10 and taken.stream == consumer
+        copy(out, taken.data, consumer)
+        assert bytes_of(out, consumer) == {1}
+        # The release comes after the consumer's work, on HIP.
+        _, count = waits(taken.release)
+        assert hip.shim_count(b"hipEventRecord") == 1 and count == 0
+
+        for value, asked in enumerate([dict(), dict(stream=0), dict(stream=None)], 2):
+            fill(data, value, pending)
+            capsule, count = waits(lambda: obj.__dlpack__(**asked))
+            copy(out, data, 1)
+            assert count == 1 and bytes_of(out, 1) == {value}
+        assert waits(lambda: obj.__dlpack__(stream=-1))[1] == 0
+        for asked in dict(), dict(stream=1):
+            taken, count = waits(lambda: take(obj, protocols=[P.DLPACK], **asked))
+            assert count == 1 and taken.stream == 1
+            taken.release()
+        """,
+        CAI_HIP_DRIVER=str(built.hip),
+    )
