@@ -382,6 +382,18 @@ def test_a_kernel_ends_a_loop_of_a_graph(driver, tmp_path, schedule):
         assert (done.returncode, done.stdout.split()) == (status, ["3", "3"]), done.stderr
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_library_waits_while_it_is_loaded(driver, tmp_path, schedule):
+    """Its constructor has the dynamic linker's lock: what it waits for must not need that."""
+    source = SIM / "tests/constructor.c"
+    program = compile_program(driver, tmp_path / "program", [source], flags=["-DPROGRAM"])
+    libraries = [compile_program(driver, tmp_path / f"{name}.so", [source], flags=["-shared", "-fPIC"]) for name in "abcd"]
+    # A deadlock needs a thread that starts at the wrong moment.
+    for _ in range(4):
+        done = sim(f"--schedule={schedule}", "--", program, *libraries, timeout=60)
+        assert done.stdout == "loaded\n", done.stderr
+
+
 # --- memory errors ------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A condition. It exists as long as a graph that it was created for, or an executable graph with
 /// a node that depends on it.
@@ -17,21 +17,24 @@ pub struct Condition {
 }
 
 /// All conditions, by handle. Kernels set them while the state of the simulator is not locked.
-static ALL: parking_lot::Mutex<BTreeMap<u64, Weak<Condition>>> =
-    parking_lot::Mutex::new(BTreeMap::new());
+static ALL: Mutex<BTreeMap<u64, Weak<Condition>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn all() -> MutexGuard<'static, BTreeMap<u64, Weak<Condition>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Condition {
     pub fn new(value: u32, is_default: bool) -> Arc<Condition> {
         let handle = NEXT.fetch_add(1, Ordering::Relaxed);
         let default = is_default.then_some(value);
         let condition = Arc::new(Condition { handle, value: AtomicU32::new(0), default });
-        ALL.lock().insert(handle, Arc::downgrade(&condition));
+        all().insert(handle, Arc::downgrade(&condition));
         condition
     }
 
     pub fn find(handle: u64) -> Option<Arc<Condition>> {
-        ALL.lock().get(&handle)?.upgrade()
+        all().get(&handle)?.upgrade()
     }
 
     pub fn get(&self) -> u32 {
@@ -49,6 +52,6 @@ impl Condition {
 
 impl Drop for Condition {
     fn drop(&mut self) {
-        ALL.lock().remove(&self.handle);
+        all().remove(&self.handle);
     }
 }

@@ -7,10 +7,11 @@
 //! where on the stack its return addresses are; if the same stack pointer comes back and all of
 //! them are unchanged, it is the same stack.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
+use std::ptr;
 use std::sync::OnceLock;
 
 /// The number of a stack in a `Stacks`.
@@ -56,13 +57,21 @@ struct Remembered {
 
 const REMEMBERED: usize = 64;
 
+/// The last stacks of a thread.
+type Cache = Vec<Option<Remembered>>;
+
 thread_local! {
-    static CACHE: RefCell<Vec<Option<Remembered>>> = const { RefCell::new(Vec::new()) };
+    /// Of the calling thread, made by `Box::into_raw`; NULL before it is needed.
+    static CACHE: Cell<*mut Cache> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Initializes the cache of a thread.
-pub fn touch() {
-    let _ = CACHE.try_with(|_| ());
+/// Frees the cache of the calling thread, which ends.
+pub fn forget() {
+    let cache = CACHE.replace(ptr::null_mut());
+    if !cache.is_null() {
+        // SAFETY: `here` made it, and nothing else has the pointer.
+        drop(unsafe { Box::from_raw(cache) });
+    }
 }
 
 impl Stacks {
@@ -71,30 +80,35 @@ impl Stacks {
     pub fn here(&mut self) -> StackId {
         let marker = 0usize;
         let pointer = &raw const marker as usize;
-        CACHE
-            .try_with(|cache| {
-                let mut cache = cache.borrow_mut();
-                if cache.is_empty() {
-                    cache.resize_with(REMEMBERED, || None);
-                }
-                let entry = &mut cache[(pointer >> 4) % REMEMBERED];
-                if let Some(known) = entry {
-                    let same = |&(slot, value): &(usize, usize)| {
-                        // SAFETY: `pointer`, compared below first, is the same as when `walk`
-                        // recorded the slots, so all of them lie further up on this thread's
-                        // stack, which is mapped. They are read as plain numbers.
-                        unsafe { (slot as *const usize).read_volatile() == value }
-                    };
-                    if known.pointer == pointer && known.slots.iter().all(same) {
-                        return known.id;
-                    }
-                }
-                let (frames, slots) = walk(pointer);
-                let id = self.intern(frames);
-                *entry = slots.map(|slots| Remembered { pointer, id, slots });
-                id
-            })
-            .unwrap_or_else(|_| self.intern(walk(pointer).0))
+        // Taken meanwhile: a signal handler that comes here makes another one.
+        let cache = CACHE.replace(ptr::null_mut());
+        let mut cache = if cache.is_null() {
+            Box::new((0..REMEMBERED).map(|_| None).collect())
+        } else {
+            // SAFETY: this function made it below, and nothing else has the pointer.
+            unsafe { Box::from_raw(cache) }
+        };
+        let id = self.look_up(&mut cache[(pointer >> 4) % REMEMBERED], pointer);
+        CACHE.set(Box::into_raw(cache));
+        id
+    }
+
+    fn look_up(&mut self, entry: &mut Option<Remembered>, pointer: usize) -> StackId {
+        if let Some(known) = entry {
+            let same = |&(slot, value): &(usize, usize)| {
+                // SAFETY: `pointer`, compared below first, is the same as when `walk` recorded the
+                // slots, so all of them lie further up on this thread's stack, which is mapped.
+                // They are read as plain numbers.
+                unsafe { (slot as *const usize).read_volatile() == value }
+            };
+            if known.pointer == pointer && known.slots.iter().all(same) {
+                return known.id;
+            }
+        }
+        let (frames, slots) = walk(pointer);
+        let id = self.intern(frames);
+        *entry = slots.map(|slots| Remembered { pointer, id, slots });
+        id
     }
 
     /// Returns a stack without frames.

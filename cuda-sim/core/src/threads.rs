@@ -1,4 +1,4 @@
-//! Threads in which functions of the program are called.
+//! Threads of the simulator, and the end of threads of the program.
 //!
 //! May use: nothing. Unsafe: starts threads with the C library.
 //!
@@ -6,10 +6,15 @@
 //! that asks for its lock once the interpreter ends. A thread of the standard library then ends the
 //! process; these end alone. So nothing between `Main` and the program's function may catch what
 //! unwinds the stack, or have values that need to be dropped.
+//!
+//! Nothing here takes the lock of the dynamic linker, as threads of the standard library and
+//! destructors of thread-local variables do: a library that is being loaded has that lock, and may
+//! wait for a thread or for an operation.
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
 
 pub type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 /// As the `libc` crate declares it.
@@ -60,6 +65,43 @@ pub fn spawn_with<T: Send + 'static>(name: &CStr, main: Main, value: T) -> bool 
 pub unsafe fn take<T: Send + 'static>(argument: *mut c_void) -> T {
     // SAFETY: made by `spawn_with` from a `Box<T>`, as the caller states.
     *unsafe { Box::from_raw(argument.cast()) }
+}
+
+/// Starts a thread that calls no function of the program. Returns false if that fails.
+pub fn start(name: &CStr, run: impl FnOnce() + Send + 'static) -> bool {
+    let run: Run = Box::new(run);
+    spawn_with(name, call, run)
+}
+
+type Run = Box<dyn FnOnce() + Send>;
+
+unsafe extern "C-unwind" fn call(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` passed a `Run`, for this call.
+    let run: Run = unsafe { take(argument) };
+    run();
+    NOTHING
+}
+
+/// Calls a function when the calling thread ends, after the destructors of thread-local variables.
+/// A thread has one such function. For the first thread, it is called if that ends before the
+/// program does.
+pub fn at_end(run: extern "C" fn()) {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is writable, and `end` takes the values of the key.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0).then_some(key)
+    });
+    if let Some(key) = *key {
+        // SAFETY: the key exists for ever.
+        unsafe { libc::pthread_setspecific(key, run as *const c_void) };
+    }
+}
+
+unsafe extern "C" fn end(run: *mut c_void) {
+    // SAFETY: `at_end` wrote a function of this type.
+    let run = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn()>(run) };
+    run();
 }
 
 /// What a `Main` returns; it is not read.

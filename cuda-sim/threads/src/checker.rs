@@ -1,8 +1,8 @@
 //! The checker's side: the functions that it offers, and keys for what has no address.
 //!
-//! May use: `modules`. Unsafe: the table of cudasim.h, and `errno`.
+//! May use: `modules`, `next`. Unsafe: the table of cudasim.h, and `errno`.
 
-use crate::modules;
+use crate::{modules, next};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -48,6 +48,7 @@ pub extern "C" fn cudasim_threads_attach(api: *mut Api) {
             break;
         }
     }
+    next::find_all();
     CHECKER.store(api, Ordering::Release);
 }
 

@@ -49,6 +49,11 @@ const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
 type FindObject = unsafe extern "C" fn(*const c_void, *mut Found) -> c_int;
 
+/// Looks up the functions that this module needs.
+pub fn prepare() {
+    find_object();
+}
+
 /// Returns `_dl_find_object`, which glibc has since 2.35.
 fn find_object() -> Option<FindObject> {
     static FUNCTION: AtomicUsize = AtomicUsize::new(1);

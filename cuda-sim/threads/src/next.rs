@@ -8,25 +8,42 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// The next definition of a function.
+pub struct Next {
+    /// NUL-terminated.
+    pub name: &'static str,
+    /// One of several versions, if there are such.
+    pub version: Option<&'static CStr>,
+    /// Its address, 0 before it is known, or if it has no definition that all modules see.
+    pub address: AtomicUsize,
+}
 
 /// Returns the next definition of a function, which is looked up once. `@VERSION` selects one
 /// of several versions.
 macro_rules! real {
     ($name:ident $(@ $version:literal)?, $type:ty) => {{
-        use std::sync::atomic::{AtomicUsize, Ordering};
-        static REAL: AtomicUsize = AtomicUsize::new(0);
-        let mut found = REAL.load(Ordering::Relaxed);
-        if found == 0 {
+        #[used]
+        // The linker makes one array of this section.
+        #[unsafe(link_section = "cudasim_next")]
+        static REAL: crate::next::Next = {
             #[allow(unused_mut, unused_assignments)]
             let mut version: Option<&std::ffi::CStr> = None;
             $( version = Some($version); )?
-            let name = concat!(stringify!($name), "\0").as_ptr();
-            found = crate::next::find(name.cast(), version) as usize;
-            REAL.store(found, Ordering::Relaxed);
+            crate::next::Next {
+                name: concat!(stringify!($name), "\0"),
+                version,
+                address: std::sync::atomic::AtomicUsize::new(0),
+            }
+        };
+        let mut found = REAL.address.load(std::sync::atomic::Ordering::Relaxed);
+        if found == 0 {
+            found = REAL.find();
             if found == 0 {
                 static FOUND: crate::next::Found = crate::next::NONE_FOUND;
-                found = crate::next::find_for_caller(name.cast(), &FOUND) as usize;
+                let name = REAL.name.as_ptr().cast();
+                found = crate::next::find_for_caller(name, &FOUND) as usize;
             }
         }
         // SAFETY: the library that the program was linked against defines this function
@@ -37,17 +54,49 @@ macro_rules! real {
 }
 pub(crate) use real;
 
-/// Returns the next definition of a name, of a version if there is such one.
-pub fn find(name: *const c_char, version: Option<&CStr>) -> *mut c_void {
-    if let Some(version) = version {
-        // SAFETY: both texts are NUL-terminated constants.
-        let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()) };
-        if !found.is_null() {
-            return found;
+impl Next {
+    /// Looks up the function. Takes the lock of the dynamic linker.
+    pub fn find(&self) -> usize {
+        let name = self.name.as_ptr().cast();
+        let mut found = ptr::null_mut();
+        if let Some(version) = self.version {
+            // SAFETY: both texts are NUL-terminated constants.
+            found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()) };
         }
+        if found.is_null() {
+            // SAFETY: the text is a NUL-terminated constant.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
+        }
+        self.address.store(found as usize, Ordering::Relaxed);
+        found as usize
     }
-    // SAFETY: the text is a NUL-terminated constant.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name) }
+}
+
+unsafe extern "C" {
+    /// The array of the section, from the linker.
+    #[link_name = "__start_cudasim_next"]
+    static FIRST: u8;
+    #[link_name = "__stop_cudasim_next"]
+    static END: u8;
+}
+
+/// Looks up all functions. The simulator calls some of them while it runs an operation. A thread
+/// that initializes a library may wait for that operation, and it has the lock of the dynamic
+/// linker, so that a look-up would wait for ever.
+pub fn find_all() {
+    let first = (&raw const FIRST).cast::<Next>();
+    let end = (&raw const END).cast::<Next>();
+    // SAFETY: the linker puts both symbols around the array. Its elements are never changed, but
+    // for their atomic words.
+    let all = unsafe { std::slice::from_raw_parts(first, end.offset_from(first) as usize) };
+    for next in all {
+        next.find();
+    }
+    // A program that asks for errors of its own look-ups does not see that some were not found.
+    // SAFETY: the function has no preconditions.
+    unsafe { libc::dlerror() };
+    modules::prepare();
+    own();
 }
 
 /// Functions of libraries that not all modules can see, with the module that called.
@@ -58,7 +107,7 @@ pub const NONE_FOUND: Found = [const { AtomicPtr::new(ptr::null_mut()) }; 16];
 /// Returns the addresses of this library.
 fn own() -> Range<usize> {
     static OWN: OnceLock<Range<usize>> = OnceLock::new();
-    let here = find as fn(*const c_char, Option<&CStr>) -> *mut c_void as usize;
+    let here = find_all as fn() as usize;
     OWN.get_or_init(|| modules::range(here)).clone()
 }
 

@@ -16,7 +16,7 @@ use crate::sim::{Registered, Sim, has_ended, lock, thread_id};
 use crate::work::{FAILED, Function, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const VERSION: u32 = 5;
 
@@ -63,11 +63,15 @@ fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
 }
 
 /// Kernels that were registered before cuInit.
-static EARLY: parking_lot::Mutex<Vec<(Vec<u8>, Registered)>> = parking_lot::Mutex::new(Vec::new());
+static EARLY: Mutex<Vec<(Vec<u8>, Registered)>> = Mutex::new(Vec::new());
+
+fn early() -> MutexGuard<'static, Vec<(Vec<u8>, Registered)>> {
+    EARLY.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
     let Ok(kernels) = slice(kernels, count) else { return };
-    let mut early = EARLY.lock();
+    let mut early = early();
     for kernel in kernels {
         let (Some(name), Some(run)) = (text(kernel.name), kernel.run) else { continue };
         let registered =
@@ -97,7 +101,7 @@ pub fn attach_threads() {
 
 /// Takes over the kernels that were registered before cuInit.
 pub fn take_early(sim: &mut Sim) {
-    sim.kernels.extend(EARLY.lock().drain(..));
+    sim.kernels.extend(early().drain(..));
 }
 
 extern "C" fn launch(

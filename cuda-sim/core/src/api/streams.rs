@@ -11,7 +11,6 @@ use crate::open_waits::Wanted;
 use crate::results::{Code, Result};
 use crate::sim::{CoreKind, Lane, Locked, Sim};
 use crate::work::{CoreRef, HostCall, Work};
-use std::cell::RefCell;
 
 pub const NON_BLOCKING: u32 = 1;
 
@@ -79,14 +78,9 @@ fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureIn
     })
 }
 
-thread_local! {
-    /// The lists that the last query of this thread returned, valid until its next query.
-    static DEPENDENCIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    static EDGES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
-
 #[allow(clippy::too_many_arguments)]
 fn put_capture_info(
+    sim: &mut Locked,
     info: CaptureInfo,
     status: *mut i32,
     id: *mut u64,
@@ -102,14 +96,11 @@ fn put_capture_info(
     put_if(id, info.id);
     put_if(graph, info.graph);
     put_if(count, info.tail.len());
-    EDGES.with_borrow_mut(|list| {
-        *list = vec![0; info.tail.len()];
-        put_if(edges, list.as_ptr());
-    });
-    DEPENDENCIES.with_borrow_mut(|list| {
-        *list = info.tail;
-        put_if(dependencies, list.as_ptr());
-    });
+    // Valid until the next query of this thread.
+    let queried = &mut sim.thread().queried;
+    *queried = [vec![0; info.tail.len()], info.tail];
+    put_if(edges, queried[0].as_ptr());
+    put_if(dependencies, queried[1].as_ptr());
     Ok(())
 }
 
@@ -490,7 +481,7 @@ api! {
         count: *mut usize,
     ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
-        put_capture_info(info, status, id, graph, dependencies, std::ptr::null_mut(), count)
+        put_capture_info(sim, info, status, id, graph, dependencies, std::ptr::null_mut(), count)
     }
     fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(
         stream: u64,
@@ -502,7 +493,7 @@ api! {
         count: *mut usize,
     ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
-        put_capture_info(info, status, id, graph, dependencies, edges, count)
+        put_capture_info(sim, info, status, id, graph, dependencies, edges, count)
     }
     fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(
         stream: u64,

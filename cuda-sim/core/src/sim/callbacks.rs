@@ -9,9 +9,9 @@ use crate::console::print;
 use crate::sim::state::{EXITED, HostJob, Locked, Sim, lock};
 use crate::threads;
 use crate::work::HostCall;
-use parking_lot::Condvar;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Condvar;
 use std::sync::atomic::Ordering;
 
 /// Signalled when a host function was added.

@@ -1,7 +1,7 @@
 //! The engine: puts operations into streams and runs them.
 //!
 //! May use: `config`, `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`,
-//! `sim::user_objects`, `work`. Unsafe: none.
+//! `sim::user_objects`, `threads`, `work`. Unsafe: none.
 //!
 //! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
 //! are done. The thread that runs it removes it, unlocks, runs it, locks again and counts it as
@@ -13,10 +13,11 @@ use crate::results::Result;
 use crate::sim::objects::Op;
 use crate::sim::state::{CHANGED, EXITED, Locked, Sim, lock};
 use crate::sim::user_objects::release_after;
+use crate::threads::start;
 use crate::work::{CoreRef, Work, is_ready};
-use parking_lot::Condvar;
-use std::sync::Arc;
+use std::ffi::CString;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// Maximum length of a queue. A host that enqueues more waits, as with a real driver.
@@ -72,7 +73,7 @@ impl Sim {
             && sim.config.schedule != Schedule::Threads
         {
             sim.patience = true;
-            let _ = std::thread::Builder::new().name("cuda-sim".to_owned()).spawn(go_on_unasked);
+            start(c"cuda-sim", go_on_unasked);
         }
         match sim.config.schedule {
             Schedule::Eager => Self::run_ready(sim, core),
@@ -409,8 +410,9 @@ impl Sim {
             None => {
                 let wake = Arc::new(Condvar::new());
                 self.core_mut(core).wake = Some(wake.clone());
-                let worker = std::thread::Builder::new().name(format!("cuda-sim {}", core.id));
-                if worker.spawn(move || work_on(core, &wake)).is_err() {
+                let worker = format!("cuda-sim {}", core.id);
+                let worker = CString::new(format!("{worker:.15}")).unwrap_or_default();
+                if !start(&worker, move || work_on(core, &wake)) {
                     // Without a thread of its own, the stream is run by the threads that wait for
                     // it.
                     self.core_mut(core).wake = None;

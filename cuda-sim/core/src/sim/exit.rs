@@ -6,7 +6,7 @@
 use crate::config::Races;
 use crate::console::print;
 use crate::missing;
-use crate::sim::state::{CHANGED, EXITED, HERE, Locked, PROCESS, SIM};
+use crate::sim::state::{CHANGED, EXITED, PROCESS, try_lock_for};
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,10 +18,8 @@ pub extern "C" fn at_exit() {
         return;
     }
     EXITED.store(true, Ordering::Release);
-    let Some(mutex) = SIM.get() else { return };
     // A thread that never releases the lock must not block the process.
-    let Some(mut sim) = mutex.try_lock_for(Duration::from_secs(2)).map(Locked) else { return };
-    HERE.set(true);
+    let Some(mut sim) = try_lock_for(Duration::from_secs(2)) else { return };
     sim.end_shared();
     CHANGED.notify_all();
     let missing = missing::calls();

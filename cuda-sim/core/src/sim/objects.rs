@@ -15,10 +15,9 @@ use crate::shadow::Mark;
 use crate::sim::graphs::Lane;
 use crate::site::Site;
 use crate::work::{CoreRef, Reached, Work};
-use parking_lot::Condvar;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 
 pub struct Device {
     pub primary: u64,
@@ -157,6 +156,8 @@ pub struct Thread {
     pub streams: Vec<(u64, CoreRef)>,
     /// The stream whose host function this thread runs, and what the stream knew.
     pub host_function: Option<(CoreRef, Option<Clock>)>,
+    /// The lists of nodes and of edges that its last query of a capture returned.
+    pub queried: [Vec<u64>; 2],
 }
 
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
 //! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
-//! `sim::objects`, `sim::shared`, `stack`, `vmm`, `work`. Unsafe: none.
+//! `sim::objects`, `sim::shared`, `stack`, `threads`, `vmm`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::checker::Checker;
@@ -16,28 +16,31 @@ use crate::sim::objects::{
     Thread,
 };
 use crate::sim::shared::Shared;
+use crate::threads::at_end;
 use crate::vmm::{Mappings, Physical};
 use crate::work::{CoreRef, HostCall};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// The state, while this thread has the lock.
-pub struct Locked(pub(super) MutexGuard<'static, Sim>);
+pub struct Locked {
+    /// Absent only while `unlocked` and `wait` have released it.
+    guard: Option<MutexGuard<'static, Sim>>,
+}
 
 impl std::ops::Deref for Locked {
     type Target = Sim;
     fn deref(&self) -> &Sim {
-        &self.0
+        self.guard.as_ref().expect("the lock is held")
     }
 }
 
 impl std::ops::DerefMut for Locked {
     fn deref_mut(&mut self) -> &mut Sim {
-        &mut self.0
+        self.guard.as_mut().expect("the lock is held")
     }
 }
 
@@ -51,18 +54,22 @@ impl Locked {
     /// Runs a function with the lock released.
     pub fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
         HERE.set(false);
-        let result = MutexGuard::unlocked(&mut self.0, run);
-        HERE.set(true);
+        self.guard = None;
+        let result = run();
+        self.guard = SIM.get().map(guard);
         result
     }
 
     pub(super) fn wait(&mut self, condition: &Condvar, at_most: Option<Duration>) {
-        match at_most {
+        let Some(guard) = self.guard.take() else { return };
+        let guard = match at_most {
             Some(time) => {
-                condition.wait_for(&mut self.0, time);
+                let woken = condition.wait_timeout(guard, time);
+                woken.unwrap_or_else(PoisonError::into_inner).0
             }
-            None => condition.wait(&mut self.0),
-        }
+            None => condition.wait(guard).unwrap_or_else(PoisonError::into_inner),
+        };
+        self.guard = Some(guard);
     }
 }
 
@@ -144,8 +151,7 @@ pub struct Sim {
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
-    static ENDING: Ending = const { Ending };
-    /// Whether the destructor of `ENDING` ran. Destructors of the program may come after it.
+    /// Whether `ending` ran. Destructors of the program may come after it.
     static ENDED: Cell<bool> = const { Cell::new(false) };
     pub(super) static HERE: Cell<bool> = const { Cell::new(false) };
 }
@@ -159,27 +165,21 @@ pub fn thread_id() -> u32 {
     }
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     THREAD.set(id);
-    let _ = ENDING.try_with(|_| ());
+    at_end(ending);
     id
 }
 
-/// Its destructor runs at the end of every thread that called the driver.
-struct Ending;
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let id = THREAD.get();
-        if EXITED.load(Ordering::Acquire)
-            || PROCESS.load(Ordering::Acquire) != std::process::id() as i32
-        {
-            return;
-        }
+/// Runs at the end of every thread that called the driver.
+extern "C" fn ending() {
+    let is_here = PROCESS.load(Ordering::Acquire) == std::process::id() as i32;
+    if is_here && !EXITED.load(Ordering::Acquire) {
         ENDED.set(true);
         if let Some(mut sim) = lock() {
             Sim::host_function_ended_thread(&mut sim);
-            sim.thread_ends(id);
+            sim.thread_ends(THREAD.get());
         }
     }
+    crate::stack::forget();
 }
 
 /// Returns whether the calling thread runs its last destructors.
@@ -198,13 +198,35 @@ pub(super) fn end_of_thread() -> usize {
 /// Locks and returns the state; `None` before cuInit.
 pub fn lock() -> Option<Locked> {
     let mutex = SIM.get()?;
-    // Registering a thread-local destructor takes the loader's lock, whose holder may wait for our
-    // lock: libraries start threads while they are loaded. So it is done before locking.
     thread_id();
-    crate::stack::touch();
-    let guard = mutex.lock();
+    Some(Locked { guard: Some(guard(mutex)) })
+}
+
+// Nothing that this thread does before it has the lock, or while it has it, may need the dynamic
+// linker's lock, whose holder may wait for ours: libraries use the driver and start threads while
+// they are loaded. Destructors of thread-local variables need it when they are registered.
+fn guard(mutex: &'static Mutex<Sim>) -> MutexGuard<'static, Sim> {
+    let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     HERE.set(true);
-    Some(Locked(guard))
+    guard
+}
+
+/// Locks and returns the state, if that succeeds in time.
+pub(super) fn try_lock_for(time: Duration) -> Option<Locked> {
+    let (mutex, start) = (SIM.get()?, Instant::now());
+    loop {
+        let guard = match mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if start.elapsed() < time => {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        HERE.set(true);
+        return Some(Locked { guard: Some(guard) });
+    }
 }
 
 /// Returns whether this thread holds the lock: its actions then are the simulator's own.
