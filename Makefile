@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-nvcc gpu-test gpu-programs bench bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-nvcc gpu-test gpu-programs bench bench-arrow bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -133,13 +133,17 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	touch $@
 
 # Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
-# PoCL, MPI. NumPy's part of theirs is in both.
+# PoCL, MPI. NumPy's part of theirs is in both. The sources of nanoarrow are for `make bench`.
 INTEROP_HOST := build/interop-host
+NANOARROW ?= $(INTEROP_HOST)/nanoarrow-0.9.0/subprojects/arrow-nanoarrow/src
 $(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
 	rm -rf $(INTEROP_HOST)
 	$(PYTHON) -m venv $(INTEROP_HOST) || { rm -rf $(INTEROP_HOST); \
 	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_HOST); }
 	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check -r interop/host/requirements.txt
+	$(INTEROP_HOST)/bin/python -m pip download -q --disable-pip-version-check --no-deps --no-binary nanoarrow \
+	    -d $(INTEROP_HOST) nanoarrow==0.9.0
+	tar -xzf $(INTEROP_HOST)/nanoarrow-0.9.0.tar.gz -C $(INTEROP_HOST)
 	touch $@
 
 # The headers and the .cu files under nvcc, in an environment that has a compiler for kernels (340 MB).
@@ -219,8 +223,22 @@ bench: $(VENV)/ready lib sim
 	    bench/simulator_gone.c -o build/bench/simulator_gone target/release/libcuda.so -lpthread
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
+	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
+	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
 	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
 	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
+
+# Arrow's structures beside nanoarrow's C library, whose sources are in its Python package's.
+bench-arrow: lib
+	mkdir -p build/bench/nanoarrow
+	printf '#define NANOARROW_VERSION "0"\n#define NANOARROW_VERSION_INT 0\n#define NANOARROW_CXX_NAMESPACE_BEGIN\n#define NANOARROW_CXX_NAMESPACE_END\n' \
+	    >build/bench/nanoarrow/nanoarrow_config.h
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
+	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem build/bench -isystem "$(NANOARROW)" \
+	    -isystem "$(NANOARROW)/nanoarrow" bench/arrow.c \
+	    $(addprefix "$(NANOARROW)"/nanoarrow/,common/array.c common/schema.c common/utils.c common/array_stream.c device/device.c) \
+	    -o build/bench/arrow -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
+	build/bench/arrow
 
 # Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
 # same Python. bench-docs needs them, and writes table and chart into the book.
