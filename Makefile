@@ -196,7 +196,7 @@ header: $(VENV)/ready sim
 	CAI_BLESS=1 $(CARGO) test -q --test header
 	CAI_BLESS=1 $(CARGO) test -q --test error_table
 	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
-	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_cuda_sim.py
+	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_cuda_sim.py tests/python/test_hops.py
 
 clean:
 	rm -rf build

@@ -1,0 +1,29 @@
+"""What an array keeps on its way through each protocol: the tables of docs/src/hops.md, which tools/hops.py makes, and
+random arrays through one protocol and then another, which the tables must predict."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from cai_python import ROOT
+
+pytest.importorskip("numpy")
+
+
+def run(what, schedule, seed):
+    done = subprocess.run(
+        [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable, "tools/hops.py",
+         what, "400", str(seed)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0 and "came back" in done.stdout, done.stdout + done.stderr
+
+
+def test_generated_table():
+    run("write" if os.environ.get("CAI_BLESS") else "check", "lazy", 1)
+
+
+@pytest.mark.parametrize("schedule", ["eager", "threads"])
+def test_random_arrays_under_other_schedules(schedule):
+    run("check", schedule, 2 if schedule == "eager" else 3)

@@ -1,0 +1,541 @@
+"""What an array keeps when it leaves through one protocol and comes back: the table of docs/src/hops.md.
+
+    cuda-sim run -- python tools/hops.py write       writes the table
+    cuda-sim run -- python tools/hops.py check       compares it, and tries random arrays and pairs of protocols
+
+Every array is a choice along each axis below: type, layout, access, stream, mask, memory. A cell of the table is what
+one choice becomes, beside choices that the protocol keeps. The random part holds the table to its word: an array is
+refused if a cell of its choices says so, with a status that such a cell states; otherwise each choice becomes what its
+cell says, and every byte is the same. What came back leaves through a second protocol, which must do as much.
+"""
+
+import collections
+import ctypes as c
+import json
+import os
+import pathlib
+import random
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
+
+import cai_ctypes as T  # noqa: E402
+import cai_python as P  # noqa: E402
+
+PAGE = ROOT / "docs/src/hops.md"
+BEGIN, END = "<!-- table: made by `tools/hops.py` -->\n", "<!-- end of the table -->\n"
+NAMES = {value: name[len("CAI_ERR_") :] for name, value in vars(T.abi).items() if name.startswith("CAI_ERR_")}
+LOST = object()
+
+
+class Refused(Exception):
+    """The status, without its CAI_ERR_, or the Python exception that a protocol refuses an array with."""
+
+
+def check(status):
+    if status != 0:
+        raise Refused(NAMES[status])
+
+
+# --- the machine
+
+
+class Machine:
+    """Memory of each kind, filled with the same bytes."""
+
+    SIZE = 2 << 20
+    USED = 4096
+
+    def __init__(self):
+        self.cuda = c.CDLL("libcuda.so.1")
+        self.context = c.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", c.byref(self.context), 0)
+        self.call("cuCtxSetCurrent", self.context)
+        self.stream, self.event = c.c_void_p(), c.c_void_p()
+        self.call("cuStreamCreate", c.byref(self.stream), 1)
+        self.call("cuEventCreate", c.byref(self.event), 2)
+        self.bytes = bytes(random.Random(1).randbytes(self.USED))
+        self.host = c.create_string_buffer(self.USED + 64)
+        host = (c.addressof(self.host) + 63) // 64 * 64
+        self.at = {P.CPU: host, P.CUDA: self.mapped(), P.CUDA_MANAGED: self.managed()}
+        c.memmove(host, self.bytes, self.USED)
+        for device in (P.CUDA, P.CUDA_MANAGED):
+            self.call("cuMemcpyHtoD_v2", c.c_uint64(self.at[device]), self.bytes, c.c_size_t(self.USED))
+        self.call("cuCtxSynchronize")
+        # Addresses and handles that nothing reads.
+        self.at |= {ROCM: host, P.ONEAPI: host, P.OPENCL: host}
+
+    def call(self, name, *arguments):
+        code = getattr(self.cuda, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+    def managed(self):
+        pointer = c.c_uint64()
+        self.call("cuMemAllocManaged", c.byref(pointer), c.c_size_t(self.SIZE), 1)
+        return pointer.value
+
+    def mapped(self):
+        """Memory that this process may open again from its own bytes for other processes."""
+        # CUmemAllocationProp: pinned memory, a file descriptor, device 0.
+        properties = (c.c_int * 8)(1, 1, 1, 0, 0, 0, 0, 0)
+        # CUmemAccessDesc: device 0, reading and writing.
+        access = (c.c_int * 3)(1, 0, 3)
+        handle, pointer = c.c_uint64(), c.c_uint64()
+        self.call("cuMemCreate", c.byref(handle), c.c_size_t(self.SIZE), properties, c.c_uint64(0))
+        self.call("cuMemAddressReserve", c.byref(pointer), c.c_size_t(self.SIZE), c.c_size_t(0), c.c_uint64(0), c.c_uint64(0))
+        self.call("cuMemMap", pointer, c.c_size_t(self.SIZE), c.c_size_t(0), handle, c.c_uint64(0))
+        self.call("cuMemSetAccess", pointer, c.c_size_t(self.SIZE), access, c.c_size_t(1))
+        return pointer.value
+
+
+ROCM = T.abi.CAI_DEVICE_ROCM
+READABLE = (P.CPU, P.CUDA, P.CUDA_MANAGED)
+
+# --- the axes: what is chosen, and what is found in an array
+
+TYPES = {
+    "`b1`": ("|b1", 0), "`i1`": ("|i1", 0), "`i4`": ("<i4", 0), "`u8`": ("<u8", 0), "`f2`": ("<f2", 0), "`f4`": ("<f4", 0),
+    "`f8`": ("<f8", 0), "`f16`": ("<f16", 0), "`c8`": ("<c8", 0), "`c16`": ("<c16", 0), "`M8[ns]`": ("<M8[ns]", 0),
+    "`M8[D]`": ("<M8[D]", 0), "`m8[us]`": ("<m8[us]", 0), "`S4`": ("|S4", 0), "`U2`": ("<U2", 0), "`V4`": ("|V4", 0),
+    "packed bits, `t1`": ("|t1", 0), "`bfloat16`": ("<V2", P.BFLOAT16), "`float8_e4m3fn`": ("|V1", P.FLOAT8_E4M3FN),
+    "fields": ("|V8", 0), "the other byte order, `>f4`": (">f4", 0),
+}  # fmt: skip
+FIELDS = "[('x', '<f4'), ('y', '<i4')]"
+# Shapes, and strides in elements; packed bits have none.
+LAYOUTS = {
+    "C order": [((3, 4), None), ((7,), None), ((2, 3, 2), None), ((1, 5), None)],
+    "Fortran order": [((3, 4), (1, 3)), ((2, 3, 2), (1, 2, 6))],
+    "gaps": [((3, 4), (8, 2)), ((5,), (3,)), ((2, 2, 2), (12, 4, 1))],
+    "negative strides": [((3, 4), (-4, 1)), ((6,), (-1,)), ((3, 2), (-2, -1))],
+    "strides of 0": [((3, 4), (0, 1)), ((5,), (0,))],
+    "no elements": [((0,), None), ((3, 0), None), ((0, 4), None)],
+    "no dimensions": [((), None)],
+}
+ACCESS = ["writable", "read-only"]
+STREAMS = ["no stream", "a stream", "unknown stream", "unknown stream and event"]
+MASKS = ["no mask", "packed bits, one for each element", "packed bits, one for each row", "bytes"]
+MEMORY = {"host": P.CPU, "CUDA": P.CUDA, "CUDA managed": P.CUDA_MANAGED, "ROCm": ROCM, "oneAPI": P.ONEAPI, "OpenCL": P.OPENCL}
+AXES = {"type": list(TYPES), "layout": list(LAYOUTS), "access": ACCESS, "stream": STREAMS, "mask": MASKS, "memory": list(MEMORY)}
+BASE = {"type": "`f4`", "layout": "C order", "access": "writable", "stream": "no stream", "mask": "no mask", "memory": "CUDA"}
+
+
+def size_of(typestr):
+    digits = typestr[2:].split("[")[0]
+    return int(digits) * (4 if typestr[1] == "U" else 1)
+
+
+def lowest(shape, strides):
+    return sum(min(0, stride * (extent - 1)) for extent, stride in zip(shape, strides))
+
+
+class Subject:
+    """One array of some choices."""
+
+    def __init__(self, machine, choices, dice):
+        self.choices = dict(choices)
+        typestr, code = TYPES[choices["type"]]
+        shape, steps = dice.choice(LAYOUTS[choices["layout"]])
+        self.device = MEMORY[choices["memory"]]
+        strides = None if steps is None else tuple(step * size_of(typestr) for step in steps)
+        # Not at the beginning of the allocation: IPC states an offset, and a handle has one.
+        data = machine.at[self.device] + 512
+        others = {}
+        if self.device == P.OPENCL:
+            others["byte_offset"] = 512
+            data -= 512
+        elif strides is not None:
+            data -= lowest(shape, strides)
+        if self.device == P.OPENCL and strides is not None:
+            others["byte_offset"] -= lowest(shape, strides)
+        if 0 in shape:
+            others["byte_offset"] = 0
+        if self.device == P.ONEAPI:
+            others["context"] = machine.context.value
+        stream = {"no stream": P.STREAM_NONE, "a stream": machine.stream.value}.get(choices["stream"], P.STREAM_UNKNOWN)
+        if choices["stream"] == "unknown stream and event":
+            others["event"] = machine.event.value
+        self.mask = None
+        if choices["mask"] != "no mask":
+            bits = choices["mask"] != "bytes"
+            rows = choices["mask"].endswith("row")
+            extents = (shape[0],) + (1,) * (len(shape) - 1) if rows and shape else shape
+            self.mask = P.make(extents, "|t1" if bits else "|b1", machine.at[self.device] + 2048, device=(self.device, 0))
+        descr = FIELDS if choices["type"] == "fields" else None
+        self.array = P.make(shape, typestr, data, strides, stream=stream, device=(self.device, 0), dtype_code=code,
+                            readonly=choices["access"] == "read-only", mask=self.mask, descr=descr, **others)  # fmt: skip
+        self.owners = [self.array.counted] + ([self.mask.counted] if self.mask else [])
+        if self.mask:
+            self.mask.release()
+
+    def end(self):
+        self.array.release()
+        return all(owner.gone == 1 for owner in self.owners)
+
+
+def strides_of(array):
+    """In bytes, of dimensions with more than one index."""
+    layout = T.Layout()
+    assert P.held.cai_array_layout(c.byref(array.array), c.byref(layout), None) == 0
+    steps = array.strides
+    if steps is None:
+        steps, size = [], 1 if array.typestr[1] == "t" else size_of(array.typestr)
+        for extent in reversed(array.shape):
+            steps.insert(0, size)
+            size *= extent
+    return None if 0 in array.shape else [step for step, extent in zip(steps, array.shape) if extent > 1]
+
+
+def bytes_of(array):
+    """The elements, in C order."""
+    if array.device[0] not in READABLE or 0 in array.shape:
+        return None
+    plain, out = T.Array.from_buffer_copy(array.array), T.new_array()
+    plain.mask = type(plain.mask)()
+    status = P.held.cai_array_copy_to_host(c.byref(plain), T.abi.CAI_STREAM_NONE, T.abi.CAI_SYNC_CONSERVATIVE, None, 0, c.byref(out), None)
+    assert status == 0, NAMES[status]
+    layout = T.Layout()
+    assert P.held.cai_array_layout(c.byref(out), c.byref(layout), None) == 0
+    found = c.string_at(out.data, layout.nbytes)
+    P.held.cai_array_release(c.byref(out))
+    return found
+
+
+def type_of(array):
+    for name, (typestr, code) in TYPES.items():
+        same = array.typestr == typestr or (code and array.typestr[1:] == typestr[1:])
+        if same and array.dtype_code == code and (array.descr is not None) == (name == "fields"):
+            return name
+    return f"`{array.typestr[1:]}`"
+
+
+def found_in(array, subject):
+    """The choices that an array shows. What cannot be told from another array is the subject's."""
+    before = subject.array
+    found = {"type": type_of(array), "access": "read-only" if array.readonly else "writable"}
+    memory = {value: name for name, value in MEMORY.items()}
+    found["memory"] = memory.get(array.device[0], "unknown")
+    same = array.shape == before.shape and strides_of(array) == strides_of(before)
+    found["layout"] = subject.choices["layout"] if same else "C order" if array.shape == before.shape and array.contiguous() else LOST
+    if array.stream is None:
+        found["stream"] = "no stream"
+    elif array.stream == P.STREAM_UNKNOWN:
+        found["stream"] = "unknown stream and event" if array.event else "unknown stream"
+    else:
+        found["stream"] = "a stream"
+    found["mask"] = "no mask"
+    if array.mask:
+        same = before.mask and (array.mask.typestr, array.mask.shape) == (before.mask.typestr, before.mask.shape)
+        found["mask"] = subject.choices["mask"] if same else "packed bits, one for each element"
+    return found
+
+
+# --- the protocols
+
+
+class Only:
+    """An object that offers some attributes of another, and nothing else."""
+
+    def __init__(self, obj, *names):
+        for name in names:
+            try:
+                setattr(self, name, getattr(obj, name))
+            except AttributeError:
+                raise Refused("AttributeError") from None
+
+
+def take(obj, **options):
+    try:
+        return P.take(obj, allow_mask=True, host=True, quiet=True, **options)
+    except P.Refused as refused:
+        raise Refused(NAMES[refused.code]) from None
+    except BufferError:
+        # The exception of an exchange table.
+        raise Refused("BufferError") from None
+
+
+def dictionary(array):
+    return take(Only(P.give(array), "__cuda_array_interface__"), protocols=[P.CUDA_ARRAY_INTERFACE], device=True)
+
+
+def exchange(array):
+    return take(P.give(array), protocols=[P.EXCHANGE])
+
+
+def dlpack_exchange(array):
+    return take(P.give(array), protocols=[P.DLPACK_EXCHANGE])
+
+
+def tensor(name):
+    def there_and_back(array):
+        out, back = c.c_void_p(), T.new_array()
+        check(getattr(P.held, f"cai_array_to_{name}")(c.byref(array.array), c.c_uint32(0), c.byref(out), None))
+        check(getattr(P.held, f"cai_array_from_{name}")(out, c.c_uint64(P.STREAM_UNKNOWN), c.byref(back), None))
+        return P.Taken(back)
+
+    return there_and_back
+
+
+def array_interface(array):
+    return take(Only(P.give(array), "__array_interface__"), protocols=[P.ARRAY_INTERFACE])
+
+
+def array_struct(array):
+    import numpy as np
+
+    try:
+        view = np.asarray(Only(P.give(array), "__array_interface__"))
+    except (TypeError, ValueError) as error:
+        raise Refused(type(error).__name__) from None
+    return take(Only(view, "__array_struct__"), protocols=[P.ARRAY_STRUCT])
+
+
+def sycl(array):
+    return take(Only(P.give(array), "__sycl_usm_array_interface__"), protocols=[P.SYCL_USM])
+
+
+def buffer(array):
+    return take(Only(P.give(array), "buffer", "_ptr", "int_ptr", "offset", "dtype", "shape", "strides"), protocols=[P.BUFFER], opencl=True)
+
+
+def json_text(array):
+    length, text = c.c_size_t(), c.create_string_buffer(4096)
+    check(P.held.cai_array_to_json(c.byref(array.array), text, c.c_size_t(len(text)), c.byref(length), None))
+
+    def read(found):
+        found = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
+        if "mask" in found:
+            found["mask"] = P.Exporter(read(found["mask"]))
+        return found
+
+    back = take(P.Exporter(read(json.loads(text.value))), protocols=[P.CUDA_ARRAY_INTERFACE], device=True)
+    # The text has no owner: what it describes must stay alive.
+    return back
+
+
+def arrow(array):
+    values, schema, back = (c.c_uint64 * 16)(), (c.c_uint64 * 9)(), T.new_array()
+    check(P.held.cai_array_to_arrow(c.byref(array.array), c.c_uint32(0), values, schema, None))
+    status = P.held.cai_array_from_arrow(values, schema, c.byref(back), None)
+    c.CFUNCTYPE(None, c.c_void_p)(schema[7])(c.addressof(schema))
+    check(status)
+    return P.Taken(back)
+
+
+def processes(array):
+    data, size, fd, owner, back = c.create_string_buffer(4096), c.c_size_t(), c.c_int32(), c.c_void_p(), T.new_array()
+    check(P.held.cai_ipc_export(c.byref(array.array), c.c_uint32(0), data, c.c_size_t(len(data)), c.byref(size), c.byref(fd),
+                                c.byref(owner), None))  # fmt: skip
+    status = P.held.cai_ipc_import(data, size, fd, c.c_uint32(0), c.byref(back), None)
+    if fd.value >= 0:
+        os.close(fd.value)
+    P.held.cai_owner_release(owner)
+    check(status)
+    return P.Taken(back)
+
+
+def copy(array):
+    out = T.new_array()
+    check(P.held.cai_array_copy_to_host(c.byref(array.array), c.c_uint64(P.STREAM_NONE), c.c_uint32(T.abi.CAI_SYNC_CONSERVATIVE),
+                                        None, c.c_size_t(0), c.byref(out), None))  # fmt: skip
+    return P.Taken(out)
+
+
+# The title, the functions, and the memory that arrays of the table have.
+PROTOCOLS = {
+    "dictionary": (dictionary, "CUDA"),
+    "exchange table": (exchange, "CUDA"),
+    "DLPack": (tensor("dlpack"), "CUDA"),
+    "DLPack, unversioned": (tensor("dlpack_unversioned"), "CUDA"),
+    "DLPack's exchange table": (dlpack_exchange, "CUDA"),
+    "`__array_interface__`": (array_interface, "host"),
+    "`__array_struct__`": (array_struct, "host"),
+    "SYCL": (sycl, "oneAPI"),
+    "buffer interface": (buffer, "OpenCL"),
+    "Arrow": (arrow, "CUDA"),
+    "JSON": (json_text, "CUDA"),
+    "IPC": (processes, "CUDA"),
+    "copy to the host": (copy, "CUDA"),
+}
+COPIES = {"IPC", "copy to the host"}
+
+
+def hop(protocol, array, subject):
+    """What comes back, and the choices that it shows. The bytes must be the same."""
+    back = PROTOCOLS[protocol][0](array)
+    try:
+        before, after = bytes_of(array), bytes_of(back)
+        if subject.choices["type"] == "packed bits, `t1`" and before:
+            # Bits behind the last one have no meaning.
+            rest = -len(before) * 8 + count_of(array)
+            before, after = (text[:-1] + bytes([text[-1] & 0xFF >> -rest]) for text in (before, after))
+        assert before is None or after is None or before == after, (protocol, subject.choices, before, after)
+        if protocol not in COPIES and back.device[0] in READABLE:
+            assert back.data == array.data, (protocol, subject.choices)
+        return back, found_in(back, subject)
+    except BaseException:
+        back.release()
+        raise
+
+
+def count_of(array):
+    count = 1
+    for extent in array.shape:
+        count *= extent
+    return count
+
+
+def outcome(machine, protocol, choices, dice):
+    """The choices of what comes back, or what refuses the array. Every owner is released once."""
+    subject = Subject(machine, choices, dice)
+    try:
+        back, found = hop(protocol, subject.array, subject)
+        back.release()
+    except Refused as refused:
+        # Without the traceback, which refers to objects.
+        found = Refused(str(refused))
+    assert P.soon(subject.end, 2), (protocol, choices)
+    return found
+
+
+def base_of(protocol):
+    return BASE | {"memory": PROTOCOLS[protocol][1]}
+
+
+def valid(choices):
+    """Packed bits have no strides; streams are CUDA's."""
+    bits = choices["type"] == "packed bits, `t1`"
+    ordered = choices["memory"] in ("CUDA", "CUDA managed")
+    return (not bits or choices["layout"] in ("C order", "no elements", "no dimensions")) and (
+        ordered or choices["stream"] == "no stream"
+    )
+
+
+def table(machine):
+    """For each axis, choice and protocol: what the choice becomes, or the refusal; None if there is no such array."""
+    cells = {}
+    for axis, all_choices in AXES.items():
+        for choice in all_choices:
+            for protocol in PROTOCOLS:
+                choices = base_of(protocol) | {axis: choice}
+                found = {}
+                for seed in range(6 if valid(choices) else 0):
+                    back = outcome(machine, protocol, choices, random.Random(seed))
+                    cell = back if isinstance(back, Refused) else back[axis]
+                    found[str(cell)] = cell
+                assert len(found) <= 1, (axis, choice, protocol, found)
+                cells[axis, choice, protocol] = next(iter(found.values()), None)
+    return cells
+
+
+def text_of(cells):
+    """The table, one part for each axis."""
+
+    def cell(axis, choice, protocol):
+        found = cells[axis, choice, protocol]
+        if found is None:
+            return ""
+        if isinstance(found, Refused):
+            return {"AttributeError": "no attribute", "BufferError": "BufferError"}.get(str(found), f"`{found}`")
+        return "yes" if found == choice else f"becomes {found}"
+
+    parts = []
+    for axis, all_choices in AXES.items():
+        lines = [f"### {axis.capitalize()}", "", f"| {axis} | " + " | ".join(PROTOCOLS) + " |", "|---" * (len(PROTOCOLS) + 1) + "|"]
+        for choice in all_choices:
+            lines.append(f"| {choice} | " + " | ".join(cell(axis, choice, protocol) for protocol in PROTOCOLS) + " |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def expected(cells, protocol, choices):
+    """The refusals that the table states for these choices, and what each choice becomes."""
+    found = {axis: cells[axis, choice, protocol] for axis, choice in choices.items()}
+    refusals = {str(cell) for cell in found.values() if isinstance(cell, Refused)}
+    return refusals, {axis: cell for axis, cell in found.items() if not isinstance(cell, Refused)}
+
+
+def compare(cells, protocol, choices, found):
+    """Fails if the table has another outcome. Without elements no work is pending, no mask has bits and nothing can be
+    written: these may be kept or not. The table's streams are those of the memory that the protocol is for."""
+    refusals, becomes = expected(cells, protocol, choices)
+    empty = choices["layout"] == "no elements"
+    other = choices["memory"].split()[0] != PROTOCOLS[protocol][1]
+    if isinstance(found, Refused):
+        assert str(found) in refusals, (protocol, choices, str(found), refusals)
+        return
+    for axis, choice in found.items():
+        lenient = (empty and axis in ("access", "stream", "mask", "memory")) or (other and axis == "stream")
+        if isinstance(cells[axis, choices[axis], protocol], Refused):
+            assert lenient, (protocol, choices, axis, "is not refused")
+        else:
+            assert lenient or choice == becomes[axis], (protocol, choices, axis, choice, becomes[axis])
+
+
+def random_choices(protocol, dice):
+    """Each axis is another choice than that of the table's other cells in one of three arrays."""
+    while True:
+        choices = {axis: dice.choice(AXES[axis]) if dice.random() < 0.33 else base for axis, base in base_of(protocol).items()}
+        if valid(choices):
+            return choices
+
+
+def one_random_array(machine, cells, protocol, dice):
+    """An array through one protocol and then through another. Returns true if it came back."""
+    choices = random_choices(protocol, dice)
+    subject = Subject(machine, choices, dice)
+    back = None
+    try:
+        back, found = hop(protocol, subject.array, subject)
+    except Refused as refused:
+        found = Refused(str(refused))
+    compare(cells, protocol, choices, found)
+    if back is not None:
+        second = dice.choice(list(PROTOCOLS))
+        known = LOST not in found.values() and all(found[axis] in AXES[axis] for axis in found) and valid(found)
+        # What came back is an array of the table, too, where the other protocol's part of it is for that memory.
+        if known and cells["memory", found["memory"], second] is not None:
+            through_two(cells, second, back, found, subject)
+        back.release()
+    assert P.soon(subject.end, 2), (protocol, choices)
+    return back is not None
+
+
+def through_two(cells, second, back, choices, subject):
+    before, subject.choices, subject.array = (subject.choices, subject.array), choices, back
+    try:
+        again, found = hop(second, back, subject)
+        again.release()
+    except Refused as refused:
+        found = Refused(str(refused))
+    finally:
+        subject.choices, subject.array = before
+    compare(cells, second, choices, found)
+
+
+def try_random_arrays(machine, cells, count, seed):
+    dice, came_back = random.Random(seed), collections.Counter()
+    for _ in range(count):
+        for protocol in PROTOCOLS:
+            came_back[protocol] += one_random_array(machine, cells, protocol, dice)
+    assert all(count // 20 <= came_back[protocol] for protocol in PROTOCOLS), came_back
+    return came_back
+
+
+def main(what, count="200", seed="1"):
+    machine = Machine()
+    cells = table(machine)
+    before = PAGE.read_text()
+    head, rest = before.split(BEGIN)
+    tail = rest.split(END)[1]
+    after = head + BEGIN + "\n" + text_of(cells) + "\n" + END + tail
+    if what == "write":
+        PAGE.write_text(after)
+    elif before != after:
+        sys.exit("docs/src/hops.md is stale: run `cuda-sim run -- python tools/hops.py write`")
+    print("came back:", dict(try_random_arrays(machine, cells, int(count), int(seed))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
