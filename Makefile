@@ -155,7 +155,7 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	$(INTEROP_NVCC)/bin/python -m pip install -q --disable-pip-version-check -r interop/nvcc/requirements.txt
 	touch $@
 
-interop-nvcc: $(INTEROP_NVCC)/ready
+interop-nvcc: $(INTEROP_NVCC)/ready lib
 	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
 
 interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-nvcc
@@ -285,7 +285,7 @@ mutants: $(VENV)/ready lib sim
 mutants-random: $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py --random $(COUNT) $(if $(SEED),--seed $(SEED))
 
-C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v '^include/cai/.*\.h$$')
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs grep -L '^ \* Generated from the sources of libcai')
 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++.
 lint: $(VENV)/ready

@@ -1,0 +1,160 @@
+/*
+ * cai/tvm_ffi.h: tensors of Apache TVM FFI to arrays and back. Header-only; C++11 (the headers of
+ * TVM FFI need C++ for tensors). Link libtvm_ffi and libcai.
+ *
+ *     #include <cai/tvm_ffi.h>
+ *
+ *     extern "C" int __tvm_ffi_scale(void *, const TVMFFIAny *args, int32_t, TVMFFIAny *result) {
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         int64_t strides[CAI_MAX_NDIM];
+ *         cai_error error;
+ *         cai_status status = cai_array_from_tvm_ffi(&args[0], strides, &array, &error);
+ *         if (status == CAI_OK) status = my_kernel(&array, &error);
+ *         cai_array_release(&array);
+ *         if (status != CAI_OK) return cai_tvm_ffi_raise(&error);
+ *         result->type_index = kTVMFFINone;
+ *         return 0;
+ *     }
+ *
+ * A tensor has no stream: its work is on the stream that TVM FFI's environment has for its device
+ * (TVMFFIEnvGetStream) in the calling thread, which Python callers set to their current one. In
+ * C++, a tvm::ffi::Tensor or TensorView becomes an argument by AnyView(tensor).CopyToTVMFFIAny().
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#ifndef CAI_TVM_FFI_H
+#define CAI_TVM_FFI_H
+
+#include "frameworks.h"
+
+#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/extra/c_env_api.h>
+
+/* Returns the stream of TVM FFI's environment for a CUDA device; CAI_STREAM_NONE for the host. */
+static inline cai_stream cai_tvm_ffi_stream(cai_device device) {
+    if (device.type == CAI_DEVICE_CPU) return CAI_STREAM_NONE;
+    const void *stream = TVMFFIEnvGetStream(kDLCUDA, device.id);
+    return stream == NULL ? CAI_STREAM_LEGACY : reinterpret_cast<cai_stream>(stream);
+}
+
+/* Raises a cai_error as TVM FFI's ValueError, and returns what a function of its C ABI returns. */
+static inline int cai_tvm_ffi_raise(const cai_error *error) {
+    TVMFFIErrorSetRaisedFromCStr("ValueError", error->message);
+    return -1;
+}
+
+/* Writes the type of a tensor. Types below 8 bits and vectors are refused. */
+static inline cai_status cai_private_tvm_type(DLDataType type, cai_array *out, cai_error *error) {
+    static const char kinds[] = {'i', 'u', 'f', 0, 'V', 'c', 'b'}; /* numbers of DLPack */
+    const bool opaque = type.code >= CAI_DTYPE_FLOAT8_E3M4 && type.code < CAI_DTYPE_FLOAT6_E2M3FN;
+    const char kind = opaque ? 'V' : type.code < sizeof(kinds) ? kinds[type.code] : '\0';
+    if (kind == '\0' || type.bits % 8 != 0 || type.bits == 0 || type.lanes != 1) {
+        char found[64];
+        snprintf(found, sizeof(found), "code %d, %d bits, %d lanes", type.code, type.bits,
+                 type.lanes);
+        return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "dtype", found,
+                                  "a number of whole bytes");
+    }
+    cai_private_type(out, kind, type.bits / 8, kind == 'V' ? type.code : uint16_t{0});
+    return CAI_OK;
+}
+
+static inline void cai_private_tvm_release(void *tensor) { TVMFFIObjectDecRef(tensor); }
+
+/* Makes an array of an argument: of a Tensor object, to which the array holds a reference, or of a
+   borrowed DLTensor, whose array is borrowed too. `strides`: memory for the strides of a borrowed
+   array, one for each dimension; CAI_MAX_NDIM suffice. NULL if there are none to be written.
+   Returns CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_ARGUMENT for another argument,
+   CAI_ERR_CONVERT_TYPE, CAI_ERR_CONVERT_DEVICE for memory of neither CUDA nor the host, or a status
+   of cai_array_create. A tensor does not say whether it is read-only. Allocates one block for a
+   Tensor object. */
+static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64_t *strides,
+                                                cai_array *out, cai_error *error) {
+    const bool owned = argument->type_index == kTVMFFITensor;
+    if (!owned && argument->type_index != kTVMFFIDLTensorPtr) {
+        return cai_private_refuse_number(error, CAI_ERR_ARGUMENT, "argument.type_index",
+                                         argument->type_index, "70, a tensor, or 7, a DLTensor");
+    }
+    const DLTensor *tensor = static_cast<const DLTensor *>(argument->v_ptr);
+    if (owned) tensor = TVMFFITensorGetDLTensorPtr(argument->v_obj);
+    int64_t copied[CAI_MAX_NDIM]; // by cai_array_create
+    if (owned) strides = copied;
+    if (strides == NULL && tensor->strides != NULL) {
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "strides", "found NULL");
+    }
+    cai_array made = CAI_ARRAY_INIT;
+    cai_status status = cai_private_tvm_type(tensor->dtype, &made, error);
+    if (status != CAI_OK) return status;
+    if (tensor->ndim < 0 || tensor->ndim > CAI_MAX_NDIM) {
+        return cai_private_refuse_number(error, CAI_ERR_NDIM, "ndim", tensor->ndim, "0 to 64");
+    }
+    made.device.type = tensor->device.device_type;
+    made.device.id = tensor->device.device_id;
+    if (made.device.type != CAI_DEVICE_CPU && made.device.type != CAI_DEVICE_CUDA &&
+        made.device.type != CAI_DEVICE_CUDA_HOST && made.device.type != CAI_DEVICE_CUDA_MANAGED) {
+        return cai_private_refuse_number(error, CAI_ERR_CONVERT_DEVICE, "device.device_type",
+                                         made.device.type, "the host's or CUDA's memory");
+    }
+    made.data = static_cast<char *>(tensor->data) + tensor->byte_offset;
+    made.shape = tensor->shape;
+    made.ndim = tensor->ndim;
+    made.stream = cai_tvm_ffi_stream(made.device);
+    made.strides = tensor->strides == NULL ? NULL : strides;
+    for (int32_t d = 0; d < tensor->ndim; ++d) {
+        if (tensor->shape[d] == 0) made.data = NULL;
+        if (tensor->strides == NULL) continue;
+        const int64_t size = tensor->dtype.bits / 8, step = tensor->strides[d];
+        if (step > INT64_MAX / size || step < INT64_MIN / size) {
+            return cai_private_refuse_number(error, CAI_ERR_SPAN_OVERFLOW, "strides", step,
+                                             "strides that fit in memory");
+        }
+        strides[d] = step * size;
+    }
+    if (!owned) return cai_private_lend(&made, out, error);
+    TVMFFIObjectIncRef(argument->v_obj);
+    status = cai_array_create(&made, argument->v_obj, cai_private_tvm_release, out, error);
+    if (status != CAI_OK) TVMFFIObjectDecRef(argument->v_obj);
+    return status;
+}
+
+/* Makes a Tensor object of an array, with a reference to its owner, and makes the environment's
+   stream wait for the array's work. The reference is released after the work that is on that stream
+   when the last reference to the tensor is released. Call cai_array_consume_end with the same
+   stream (cai_tvm_ffi_stream) and `access` after the work on the tensor has been enqueued.
+   `access`: as in cai_array_consume_begin. TVM FFI has no read-only tensors: for one that is only
+   read, pass CAI_ACCESS_READ. Returns CAI_OK, a status of cai_array_to_dlpack or of
+   cai_array_consume_begin, or CAI_ERR_CONVERT_DEVICE. */
+static inline cai_status cai_array_to_tvm_ffi(const cai_array *array, uint32_t access,
+                                              TVMFFIObjectHandle *out, cai_error *error) {
+    cai_device location = {0, 0};
+    cai_dtype dtype;
+    cai_private_later *later = NULL;
+    cai_status status = cai_private_require(array, &dtype, &location, error);
+    if (status != CAI_OK) return status;
+    const cai_stream stream = cai_tvm_ffi_stream(location);
+    const cai_stream order = stream == CAI_STREAM_NONE ? CAI_STREAM_LEGACY : stream;
+    cai_array kept = *array;
+    kept.struct_size = sizeof(kept);
+    kept.device = location;
+    kept.owner = NULL;
+    status = cai_private_keep(array, CAI_STREAM_NONE, &later, error);
+    if (status != CAI_OK) return status;
+    status = cai_owner_create(later, cai_private_release_later, &kept.owner, error);
+    if (status != CAI_OK) {
+        cai_private_release_later(later);
+        return status;
+    }
+    DLManagedTensorVersioned *tensor = NULL;
+    status = cai_array_to_dlpack(&kept, CAI_DLPACK_HIDE_READONLY, &tensor, error);
+    cai_owner_release(kept.owner); /* the tensor has a reference of its own */
+    if (status != CAI_OK) return status;
+    status = cai_array_consume_begin(array, order, access, error);
+    later->stream = status == CAI_OK ? stream : CAI_STREAM_NONE; // until here nothing has read it
+    if (status == CAI_OK && TVMFFITensorFromDLPackVersioned(tensor, 0, 0, out) != 0) {
+        status = cai_error_set(error, CAI_ERR_NO_MEMORY, "out", "TVM FFI made no tensor");
+    }
+    if (status != CAI_OK) tensor->deleter(tensor);
+    return status;
+}
+
+#endif /* CAI_TVM_FFI_H */

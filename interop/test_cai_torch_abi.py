@@ -1,0 +1,263 @@
+"""cai/torch.h: PyTorch's tensors through its stable C interface, on the processor and on the simulated device."""
+
+import ctypes as c
+import gc
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
+import cai_ctypes as T  # noqa: E402
+import cai_python as P  # noqa: E402
+from cai_python import Taken, make  # noqa: E402
+
+torch = pytest.importorskip("torch")
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the replacement runtime library is not loaded")
+STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+TORCH = pathlib.Path(torch.__file__).parent
+STATUS = {number: name for name, number in P.ERRORS.items()}
+
+
+class Library:
+    def __init__(self, path):
+        self.c = c.PyDLL(str(path))
+        self.c.measure.restype = c.c_double
+        self.error = T.Error()
+
+    def look(self, tensor):
+        out = T.new_array()
+        status = self.c.from_torch(c.py_object(tensor), c.byref(out), c.byref(self.error))
+        if status:
+            raise BufferError(STATUS[status], self.error.field.decode(), self.error.message.decode())
+        return Taken(out)
+
+    def give(self, array, access=3):
+        made = c.c_void_p()
+        status = self.c.to_torch(c.byref(array.array), access, c.byref(made), c.byref(self.error))
+        if status:
+            raise BufferError(STATUS[status], self.error.field.decode(), self.error.message.decode())
+        tensor = c.cast(made, c.py_object).value
+        c.pythonapi.Py_DecRef(c.py_object(tensor))
+        return tensor
+
+
+@pytest.fixture(scope="module", params=["2.11", "2.15"])
+def library(request, tmp_path_factory):
+    """For the oldest release that the header takes, as far as its Python functions allow, and for this one."""
+    folder = tmp_path_factory.mktemp("torch")
+    (folder / "libcai.so.1").symlink_to(P.LIBRARY)
+    include = ["-I", ROOT / "include", "-isystem", TORCH / "include"]
+    made = folder / "functions.so"
+    options, libraries = [], []
+    if request.param == "2.11":
+        options = ["-DTORCH_TARGET_VERSION=0x020B000000000000", "-DUSE_CUDA", "-DPYTHON_BY_HAND"]
+        libraries = ["-ltorch_cuda"]
+    command = ["g++", "-std=c++17", "-O1", *STRICT, *options, "-fPIC", "-shared", *include,
+               ROOT / "interop/frameworks/torch_abi.cpp", P.LIBRARY, f"-Wl,-rpath,{folder}:{TORCH / 'lib'}", "-o", made,
+               "-L", TORCH / "lib", "-ltorch_cpu", *libraries, "-Wl,--allow-shlib-undefined"]  # fmt: skip
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run([str(a) for a in command], check=True, env=plain)
+    return Library(made)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=cuda)])
+def device(request):
+    yield request.param
+    if request.param == "cuda":
+        torch.cuda.synchronize()
+
+
+def refused(function, *arguments):
+    with pytest.raises(BufferError) as raised:
+        function(*arguments)
+    return raised.value.args[:2]
+
+
+LAYOUTS = {
+    "whole": lambda t: t, "step": lambda t: t[:, ::2], "part": lambda t: t[1:, 1:], "one": lambda t: t[1, 2],
+    "none": lambda t: t[:0], "column": lambda t: t[:, 1], "transposed": lambda t: t.t(), "more": lambda t: t[None, :, None],
+    "expanded": lambda t: t[:, :1].expand(3, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_there_and_back(library, device, layout):
+    tensor = LAYOUTS[layout](torch.zeros(3, 4, device=device))
+    with library.look(tensor) as taken:
+        assert taken.shape == tuple(tensor.shape) and taken.typestr == "<f4" and not taken.readonly
+        assert taken.data == (tensor.data_ptr() if tensor.numel() else 0)
+        assert taken.strides == (tuple(4 * step for step in tensor.stride()) or None)
+        assert taken.device == ((P.CPU, 0) if device == "cpu" else (P.CUDA, 0))
+        assert taken.stream == (None if device == "cpu" else P.STREAM_LEGACY)
+        back = library.give(taken)
+    assert type(back) is torch.Tensor and back.shape == tensor.shape and back.dtype == tensor.dtype
+    assert back.device == tensor.device
+    if tensor.numel():
+        assert back.data_ptr() == tensor.data_ptr()
+        assert all(a == b for a, b, n in zip(back.stride(), tensor.stride(), tensor.shape) if n > 1)
+
+
+TYPES = [
+    ("float32", "<f4", 0), ("float64", "<f8", 0), ("float16", "<f2", 0), ("int8", "|i1", 0), ("uint8", "|u1", 0),
+    ("int16", "<i2", 0), ("uint16", "<u2", 0), ("int32", "<i4", 0), ("uint32", "<u4", 0), ("int64", "<i8", 0),
+    ("uint64", "<u8", 0), ("bool", "|b1", 0), ("complex32", "<c4", 0), ("complex64", "<c8", 0), ("complex128", "<c16", 0),
+    ("bfloat16", "<V2", 4), ("float8_e4m3fn", "<V1", 10), ("float8_e4m3fnuz", "<V1", 11), ("float8_e5m2", "<V1", 12),
+    ("float8_e5m2fnuz", "<V1", 13), ("float8_e8m0fnu", "<V1", 14), ("float4_e2m1fn_x2", "<V1", 260),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype, typestr, code", TYPES, ids=[row[0] for row in TYPES])
+def test_types(library, dtype, typestr, code):
+    tensor = torch.zeros(16, dtype=torch.uint8).view(getattr(torch, dtype))
+    with library.look(tensor) as taken:
+        assert (taken.typestr, taken.dtype_code) == (typestr, code)
+        back = library.give(taken)
+    assert back.dtype == tensor.dtype and back.shape == tensor.shape and back.data_ptr() == tensor.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", ["bits8", "uint4", "quint8"])
+def test_types_of_pytorch_only(library, dtype):
+    tensor = torch.empty(8, dtype=torch.uint8).view(getattr(torch, dtype)) if dtype == "bits8" else None
+    if dtype == "uint4":
+        tensor = torch.empty(8, dtype=torch.uint4)
+    if dtype == "quint8":
+        tensor = torch.quantize_per_tensor(torch.zeros(3), 1.0, 0, torch.quint8)
+    assert refused(library.look, tensor) == ("CONVERT_TYPE", "dtype")
+
+
+def test_tensors_that_are_refused(library):
+    assert refused(library.look, torch.zeros(3, 3).to_sparse()) == ("CONVERT_STRIDES", "layout")
+    assert refused(library.look, torch.zeros(3, device="meta")) == ("CONVERT_DEVICE", "device")
+    tensor = torch.zeros(3, dtype=torch.complex64)
+    assert refused(library.look, tensor.conj()) == ("CONVERT_TYPE", "tensor")
+    assert refused(library.look, tensor.conj().imag) == ("CONVERT_TYPE", "tensor")
+    library.look(tensor.conj().resolve_conj()).release()
+    library.look(tensor.imag).release()
+    for function in (library.c.undefined, library.c.none):
+        assert STATUS[function(c.byref(T.new_array()), c.byref(library.error))] == "NULL_ARGUMENT"
+
+
+def test_arrays_that_are_refused(library):
+    memory = torch.zeros(3, 4)
+
+    def give(access=1, shape=(3, 4), dtype="<f4", device=(P.CPU, 0), **options):
+        with make(shape, dtype, memory.data_ptr(), device=device, **options) as array:
+            result = refused(library.give, array, access)
+        assert array.counted.gone == 1
+        return result
+
+    assert give(dtype=">f4") == ("CONVERT_BYTE_ORDER", "typestr")
+    assert give(dtype="|V4") == ("CONVERT_TYPE", "typestr")
+    assert give(dtype="<M8[s]", shape=(3, 2)) == ("CONVERT_TYPE", "typestr")
+    assert give(dtype="|S4") == ("CONVERT_TYPE", "typestr")
+    assert give(strides=(6, 4)) == ("CONVERT_STRIDES", "strides")
+    assert give(strides=(16, -4)) == ("CONVERT_STRIDES", "strides")
+    assert give(access=2, readonly=True)[0] == "READONLY"
+    assert give(access=0)[0] == "ARGUMENT"
+    assert give(device=(P.ONEAPI, 0)) == ("CONVERT_DEVICE", "device.type")
+    assert give(device=(P.CUDA_HOST, 0)) == ("CONVERT_DEVICE", "device.type")
+    mask = make((3, 4), "|b1", memory.data_ptr(), device=(P.CPU, 0))
+    assert give(mask=mask) == ("CONVERT_MASK", "mask")
+    mask.release()
+
+
+def test_an_array_without_an_owner(library):
+    memory, shape = torch.zeros(3), (c.c_int64 * 1)(3)
+    array = T.new_array(typestr=b"<f4", stream=P.STREAM_NONE, ndim=1)
+    array.data, array.shape, array.device.type = memory.data_ptr(), shape, P.CPU
+    made = c.c_void_p()
+    assert STATUS[library.c.to_torch(c.byref(array), 1, c.byref(made), c.byref(library.error))] == "BORROWED"
+    assert not made.value
+
+
+def test_the_array_keeps_the_tensor(library):
+    tensor = torch.arange(1000)
+    address = tensor.data_ptr()
+    taken = library.look(tensor)
+    del tensor
+    gc.collect()
+    assert torch.arange(1000).data_ptr() != address
+    back = library.give(taken)
+    taken.release()
+    assert back.sum() == 499500
+
+
+def test_the_tensor_keeps_the_array(library):
+    memory = torch.arange(6)
+    with make((6,), "<i8", memory.data_ptr(), device=(P.CPU, 0)) as array:
+        tensor = library.give(array)
+    part = tensor[2:4]
+    del tensor
+    gc.collect()
+    assert array.counted.gone == 0 and part.tolist() == [2, 3]
+    del part
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+def test_read_only_arrays_may_be_read(library):
+    memory = torch.arange(6)
+    with make((6,), "<i8", memory.data_ptr(), device=(P.CPU, 0), readonly=True) as array:
+        assert library.give(array, 1).tolist() == memory.tolist()
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+@cuda
+def test_the_stream_is_the_current_one(library):
+    tensor, stream, found = torch.zeros(4, device="cuda"), torch.cuda.Stream(), c.c_uint64()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        library.look(tensor).release()
+        assert library.look(tensor).stream == stream.cuda_stream
+        assert library.c.stream_of(0, c.byref(found)) == 0 and found.value == stream.cuda_stream
+    assert library.look(tensor).stream == P.STREAM_LEGACY
+
+
+@cuda
+def test_a_device_that_is_not_known(library):
+    tensor = torch.zeros(4, device="cuda")
+    with make((4,), "<f4", tensor.data_ptr(), device=(P.UNKNOWN, 0)) as array:
+        assert library.give(array).device == tensor.device
+    with make((0,), "<f4", device=(P.UNKNOWN, 0)) as array:
+        assert library.give(array).device == tensor.device
+
+
+@cuda
+@pytest.mark.parametrize("ends", [True, False])
+def test_order(library, simulator, ends):
+    """The tensor's stream waits for the array's, the memory is kept while it works, and the array's then waits for it."""
+    memory, read = torch.empty(1024, device="cuda"), torch.empty(1024, device="cuda")
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(first):
+        memory.zero_()
+    with make((1024,), "<f4", memory.data_ptr(), stream=first.cuda_stream) as array:
+        with torch.cuda.stream(second):
+            tensor = library.give(array)
+            read.copy_(tensor)
+            del tensor
+            if ends:
+                error = T.Error()
+                assert P.held.cai_array_consume_end(c.byref(array.array), second.cuda_stream, 3, c.byref(error)) == 0
+    with torch.cuda.stream(first):
+        memory.zero_()
+    torch.cuda.synchronize()
+    P.soon(lambda: array.counted.gone == 1)
+    assert array.counted.gone == 1
+    assert (simulator.take_report()[0] > 0) == (not ends)
+
+
+def test_page(tmp_path):
+    """The program on the page about frameworks compiles."""
+    page = (ROOT / "docs/src/frameworks.md").read_text()
+    sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/torch.h>" in text)
+    (tmp_path / "sample.cpp").write_text(sample)
+    include = ["-I", ROOT / "include", "-isystem", TORCH / "include"]
+    command = ["g++", "-std=c++17", *STRICT, *include, "-c", tmp_path / "sample.cpp", "-o", tmp_path / "sample.o"]
+    subprocess.run([str(a) for a in command], check=True)

@@ -1,0 +1,209 @@
+"""cai/tvm_ffi.h: tensors of Apache TVM FFI, in functions that Python calls with NumPy's and PyTorch's arrays."""
+
+import ctypes as c
+import gc
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
+import cai_ctypes as T  # noqa: E402
+import cai_python as P  # noqa: E402
+from cai_python import make  # noqa: E402
+
+torch = pytest.importorskip("torch")
+tvm_ffi = pytest.importorskip("tvm_ffi")
+from tvm_ffi import libinfo  # noqa: E402
+
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the replacement runtime library is not loaded")
+STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+INCLUDE = ["-I", ROOT / "include", "-isystem", libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
+
+
+class Seen(c.Structure):
+    _fields_ = [("array", T.Array), ("shape", c.c_int64 * 8), ("strides", c.c_int64 * 8), ("error", T.Error),
+                ("borrowed", c.c_int32)]  # fmt: skip
+
+
+class Library:
+    def __init__(self, path):
+        self.module = tvm_ffi.load_module(str(path))
+        self.last = Seen.in_dll(c.CDLL(str(path)), "last")
+
+    def __getattr__(self, name):  # the module's functions
+        return getattr(self.module, name)
+
+    def refuses(self, function, *arguments):
+        with pytest.raises(ValueError) as raised:
+            function(*arguments)
+        assert self.last.error.message.decode() in str(raised.value)
+        return {number: name for name, number in P.ERRORS.items()}[self.last.error.code], self.last.error.field.decode()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tvm")
+    tvm = pathlib.Path(libinfo.find_libtvm_ffi())
+    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", *INCLUDE, ROOT / "interop/frameworks/tvm_ffi.cpp", P.LIBRARY, tvm]
+    (folder / "libcai.so.1").symlink_to(P.LIBRARY)
+    made = folder / "functions.so"
+    subprocess.run([str(a) for a in (*command, f"-Wl,-rpath,{folder}:{tvm.parent}", "-o", made)], check=True)
+    return Library(made)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=cuda)])
+def device(request):
+    yield request.param
+    if request.param == "cuda":
+        torch.cuda.synchronize()
+
+
+SLICES = [np.s_[:], np.s_[:, ::2], np.s_[1:, 1:], np.s_[1, 2], np.s_[:0], np.s_[:, 1], np.s_[None, :, None]]
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["tensor", "view"])
+@pytest.mark.parametrize("index", SLICES, ids=str)
+def test_layouts(library, device, owned, index):
+    tensor = torch.zeros(3, 4, device=device)[index]
+    (library.look if owned else library.look_view)(tensor)
+    seen = library.last
+    assert tuple(seen.shape[: seen.array.ndim]) == tuple(tensor.shape)
+    if tensor.numel() and seen.array.strides:
+        used = [d for d in range(tensor.ndim) if tensor.shape[d] > 1]
+        assert [seen.strides[d] for d in used] == [4 * tensor.stride(d) for d in used]
+    assert (seen.array.data or 0) == (tensor.data_ptr() if tensor.numel() else 0)
+    assert seen.borrowed == (not owned) and seen.array.typestr == b"<f4" and seen.array.flags == 0
+    assert seen.array.device.type == (P.CPU if device == "cpu" else P.CUDA)
+
+
+TYPES = [
+    ("float32", "<f4", 0), ("float64", "<f8", 0), ("float16", "<f2", 0), ("int8", "|i1", 0), ("uint8", "|u1", 0),
+    ("int16", "<i2", 0), ("uint16", "<u2", 0), ("int32", "<i4", 0), ("uint32", "<u4", 0), ("int64", "<i8", 0),
+    ("uint64", "<u8", 0), ("bool", "|b1", 0), ("complex64", "<c8", 0), ("complex128", "<c16", 0),
+    ("bfloat16", "<V2", 4), ("float8_e4m3fn", "<V1", 10), ("float8_e4m3fnuz", "<V1", 11), ("float8_e5m2", "<V1", 12),
+    ("float8_e5m2fnuz", "<V1", 13), ("float8_e8m0fnu", "<V1", 14),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype, typestr, code", TYPES, ids=[row[0] for row in TYPES])
+def test_types(library, dtype, typestr, code):
+    tensor = torch.zeros(16, dtype=torch.uint8).view(getattr(torch, dtype))
+    library.look(tensor)
+    assert (library.last.array.typestr.decode(), library.last.array.dtype_code) == (typestr, code)
+    back = torch.from_dlpack(library.through(tensor))
+    assert back.dtype == tensor.dtype and back.data_ptr() == tensor.data_ptr()
+
+
+@pytest.mark.parametrize("index", SLICES, ids=str)
+def test_there_and_back(library, device, index):
+    tensor = torch.zeros(3, 4, dtype=torch.int32, device=device)[index]
+    back = torch.from_dlpack(library.through(tensor))
+    assert back.shape == tensor.shape and back.dtype == tensor.dtype
+    assert all(a == b for a, b, n in zip(back.stride(), tensor.stride(), tensor.shape) if n > 1) or not tensor.numel()
+    assert back.data_ptr() == tensor.data_ptr() or not tensor.numel()
+    assert back.device == tensor.device
+
+
+@cuda
+def test_the_stream_is_that_of_the_environment(library):
+    tensor = torch.zeros(4, device="cuda")
+    library.look(tensor)
+    assert library.last.array.stream == P.STREAM_LEGACY
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        library.look(tensor)
+    assert library.last.array.stream == stream.cuda_stream
+    with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream.cuda_stream):
+        library.look(tvm_ffi.from_dlpack(tensor))
+    assert library.last.array.stream == stream.cuda_stream
+    library.look(torch.zeros(4))
+    assert library.last.array.stream == P.STREAM_NONE
+
+
+def test_the_array_keeps_the_tensor(library):
+    memory = np.arange(6.0)
+    with make((6,), "<f8", memory.ctypes.data, device=(P.CPU, 0)) as array:
+        tensor = library.give(c.addressof(array.array), 3)
+    library.keep(tensor)
+    assert np.array_equal(np.from_dlpack(tensor), memory)
+    del tensor
+    gc.collect()
+    assert array.counted.gone == 0
+    library.keep()
+    assert array.counted.gone == 1
+
+
+@cuda
+@pytest.mark.parametrize("ends", [True, False])
+def test_order(library, simulator, ends):
+    """The tensor's stream waits for the array's, the memory is kept while it works, and the array's then waits for it."""
+    memory, read = torch.empty(1024, device="cuda"), torch.empty(1024, device="cuda")
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(first):
+        memory.zero_()
+    with make((1024,), "<f4", memory.data_ptr(), stream=first.cuda_stream) as array:
+        with torch.cuda.stream(second), tvm_ffi.use_torch_stream():
+            tensor = library.give(c.addressof(array.array), 3)
+            read.copy_(torch.from_dlpack(tensor))
+            if ends:
+                library.end(c.addressof(array.array), 3)
+    del tensor
+    with torch.cuda.stream(first):
+        memory.zero_()
+    torch.cuda.synchronize()
+    P.soon(lambda: array.counted.gone == 1)
+    assert array.counted.gone == 1
+    assert (simulator.take_report()[0] > 0) == (not ends)
+
+
+def test_arguments_that_are_refused(library):
+    look = library.look
+    assert library.refuses(look, 3) == ("ARGUMENT", "argument.type_index")
+    assert library.refuses(look, "text") == ("ARGUMENT", "argument.type_index")
+    assert library.refuses(look, None) == ("ARGUMENT", "argument.type_index")
+    assert library.refuses(library.no_strides, torch.zeros(3, 3)[:, 1]) == ("NULL_ARGUMENT", "strides")
+
+
+def test_arrays_that_are_refused(library):
+    memory = np.zeros((3, 4), "f4")
+
+    def give(access=1, dtype="<f4", device=(P.CPU, 0), **options):
+        with make((3, 4), dtype, memory.ctypes.data, device=device, **options) as array:
+            result = library.refuses(library.give, c.addressof(array.array), access)
+        assert array.counted.gone == 1
+        return result
+
+    assert give(dtype=">f4") == ("CONVERT_BYTE_ORDER", "typestr")
+    assert give(dtype="|V4") == ("CONVERT_TYPE", "typestr")
+    assert give(dtype="<M8[s]") == ("CONVERT_TYPE", "typestr")
+    assert give(strides=(6, 4), access=1)[0] == "CONVERT_STRIDES"
+    assert give(access=2, readonly=True)[0] == "READONLY"
+    assert give(access=0)[0] == "ARGUMENT"
+    assert give(device=(P.ONEAPI, 0)) == ("CONVERT_DEVICE", "device.type")
+    mask = make((3, 4), "|b1", memory.ctypes.data, device=(P.CPU, 0))
+    assert give(mask=mask) == ("CONVERT_MASK", "mask")
+    mask.release()
+
+
+def test_read_only_arrays_may_be_read(library):
+    memory = np.arange(3.0)
+    with make((3,), "<f8", memory.ctypes.data, device=(P.CPU, 0), readonly=True) as array:
+        tensor = library.give(c.addressof(array.array), 1)
+        assert np.array_equal(np.from_dlpack(tensor), memory)
+        del tensor
+    assert array.counted.gone == 1
+
+
+def test_page(tmp_path):
+    """The program on the page about frameworks compiles."""
+    page = (ROOT / "docs/src/frameworks.md").read_text()
+    sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/tvm_ffi.h>" in text)
+    (tmp_path / "sample.cpp").write_text(sample)
+    command = ["g++", "-std=c++17", *STRICT, *INCLUDE, "-c", tmp_path / "sample.cpp", "-o", tmp_path / "sample.o"]
+    subprocess.run([str(a) for a in command], check=True)
