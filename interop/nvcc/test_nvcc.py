@@ -20,7 +20,10 @@ INCLUDES = [
 ]  # fmt: skip
 STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wconversion,-Werror"]
 
+# These need the headers of a framework, and are compiled beside it.
+FRAMEWORKS = ("torch.h", "tvm_ffi.h", "xla_ffi.h")
 HEADERS = sorted(path.name for path in (ROOT / "include/cai").glob("*.h*"))
+HEADERS = [name for name in HEADERS if name not in FRAMEWORKS]
 KERNELS = sorted([*(ROOT / "examples-c").glob("*.cu"), *(ROOT / "interop/nvcc").glob("*.cu")])
 PYTHON = ("arguments.hpp", "nanobind.hpp", "pybind11.hpp")
 
@@ -86,3 +89,18 @@ def test_elements_of_device_memory_are_accessible_in_device_code_only(tmp_path, 
         done = nvcc("-std=c++17", *INCLUDES, "-c", source, "-o", tmp_path / "access.o")
         assert (done.returncode == 0) == compiles, done.stderr
         assert compiles or "error: calling a __device__ function" in done.stderr
+
+
+@standards
+def test_mdspan(tmp_path, standard):
+    """The arrays of the host that become a cuda::std::mdspan, and back: this program runs."""
+    library = ROOT / "target/release/libcai.so"
+    (tmp_path / "libcai.so.1").symlink_to(library)
+    strict = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
+    command = [
+        "g++", f"-std={standard}", "-DFAMILY=2", *strict, "-I", ROOT / "include", "-I", ROOT / "capi-tests",
+        "-isystem", CUDA / "include/cccl", ROOT / "capi-tests/special/mdspan.cpp", library,
+        f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program",
+    ]  # fmt: skip
+    subprocess.run([str(argument) for argument in command], check=True)
+    subprocess.run([tmp_path / "program"], check=True)
