@@ -75,6 +75,10 @@ def version():
     return re.search(r'^version = "([\d.]+)"', workspace(), re.M)[1]
 
 
+def rust():
+    return re.search(r'^rust-version = "([\d.]+)"', workspace(), re.M)[1]
+
+
 def members():
     """Returns the folders of the simulator's crates and their names."""
     listed = re.search(r"^members = \[(.*?)\]", workspace(), re.M | re.S)[1]
@@ -96,14 +100,16 @@ def build():
     if not sys.platform.startswith("linux"):
         raise Lacking("it simulates the driver of Linux, and this is another system")
     for program, what in {
-        "cargo": "Rust 1.88 or newer",
+        "cargo": f"Rust {rust()} or newer",
         "make": "GNU make",
         os.environ.get("CC", "gcc"): "a C compiler",
     }.items():
         if shutil.which(program) is None:
             raise Lacking(f"it is built from source, and {program} is not in the PATH: {what}")
     packages = [word for name in members() for word in ("-p", name)]
-    locked = ["--locked"] if (ROOT / "Cargo.lock").exists() else []
+    # In a source distribution, cargo removes what the repository needs alone, and keeps versions.
+    repository = (ROOT / "Cargo.lock").exists() and not (ROOT / "PKG-INFO").exists()
+    locked = ["--locked"] if repository else []
     run("cargo", "build", "--release", *locked, *packages)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
     built = target / "release"
@@ -111,7 +117,6 @@ def build():
     libraries = "cuda_sim/lib/cuda-sim"
     files = {
         "cuda_sim/bin/cuda-sim": built / "cuda-sim",
-        f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/libcudasim_threads.so": built / "libcudasim_threads.so",
         f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/driver/libcuda.so.1": built / "libcuda.so",
@@ -172,6 +177,15 @@ def write_wheel(folder, files):
 # --- the hooks of PEP 517 ---
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    info = f"{NAME}-{version()}.dist-info"
+    for name, text in about()[1].items():
+        path = pathlib.Path(metadata_directory) / info / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return info
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return write_wheel(wheel_directory, build())
 
@@ -205,7 +219,8 @@ def build_sdist(sdist_directory, config_settings=None):
     files = [path for path in sorted(SOURCE.rglob("*")) if path.is_file()]
     files = [path for path in files if not LEFT_OUT.search(str(path.relative_to(SOURCE)))
              or path.parent == SOURCE / "build"]  # fmt: skip
-    files += [ROOT / name for name in ("LICENSE-MIT", "LICENSE-APACHE") if (ROOT / name).exists()]
+    names = ("LICENSE-MIT", "LICENSE-APACHE", "Cargo.lock")
+    files += [ROOT / name for name in names if (ROOT / name).exists()]
     with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
         for path in files:
             archive.add(path, f"{base}/{path.relative_to(ROOT)}", recursive=False)

@@ -127,6 +127,35 @@ def test_the_source_distribution(wheel, tmp_path):
     listed = run("cargo", "metadata", "--offline", "--no-deps", "--format-version=1", cwd=tmp_path / name).stdout
     crates = set(re.findall(r'"name":"(cuda-?sim[\w-]*)","version"', listed))
     assert {"cuda-sim"} < crates and "libcai" not in listed
+    # Other crates have the versions that were tested: cargo removes what is not needed, and changes nothing.
+    run("cargo", "metadata", "--offline", "--format-version=1", cwd=tmp_path / name)
+    tested, used = (set(re.findall(r'^name = "(.+)"\nversion = "(.+)"', (root / "Cargo.lock").read_text(), re.M))
+                    for root in (ROOT, tmp_path / name))  # fmt: skip
+    assert {"backtrace", "serde_json"} < {crate for crate, _ in used} and used < tested
+
+
+def test_a_wheel_of_the_source_distribution(wheel, tmp_path):
+    """pip makes it in an empty folder, with the versions of other crates that were tested. Not optimized: it is the
+    same code."""
+    done = backend(f"print(b.build_sdist({str(tmp_path)!r}))", SIM / "python")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "empty").mkdir()
+    quick = {f"CARGO_PROFILE_RELEASE_{name}": value for name, value in (("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "0"))}
+    archive = tmp_path / f"cuda_sim-{VERSION}.tar.gz"
+    environment = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
+    words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-index", "--no-cache-dir", "-w", "made", archive]
+    done = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, cwd=tmp_path / "empty",
+        env={**environment, "CARGO_NET_OFFLINE": "true", **quick},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    (made,) = (tmp_path / "empty/made").iterdir()
+    with zipfile.ZipFile(made) as new, zipfile.ZipFile(wheel) as old:
+        assert made.name == wheel.name and set(new.namelist()) == set(old.namelist())
+        new.extractall(tmp_path / "site")
+    command = tmp_path / "site/cuda_sim/bin/cuda-sim"
+    command.chmod(0o755)
+    assert run(command, "--version").stdout.startswith(f"cuda-sim {VERSION} ")
 
 
 def test_what_is_lacking_is_said(tmp_path):
