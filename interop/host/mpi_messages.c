@@ -1,0 +1,440 @@
+/*
+ * Messages of cai/mpi.h from and to arrays of any layout, within one process: `mpi_messages` in
+ * host memory, `mpi_messages device` in memory of a CUDA device.
+ */
+#include <cai/mpi.h>
+#include <cuda.h>
+
+#include <stdio.h>
+
+#define ASSERT(condition)                                                   \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
+    } while (0)
+#define CU(call) ASSERT((call) == CUDA_SUCCESS)
+#define OK(call)                                                              \
+    do {                                                                      \
+        cai_error why_;                                                       \
+        cai_error *error = &why_;                                             \
+        if ((call) != CAI_OK) {                                               \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, why_.message); \
+            exit(1);                                                          \
+        }                                                                     \
+    } while (0)
+#define REFUSED(status, path, call)                          \
+    do {                                                     \
+        cai_error why_;                                      \
+        cai_error *error = &why_;                            \
+        ASSERT((call) == (status) && why_.code == (status)); \
+        ASSERT(strcmp(why_.field, path) == 0);               \
+    } while (0)
+
+enum { SPACE = 8192, MIDDLE = SPACE / 2 };
+
+static int on_device, owners;
+static CUstream streams[2];
+
+static uint32_t state = 1;
+static int64_t below(int64_t n) {
+    state = state * 1664525u + 1013904223u;
+    return (int64_t)(state >> 8) % n;
+}
+
+/* --- memory with an array in it, and what it contains on the host */
+
+typedef struct {
+    unsigned char *memory;
+    unsigned char bytes[SPACE];
+    int64_t shape[6], strides[6];
+    cai_array array;
+    CUstream stream;
+} place;
+
+static void gone(void *context) {
+    (void)context;
+    --owners;
+}
+
+/* Fills the memory; on a device the copy is pending. */
+static void fill(place *it, int seed) {
+    for (int i = 0; i < SPACE; ++i)
+        it->bytes[i] = (unsigned char)((i * 7 + i / 256 + seed) % 251);
+    if (on_device) {
+        CU(cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)it->memory, it->bytes, SPACE, it->stream));
+    } else {
+        memcpy(it->memory, it->bytes, SPACE);
+    }
+}
+
+static void read_back(place *it) {
+    if (!on_device) {
+        memcpy(it->bytes, it->memory, SPACE);
+        return;
+    }
+    CU(cuMemcpyDtoHAsync(it->bytes, (CUdeviceptr)(uintptr_t)it->memory, SPACE, it->stream));
+    CU(cuStreamSynchronize(it->stream));
+}
+
+static void open_place(place *it, int which) {
+    memset(it, 0, sizeof *it);
+    if (on_device) {
+        CUdeviceptr memory;
+        CU(cuMemAlloc(&memory, SPACE));
+        it->memory = (unsigned char *)(uintptr_t)memory;
+        it->stream = streams[which];
+    } else {
+        it->memory = (unsigned char *)malloc(SPACE);
+        ASSERT(it->memory != NULL);
+    }
+}
+
+static void close_place(place *it) {
+    if (on_device) {
+        CU(cuStreamSynchronize(it->stream));
+        CU(cuMemFree((CUdeviceptr)(uintptr_t)it->memory));
+    } else {
+        free(it->memory);
+    }
+}
+
+/* An array with an owner: elements of `typestr` from `offset` on. */
+static void make(place *it, const char *typestr, int ndim, int64_t offset, int is_dense) {
+    cai_array description = CAI_ARRAY_INIT;
+    const cai_array init = CAI_ARRAY_INIT;
+    int64_t count = 1;
+    for (int i = 0; i < ndim; ++i)
+        count *= it->shape[i];
+    description.data = count == 0 ? NULL : it->memory + offset;
+    description.shape = it->shape;
+    description.strides = is_dense ? NULL : it->strides;
+    description.ndim = ndim;
+    memcpy(description.typestr, typestr, strlen(typestr) + 1);
+    description.device.type = on_device ? CAI_DEVICE_CUDA : CAI_DEVICE_CPU;
+    description.stream = on_device ? (cai_stream)(uintptr_t)it->stream : CAI_STREAM_NONE;
+    it->array = init;
+    OK(cai_array_create(&description, NULL, gone, &it->array, error));
+    ++owners;
+}
+
+/* Address of element number `n` in C order, relative to the memory. */
+static int64_t element(const place *it, int64_t n) {
+    const cai_array *array = &it->array;
+    int64_t strides[6] = {0}, at = (unsigned char *)array->data - it->memory;
+    OK(cai_array_strides(array, 6, strides, error));
+    for (int i = array->ndim - 1; i >= 0; --i) {
+        at += n % array->shape[i] * strides[i];
+        n /= array->shape[i];
+    }
+    return at;
+}
+
+static void exchange(const cai_array *from, const cai_array *to, uint32_t flags) {
+    cai_mpi_request requests[2] = {CAI_MPI_REQUEST_INIT, CAI_MPI_REQUEST_INIT};
+    OK(cai_mpi_irecv(to, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
+    OK(cai_mpi_isend(from, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
+    OK(cai_mpi_wait_all(2, requests, error));
+    OK(cai_mpi_wait(&requests[0], NULL, error));
+}
+
+/* --- layouts */
+
+static const char *const types[] = {"|u1", "<i2", "<f4", "<f8", "<c16", "<f2", "|V12", "|b1"};
+static const int sizes[] = {1, 2, 4, 8, 16, 2, 12, 1};
+
+/* Random strides without elements that share bytes: of a larger dense array in any order. */
+static void random_layout(place *it, int ndim, const int64_t *shape, int itemsize) {
+    int order[6] = {0, 1, 2, 3, 4, 5};
+    int64_t pitch = itemsize;
+    for (int i = ndim - 1; i > 0; --i) {
+        const int other = (int)below(i + 1), kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    for (int i = 0; i < ndim; ++i) {
+        const int axis = order[i];
+        it->shape[axis] = shape[axis];
+        it->strides[axis] = below(2) == 0 ? -pitch : pitch;
+        pitch *= shape[axis];
+        if (below(2) == 0) pitch += itemsize;
+    }
+}
+
+static void layouts(int rounds) {
+    place from, to;
+    open_place(&from, 0);
+    open_place(&to, 1);
+    for (int round = 0; round < rounds; ++round) {
+        const int kind = (int)below(8), itemsize = sizes[kind], ndim = (int)below(5);
+        const uint32_t flags = below(3) == 0 ? CAI_MPI_STAGE : below(3) == 0 ? CAI_MPI_PLAIN : 0;
+        unsigned char expected[SPACE];
+        int64_t shape[6], count = 1;
+        for (int i = 0; i < ndim; ++i)
+            count *= shape[i] = below(12) == 0 ? 0 : 1 + below(3);
+        random_layout(&from, ndim, shape, itemsize);
+        make(&from, types[kind], ndim, MIDDLE, below(4) == 0);
+        random_layout(&to, ndim, shape, itemsize);
+        make(&to, types[kind], ndim, MIDDLE, below(4) == 0);
+        fill(&from, round);
+        fill(&to, round + 100);
+        memcpy(expected, to.bytes, SPACE);
+        for (int64_t n = 0; n < count; ++n)
+            memcpy(expected + element(&to, n), from.bytes + element(&from, n), (size_t)itemsize);
+        exchange(&from.array, &to.array, flags);
+        read_back(&to);
+        ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
+        cai_array_release(&from.array);
+        cai_array_release(&to.array);
+        ASSERT(owners == 0);
+    }
+    close_place(&from);
+    close_place(&to);
+}
+
+/* A message shorter than the array leaves the rest as it is. */
+static void short_message(uint32_t flags) {
+    place from, to;
+    open_place(&from, 0);
+    open_place(&to, 1);
+    from.shape[0] = 5;
+    to.shape[0] = 9;
+    to.strides[0] = -16;
+    make(&from, "<f8", 1, 0, 1);
+    make(&to, "<f8", 1, MIDDLE, 0);
+    fill(&from, 1);
+    fill(&to, 2);
+    unsigned char expected[SPACE];
+    memcpy(expected, to.bytes, SPACE);
+    for (int64_t n = 0; n < 5; ++n)
+        memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
+    exchange(&from.array, &to.array, flags);
+    read_back(&to);
+    ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
+    /* One that is longer is an error of MPI's. */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    cai_mpi_request sent = CAI_MPI_REQUEST_INIT;
+    OK(cai_mpi_isend(&to.array, 0, 6, MPI_COMM_SELF, flags, &sent, error));
+    REFUSED(CAI_ERR_MPI, "MPI_Wait",
+            cai_mpi_recv(&from.array, 0, 6, MPI_COMM_SELF, flags, NULL, error));
+    (void)cai_mpi_wait(&sent, NULL, NULL);
+    cai_array_release(&from.array);
+    cai_array_release(&to.array);
+    ASSERT(owners == 0);
+    close_place(&from);
+    close_place(&to);
+}
+
+/* Functions of MPI that this header does not wrap. */
+static void reduction(void) {
+    place it;
+    open_place(&it, 0);
+    it.shape[0] = 4;
+    it.shape[1] = 3;
+    it.strides[0] = 4;
+    it.strides[1] = 32;
+    make(&it, "<i4", 2, 0, 0);
+    fill(&it, 0);
+    cai_mpi_buffer buffer = CAI_MPI_BUFFER_INIT;
+    OK(cai_mpi_begin(&it.array, CAI_ACCESS_READ | CAI_ACCESS_WRITE | CAI_MPI_PLAIN, &buffer,
+                     error));
+    ASSERT(buffer.datatype == MPI_INT32_T && buffer.count == 12 && buffer.nbytes == 48);
+    int32_t sums[12];
+    ASSERT(MPI_Allreduce(buffer.address, sums, buffer.count, buffer.datatype, MPI_BXOR,
+                         MPI_COMM_SELF) == MPI_SUCCESS);
+    for (int i = 0; i < 12; ++i)
+        sums[i] = -sums[i];
+    memcpy(buffer.address, sums, sizeof sums);
+    OK(cai_mpi_end(&buffer, error));
+    unsigned char before[SPACE];
+    memcpy(before, it.bytes, SPACE);
+    read_back(&it);
+    for (int64_t n = 0; n < 12; ++n) {
+        int32_t was, is;
+        memcpy(&was, before + element(&it, n), 4);
+        memcpy(&is, it.bytes + element(&it, n), 4);
+        ASSERT(is == -was && is == sums[n]);
+    }
+    cai_array_release(&it.array);
+    ASSERT(owners == 0);
+    close_place(&it);
+}
+
+/* --- without memory */
+
+static cai_array plain(const char *typestr, void *data, int ndim, const int64_t *shape) {
+    cai_array array = CAI_ARRAY_INIT;
+    array.data = data;
+    array.shape = shape;
+    array.ndim = ndim;
+    array.device.type = CAI_DEVICE_CPU;
+    array.stream = CAI_STREAM_NONE;
+    memcpy(array.typestr, typestr, strlen(typestr) + 1);
+    return array;
+}
+
+static void datatypes(void) {
+    const struct {
+        const char *typestr;
+        MPI_Datatype type;
+        int bytes;
+    } rows[] = {
+        {"|b1", MPI_C_BOOL, 1},
+        {"|i1", MPI_INT8_T, 1},
+        {"<i2", MPI_INT16_T, 2},
+        {"<i4", MPI_INT32_T, 4},
+        {"<i8", MPI_INT64_T, 8},
+        {"|u1", MPI_UINT8_T, 1},
+        {"<u2", MPI_UINT16_T, 2},
+        {"<u4", MPI_UINT32_T, 4},
+        {"<u8", MPI_UINT64_T, 8},
+        {"<f4", MPI_FLOAT, 4},
+        {"<f8", MPI_DOUBLE, 8},
+        {"<c8", MPI_C_FLOAT_COMPLEX, 8},
+        {"<c16", MPI_C_DOUBLE_COMPLEX, 16},
+        {"<M8[ns]", MPI_INT64_T, 8},
+        {"<m8[s]", MPI_INT64_T, 8},
+        {"<f2", MPI_BYTE, 2},
+        {"<f16", MPI_BYTE, 16},
+        {"<i16", MPI_BYTE, 16},
+        {"<c32", MPI_BYTE, 32},
+        {"|S5", MPI_BYTE, 5},
+        {"<U2", MPI_BYTE, 8},
+        {"|V3", MPI_BYTE, 3},
+        {"|t8", MPI_BYTE, 1},
+    };
+    static unsigned char memory[256];
+    const int64_t shape[1] = {3};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const cai_array array = plain(rows[i].typestr, memory, 1, shape);
+        cai_mpi_buffer it = CAI_MPI_BUFFER_INIT;
+        int size;
+        OK(cai_mpi_begin(&array, CAI_ACCESS_READ, &it, error));
+        ASSERT(it.element == rows[i].type && it.datatype == rows[i].type && it.address == memory);
+        MPI_Type_size(it.element, &size);
+        ASSERT(it.nbytes == 3 * rows[i].bytes && it.count * size == 3 * rows[i].bytes);
+        cai_mpi_discard(&it);
+        ASSERT(it.datatype == MPI_DATATYPE_NULL && it.address == NULL);
+        cai_mpi_discard(&it);
+    }
+    cai_array bits = plain("<t1", memory, 1, shape);
+    cai_mpi_buffer it = CAI_MPI_BUFFER_INIT;
+    OK(cai_mpi_begin(&bits, CAI_ACCESS_WRITE, &it, error));
+    ASSERT(it.count == 1 && it.datatype == MPI_BYTE);
+    cai_mpi_discard(&it);
+    bits = plain("<V2", memory, 1, shape);
+    bits.dtype_code = CAI_DTYPE_BFLOAT16;
+    OK(cai_mpi_begin(&bits, CAI_ACCESS_WRITE, &it, error));
+    ASSERT(it.count == 6 && it.datatype == MPI_BYTE);
+    cai_mpi_discard(&it);
+}
+
+static void one_large(int64_t count, int64_t stride, int64_t other, const char *typestr, int size) {
+    static unsigned char memory[16];
+    const int64_t shape[2] = {count, other}, strides[2] = {stride, 1 << 4};
+    cai_array array = plain(typestr, memory, other > 1 ? 2 : 1, shape);
+    cai_mpi_buffer it = CAI_MPI_BUFFER_INIT;
+    MPI_Count bytes = 0, lower = 0, extent = 0;
+    array.strides = strides;
+    OK(cai_mpi_begin(&array, CAI_ACCESS_READ, &it, error));
+    ASSERT(MPI_Type_size_x(it.datatype, &bytes) == MPI_SUCCESS);
+    ASSERT(MPI_Type_get_true_extent_x(it.datatype, &lower, &extent) == MPI_SUCCESS);
+    ASSERT(bytes * it.count == count * other * size);
+    if (it.count == 1) {
+        ASSERT(lower == (stride < 0 ? stride * (count - 1) : 0));
+        ASSERT(extent == (stride < 0 ? -stride : stride) * (count - 1) + (other - 1) * 16 + size);
+    } else {
+        ASSERT(stride == size && other == 1);
+    }
+    cai_mpi_discard(&it);
+}
+
+/* Only the datatypes: there is not so much memory. */
+static void large_counts(void) {
+    const int64_t two = (int64_t)1 << 31;
+    one_large(two - 1, 1, 1, "|u1", 1);
+    one_large(two, 1, 1, "|u1", 1);
+    one_large(two + 5, 1, 1, "|u1", 1);
+    one_large(two + 5, 4, 1, "<f4", 4);
+    one_large(two / 4, 12, 1, "|V12", 12);
+    one_large(two + 5, 8, 1, "<f4", 4);
+    one_large(3 * two, -8, 1, "<f4", 4);
+    one_large(two + 7, 64, 3, "<f4", 4);
+    one_large(two + 7, -64, 3, "|V3", 3);
+}
+
+static void refusals(void) {
+    static unsigned char memory[256];
+    const int64_t shape[2] = {3, 4}, repeated[2] = {0, 4}, windows[2] = {4, 4};
+    const cai_array good = plain("<f4", memory, 2, shape), mask = plain("|b1", memory, 2, shape);
+    cai_array array = good;
+    cai_mpi_buffer it = CAI_MPI_BUFFER_INIT;
+    const uint32_t out = CAI_ACCESS_READ, in = CAI_ACCESS_WRITE;
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_begin(NULL, out, &it, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_begin(&array, out, NULL, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_mpi_begin(&array, 0, &it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_mpi_begin(&array, out | 4, &it, error));
+    array.struct_size = 8;
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_mpi_begin(&array, out, &it, error));
+    array = good;
+    array.mask = &mask;
+    REFUSED(CAI_ERR_CONVERT_MASK, "mask", cai_mpi_begin(&array, out, &it, error));
+    array = good;
+    array.flags = CAI_ARRAY_READONLY;
+    REFUSED(CAI_ERR_READONLY, "flags", cai_mpi_begin(&array, in, &it, error));
+    REFUSED(CAI_ERR_READONLY, "flags", cai_mpi_begin(&array, in | CAI_MPI_STAGE, &it, error));
+    OK(cai_mpi_begin(&array, out, &it, error));
+    cai_mpi_discard(&it);
+    array = good;
+    array.strides = repeated;
+    REFUSED(CAI_ERR_ARGUMENT, "strides", cai_mpi_begin(&array, in, &it, error));
+    OK(cai_mpi_begin(&array, out, &it, error));
+    cai_mpi_discard(&it);
+    array.strides = windows;
+    REFUSED(CAI_ERR_ARGUMENT, "strides", cai_mpi_begin(&array, in, &it, error));
+    array = plain(">f4", memory, 2, shape);
+    REFUSED(CAI_ERR_CONVERT_BYTE_ORDER, "typestr", cai_mpi_begin(&array, out, &it, error));
+    array = plain("|O8", memory, 2, shape);
+    REFUSED(CAI_ERR_CONVERT_TYPE, "typestr", cai_mpi_begin(&array, out, &it, error));
+    array = good;
+    array.device.type = CAI_DEVICE_OPENCL;
+    REFUSED(CAI_ERR_CONVERT_DEVICE, "device.type",
+            cai_mpi_begin(&array, out | CAI_MPI_DIRECT, &it, error));
+    array.device.type = CAI_DEVICE_ROCM;
+    REFUSED(CAI_ERR_CONVERT_DEVICE, "device.type", cai_mpi_begin(&array, out, &it, error));
+    OK(cai_mpi_begin(&array, out | CAI_MPI_DIRECT, &it, error));
+    ASSERT(it.address == memory);
+    cai_mpi_discard(&it);
+    array = good;
+    array.ndim = -1;
+    REFUSED(CAI_ERR_NDIM, "ndim", cai_mpi_begin(&array, out, &it, error));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    REFUSED(CAI_ERR_MPI, "MPI_Isend", cai_mpi_send(&good, 7, 0, MPI_COMM_SELF, 0, error));
+}
+
+int main(int count, char **words) {
+    MPI_Init(&count, &words);
+    on_device = count > 1 && strcmp(words[1], "device") == 0;
+    if (on_device) {
+        CUcontext context;
+        CUdevice device;
+        CU(cuInit(0));
+        CU(cuDeviceGet(&device, 0));
+        CU(cuDevicePrimaryCtxRetain(&context, device));
+        CU(cuCtxSetCurrent(context));
+        CU(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
+        CU(cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
+    } else {
+        datatypes();
+        large_counts();
+        refusals();
+    }
+    layouts(on_device ? 300 : 3000);
+    short_message(0);
+    short_message(CAI_MPI_STAGE);
+    reduction();
+    MPI_Finalize();
+    puts("passed");
+    return 0;
+}
