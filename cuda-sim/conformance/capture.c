@@ -217,6 +217,37 @@ RULE(capture, unjoined, "A branch that does not join is an error", "capture") {
     EXPECT(graph == NULL, 1);
 }
 
+RULE(capture, joined_and_destroyed, "A stream may be destroyed once its work has joined",
+     "observed") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
+    CUevent e = event();
+    const CUdeviceptr p = device(N);
+    CUgraph graph;
+    OK(cuEventRecord(e, a));
+    OK(cuStreamWaitEvent(b, e, 0));
+    OK(cuMemsetD8Async(p, 1, N, b));
+    OK(cuEventRecord(e, b));
+    OK(cuStreamWaitEvent(a, e, 0));
+    OK(cuStreamDestroy(b));
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    OK(cuMemsetD8Async(p, 2, N, a));
+    OK(cuStreamEndCapture(a, &graph));
+    EXPECT(nodes(graph), 2);
+}
+
+RULE(capture, destroyed_before_joining, "The result of destroying a stream that has not joined",
+     "undocumented") {
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
+    CUevent e = event();
+    CUgraph graph;
+    OK(cuEventRecord(e, a));
+    OK(cuStreamWaitEvent(b, e, 0));
+    OK(cuMemsetD8Async(device(N), 1, N, b));
+    OBSERVE("destroy", cuStreamDestroy(b));
+    OBSERVE("status", status(a));
+    OBSERVE("end", cuStreamEndCapture(a, &graph));
+}
+
 RULE(capture, unmatched, "A capture ends in the stream where it began", "cuStreamEndCapture") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent e = event();

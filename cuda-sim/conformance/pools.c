@@ -151,6 +151,21 @@ RULE(pools, high_marks, "The high marks remember the most, and can only be reset
     EXPECT(get(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 0);
 }
 
+RULE(pools, zero_bytes, "An allocation of nothing is allowed, captured or not", "observed") {
+    CUmemoryPool pool = new_pool(CU_MEM_HANDLE_TYPE_NONE);
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr p = 0, q = 0;
+    CUgraph graph;
+    OK(cuMemAllocFromPoolAsync(&p, 0, pool, a));
+    OBSERVE("has an address", p != 0);
+    if (p) OK(cuMemFreeAsync(p, a));
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemAllocAsync(&q, 0, a));
+    OBSERVE("has an address in a capture", q != 0);
+    if (q) OK(cuMemFreeAsync(q, a));
+    OK(cuStreamEndCapture(a, &graph));
+}
+
 RULE(pools, destroyed_with_allocations, "A pool may be destroyed before its allocations",
      "cuMemPoolDestroy") {
     CUmemoryPool pool = new_pool(CU_MEM_HANDLE_TYPE_NONE);

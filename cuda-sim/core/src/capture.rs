@@ -334,6 +334,34 @@ pub fn abandon(sim: &mut Locked, origin: CoreRef) {
     }
 }
 
+/// Returns nodes with all that they depend on.
+fn with_dependencies(sim: &Sim, mut next: Vec<u64>) -> HashSet<u64> {
+    let mut found = HashSet::new();
+    while let Some(node) = next.pop() {
+        if found.insert(node) {
+            next.extend(sim.nodes.get(node).into_iter().flat_map(|node| node.dependencies.clone()));
+        }
+    }
+    found
+}
+
+/// Ends the part of a stream in a capture, when the stream is destroyed. The capture goes on if all
+/// of the stream's work has joined other streams: cuda.core destroys a stream of its own then.
+pub fn leave(sim: &mut Locked, core: CoreRef) {
+    let Some(lane) = sim.get_mut(core).and_then(|core| core.lane.take()) else { return };
+    let Some(capture) = sim.captures.get(&lane.capture) else { return };
+    let (is_origin, mut others) = (capture.origin == core, capture.streams.clone());
+    others.retain(|other| *other != core);
+    let tails =
+        others.iter().filter_map(|other| sim.get(*other)?.lane.as_ref()).flat_map(|l| &l.tail);
+    let joined = with_dependencies(sim, tails.copied().collect());
+    if is_origin || lane.tail.iter().any(|node| !joined.contains(node)) {
+        sim.invalidate(lane.capture);
+    } else if let Some(capture) = sim.captures.get_mut(&lane.capture) {
+        capture.streams = others;
+    }
+}
+
 /// Ends a capture. Returns the graph, or the reason why there is none. The capture is over either
 /// way, unless the stream is not its origin.
 pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
@@ -346,13 +374,7 @@ pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
     }
     let wrong_thread = capture.mode != RELAXED && capture.thread != thread_id();
     let Some(capture) = sim.captures.remove(&lane.capture) else { return Err(Code::ILLEGAL_STATE) };
-    let mut joined = HashSet::new();
-    let mut next = lane.tail.clone();
-    while let Some(node) = next.pop() {
-        if joined.insert(node) {
-            next.extend(sim.nodes.get(node).into_iter().flat_map(|node| node.dependencies.clone()));
-        }
-    }
+    let joined = with_dependencies(sim, lane.tail);
     let mut unjoined = false;
     for stream in &capture.streams {
         if let Some(found) = sim.get_mut(*stream) {

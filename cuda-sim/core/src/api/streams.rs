@@ -217,11 +217,7 @@ api! {
     }
     fn cuStreamDestroy_v2(stream: u64) |sim| {
         let core = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
-        if let Some(capture) =
-            sim.get(core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture)
-        {
-            sim.invalidate(capture);
-        }
+        capture::leave(sim, core);
         if sim.get(core).is_some_and(|core| core.detached) {
             capture::abandon(sim, core);
         }
