@@ -78,10 +78,12 @@ built-release:
 
 built-debug:
 	$(ALONE) $(CARGO) test -q --no-run
+	$(ALONE) $(CARGO) test -q --no-run -p libcai
 	$(ALONE) $(CARGO) test -q --no-run -p cudasim-core
 
 test-library:
 	$(ALONE) $(CARGO) test -q
+	$(ALONE) $(CARGO) test -q -p libcai
 
 test-simulator:
 	$(ALONE) $(CARGO) test -q -p cudasim-core

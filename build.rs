@@ -9,7 +9,10 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/abi/status.rs");
     println!("cargo:rerun-if-changed=src/abi/version.rs");
-    link_arguments();
+    // cargo passes these arguments to every shared library that depends on this package.
+    if env::var_os("CARGO_FEATURE_EXPORTS").is_some() {
+        link_arguments();
+    }
     status_table();
 }
 

@@ -1,8 +1,11 @@
 //! The C side of the CUDA Array Interface.
 //!
 //! This crate is a C library that happens to be written in Rust. Its manual is the headers in
-//! `include/cai`. The modules below are listed in dependency order: a module imports only from
-//! modules above it, and the test `modules` checks that.
+//! `include/cai`; Rust programs use the crate `libcai`, which has a safe interface to it. The
+//! functions have their C names with the feature `exports`, which is on by default.
+//!
+//! The modules below are listed in dependency order: a module imports only from modules above it,
+//! and the test `modules` checks that.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -44,7 +47,7 @@
 // the headers.
 #![allow(clippy::missing_safety_doc)]
 
-#[cfg(panic = "abort")]
+#[cfg(all(panic = "abort", feature = "exports"))]
 compile_error!("libcai turns panics into statuses: build it with panic = \"unwind\"");
 
 pub mod abi;

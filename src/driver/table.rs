@@ -18,8 +18,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUgreenCtx,
-    CUhostFn, CUipcEventHandle, CUipcMemHandle, CUmemoryPool, CUstream, CUuserObject,
+    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUgraph, CUgraphNode, CUhostFn,
+    CUipcEventHandle, CUipcMemHandle, CUmemoryPool, CUstream, CUuserObject,
 };
 
 use crate::abi;
@@ -82,6 +82,9 @@ impl Call {
 
 /// A function of any type.
 type Address = unsafe extern "system-unwind" fn();
+
+/// Not in cudarc's types for versions before 12.4, which programs in Rust may choose.
+type CUgreenCtx = *mut c_void;
 
 macro_rules! table {
     ($($field:ident = $cuda:literal $(, $hip:literal)? ($($argument:ident: $type:ty),*);)*) => {

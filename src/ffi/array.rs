@@ -26,7 +26,7 @@ use crate::validate;
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED` or
 /// `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
@@ -65,7 +65,7 @@ pub(super) unsafe fn clear(array: *mut cai_array, size: usize) {
 /// are accepted.
 ///
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
     unguarded(null_mut(), || {
         if array.is_null() {
@@ -102,7 +102,7 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
 /// `CAI_ERR_BORROWED` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_share(
     array: *const cai_array,
     out: *mut cai_array,
@@ -147,7 +147,7 @@ pub unsafe extern "C-unwind" fn cai_array_share(
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_MEMORY`, or a status of
 /// `cai_array_validate`.
 /// Thread safety: any thread; allocates one block.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_create(
     description: *const cai_array,
     context: *mut c_void,
@@ -194,7 +194,7 @@ pub unsafe extern "C-unwind" fn cai_array_create(
 /// `cai_array_validate`.
 /// Thread safety: any thread, but not two on one structure at once; allocates one block. Source:
 /// CAI version 3, "Lifetime management", "Streams".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_attach(
     array: *mut cai_array,
     context: *mut c_void,

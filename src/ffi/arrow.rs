@@ -41,7 +41,7 @@ use crate::arrow;
 /// is a member of the structure (`array.children[0].length`) or of the schema (`schema.format`).
 /// Thread safety: any thread; allocates two blocks. Source: Arrow, "The Arrow C Device data
 /// interface".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_from_arrow(
     array: *mut ArrowDeviceArray,
     schema: *const ArrowSchema,
@@ -96,7 +96,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_arrow(
 /// Thread safety: any thread; allocates one block for each structure. Calls the CUDA driver only
 /// for arrays with a stream, or on an unknown device. Source: Arrow, "The Arrow C Device data
 /// interface".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_arrow(
     array: *const cai_array,
     flags: u32,

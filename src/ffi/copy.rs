@@ -60,7 +60,7 @@ fn known(flags: u32) -> Result<()> {
 /// pending; the buffer may have been written, and a capture may contain some of the copies.
 /// Thread safety: any thread. Allocates one block, and others for a new buffer and for copies that
 /// the host puts in order. Source: CUDA driver API, `cuMemcpyDtoHAsync`, `cuMemcpy2DAsync`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
     array: *const cai_array,
     stream: cai_stream,
@@ -126,7 +126,7 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
 /// the array may have been written in part, and a capture may contain some of the copies.
 /// Thread safety: any thread; allocates only for elements that the host puts in order. Source: CUDA
 /// driver API, `cuMemcpyHtoDAsync`, `cuMemcpy2DAsync`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_copy_from_host(
     array: *const cai_array,
     stream: cai_stream,

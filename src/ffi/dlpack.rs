@@ -34,7 +34,7 @@ use crate::dlpack;
 /// with `CAI_CHECK_LAYOUT`, where `error->field` is a member of the tensor (`device.device_type`,
 /// `strides[1]`).
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     tensor: *mut DLManagedTensorVersioned,
     stream: cai_stream,
@@ -59,7 +59,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
 ///
 /// Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without
 /// `CAI_ERR_DLPACK_VERSION` and `CAI_ERR_FLAGS`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     tensor: *mut DLManagedTensor,
     stream: cai_stream,
@@ -101,7 +101,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
 /// `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, or, if the driver is queried, of
 /// `cai_driver_info_get`.
 /// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     array: *const cai_array,
     flags: u32,
@@ -125,7 +125,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
 /// elements of less than a byte are packed (`CAI_ERR_CONVERT_TYPE`).
 ///
 /// Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     array: *const cai_array,
     flags: u32,

@@ -25,7 +25,7 @@ use crate::driver::{self, CallingThread};
 /// `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`, `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_NO_MEMORY`,
 /// or `CAI_ERR_DRIVER` with the driver's code in `driver_code`.
 /// Thread safety: any thread; allocates while it loads the driver.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_driver_info_get(
     out: *mut cai_driver_info,
     error: *mut cai_error,
@@ -50,7 +50,7 @@ pub unsafe extern "C-unwind" fn cai_driver_info_get(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread; needs no current context; allocates nothing. Source: CAI version 3,
 /// "Pointer Attributes"; `cuPointerGetAttributes`, `cuMemGetAddressRange`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_pointer_info_get(
     pointer: *const c_void,
     out: *mut cai_pointer_info,

@@ -30,7 +30,7 @@ use crate::read::{self, Descr, Field};
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPESTR_LENGTH`, `CAI_ERR_TYPESTR_ORDER`,
 /// `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE` or `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing. Source: NumPy, "The array interface protocol".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_parse(
     typestr: *const c_char,
     out: *mut cai_dtype,
@@ -72,7 +72,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
 /// the invalid part: `CAI_ERR_TYPESTR_ORDER`, `CAI_ERR_TYPESTR_KIND`, `CAI_ERR_TYPESTR_SIZE`,
 /// `CAI_ERR_TYPESTR_UNIT`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_format(
     dtype: *const cai_dtype,
     buffer: *mut c_char,
@@ -101,7 +101,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_format(
 ///
 /// Returns false if either pointer is NULL. Cannot fail. Thread safety: any thread; allocates
 /// nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
     guard_bool(|| {
         if a.is_null() || b.is_null() {
@@ -116,7 +116,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
 /// count as native.
 ///
 /// Returns false for NULL. Cannot fail. Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
     // SAFETY: read only if not NULL, and readable as the header requires.
     guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
@@ -129,7 +129,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> 
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
 /// `CAI_ERR_TYPESTR_` status or `CAI_ERR_DTYPE_CODE`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_dtype(
     array: *const cai_array,
     out: *mut cai_dtype,
@@ -155,7 +155,7 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
 /// `CAI_ERR_TYPESTR_` or `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or,
 /// for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_is_native(
     array: *const cai_array,
     out: *mut bool,
@@ -201,7 +201,7 @@ unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<
 /// `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_DESCR_BIT_OFFSET` if bit fields are not
 /// a whole number of bytes, or, for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     descr: *const cai_descr,
     out: *mut i64,
@@ -235,7 +235,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_descr_itemsize` for an invalid
 /// list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_descr_equal(
     a: *const cai_descr,
     b: *const cai_descr,
@@ -264,7 +264,7 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
 /// `CAI_ERR_DESCR_NO_FIELD`, `CAI_ERR_DESCR_BIT_OFFSET`, or the status of `cai_descr_itemsize` for
 /// an invalid list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_descr_find(
     descr: *const cai_descr,
     name: *const c_char,
@@ -308,7 +308,7 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or the status of `cai_descr_itemsize` for an invalid
 /// field.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_field_dtype(
     field: *const cai_field,
     out: *mut cai_dtype,
@@ -335,7 +335,7 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_BIT_OFFSET` for bit fields that are
 /// not a whole number of bytes, or the status of `cai_descr_itemsize` for an invalid field.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_field_nbytes(
     field: *const cai_field,
     out: *mut i64,
@@ -373,7 +373,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_DESCR_SYNTAX`, `CAI_ERR_NO_MEMORY`, or the
 /// status of `cai_descr_itemsize` for an invalid list.
 /// Thread safety: any thread; allocates.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_descr_parse(
     text: *const c_char,
     out_descr: *mut *const cai_descr,
@@ -420,7 +420,7 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`, or the status of
 /// `cai_descr_itemsize` for an invalid list.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_descr_format(
     descr: *const cai_descr,
     buffer: *mut c_char,

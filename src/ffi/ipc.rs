@@ -56,7 +56,7 @@ use crate::{read, validate};
 /// Thread safety: any thread. Allocates one block if there is an event. Source: CUDA driver API,
 /// `cuIpcGetMemHandle`, `cuMemPoolExportPointer`, `cuMemExportToShareableHandle`,
 /// `cuIpcGetEventHandle`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_ipc_export(
     array: *const cai_array,
     flags: u32,
@@ -146,7 +146,7 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
 /// `cai_driver_info_get`.
 /// Thread safety: any thread. Allocates two blocks. Source: CUDA driver API, `cuIpcOpenMemHandle`,
 /// `cuMemPoolImportPointer`, `cuMemImportFromShareableHandle`, `cuIpcOpenEventHandle`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_ipc_import(
     bytes: *const c_void,
     size: usize,

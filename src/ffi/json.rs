@@ -36,7 +36,7 @@ use crate::json::Text;
 /// or, for a per-thread default stream of another thread, one of `cai_array_produce`.
 /// Thread safety: any thread; allocates nothing. Calls the CUDA driver only for default streams.
 /// Source: CAI version 3; XGBoost, `c_api.h`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_json(
     array: *const cai_array,
     buffer: *mut c_char,

@@ -19,7 +19,7 @@ use crate::validate;
 /// Returns a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`, or `CAI_ERR_NULL_ARGUMENT` for
 /// `out`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_layout(
     array: *const cai_array,
     out: *mut cai_layout,
@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
 /// `CAI_ERR_SIZE_OVERFLOW`, or the status of `cai_array_validate` for an invalid type, shape or
 /// strides.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_strides(
     array: *const cai_array,
     capacity: i32,
@@ -100,7 +100,7 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
 /// `CAI_ERR_ARGUMENT` for another `itemsize`, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`,
 /// `CAI_ERR_SHAPE_NEGATIVE` or `CAI_ERR_SIZE_OVERFLOW`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_layout_strides(
     order: std::ffi::c_char,
     ndim: i32,
@@ -171,7 +171,7 @@ unsafe fn write_strides(
 /// of `cai_array_validate` for an invalid type, shape, strides, device or address; `error->field`
 /// then begins with `a.` or `b.`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     a: *const cai_array,
     b: *const cai_array,

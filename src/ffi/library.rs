@@ -31,7 +31,7 @@ const VERSION: &CStr =
 /// same or a lower `CAI_ABI_MINOR`.
 ///
 /// Cannot fail. Thread safety: any thread.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub extern "C-unwind" fn cai_abi_version() -> u32 {
     (abi::CAI_ABI_MAJOR as u32) << 16 | abi::CAI_ABI_MINOR as u32
 }
@@ -40,7 +40,7 @@ pub extern "C-unwind" fn cai_abi_version() -> u32 {
 /// it.
 ///
 /// Cannot fail. Thread safety: any thread.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub extern "C-unwind" fn cai_version() -> *const c_char {
     VERSION.as_ptr()
 }
@@ -49,7 +49,7 @@ pub extern "C-unwind" fn cai_version() -> *const c_char {
 /// library does not know. Never NULL. The text is constant; do not free it.
 ///
 /// Cannot fail. Thread safety: any thread.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub extern "C-unwind" fn cai_status_name(status: cai_status) -> *const c_char {
     find(status).map_or(c"CAI_ERR_UNKNOWN", |row| row.name).as_ptr()
 }
@@ -58,7 +58,7 @@ pub extern "C-unwind" fn cai_status_name(status: cai_status) -> *const c_char {
 /// `cai_error.message`. Never NULL. The text is constant; do not free it.
 ///
 /// Cannot fail. Thread safety: any thread.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub extern "C-unwind" fn cai_status_message(status: cai_status) -> *const c_char {
     find(status)
         .map_or(c"A status that this version of the library does not know.", |row| row.message)
@@ -74,7 +74,7 @@ pub extern "C-unwind" fn cai_status_message(status: cai_status) -> *const c_char
 /// `message`: NUL-terminated UTF-8 that follows the field in `error->message`, or NULL.
 ///
 /// Cannot fail; text that is too long is cut. Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_error_set(
     error: *mut cai_error,
     code: cai_status,

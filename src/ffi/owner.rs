@@ -20,7 +20,7 @@ use crate::owner;
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread; allocates one block.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_create(
     context: *mut c_void,
     destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_OWNER_OPS`.
 /// Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_retain(
     owner: *mut cai_owner,
     error: *mut cai_error,
@@ -59,7 +59,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 /// Does nothing for NULL. An owner whose table of operations is broken is leaked.
 ///
 /// Cannot fail. Thread safety: any thread; allocates nothing.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
     unguarded(std::ptr::null_mut(), || {
         if !owner.is_null() {

@@ -64,7 +64,7 @@ use crate::read;
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
 /// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
 /// "OpenCL/CUDA Buffer Interface".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_from_python(
     object: *mut _object,
     options: *const cai_import_options,
@@ -106,7 +106,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
 /// Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
 /// Source: CAI version 3, "Python Interface Specification"; Numba,
 /// `numba.cuda.from_cuda_array_interface`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
     dictionary: *mut _object,
     owner: *mut _object,
@@ -157,7 +157,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
 /// `cai_array_validate`.
 /// Thread safety: any thread that holds the interpreter's lock. Allocates. Source: CAI version 3,
 /// "Python Interface Specification", "Lifetime management".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_python(
     array: *const cai_array,
     options: *const cai_export_options,
@@ -214,7 +214,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
 /// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
 /// cuda.core, "CUDA stream protocol".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_stream_from_python(
     object: *mut _object,
     none: cai_stream,
@@ -266,7 +266,7 @@ pub unsafe extern "C-unwind" fn cai_stream_from_python(
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
 /// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread that holds the interpreter's lock. Allocates.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_python_view(
     out: *mut *mut _object,
     error: *mut cai_error,
@@ -289,7 +289,7 @@ pub unsafe extern "C-unwind" fn cai_python_view(
 ///
 /// Returns NULL always. Without an interpreter, or without its lock, it does nothing.
 /// Thread safety: any thread that holds the interpreter's lock.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
     guard(null_mut(), || {
         // SAFETY: NULL, or filled in as the header requires.
@@ -316,7 +316,7 @@ pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mu
 /// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`
 /// or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread that holds the interpreter's lock.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_python_publish(
     r#type: *mut _object,
     table: *const cai_exchange_api,

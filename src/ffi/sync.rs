@@ -107,7 +107,7 @@ unsafe fn exchange(
 /// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
 /// "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     array: *const cai_array,
     consumer_stream: cai_stream,
@@ -137,7 +137,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
 /// synchronize `consumer_stream` before you return to it.
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
 /// "Interface Requirements": "Placing a wait on an event in the provided stream".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_consume_end(
     array: *const cai_array,
     consumer_stream: cai_stream,
@@ -167,7 +167,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
 /// capturing.
 /// Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
 /// `cuStreamSynchronize`, `cuEventSynchronize`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_synchronize(
     array: *const cai_array,
     flags: u32,
@@ -213,7 +213,7 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
 /// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
 /// version 3, "Interface Requirements".
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_produce(
     array: *mut cai_array,
     streams: *const cai_stream,
@@ -287,7 +287,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
 /// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
 /// version 3, "Streams"; `cuStreamGetId`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_identify(
     array: *mut cai_array,
     error: *mut cai_error,
@@ -326,7 +326,7 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// reference.
 /// Thread safety: any thread; allocates only while the library's lists grow, and for a capturing
 /// stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_release_after(
     owner: *mut cai_owner,
     stream: cai_stream,
@@ -365,7 +365,7 @@ unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_str
 /// structure is unchanged.
 /// Thread safety: any thread, but not two on one structure at once; allocates as
 /// `cai_owner_release_after`.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_release_after(
     array: *mut cai_array,
     stream: cai_stream,
@@ -414,7 +414,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// Returns `CAI_OK`, `CAI_ERR_ARGUMENT` or `CAI_ERR_NEWER_CALLER`.
 /// Thread safety: any thread; calls in progress may use the old setting. Source: CAI version 3,
 /// "Synchronization", "Design Motivations", 3.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_sync_policy_set(
     policy: u32,
     error: *mut cai_error,
@@ -428,7 +428,7 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_set(
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`.
 /// Thread safety: any thread.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_sync_policy_get(
     out: *mut u32,
     error: *mut cai_error,

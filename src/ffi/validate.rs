@@ -37,7 +37,7 @@ use crate::validate;
 /// and `CAI_ERR_CAPTURE_LEGACY`. Both add the statuses of `cai_driver_info_get`. For a violation
 /// inside a mask, `error->field` begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_validate(
     array: *const cai_array,
     checks: u32,

@@ -161,13 +161,16 @@ impl<'a> Headers<'a> {
     }
 }
 
+/// The line above an exported function.
+pub const EXPORT: &str = "#[cfg_attr(feature = \"exports\", unsafe(no_mangle))]";
+
 /// The names of the exported functions of a source file, in its order.
 fn exported(path: &Path) -> Vec<String> {
     let source = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut names = Vec::new();
     let mut exported = false;
     for line in source.lines() {
-        if line == "#[unsafe(no_mangle)]" {
+        if line == EXPORT {
             exported = true;
         } else if let (true, Some((_, rest))) = (exported, line.split_once(" fn ")) {
             names.push(rest[..rest.find('(').unwrap()].to_owned());

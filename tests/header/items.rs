@@ -1,7 +1,10 @@
 //! What cbindgen makes of `src/`, taken apart: constants, structures, aliases and functions with
 //! their comments.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::c::EXPORT;
 
 /// A comment: paragraphs and list items, each in one line.
 #[derive(Clone, Default)]
@@ -53,6 +56,35 @@ pub struct Items {
     pub functions: Vec<Function>,
 }
 
+/// cbindgen reads no attributes that depend on a feature. So it gets a copy of the sources in which
+/// the exported functions have their names without one.
+fn copy_for_cbindgen(root: &Path) -> PathBuf {
+    let name = format!("cbindgen-{:?}", std::thread::current().id());
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&copy);
+    copy_sources(&root.join("src"), &copy.join("src"));
+    fs::write(
+        copy.join("Cargo.toml"),
+        "[package]\nname = \"cai\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n",
+    )
+    .unwrap();
+    copy
+}
+
+fn copy_sources(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_sources(&path, &copy);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(copy, text.replace(EXPORT, "#[unsafe(no_mangle)]")).unwrap();
+        }
+    }
+}
+
 impl Items {
     pub fn of_crate(root: &Path) -> Items {
         // One item a line, so that the text is easy to take apart.
@@ -70,7 +102,7 @@ impl Items {
         config.export.include = vec!["cai_layout".into()];
         let mut text = Vec::new();
         cbindgen::Builder::new()
-            .with_crate(root)
+            .with_crate(copy_for_cbindgen(root))
             .with_config(config)
             .generate()
             .unwrap()

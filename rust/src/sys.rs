@@ -1,0 +1,29 @@
+//! The C interface as it is: structures, constants and functions of `cai/cai.h`.
+//!
+//! The functions are those of the C library under the same names, called as Rust functions: a
+//! library that depends on this crate exports none of them. Each states in its documentation what
+//! its caller has to ensure. The safe types of this crate lead here and back: [`ArrayRef::as_ptr`],
+//! [`Array::from_raw`], [`Array::into_raw`].
+//!
+//! [`Array::from_raw`]: crate::Array::from_raw
+//! [`Array::into_raw`]: crate::Array::into_raw
+//! [`ArrayRef::as_ptr`]: crate::ArrayRef::as_ptr
+//!
+//! May use: nothing.
+//! Unsafe: none.
+
+pub use cai::abi::*;
+pub use cai::ffi::array::*;
+pub use cai::ffi::arrow::*;
+pub use cai::ffi::copy::*;
+pub use cai::ffi::dlpack::*;
+pub use cai::ffi::driver::*;
+pub use cai::ffi::dtype::*;
+pub use cai::ffi::ipc::*;
+pub use cai::ffi::json::*;
+pub use cai::ffi::layout::*;
+pub use cai::ffi::library::*;
+pub use cai::ffi::owner::*;
+pub use cai::ffi::python::*;
+pub use cai::ffi::sync::*;
+pub use cai::ffi::validate::*;

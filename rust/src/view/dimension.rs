@@ -1,0 +1,82 @@
+//! Dimensions of views.
+//!
+//! May use: `sys`.
+//! Unsafe: none.
+
+use std::fmt;
+
+use crate::sys;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The dimensions of a view: [`Ix`] or [`IxDyn`].
+pub trait Dimension: Copy + sealed::Sealed + fmt::Debug {
+    /// How many, or `None` for any number.
+    const NDIM: Option<usize>;
+    /// One zero for each dimension, of which there are at most 64.
+    #[doc(hidden)]
+    fn zeros(ndim: usize) -> Self;
+    #[doc(hidden)]
+    fn values(&self) -> &[isize];
+    #[doc(hidden)]
+    fn values_mut(&mut self) -> &mut [isize];
+}
+
+/// `N` dimensions, which the compiler knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Ix<const N: usize>(pub(super) [isize; N]);
+
+/// Any number of dimensions.
+#[derive(Clone, Copy)]
+pub struct IxDyn {
+    values: [isize; sys::CAI_MAX_NDIM as usize],
+    ndim: usize,
+}
+
+impl<const N: usize> sealed::Sealed for Ix<N> {}
+impl sealed::Sealed for IxDyn {}
+
+impl<const N: usize> Dimension for Ix<N> {
+    const NDIM: Option<usize> = Some(N);
+
+    #[inline]
+    fn zeros(_: usize) -> Self {
+        Ix([0; N])
+    }
+
+    #[inline]
+    fn values(&self) -> &[isize] {
+        &self.0
+    }
+
+    #[inline]
+    fn values_mut(&mut self) -> &mut [isize] {
+        &mut self.0
+    }
+}
+
+impl Dimension for IxDyn {
+    const NDIM: Option<usize> = None;
+
+    fn zeros(ndim: usize) -> Self {
+        IxDyn { values: [0; sys::CAI_MAX_NDIM as usize], ndim }
+    }
+
+    #[inline]
+    fn values(&self) -> &[isize] {
+        &self.values[..self.ndim]
+    }
+
+    #[inline]
+    fn values_mut(&mut self) -> &mut [isize] {
+        &mut self.values[..self.ndim]
+    }
+}
+
+impl fmt::Debug for IxDyn {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_tuple("IxDyn").field(&self.values()).finish()
+    }
+}

@@ -1,0 +1,125 @@
+"""The crate for Rust programs: a library that uses it exports nothing of it, cargo can pack it, and it exchanges
+arrays with plug-ins in C and with NumPy."""
+
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import numpy
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CARGO = os.environ.get("CARGO", "cargo")
+VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+
+
+def run(*command, check=True, env=None, **more):
+    environment = {**os.environ, **(env or {})}
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, **more)
+    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """The example, as a stranger's project: of its own workspace, with the versions that this one has tested."""
+    folder = tmp_path_factory.mktemp("stranger") / "extension"
+    shutil.copytree(ROOT / "examples-rs/extension", folder, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
+    shutil.copy(ROOT / "Cargo.lock", folder)
+    manifest = (folder / "Cargo.toml").read_text()
+    assert "../../rust" in manifest
+    (folder / "Cargo.toml").write_text(manifest.replace("../../rust", str(ROOT / "rust")))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extension(project):
+    target = ROOT / "target/examples-rs"
+    run(CARGO, "build", "-q", cwd=project, env={"CARGO_TARGET_DIR": str(target)})
+    return target / "debug/libextension.so"
+
+
+def test_a_library_exports_its_own_functions_only(extension):
+    lines = run("nm", "-D", "--defined-only", extension).stdout.splitlines()
+    assert sorted(line.split()[-1] for line in lines) == ["extension_device_copy", "extension_row_sums"]
+    dynamic = run("readelf", "-d", extension).stdout
+    assert "SONAME" not in dynamic and "libcai" not in dynamic and "libcuda" not in dynamic
+
+
+def test_the_c_library_exports_all():
+    """cargo alone builds it as well, with the feature that is on by default."""
+    features = run(CARGO, "tree", "-q", "-p", "libcai-c", "-e", "features,no-dev", "-f", "{p} {f}", cwd=ROOT).stdout
+    assert "libcai-c" in features.splitlines()[0] and "exports" in features.splitlines()[0]
+    features = run(CARGO, "tree", "-q", "-p", "libcai", "-e", "normal", "-f", "{p} {f}", cwd=ROOT).stdout
+    assert "libcai-c" in features and "exports" not in features
+
+
+@pytest.mark.parametrize("cuda", ["11040", "12000", "13010"])
+def test_versions_of_cuda(project, tmp_path, cuda):
+    """A program chooses the version of cudarc's types, and panics may end it."""
+    manifest = (project / "Cargo.toml").read_text()
+    folder = tmp_path / "chosen"
+    shutil.copytree(project, folder)
+    (folder / "Cargo.toml").write_text(
+        manifest.replace("cuda-12090", f"cuda-{cuda}") + '\n[profile.dev]\npanic = "abort"\n'
+    )
+    run(CARGO, "check", "-q", cwd=folder, env={"CARGO_TARGET_DIR": str(ROOT / "target/examples-rs")})
+
+
+def test_samples_of_the_page(project, tmp_path):
+    """Whole programs of the book, each as a program of the stranger's."""
+    folder = tmp_path / "page"
+    shutil.copytree(project, folder)
+    samples = re.findall(r"```rust\n(.*?)```", (ROOT / "docs/src/rust.md").read_text(), re.S)
+    assert samples
+    (folder / "src/bin").mkdir()
+    for index, sample in enumerate(samples):
+        (folder / f"src/bin/sample{index}.rs").write_text(sample)
+    run(CARGO, "check", "-q", "--bins", cwd=folder, env={"CARGO_TARGET_DIR": str(ROOT / "target/examples-rs")})
+
+
+def test_arrays_of_numpy(extension):
+    library = ctypes.PyDLL(str(extension))
+    row_sums = library.extension_row_sums
+    row_sums.argtypes, row_sums.restype = [ctypes.py_object], ctypes.py_object
+    table = numpy.arange(12, dtype=numpy.float32).reshape(3, 4)
+    for array in (table, table.T, table[::-1, ::2], table[:0], table[0], numpy.float32(3).reshape(())):
+        sums = numpy.asarray(row_sums(array))
+        assert sums.tolist() == array.sum(axis=-1).tolist() if array.ndim else array.tolist()
+    with pytest.raises(BufferError, match="typestr: found <f8, expected <f4"):
+        row_sums(table.astype(float))
+    with pytest.raises(TypeError):
+        row_sums(3)
+
+
+def test_plug_ins_in_c(tmp_path):
+    """Those of the demo, as `make demo` builds them, but that they are linked to this folder's library."""
+    os.symlink(ROOT / "target/release/libcai.so", tmp_path / "libcai.so.1")
+    for name, more in [("producer", []), ("consumer", ["statistics", "table"])]:
+        sources = [ROOT / f"examples-c/demo/{part}.c" for part in [name, *more]]
+        run("gcc", "-std=c99", "-fPIC", "-shared", "-fvisibility=hidden", "-I", ROOT / "include", *sources,
+            "-o", tmp_path / f"{name}.so", "-L", ROOT / "target/release", "-lcai", "-lm", "-Wl,-rpath,$ORIGIN")  # fmt: skip
+    command = [CARGO, "run", "-q", "-p", "libcai", "--example", "c_plugin", "--"]
+    out = run(*command, tmp_path / "producer.so", tmp_path / "consumer.so", cwd=ROOT).stdout
+    assert "while the plug-in has them: 2" in out and "after it has closed: 1" in out
+    assert re.search(r"squares, a Vec +<f8 +12 of 12 +0 +42.1667 +121", out)
+    assert re.search(r"^as loaded: .*shape: \[2, 3\].* sum 21$", out, re.M)
+    assert re.search(r"^sliced, backwards: .*strides: \[48, -8\].* sum 6$", out, re.M)
+    assert "forgot its stream: CAI_ERR_STREAM_ZERO: stream: found 0" in out
+
+
+def test_cargo_packs_both(tmp_path):
+    """Each package is built from what is packed. Until cargo 1.90, a package whose dependency is in no registry cannot
+    be built in this way."""
+    number = tuple(map(int, re.search(r"(\d+)\.(\d+)", run(CARGO, "--version").stdout).groups()))
+    if number < (1, 90):
+        pytest.skip("this cargo packs one package at a time")
+    run(CARGO, "package", "-q", "--allow-dirty", "-p", "libcai-c", "-p", "libcai", "--target-dir", tmp_path, cwd=ROOT)
+    for name in ("libcai-c", "libcai"):
+        listed = run("tar", "-tf", tmp_path / f"package/{name}-{VERSION}.crate").stdout.split()
+        files = {line.partition("/")[2] for line in listed}
+        assert {"Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"} <= files
+        assert not any(file.startswith(("target", "build/", "tests")) for file in files)
