@@ -178,14 +178,21 @@ static CUresult on_hipGraphRetainUserObject(CUgraph graph, CUuserObject object, 
     IN_DEVICE(cuGraphRetainUserObject(graph, object, count, flags));
 }
 
-/* The context is not written, and a failure of one attribute is none of the call. */
+/*
+ * The context is not written, only memory that the host can use has an address for it, and a
+ * failure of one attribute is none of the call.
+ */
 static CUresult attributes_of(unsigned count, CUpointer_attribute *attributes, void **data,
                               CUdeviceptr pointer) {
     for (unsigned i = 0; i < count; ++i) {
-        if (attributes[i] != CU_POINTER_ATTRIBUTE_CONTEXT) {
-            const CUresult result = cuPointerGetAttributes(1, &attributes[i], &data[i], pointer);
-            if (result != CUDA_SUCCESS) return result;
+        CUresult result = CUDA_SUCCESS;
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
+            *(void **)data[i] = NULL;
+            (void)cuPointerGetAttribute(data[i], attributes[i], pointer);
+        } else if (attributes[i] != CU_POINTER_ATTRIBUTE_CONTEXT) {
+            result = cuPointerGetAttributes(1, &attributes[i], &data[i], pointer);
         }
+        if (result != CUDA_SUCCESS) return result;
     }
     return CUDA_SUCCESS;
 }

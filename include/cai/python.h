@@ -295,7 +295,7 @@ struct cai_import_options {
 #define CAI_IMPORT_ALLOW_MASK 128
 /** Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others. */
 #define CAI_IMPORT_ALLOW_HOST 256
-/** Asks the CUDA driver for the device and context that the protocol does not specify. */
+/** Asks CUDA, and HIP if it is loaded, for what the protocol does not specify of the location. */
 #define CAI_IMPORT_QUERY_DEVICE 512
 /** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
 #define CAI_IMPORT_NO_EXCEPTION 1024

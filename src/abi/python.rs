@@ -47,7 +47,7 @@ pub const CAI_IMPORT_REQUIRE_NDIM: u32 = 64;
 pub const CAI_IMPORT_ALLOW_MASK: u32 = 128;
 /// Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others.
 pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
-/// Asks the CUDA driver for the device and context that the protocol does not specify.
+/// Asks CUDA, and HIP if it is loaded, for what the protocol does not specify of the location.
 pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;
 /// Sets no Python exception for a failure of this library. Exceptions of the producer stay set.
 pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;

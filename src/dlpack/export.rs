@@ -31,8 +31,7 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
             driver::device_without_memory(array.context)
         }
         abi::CAI_DEVICE_UNKNOWN => {
-            let driver = driver::driver()?;
-            let (found, _) = driver.relaxed(|| driver::location(driver, array.data))?;
+            let (found, _) = driver::locate(array.data)?;
             if found.r#type == abi::CAI_DEVICE_CPU {
                 return fail!(
                     CAI_ERR_CONVERT_DEVICE,

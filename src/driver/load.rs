@@ -123,6 +123,12 @@ pub fn driver_of(device_type: i32) -> Result<&'static Driver> {
     get(Api::of(device_type))
 }
 
+/// Returns HIP if it was loaded, by this library or by the program, and starts.
+pub fn hip_if_loaded() -> Option<&'static Driver> {
+    let is_loaded = !is_forked() && (loaded(Api::Hip).is_some() || Api::Hip.loaded().is_some());
+    if is_loaded { get(Api::Hip).ok() } else { None }
+}
+
 #[inline]
 fn get(api: Api) -> Result<&'static Driver> {
     if is_forked() {

@@ -25,7 +25,7 @@ pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
 pub use pointer::{
-    attributes, current_device, device_pointer, device_without_memory, is_inside, location,
+    attributes, current_device, device_pointer, device_without_memory, is_inside, locate, location,
     owner_context,
 };
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};

@@ -91,6 +91,42 @@ pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, 
     }
 }
 
+/// Returns the location of memory, and its context for CUDA. If the process has loaded HIP, it is
+/// asked about memory that CUDA does not know.
+pub fn locate(address: *const c_void) -> Result<(cai_device, CUcontext)> {
+    let found = load::driver().and_then(|driver| driver.relaxed(|| location(driver, address)));
+    if matches!(&found, Ok((device, _)) if device.r#type != abi::CAI_DEVICE_CPU) {
+        return found;
+    }
+    match load::hip_if_loaded() {
+        Some(hip) => match hip.relaxed(|| rocm_location(hip, address))? {
+            Some(device) => Ok((device, ptr::null_mut())),
+            None => found,
+        },
+        None => found,
+    }
+}
+
+/// Returns the location of memory that HIP knows.
+fn rocm_location(hip: &Driver, address: *const c_void) -> Result<Option<cai_device>> {
+    let (mut host, mut id): (*mut c_void, i32) = (ptr::null_mut(), NO_DEVICE);
+    query_all(
+        hip,
+        address as u64,
+        [
+            query(Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, &mut host),
+            query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut id),
+        ],
+    )?;
+    // The kinds of memory have other numbers since ROCm 6. What the host can use is at an address
+    // for it.
+    Ok(match host.is_null() {
+        _ if id < 0 => None,
+        true => Some(cai_device { r#type: abi::CAI_DEVICE_ROCM, id }),
+        false => Some(cai_device { r#type: abi::CAI_DEVICE_ROCM_HOST, id: 0 }),
+    })
+}
+
 /// Returns the CUDA device of an array without memory: that of its context, or else that of the
 /// current context, or else the first device, also without a driver. [cuCtxGetDevice]
 pub fn device_without_memory(context: *mut c_void) -> cai_device {

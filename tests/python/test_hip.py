@@ -137,3 +137,51 @@ def test_tensors_of_rocm_devices_are_ordered(built):  # noqa: F811
         """,
         CAI_HIP_DRIVER=str(built.hip),
     )
+
+
+def test_hip_knows_the_memory_of_a_dictionary(built):  # noqa: F811
+    """A dictionary does not state the device. CUDA is missing here, as on a machine with ROCm."""
+    python(
+        built,
+        """
+        hip = c.CDLL(os.environ["CAI_HIP_DRIVER"])
+        os.environ["CAI_CUDA_DRIVER"] = "/nonexistent/libcuda.so.1"
+        use(1)
+        data, pending, host = buffer(), stream(), c.c_void_p()
+        ok(cuda.cuMemAllocHost_v2(c.byref(host), c.c_size_t(SIZE)))
+        use(0)
+        out, consumer = buffer(), stream()
+
+        def exporter(address):
+            return Exporter(dict(shape=(SIZE,), typestr="|u1", data=(address, False), version=3, stream=pending))
+
+        fill(data, 1, pending)
+        taken = take(exporter(data), device=True)
+        found = taken.array.device.type, taken.array.device.id, taken.stream
+        assert found == (10, 1, pending), found
+        read(taken, out, consumer)
+        assert bytes_of(out, consumer) == {1}
+        taken = take(exporter(data), device=True, identify_stream=True)
+        assert taken.array.context == 2 and taken.array.stream_id == 0
+        taken = take(exporter(host.value), device=True)
+        assert (taken.array.device.type, taken.array.device.id) == (11, 0)
+
+        array = make((SIZE,), "|u1", data)
+        array.array.device.type, array.array.stream = 0, pending
+        obj = give(array)
+        assert obj.__dlpack_device__() == (10, 1)
+        fill(data, 2, pending)
+        capsule = obj.__dlpack__(stream=consumer)
+        copy(out, data, consumer)
+        assert bytes_of(out, consumer) == {2}
+
+        memory = c.create_string_buffer(SIZE)
+        try:
+            take(exporter(c.addressof(memory)), device=True)
+        except Exception as failure:
+            assert "driver" in str(failure)
+        else:
+            raise AssertionError
+        """,
+        CAI_HIP_DRIVER=str(built.hip),
+    )

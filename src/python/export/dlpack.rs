@@ -260,6 +260,11 @@ impl DlpackRequest {
         // DLPack cannot express work on an unknown stream, so the host waits for it.
         let unknown =
             if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
+        let mut located = *array;
+        if is_rocm && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
+            located.device = abi::cai_device { r#type: device_type, id: -1 };
+        }
+        let array = &located;
         let replaced = outgoing::replaced(array)?;
         let array = replaced.as_ref().unwrap_or(array);
         // What consumers may ignore, a producer orders all the same.

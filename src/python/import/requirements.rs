@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::abi::{self, cai_array};
-use crate::device::{is_cuda, may_be_cuda};
+use crate::device::{has_streams, is_cuda};
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
@@ -49,7 +49,7 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     }
     if options.has(abi::CAI_IMPORT_IDENTIFY_STREAM)
         && array.version >= 3
-        && may_be_cuda(array.device.r#type)
+        && has_streams(array.device.r#type)
     {
         identity::identify(array)?;
     }
@@ -165,8 +165,7 @@ fn ask_device(array: &mut cai_array) -> Result<()> {
         array.device = driver::device_without_memory(array.context);
         return Ok(());
     }
-    let driver = driver::driver()?;
-    let (device, context) = driver.relaxed(|| driver::location(driver, array.data))?;
+    let (device, context) = driver::locate(array.data)?;
     array.device = device;
     let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
     if streamless && array.context.is_null() {
@@ -188,8 +187,7 @@ fn ask_masks(array: &cai_array) -> Result<()> {
         if !mask.data.is_null() {
             let mut place = mask.device;
             if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
-                let driver = driver::driver()?;
-                (place, _) = driver.relaxed(|| driver::location(driver, mask.data))?;
+                (place, _) = driver::locate(mask.data)?;
             }
             validate::mask_device(place, of).map_err(|failure| {
                 (0..depth).fold(failure, |failure, _| failure.within("mask."))
