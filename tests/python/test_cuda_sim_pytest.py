@@ -106,12 +106,25 @@ def late():
 def test_teardown(late): pass
 @pytest.mark.cuda_sim(rases="allow")
 def test_typing_error(): pass
+@pytest.mark.cuda_sim(timeout="long")
+def test_timeout_is_no_number(): pass
+def test_skipped_after_a_race():
+    race()
+    pytest.skip("later")
+@pytest.fixture
+def skipping():
+    race()
+    pytest.skip("later")
+def test_skipped_in_setup(skipping): pass
+@pytest.mark.cuda_sim(races="require")
+def test_skipped(): pytest.skip("at once")
 """
 OUTCOMES = {
     "test_fine": "PASSED", "test_racy": "FAILED", "test_the_same_again": "FAILED", "test_leaves_work": "PASSED",
     "test_uses_it": "PASSED", "test_allowed": "PASSED", "test_required": "PASSED", "test_required_and_absent": "FAILED",
     "test_expected": "XFAIL", "test_own_failure": "FAILED", "test_setup": "ERROR", "test_teardown": "PASSED ERROR",
-    "test_typing_error": "ERROR",
+    "test_typing_error": "ERROR", "test_timeout_is_no_number": "ERROR", "test_skipped_after_a_race": "FAILED",
+    "test_skipped_in_setup": "ERROR",
 }  # fmt: skip
 
 
@@ -122,6 +135,7 @@ def test_outcomes(session, schedule):
     assert done.returncode == 1
     assert f"cuda-sim: simulated driver, schedule {schedule}, races fail" in done.stdout
     assert "cuda-sim: 1 race in this test" in done.stdout and "missing: cuEventRecord" in done.stdout
+    assert re.search("1 skipped", done.stdout), done.stdout  # the one without a race
     # A test that fails by itself has the report in a section.
     assert "Captured races call" in done.stdout and "cuda_sim has no argument 'rases'" in done.stdout
 

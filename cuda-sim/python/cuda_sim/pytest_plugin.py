@@ -251,7 +251,8 @@ class Session:
             for report in reports:
                 found = getattr(report, "cuda_sim", None)
                 if found and (report.nodeid, report.when) not in [one[:2] for one in counts]:
-                    counts.append((report.nodeid, report.when, found, report.passed))
+                    shown = report.passed or report.skipped and not hasattr(report, "wasxfail")
+                    counts.append((report.nodeid, report.when, found, shown))
         shown = [one for one in counts if one[3] and one[2]["text"]]
         if shown or self.outside:
             terminalreporter.section("races")
@@ -295,6 +296,11 @@ class Session:
                 f"{item.nodeid}: cuda_sim(races={found['races']!r}): expected fail, report, "
                 "allow or require"
             )
+        timeout = found["timeout"]
+        if not isinstance(timeout, (int, float)) or not 0 <= timeout <= 1e6:
+            raise pytest.UsageError(
+                f"{item.nodeid}: cuda_sim(timeout={timeout!r}): expected a number of seconds"
+            )
         if self.mode == "off":
             found["races"] = "off"
         return found
@@ -311,8 +317,8 @@ class Session:
             refused = str(error)
         try:
             result = yield
-        except BaseException:
-            self.check(item, "setup", failed=True)
+        except BaseException as error:
+            self.check_after(item, "setup", error)
             raise
         if refused is not None:
             pytest.fail(refused, pytrace=False)
@@ -323,8 +329,8 @@ class Session:
     def pytest_runtest_call(self, item):
         try:
             result = yield
-        except BaseException:
-            self.check(item, "call", failed=True)
+        except BaseException as error:
+            self.check_after(item, "call", error)
             raise
         self.check(item, "call", failed=False)
         return result
@@ -358,7 +364,12 @@ class Session:
         finally:
             self.collector.end()
 
-    def check(self, item, when, failed):
+    def check_after(self, item, when, error):
+        """As `check`, after an exception. A race fails a test that then skips itself, too."""
+        skipped = isinstance(error, pytest.skip.Exception)
+        self.check(item, when, failed=not skipped, skipped=skipped)
+
+    def check(self, item, when, failed, skipped=False):
         """Takes the races of this phase of a test. Fails it, if it has not failed already."""
         state = getattr(item, "cuda_sim", None)
         settings = state and state["settings"]
@@ -375,6 +386,7 @@ class Session:
             and settings["races"] == "require"
             and not state["required"]
             and not failed
+            and not skipped
         ):
             pytest.fail("no race was found, and the marker requires one", pytrace=False)
         if not races or settings["races"] in ("allow", "require"):
