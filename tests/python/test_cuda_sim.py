@@ -679,7 +679,9 @@ def test_installed(race, tmp_path):
 def test_wrong_options():
     for option in (
         *("--races=maybe", "--schedule=soon", "--devices=many", "--devices=17", "--fail=cuInit", "--fail=cuNope:1=2"),
-        *("--rules=off", "--driver-version=13", "--driver-version=99000", "--without=cuNope", "--nonsense"),
+        *("--rules=off", "--driver-version=13", "--driver-version=99000", "--without=cuNope", "--without=cuInit,,x", "--nonsense"),
+        *("--schedule=random:", "--schedule=random:x", "--schedule=threads:3", "--races=warn:x", "--runtime=12:x"),
+        *("--guard=off", "--stub=0", "--explain=1", "--report=", "--fail=cuInit:1"),
     ):
         done = sim(option, "--", "true", check=False)
         assert done.returncode == 2 and re.search(r"expected|unknown|no function", done.stderr), option

@@ -250,12 +250,15 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         };
         let one_of = |allowed: &[&str]| {
             let value = wanted()?;
-            let kind = value.split(':').next().unwrap_or("");
-            if allowed.contains(&kind) {
+            if allowed.contains(&value.as_str()) {
                 Ok(value)
             } else {
                 Err(format!("--{name}: expected one of {}, found {value}", allowed.join(", ")))
             }
+        };
+        let flag = || match value {
+            None => Ok("1".to_owned()),
+            Some(_) => Err(format!("--{name}: expected no value")),
         };
         let number = || {
             let value = wanted()?;
@@ -278,7 +281,19 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         }
         let variable = match name {
             "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
-            "schedule" => ("CUDASIM_SCHEDULE", one_of(&["lazy", "eager", "random", "threads"])?),
+            "schedule" => {
+                let value = wanted()?;
+                match value.strip_prefix("random:").map(str::parse::<u64>) {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) => {
+                        return Err(format!("--schedule: expected random:SEED, found {value}"));
+                    }
+                    None => {
+                        one_of(&["lazy", "eager", "random", "threads"])?;
+                    }
+                }
+                ("CUDASIM_SCHEDULE", value)
+            }
             "devices" => ("CUDASIM_DEVICES", between(0, cudasim_core::config::MOST_DEVICES)?),
             "peers" => ("CUDASIM_PEERS", one_of(&["all", "none"])?),
             "memory" => ("CUDASIM_MEMORY", number()?),
@@ -287,10 +302,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
                 for part in value.split(',') {
                     let fault = cudasim_core::config::parse_fault(part)
                         .ok_or(format!("--fail: expected CALL[:N]=CODE, found {part}"))?;
-                    let is_it = |entry: &(&str, i32, &str, bool)| {
-                        entry.0 == fault.call || entry.2 == fault.call
-                    };
-                    if fault.call != "*" && !cudasim_core::functions::ENTRIES.iter().any(is_it) {
+                    if fault.call != "*" && !is_known(&fault.call) {
                         return Err(format!(
                             "--fail: expected a function of the driver, or *, found {}",
                             fault.call
@@ -301,6 +313,9 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             }
             "without" => {
                 options.without = wanted()?.split(',').map(str::to_owned).collect();
+                if let Some(name) = options.without.iter().find(|name| !is_known(name)) {
+                    return Err(format!("the driver has no function {name}"));
+                }
                 ("CUDASIM_WITHOUT", wanted()?)
             }
             "driver-version" => {
@@ -310,17 +325,21 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             }
             "explain" => {
                 options.explain = true;
-                ("CUDASIM_EXPLAIN", "1".to_owned())
+                ("CUDASIM_EXPLAIN", flag()?)
             }
-            "stub" => ("CUDASIM_STUB", "1".to_owned()),
-            "guard" => ("CUDASIM_GUARD", "1".to_owned()),
+            "stub" => ("CUDASIM_STUB", flag()?),
+            "guard" => ("CUDASIM_GUARD", flag()?),
             "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
             "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
             "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
             "exchanges" => ("CUDASIM_EXCHANGES", one_of(&["seen", "hidden"])?),
             "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
             "report" => {
-                options.reports.push(wanted()?);
+                let path = wanted()?;
+                if path.is_empty() {
+                    return Err("--report: expected a file".to_owned());
+                }
+                options.reports.push(path);
                 at += 1;
                 continue;
             }
@@ -437,6 +456,11 @@ fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
     }
     variables.extend(options.variables.iter().cloned());
     Ok(variables)
+}
+
+/// Returns whether the driver has a function, by any of its names.
+fn is_known(name: &str) -> bool {
+    cudasim_core::functions::ENTRIES.iter().any(|entry| entry.0 == name || entry.2 == name)
 }
 
 /// Returns all symbols of a function, by any of its names.
