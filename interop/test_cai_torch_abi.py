@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch")
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="the replacement runtime library is not loaded")
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 TORCH = pathlib.Path(torch.__file__).parent
+ROCM = 10
 STATUS = {number: name for name, number in P.ERRORS.items()}
 
 
@@ -46,23 +47,47 @@ class Library:
         return tensor
 
 
-@pytest.fixture(scope="module", params=["2.11", "2.15"])
-def library(request, tmp_path_factory):
-    """For the oldest release that the header takes, as far as its Python functions allow, and for this one."""
-    folder = tmp_path_factory.mktemp("torch")
+def build(folder, version):
     (folder / "libcai.so.1").symlink_to(P.LIBRARY)
     include = ["-I", ROOT / "include", "-isystem", TORCH / "include"]
     made = folder / "functions.so"
     options, libraries = [], []
-    if request.param == "2.11":
+    if version == "2.11":
         options = ["-DTORCH_TARGET_VERSION=0x020B000000000000", "-DUSE_CUDA", "-DPYTHON_BY_HAND"]
         libraries = ["-ltorch_cuda"]
+    if version == "rocm":
+        options = ["-DUSE_ROCM"]
     command = ["g++", "-std=c++17", "-O1", *STRICT, *options, "-fPIC", "-shared", *include,
                ROOT / "interop/frameworks/torch_abi.cpp", P.LIBRARY, f"-Wl,-rpath,{folder}:{TORCH / 'lib'}", "-o", made,
                "-L", TORCH / "lib", "-ltorch_cpu", *libraries, "-Wl,--allow-shlib-undefined"]  # fmt: skip
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     subprocess.run([str(a) for a in command], check=True, env=plain)
     return Library(made)
+
+
+@pytest.fixture(scope="module")
+def newest(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("torch"), "2.15")
+
+
+@pytest.fixture(scope="module", params=["2.11", "2.15"])
+def library(request, newest, tmp_path_factory):
+    """For the oldest release that the header takes, as far as its Python functions allow, and for this one."""
+    return newest if request.param == "2.15" else build(tmp_path_factory.mktemp("torch"), request.param)
+
+
+@pytest.fixture(scope="module")
+def rocm(tmp_path_factory):
+    """As for a PyTorch of ROCm: its streams are HIP's, for which those of the simulated driver stand."""
+    folder = tmp_path_factory.mktemp("rocm")
+    driver = re.search(r"/\S*/libcuda\.so\S*", pathlib.Path("/proc/self/maps").read_text())[0]
+    command = ["gcc", "-std=gnu11", "-w", "-shared", "-fPIC", "-DHIP", ROOT / "capi-tests/sync/shim.c",
+               ROOT / "capi-tests/sync/hip_on_cuda.c", "-isystem", TORCH.parent / "nvidia/cu13/include", "-o", folder / "libhip.so",
+               driver, "-ldl"]  # fmt: skip
+    subprocess.run([str(a) for a in command], check=True)
+    os.environ["CAI_HIP_DRIVER"] = str(folder / "libhip.so")
+    yield build(folder, "rocm")
+    del os.environ["CAI_HIP_DRIVER"]
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=cuda)])
@@ -220,6 +245,17 @@ def test_the_stream_is_the_current_one(library):
 
 
 @cuda
+def test_a_build_for_rocm(rocm, newest):
+    tensor = torch.zeros(3, 4, device="cuda")
+    with rocm.look(tensor) as taken:
+        assert taken.device == (ROCM, 0) and taken.stream == P.STREAM_LEGACY
+        assert rocm.give(taken).data_ptr() == tensor.data_ptr()
+        assert refused(newest.give, taken) == ("CONVERT_DEVICE", "device.type")
+    with newest.look(tensor) as taken:
+        assert refused(rocm.give, taken) == ("CONVERT_DEVICE", "device.type")
+
+
+@cuda
 def test_a_device_that_is_not_known(library):
     tensor = torch.zeros(4, device="cuda")
     with make((4,), "<f4", tensor.data_ptr(), device=(P.UNKNOWN, 0)) as array:
@@ -230,24 +266,27 @@ def test_a_device_that_is_not_known(library):
 
 @cuda
 @pytest.mark.parametrize("ends", [True, False])
-def test_order(library, simulator, ends):
+@pytest.mark.parametrize("device", [P.CUDA, ROCM])
+def test_order(request, simulator, device, ends):
     """The tensor's stream waits for the array's, the memory is kept while it works, and the array's then waits for it."""
+    library = request.getfixturevalue("rocm" if device == ROCM else "newest")
     memory, read = torch.empty(1024, device="cuda"), torch.empty(1024, device="cuda")
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
     torch.cuda.synchronize()
     with torch.cuda.stream(first):
         memory.zero_()
-    with make((1024,), "<f4", memory.data_ptr(), stream=first.cuda_stream) as array:
+    with make((1024,), "<f4", memory.data_ptr(), stream=first.cuda_stream, device=(device, 0)) as array:
         with torch.cuda.stream(second):
             tensor = library.give(array)
             read.copy_(tensor)
-            del tensor
             if ends:
+                tensor = None  # otherwise its release, which waits for the work, may order the streams
                 error = T.Error()
                 assert P.held.cai_array_consume_end(c.byref(array.array), second.cuda_stream, 3, c.byref(error)) == 0
     with torch.cuda.stream(first):
         memory.zero_()
     torch.cuda.synchronize()
+    del tensor
     P.soon(lambda: array.counted.gone == 1)
     assert array.counted.gone == 1
     assert (simulator.take_report()[0] > 0) == (not ends)

@@ -152,11 +152,12 @@ def test_order(library, simulator, ends):
             tensor = library.give(c.addressof(array.array), 3)
             read.copy_(torch.from_dlpack(tensor))
             if ends:
+                tensor = None  # otherwise its release, which waits for the work, may order the streams
                 library.end(c.addressof(array.array), 3)
-    del tensor
     with torch.cuda.stream(first):
         memory.zero_()
     torch.cuda.synchronize()
+    del tensor
     P.soon(lambda: array.counted.gone == 1)
     assert array.counted.gone == 1
     assert (simulator.take_report()[0] > 0) == (not ends)

@@ -57,7 +57,7 @@ static inline cai_status cai_private_lend(const cai_array *made, cai_array *out,
 
 /* What every framework requires of an array: valid, no mask, the byte order of this machine, and a
    number of dimensions, elements and location that are known. Finds the location of an array whose
-   device is not known; `location->type` is CAI_DEVICE_CPU or CAI_DEVICE_CUDA, or a handle's. */
+   device is not known; `location->type` is CAI_DEVICE_CPU, CAI_DEVICE_CUDA or CAI_DEVICE_ROCM. */
 static inline cai_status cai_private_require(const cai_array *array, cai_dtype *dtype,
                                              cai_device *location, cai_error *error) {
     bool native = false;
@@ -83,32 +83,35 @@ static inline cai_status cai_private_require(const cai_array *array, cai_dtype *
         location->id = 0;
     }
     if (location->type == CAI_DEVICE_CUDA_MANAGED) location->type = CAI_DEVICE_CUDA;
-    if (location->type != CAI_DEVICE_CPU && location->type != CAI_DEVICE_CUDA) {
+    if (location->type != CAI_DEVICE_CPU && location->type != CAI_DEVICE_CUDA &&
+        location->type != CAI_DEVICE_ROCM) {
         return cai_private_refuse_number(error, CAI_ERR_CONVERT_DEVICE, "device.type",
-                                         location->type, "the host's or CUDA's memory");
+                                         location->type, "memory of the host or of a GPU");
     }
     return CAI_OK;
 }
 
-/* An owner that releases a reference to another one after the work on a stream. */
+/* A reference to the owner of an array, which is released after the work on a stream. */
 typedef struct cai_private_later {
-    cai_owner *owner;
+    cai_array array;
     cai_stream stream;
 } cai_private_later;
 
 static inline void cai_private_release_later(void *context) {
     cai_private_later *later = CAI_PRIVATE_CAST(cai_private_later *, context);
-    /* Fails only if the context is gone, where nothing runs any more, or if no thread can be
-       started. Releasing at once is then the only way not to leak. */
-    if (cai_owner_release_after(later->owner, later->stream, NULL) != CAI_OK) {
-        cai_owner_release(later->owner);
+    /* Fails if the context is gone, where nothing runs any more, or if no thread can be started.
+       Releasing at once is then the only way not to leak. */
+    if (cai_array_release_after(&later->array, later->stream, NULL) != CAI_OK) {
+        cai_array_release(&later->array);
     }
     free(later);
 }
 
 /* Adds a reference to the owner of an array, in a form that `cai_private_release_later` ends. */
-static inline cai_status cai_private_keep(const cai_array *array, cai_stream stream,
-                                          cai_private_later **out, cai_error *error) {
+static inline cai_status cai_private_keep(const cai_array *array, cai_device location,
+                                          cai_stream stream, cai_private_later **out,
+                                          cai_error *error) {
+    const cai_array fresh = CAI_ARRAY_INIT;
     cai_private_later *later;
     cai_status status = cai_array_retain(array, error);
     if (status != CAI_OK) return status;
@@ -117,7 +120,9 @@ static inline cai_status cai_private_keep(const cai_array *array, cai_stream str
         cai_owner_release(array->owner);
         return cai_error_set(error, CAI_ERR_NO_MEMORY, "owner", "no memory for a reference");
     }
-    later->owner = array->owner;
+    later->array = fresh;
+    later->array.owner = array->owner;
+    later->array.device = location; /* whose stream it is: of CUDA or of HIP */
     later->stream = stream;
     *out = later;
     return CAI_OK;

@@ -2,7 +2,7 @@
  * cai/torch.h: PyTorch's tensors to arrays and back, through the stable C interface of libtorch, so
  * that one build works with several releases of PyTorch. Header-only; C++17. Link libtorch_cpu and
  * libcai. PyTorch 2.11 or newer; before 2.13, define USE_CUDA and link libtorch_cuda for tensors in
- * CUDA's memory.
+ * CUDA's memory. For a build of PyTorch for ROCm, define USE_ROCM.
  *
  *     #include <cai/torch.h>
  *     #include <torch/csrc/stable/library.h>
@@ -32,6 +32,13 @@
 
 #if TORCH_FEATURE_VERSION < TORCH_VERSION_2_11_0
 #error "cai/torch.h requires PyTorch 2.11: TORCH_TARGET_VERSION or the headers are older"
+#endif
+
+/* What PyTorch calls a CUDA device, which is one of ROCm in its builds for that. */
+#if defined(USE_ROCM)
+#define CAI_PRIVATE_TORCH_DEVICE CAI_DEVICE_ROCM
+#else
+#define CAI_PRIVATE_TORCH_DEVICE CAI_DEVICE_CUDA
 #endif
 
 /* Reports a failed call of libtorch. */
@@ -143,7 +150,7 @@ static inline cai_status cai_array_from_torch(AtenTensorHandle tensor, cai_array
                                          "the host or CUDA");
     }
     const bool host = device == aoti_torch_device_type_cpu();
-    made.device.type = host ? CAI_DEVICE_CPU : CAI_DEVICE_CUDA;
+    made.device.type = host ? CAI_DEVICE_CPU : CAI_PRIVATE_TORCH_DEVICE;
     if (host) made.device.id = 0;
     CAI_PRIVATE_TORCH(aoti_torch_get_dtype, tensor, &dtype);
     const cai_private_torch_type *row = NULL;
@@ -232,13 +239,17 @@ static inline cai_status cai_array_to_torch(const cai_array *array, uint32_t acc
         strides[d] = used ? strides[d] / row->bytes : 1;
     }
     const bool host = location.type == CAI_DEVICE_CPU;
+    if (!host && location.type != CAI_PRIVATE_TORCH_DEVICE) {
+        return cai_private_refuse_number(error, CAI_ERR_CONVERT_DEVICE, "device.type",
+                                         location.type, "a device of this build of PyTorch");
+    }
     cai_stream stream = CAI_STREAM_NONE;
     if (!host) status = cai_torch_stream(location.id, &stream, error);
     if (status == CAI_OK) {
         status = cai_array_consume_begin(array, host ? CAI_STREAM_LEGACY : stream, access, error);
     }
     cai_private_later *later = NULL;
-    if (status == CAI_OK) status = cai_private_keep(array, stream, &later, error);
+    if (status == CAI_OK) status = cai_private_keep(array, location, stream, &later, error);
     if (status != CAI_OK) return status;
     const int32_t type = host ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
     if (torch_from_blob(array->data, array->ndim, array->shape, strides, 0, row->torch(), type,

@@ -30,10 +30,11 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
-/* Returns the stream of TVM FFI's environment for a CUDA device; CAI_STREAM_NONE for the host. */
+/* Returns the stream of TVM FFI's environment for a GPU; CAI_STREAM_NONE for the host. */
 static inline cai_stream cai_tvm_ffi_stream(cai_device device) {
     if (device.type == CAI_DEVICE_CPU) return CAI_STREAM_NONE;
-    const void *stream = TVMFFIEnvGetStream(kDLCUDA, device.id);
+    const int32_t type = device.type == CAI_DEVICE_ROCM ? kDLROCM : kDLCUDA;
+    const void *stream = TVMFFIEnvGetStream(type, device.id);
     return stream == NULL ? CAI_STREAM_LEGACY : reinterpret_cast<cai_stream>(stream);
 }
 
@@ -91,9 +92,10 @@ static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64
     made.device.type = tensor->device.device_type;
     made.device.id = tensor->device.device_id;
     if (made.device.type != CAI_DEVICE_CPU && made.device.type != CAI_DEVICE_CUDA &&
-        made.device.type != CAI_DEVICE_CUDA_HOST && made.device.type != CAI_DEVICE_CUDA_MANAGED) {
+        made.device.type != CAI_DEVICE_CUDA_HOST && made.device.type != CAI_DEVICE_CUDA_MANAGED &&
+        made.device.type != CAI_DEVICE_ROCM) {
         return cai_private_refuse_number(error, CAI_ERR_CONVERT_DEVICE, "device.device_type",
-                                         made.device.type, "the host's or CUDA's memory");
+                                         made.device.type, "memory of the host or of a GPU");
     }
     made.data = static_cast<char *>(tensor->data) + tensor->byte_offset;
     made.shape = tensor->shape;
@@ -137,7 +139,7 @@ static inline cai_status cai_array_to_tvm_ffi(const cai_array *array, uint32_t a
     kept.struct_size = sizeof(kept);
     kept.device = location;
     kept.owner = NULL;
-    status = cai_private_keep(array, CAI_STREAM_NONE, &later, error);
+    status = cai_private_keep(array, location, CAI_STREAM_NONE, &later, error);
     if (status != CAI_OK) return status;
     status = cai_owner_create(later, cai_private_release_later, &kept.owner, error);
     if (status != CAI_OK) {

@@ -199,4 +199,17 @@ static inline cai_status cai_array_to_xla(const cai_array *array, cai_stream str
     return CAI_OK;
 }
 
+#if defined(__cplusplus)
+/* Returns the buffer of C that an xla::ffi::AnyBuffer or Buffer of ffi.h stands for. */
+template <class Buffer> XLA_FFI_Buffer cai_xla_buffer(const Buffer &buffer) {
+    XLA_FFI_Buffer made = {};
+    made.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+    made.dtype = static_cast<XLA_FFI_DataType>(buffer.element_type());
+    made.data = buffer.untyped_data();
+    made.rank = static_cast<int64_t>(buffer.dimensions().size());
+    made.dims = const_cast<int64_t *>(buffer.dimensions().begin()); /* not written */
+    return made;
+}
+#endif
+
 #endif /* CAI_XLA_FFI_H */

@@ -193,6 +193,21 @@ def test_order(tmp_path, schedule):
     assert done.returncode == 66 and "race" in done.stderr + done.stdout, done.stdout + done.stderr
 
 
+def test_handler_of_cpp(tmp_path):
+    """XLA's C++ interface hides the buffer of C. GCC takes XLA's header as C++ only with -fpermissive."""
+    made = tmp_path / "handler.so"
+    (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
+    command = ["g++", "-std=c++17", "-fpermissive", "-fPIC", "-shared", "-I", ROOT / "include", "-isystem", jax.ffi.include_dir(),
+               ROOT / "interop/frameworks/xla_ffi.cpp", P.LIBRARY, f"-Wl,-rpath,{tmp_path}", "-o", made]  # fmt: skip
+    subprocess.run([str(a) for a in command], check=True, stderr=subprocess.DEVNULL)
+    library = c.CDLL(str(made))
+    jax.ffi.register_ffi_target("cai_reverse", jax.ffi.pycapsule(library.reverse_bytes), platform="cpu")
+    value = np.arange(6, dtype="i4").reshape(2, 3)
+    assert np.asarray(call("reverse", jnp.asarray(value))).tobytes() == value.tobytes()[::-1]
+    with pytest.raises(Exception, match="buffer.dtype: found"):
+        call("reverse", jnp.zeros(2, "int4")).block_until_ready()
+
+
 def test_page(tmp_path):
     """The program on the page about frameworks compiles."""
     page = (ROOT / "docs/src/frameworks.md").read_text()
