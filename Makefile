@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-nvcc gpu-test gpu-programs bench bench-arrow bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs bench bench-arrow bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -163,7 +163,13 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 interop-nvcc: $(INTEROP_NVCC)/ready lib
 	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
 
-interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-nvcc
+# The HTML report in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
+interop-browser: $(VENV)/ready sim
+	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 300 $(PY) \
+	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
+	else echo "apt-get is not here: the test of the HTML report in a browser is left out"; fi
+
+interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \

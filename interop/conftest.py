@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-collect_ignore = ["host", "nvcc"]  # need no simulator, and have environments of their own
+collect_ignore = ["browser", "host", "nvcc"]  # need no simulator, and have environments of their own
 
 
 class Api(ctypes.Structure):
