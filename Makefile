@@ -236,6 +236,7 @@ bench: $(VENV)/ready lib sim
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
 	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
 	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
+	$(CARGO) bench -q -p libcai --bench view
 	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
 	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
 

@@ -14,6 +14,7 @@
 //! | [`Array`] | an array with a reference; [`ArrayRef`], a borrowed one |
 //! | [`Builder`] | describes an array of any memory |
 //! | [`View`], [`ViewMut`] | the elements of an array in memory that the host can read |
+//! | [`ContiguousView`] | those of a view without gaps: a slice with a shape |
 //! | [`Owner`] | keeps data alive: any `Box`, `Arc` or other object |
 //! | [`Consumer`], [`Producer`] | order the work of two libraries on their CUDA streams |
 //! | [`Error`] | status, field, value found and value expected |
@@ -109,6 +110,7 @@ mod device;
 mod element;
 mod owner;
 mod view;
+mod contiguous;
 mod array;
 mod builder;
 mod stream;
@@ -118,6 +120,7 @@ pub mod cudarc;
 
 pub use array::{Array, ArrayRef};
 pub use builder::Builder;
+pub use contiguous::ContiguousView;
 pub use device::{Device, Stream};
 pub use element::{Bool, Complex, Element};
 pub use error::{Error, Result};

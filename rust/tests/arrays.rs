@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libcai::{
-    Access, Array, ArrayRef, Bool, Builder, Complex, Consumer, Device, Error, Ix, IxDyn, Owner,
-    Producer, Stream, View, ViewMut, sys,
+    Access, Array, ArrayRef, Bool, Builder, Complex, Consumer, ContiguousView, Device, Error, Ix,
+    IxDyn, Owner, Producer, Stream, View, ViewMut, sys,
 };
 
 /// Counts how many of its kind were dropped.
@@ -319,6 +319,13 @@ fn an_index_is_checked() {
 }
 
 #[test]
+#[should_panic(expected = "index [2, 0] is out of bounds of shape [2, 3]")]
+fn an_index_of_a_contiguous_view_is_checked() {
+    let array = Array::from_vec(vec![0u8; 6], &[2, 3]).unwrap();
+    let _ = ContiguousView::new(array.view::<u8, Ix<2>>().unwrap()).unwrap()[[2, 0]];
+}
+
+#[test]
 #[should_panic(expected = "index [1] is out of bounds of shape [2, 3]")]
 fn the_number_of_indices_is_checked() {
     let array = Array::from_vec(vec![0u8; 6], &[2, 3]).unwrap();
@@ -397,6 +404,12 @@ fn views_of_random_strides_read_the_elements_that_they_name() {
                 if inside {
                     // SAFETY: both are below their extents.
                     assert_eq!(Some(*unsafe { plane.get_unchecked(index) }), there);
+                }
+                if let Some(dense) = ContiguousView::new(plane) {
+                    assert_eq!(
+                        (dense.get(index).copied(), dense.as_slice()),
+                        (there, &expected[..])
+                    );
                 }
             }
         }

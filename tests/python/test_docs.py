@@ -109,6 +109,14 @@ def test_the_figures_are_of_this_bench():
             assert name in page, name
 
 
+def test_the_figures_of_rust_are_of_this_bench():
+    page = (BOOK / "performance.md").read_text()
+    rows = re.findall(r'^ +\(?"((?:slice|View|ContiguousView|ArrayRef|the same of).*?)",', (ROOT / "rust/benches/view.rs").read_text(), re.M)
+    assert len(rows) > 10
+    for name in rows:
+        assert f"  {name}  " in page, name
+
+
 def test_the_figures_of_python_are_of_this_bench():
     page = (BOOK / "performance.md").read_text()
     source = (ROOT / "bench/python_bench.py").read_text()

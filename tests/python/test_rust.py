@@ -111,6 +111,21 @@ def test_plug_ins_in_c(tmp_path):
     assert "forgot its stream: CAI_ERR_STREAM_ZERO: stream: found 0" in out
 
 
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_slices_of_cudarc(schedule):
+    """The example on the simulated driver, whose race checker ends it with a status if an order is missing."""
+    run(CARGO, "build", "-q", "-p", "libcai", "--example", "streams", "--features", "cudarc", cwd=ROOT)
+    command = [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--"]
+    out = run(*command, ROOT / "target/debug/examples/streams").stdout
+    assert out.splitlines() == [
+        "shared: [7.0, 7.0, 7.0]",
+        "written by the second library: [9.0, 9.0, 9.0]",
+        "refused: typestr: found <f4, expected <i4",
+        "refused: flags: found CAI_ARRAY_READONLY, expected a writable array, because flags contain CAI_ACCESS_WRITE",
+        "copied to the host: [9.0, 9.0, 9.0]",
+    ]
+
+
 def test_cargo_packs_both(tmp_path):
     """Each package is built from what is packed. Until cargo 1.90, a package whose dependency is in no registry cannot
     be built in this way."""
