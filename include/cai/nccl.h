@@ -1,0 +1,308 @@
+/*
+ * cai/nccl.h: NCCL's collectives and messages on arrays, in stream order. It is not part of
+ * cai/cai.h, and adds nothing to the library; its functions are compiled into your program. C99 and
+ * C++11.
+ *
+ * If <nccl.h> (2.7 or later) is included first, there are functions that call NCCL. Without it, for
+ * programs that load NCCL at run time, there are NCCL's integer codes and the checks:
+ *
+ *     #include <cai/nccl.h>
+ *
+ *     static cai_status add_up(const cai_array *array, cai_stream stream, cai_error *error) {
+ *         const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
+ *         cai_nccl_buffer it;
+ *         cai_status status =
+ *             cai_nccl_begin(array, CAI_NCCL_SUM, stream, access, &it, error);
+ *         if (status != CAI_OK) return status;
+ *         // ... ncclAllReduce(it.address, it.address, it.count, it.datatype, ...), and the end of
+ *         // the group if there is one ...
+ *         return cai_array_consume_end(array, stream, access, error);
+ *     }
+ *
+ * Order: `stream` waits for the work that is pending on the array, NCCL enqueues its own there, and
+ * the array's stream then waits for it. The host does not block.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#ifndef CAI_NCCL_H
+#define CAI_NCCL_H
+
+#include "array.h"
+#include "dtype.h"
+#include "sync.h"
+
+/* Codes of ncclDataType_t. */
+#define CAI_NCCL_INT8 0         /**< `i1`. */
+#define CAI_NCCL_UINT8 1        /**< `u1`; bytes of all types that NCCL does not have. */
+#define CAI_NCCL_INT32 2        /**< `i4`. */
+#define CAI_NCCL_UINT32 3       /**< `u4`. */
+#define CAI_NCCL_INT64 4        /**< `i8`. */
+#define CAI_NCCL_UINT64 5       /**< `u8`. */
+#define CAI_NCCL_FLOAT16 6      /**< `f2`. */
+#define CAI_NCCL_FLOAT32 7      /**< `f4`. */
+#define CAI_NCCL_FLOAT64 8      /**< `f8`. */
+#define CAI_NCCL_BFLOAT16 9     /**< `CAI_DTYPE_BFLOAT16`; NCCL 2.10. */
+#define CAI_NCCL_FLOAT8_E4M3 10 /**< `CAI_DTYPE_FLOAT8_E4M3FN`; NCCL 2.24. */
+#define CAI_NCCL_FLOAT8_E5M2 11 /**< `CAI_DTYPE_FLOAT8_E5M2`; NCCL 2.24. */
+
+/* Codes of ncclRedOp_t, and of no reduction. */
+#define CAI_NCCL_MOVE (-1) /**< No reduction: messages, broadcasts, gathers. */
+#define CAI_NCCL_SUM 0     /**< Sum. */
+#define CAI_NCCL_PROD 1    /**< Product. */
+#define CAI_NCCL_MAX 2     /**< Greatest. */
+#define CAI_NCCL_MIN 3     /**< Least. */
+#define CAI_NCCL_AVG 4     /**< Average; NCCL 2.10. */
+
+/** A function of NCCL failed: `error->field` names it, and `error->message` has NCCL's text. */
+#define CAI_ERR_NCCL (CAI_STATUS_THIRD_PARTY + 0x4e43)
+
+/** The elements of an array as NCCL takes them. */
+typedef struct {
+    /** Address of the first element; NULL if there are none. */
+    void *address;
+    /** Number of elements of `datatype`. */
+    size_t count;
+    /** Code of the type. */
+    int datatype;
+} cai_nccl_buffer;
+
+/** Returns NCCL's code of a type, or -1 if NCCL does not have it. */
+static inline int cai_nccl_type(const cai_dtype *dtype) {
+    const int64_t size = dtype->itemsize;
+    switch (dtype->code) {
+    case CAI_DTYPE_NONE: break;
+    case CAI_DTYPE_BFLOAT16: return CAI_NCCL_BFLOAT16;
+    case CAI_DTYPE_FLOAT8_E4M3FN: return CAI_NCCL_FLOAT8_E4M3;
+    case CAI_DTYPE_FLOAT8_E5M2: return CAI_NCCL_FLOAT8_E5M2;
+    default: return -1;
+    }
+    switch (dtype->kind) {
+    case 'i':
+        return size == 1   ? CAI_NCCL_INT8
+               : size == 4 ? CAI_NCCL_INT32
+               : size == 8 ? CAI_NCCL_INT64
+                           : -1;
+    case 'u':
+        return size == 1   ? CAI_NCCL_UINT8
+               : size == 4 ? CAI_NCCL_UINT32
+               : size == 8 ? CAI_NCCL_UINT64
+                           : -1;
+    case 'f':
+        return size == 2   ? CAI_NCCL_FLOAT16
+               : size == 4 ? CAI_NCCL_FLOAT32
+               : size == 8 ? CAI_NCCL_FLOAT64
+                           : -1;
+    default: return -1;
+    }
+}
+
+/**
+ * Checks an array, and reports its elements as NCCL takes them. Makes no driver call.
+ *
+ * `operation`: `CAI_NCCL_MOVE`, or a reduction. What is moved may be of any type but Python's
+ * objects: a type that NCCL does not have is moved as bytes, on all ranks alike. What is reduced
+ * must be of a type that NCCL has; sums and averages of complex numbers are those of twice as many
+ * real ones.
+ *
+ * Returns a status of `cai_array_layout`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE` for
+ * memory that no CUDA device can access, `CAI_ERR_CONVERT_CONTIGUOUS` for another order than C's,
+ * `CAI_ERR_CONVERT_BYTE_ORDER` or `CAI_ERR_CONVERT_TYPE`.
+ */
+static inline cai_status cai_nccl_elements(const cai_array *array, int operation,
+                                           cai_nccl_buffer *out, cai_error *error) {
+    cai_layout layout;
+    cai_dtype dtype;
+    cai_status status;
+    bool native = true;
+    int type;
+    if (array == NULL || out == NULL)
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, array == NULL ? "array" : "out",
+                             "found NULL");
+    status = cai_array_layout(array, &layout, error);
+    if (status == CAI_OK) status = cai_array_dtype(array, &dtype, error);
+    if (status == CAI_OK) status = cai_array_is_native(array, &native, error);
+    if (status != CAI_OK) return status;
+    if (array->mask != NULL)
+        return cai_error_set(error, CAI_ERR_CONVERT_MASK, "mask",
+                             "found a mask, expected none: send it as an array of its own");
+    if (array->device.type != CAI_DEVICE_CUDA && array->device.type != CAI_DEVICE_CUDA_MANAGED &&
+        array->device.type != CAI_DEVICE_CUDA_HOST && array->device.type != CAI_DEVICE_UNKNOWN)
+        return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
+                             "expected memory that a CUDA device can access");
+    if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0)
+        return cai_error_set(error, CAI_ERR_CONVERT_CONTIGUOUS, "strides",
+                             "expected C order without gaps, which is all that NCCL knows");
+    if (!native)
+        return cai_error_set(error, CAI_ERR_CONVERT_BYTE_ORDER, "typestr",
+                             "expected the machine's byte order");
+    if (dtype.kind == 'O')
+        return cai_error_set(error, CAI_ERR_CONVERT_TYPE, "typestr",
+                             "Python objects cannot be sent");
+    type = cai_nccl_type(&dtype);
+    out->address = array->data;
+    out->count = CAI_PRIVATE_CAST(size_t, layout.count);
+    if (type < 0 && operation == CAI_NCCL_MOVE) {
+        type = CAI_NCCL_UINT8;
+        out->count = CAI_PRIVATE_CAST(size_t, layout.nbytes);
+    } else if (type < 0 && dtype.kind == 'c' && dtype.itemsize >= 4 && dtype.itemsize <= 16 &&
+               (operation == CAI_NCCL_SUM || operation == CAI_NCCL_AVG)) {
+        type = dtype.itemsize == 4   ? CAI_NCCL_FLOAT16
+               : dtype.itemsize == 8 ? CAI_NCCL_FLOAT32
+                                     : CAI_NCCL_FLOAT64;
+        out->count *= 2;
+    }
+    if (type < 0)
+        return cai_error_set(error, CAI_ERR_CONVERT_TYPE, "typestr",
+                             "NCCL cannot reduce elements of this type");
+    out->datatype = type;
+    return CAI_OK;
+}
+
+/**
+ * Checks an array as `cai_nccl_elements`, and makes `stream` wait for the work that is pending on
+ * it. Call NCCL with the result, `ncclGroupEnd` if there is a group, and then
+ * `cai_array_consume_end` with the same `stream` and `flags`.
+ *
+ * `stream`, `flags`: as in `cai_array_consume_begin`.
+ *
+ * Returns a status of `cai_nccl_elements` or `cai_array_consume_begin`.
+ */
+static inline cai_status cai_nccl_begin(const cai_array *array, int operation, cai_stream stream,
+                                        uint32_t flags, cai_nccl_buffer *out, cai_error *error) {
+    const cai_status status = cai_nccl_elements(array, operation, out, error);
+    return status != CAI_OK ? status : cai_array_consume_begin(array, stream, flags, error);
+}
+
+#if defined(NCCL_MAJOR)
+/* --- functions that call NCCL */
+
+CAI_PRIVATE_ASSERT(nccl_int8, ncclInt8 == CAI_NCCL_INT8 && ncclUint8 == CAI_NCCL_UINT8);
+CAI_PRIVATE_ASSERT(nccl_int32, ncclInt32 == CAI_NCCL_INT32 && ncclUint32 == CAI_NCCL_UINT32);
+CAI_PRIVATE_ASSERT(nccl_int64, ncclInt64 == CAI_NCCL_INT64 && ncclUint64 == CAI_NCCL_UINT64);
+CAI_PRIVATE_ASSERT(nccl_float16, ncclFloat16 == CAI_NCCL_FLOAT16);
+CAI_PRIVATE_ASSERT(nccl_float, ncclFloat32 == CAI_NCCL_FLOAT32 && ncclFloat64 == CAI_NCCL_FLOAT64);
+CAI_PRIVATE_ASSERT(nccl_sum, ncclSum == CAI_NCCL_SUM && ncclProd == CAI_NCCL_PROD);
+CAI_PRIVATE_ASSERT(nccl_max, ncclMax == CAI_NCCL_MAX && ncclMin == CAI_NCCL_MIN);
+#if NCCL_VERSION_CODE >= 21000
+CAI_PRIVATE_ASSERT(nccl_avg, ncclAvg == CAI_NCCL_AVG);
+#endif
+#if NCCL_VERSION_CODE >= 22400
+CAI_PRIVATE_ASSERT(nccl_bfloat16, ncclBfloat16 == CAI_NCCL_BFLOAT16);
+CAI_PRIVATE_ASSERT(nccl_e4m3, ncclFloat8e4m3 == CAI_NCCL_FLOAT8_E4M3);
+CAI_PRIVATE_ASSERT(nccl_e5m2, ncclFloat8e5m2 == CAI_NCCL_FLOAT8_E5M2);
+#endif
+
+#if defined(__cplusplus)
+#define CAI_PRIVATE_NCCL_STREAM(stream) reinterpret_cast<cudaStream_t>(stream)
+#else
+#define CAI_PRIVATE_NCCL_STREAM(stream) ((cudaStream_t)(uintptr_t)(stream))
+#endif
+/* ncclInProgress, which versions before 2.14 lack, counts as well. */
+#define CAI_PRIVATE_NCCL_STARTED(result) \
+    ((result) == ncclSuccess || CAI_PRIVATE_CAST(int, result) == 7)
+#define CAI_PRIVATE_NCCL_TYPE(code) CAI_PRIVATE_CAST(ncclDataType_t, code)
+
+/**
+ * Returns CAI_OK for `ncclSuccess`; otherwise fills the error with NCCL's text. `ncclInProgress`,
+ * of communicators that do not block, is waited for: then the work is enqueued.
+ */
+static inline cai_status cai_nccl_result(ncclResult_t result, ncclComm_t communicator,
+                                         const char *function, cai_error *error) {
+#if NCCL_VERSION_CODE >= 21400
+    while (result == ncclInProgress) {
+        const ncclResult_t asked = ncclCommGetAsyncError(communicator, &result);
+        if (asked != ncclSuccess) result = asked;
+    }
+#else
+    (void)communicator;
+#endif
+    if (result == ncclSuccess) return CAI_OK;
+    return cai_error_set(error, CAI_ERR_NCCL, function, ncclGetErrorString(result));
+}
+
+/**
+ * Sends an array and receives into another one, at the same time; either may be NULL: then nothing
+ * is sent or received. Do not call it inside a group, which would enqueue the work later.
+ *
+ * `stream`: a stream of the communicator's device. It is what the arrays' streams wait for.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NCCL`, or a status of `cai_nccl_begin` or `cai_array_consume_end`.
+ */
+static inline cai_status cai_nccl_exchange(const cai_array *sent, int to, const cai_array *received,
+                                           int from, ncclComm_t communicator, cai_stream stream,
+                                           cai_error *error) {
+    const cudaStream_t on = CAI_PRIVATE_NCCL_STREAM(stream);
+    cai_nccl_buffer out = {NULL, 0, 0}, in = {NULL, 0, 0};
+    cai_status status = CAI_OK, end;
+    ncclResult_t result;
+    if (sent != NULL)
+        status = cai_nccl_begin(sent, CAI_NCCL_MOVE, stream, CAI_ACCESS_READ, &out, error);
+    if (status == CAI_OK && received != NULL)
+        status = cai_nccl_begin(received, CAI_NCCL_MOVE, stream, CAI_ACCESS_WRITE, &in, error);
+    if (status != CAI_OK) return status;
+    result = ncclGroupStart();
+    if (result != ncclSuccess)
+        return cai_nccl_result(result, communicator, "ncclGroupStart", error);
+    if (sent != NULL)
+        result = ncclSend(out.address, out.count, CAI_PRIVATE_NCCL_TYPE(out.datatype), to,
+                          communicator, on);
+    if (received != NULL && CAI_PRIVATE_NCCL_STARTED(result))
+        result = ncclRecv(in.address, in.count, CAI_PRIVATE_NCCL_TYPE(in.datatype), from,
+                          communicator, on);
+    /* The group ends in any case, and what it enqueued is ordered. The first failure counts. */
+    if (CAI_PRIVATE_NCCL_STARTED(result)) {
+        status = cai_nccl_result(ncclGroupEnd(), communicator, "ncclGroupEnd", error);
+    } else {
+        (void)cai_nccl_result(ncclGroupEnd(), communicator, "ncclGroupEnd", NULL);
+        status = cai_nccl_result(result, communicator, "ncclSend, ncclRecv", error);
+    }
+    if (sent != NULL) {
+        end = cai_array_consume_end(sent, stream, CAI_ACCESS_READ, status == CAI_OK ? error : NULL);
+        if (status == CAI_OK) status = end;
+    }
+    if (received != NULL) {
+        end = cai_array_consume_end(received, stream, CAI_ACCESS_WRITE,
+                                    status == CAI_OK ? error : NULL);
+        if (status == CAI_OK) status = end;
+    }
+    return status;
+}
+
+/** Sends an array. Returns a status of `cai_nccl_exchange`. */
+static inline cai_status cai_nccl_send(const cai_array *array, int to, ncclComm_t communicator,
+                                       cai_stream stream, cai_error *error) {
+    return cai_nccl_exchange(array, to, NULL, 0, communicator, stream, error);
+}
+
+/** Receives into an array. Returns a status of `cai_nccl_exchange`. */
+static inline cai_status cai_nccl_recv(const cai_array *array, int from, ncclComm_t communicator,
+                                       cai_stream stream, cai_error *error) {
+    return cai_nccl_exchange(NULL, 0, array, from, communicator, stream, error);
+}
+
+/**
+ * Reduces the arrays of all ranks in place, as `ncclAllReduce`. Do not call it inside a group.
+ *
+ * `operation`: `CAI_NCCL_SUM` and so on.
+ * `stream`: as in `cai_nccl_exchange`.
+ *
+ * Returns a status of `cai_nccl_exchange`.
+ */
+static inline cai_status cai_nccl_all_reduce(const cai_array *array, int operation,
+                                             ncclComm_t communicator, cai_stream stream,
+                                             cai_error *error) {
+    const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
+    cai_nccl_buffer it;
+    ncclResult_t result;
+    cai_status status = cai_nccl_begin(array, operation, stream, access, &it, error), end;
+    if (status != CAI_OK) return status;
+    result = ncclAllReduce(it.address, it.address, it.count, CAI_PRIVATE_NCCL_TYPE(it.datatype),
+                           CAI_PRIVATE_CAST(ncclRedOp_t, operation), communicator,
+                           CAI_PRIVATE_NCCL_STREAM(stream));
+    status = cai_nccl_result(result, communicator, "ncclAllReduce", error);
+    end = cai_array_consume_end(array, stream, access, status == CAI_OK ? error : NULL);
+    return status != CAI_OK ? status : end;
+}
+#endif
+
+#endif /* CAI_NCCL_H */

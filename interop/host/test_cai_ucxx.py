@@ -1,0 +1,89 @@
+"""ucxx sends from our objects and receives into them. Host memory is in place of the device's: UCX without a driver
+copies it either way."""
+
+import asyncio
+import gc
+
+import numpy as np
+import pytest
+import ucxx
+from cai_python import give, make
+from ucxx._lib.arr import Array
+
+
+class OnlyDictionary:
+    """Hides the buffer protocol."""
+
+    def __init__(self, obj):
+        self.obj = obj
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.obj.__cuda_array_interface__
+
+
+def out(memory, hide=False, **options):
+    with make(memory.shape, memory.dtype.str, memory.ctypes.data, **options) as array:
+        obj = give(array)
+    return OnlyDictionary(obj) if hide else obj
+
+
+@pytest.mark.parametrize("hide", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f8", "c16", "?"])
+def test_what_it_sees(hide, dtype):
+    memory = np.zeros((3, 4), dtype)
+    seen = Array(out(memory, hide))
+    assert seen.ptr == memory.ctypes.data and seen.nbytes == memory.nbytes and seen.shape == (3, 4)
+    assert seen.cuda and seen.c_contiguous and not seen.readonly
+
+
+def test_readonly_and_order():
+    memory = np.zeros((3, 4), order="F")
+    seen = Array(out(memory, True, readonly=True, strides=memory.strides))
+    assert seen.readonly and seen.f_contiguous and not seen.c_contiguous and seen.strides == (8, 24)
+
+
+def test_what_it_refuses():
+    """Masks. The object outlives the exception: ctypes runs no destructor while one is set."""
+    memory, mask = np.zeros(12), make((12,), "|b1")
+    obj = out(memory, mask=mask)
+    with pytest.raises(NotImplementedError):
+        Array(OnlyDictionary(obj))
+    mask.release()
+
+
+def test_it_keeps_the_object():
+    memory = np.zeros(12)
+    array = make((12,), "<f8", memory.ctypes.data)
+    seen = Array(give(array))
+    array.release()
+    gc.collect()
+    assert array.counted.gone == 0
+    del seen
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+def test_messages():
+    """Between two endpoints of one process."""
+    source, target = np.arange(5000.0), np.zeros(5000)
+
+    async def exchange():
+        received = asyncio.get_running_loop().create_future()
+
+        async def serve(endpoint):
+            await endpoint.recv(out(target))
+            await endpoint.close()
+            received.set_result(None)
+
+        listener = ucxx.create_listener(serve)
+        endpoint = await ucxx.create_endpoint("127.0.0.1", listener.port)
+        await endpoint.send(out(source))
+        await received
+        await endpoint.close()
+        listener.close()
+
+    ucxx.init()
+    asyncio.run(asyncio.wait_for(exchange(), 30))
+    ucxx.reset()
+    assert (target == source).all()

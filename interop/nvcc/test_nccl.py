@@ -1,0 +1,52 @@
+"""cai/nccl.h with the real nccl.h, on functions in place of NCCL's that record their arguments: NCCL itself needs a
+GPU. The simulated driver checks the order."""
+
+import pathlib
+import subprocess
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SITE = pathlib.Path(sysconfig.get_path("purelib"))
+FOLDERS = (SITE / "nvidia/nccl/include", SITE / "nvidia/cu13/include", SITE / "nvidia/cu13/include/cccl")
+INCLUDES = ["-I", ROOT / "include", *(f"-isystem{folder}" for folder in FOLDERS)]
+STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wformat=2
+    -Wnull-dereference -Werror""".split()
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("nccl", [True, False], ids=["nccl.h", "codes"])
+@pytest.mark.parametrize("standard", ["c99", "c11", "c2x", "c++11", "c++17", "c++23"])
+def test_strict_warnings(standard, nccl, tmp_path):
+    """With NCCL's header, whose C++ needs 17 or so, and without it; with the program of the first comment."""
+    cpp = "++" in standard
+    text = (ROOT / "include/cai/nccl.h").read_text()
+    shown = text[text.index(" *     #include") : text.index(" * Order:")]
+    program = "".join(line[7:] + "\n" if line[:7] == " *     " else "\n" for line in shown.splitlines())
+    source = tmp_path / f"program.{'cpp' if cpp else 'c'}"
+    source.write_text(
+        ("#include <nccl.h>\n" if nccl else "")
+        + program
+        + "int main(int n, char **w) { return n > 9 ? add_up(NULL, w == NULL, NULL) : 0; }\n"
+    )
+    run("g++" if cpp else "gcc", f"-std={standard}", *STRICT, "-O2", *INCLUDES, "-c", source, "-o", tmp_path / "it.o")
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=gnu11", "g++ -std=c++17 -x c++ -fpermissive"])
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
+def test_in_stream_order(tmp_path, compiler, schedule):
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
+    driver = run(ROOT / "target/release/cuda-sim", "libdir").strip()
+    run(
+        *compiler.split(), "-g", "-Wall", "-Wextra", *INCLUDES, ROOT / "interop/nvcc/nccl_recording.c", "-o",
+        tmp_path / "it", "-x", "none", ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
+        *(f"-Wl,-rpath,{path}" for path in (tmp_path, driver)),
+    )  # fmt: skip
+    command = [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", tmp_path / "it"]
+    assert run(*command) == "passed\n"
