@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -200,6 +201,30 @@ def test_an_array_without_an_owner(library):
     assert not made.value
 
 
+class Memory(bytearray):
+    """A weak reference to it ends with the last tensor of it."""
+
+
+def test_references_after_failures(library):
+    memory = Memory(4000)
+    alive, out = weakref.ref(memory), T.new_array()
+    tensor = torch.frombuffer(memory, dtype=torch.float32)
+    out.struct_size = 7
+    assert STATUS[library.c.from_torch(c.py_object(tensor), c.byref(out), c.byref(library.error))] == "STRUCT_SIZE"
+    with library.look(tensor) as taken:
+        del memory, tensor
+        assert alive() is not None and taken.shape == (1000,)
+    assert alive() is None
+
+
+@cuda
+def test_a_device_that_does_not_exist(library):
+    memory = torch.zeros(3, device="cuda")
+    with make((3,), "<f4", memory.data_ptr(), device=(P.CUDA, 99)) as array:
+        assert refused(library.give, array)[0] == "ARGUMENT"
+    assert array.counted.gone == 1
+
+
 def test_the_array_keeps_the_tensor(library):
     tensor = torch.arange(1000)
     address = tensor.data_ptr()
@@ -292,11 +317,35 @@ def test_order(request, simulator, device, ends):
     assert (simulator.take_report()[0] > 0) == (not ends)
 
 
+KERNEL = """
+#include <cai/cai.hpp>
+cai_status my_kernel(const cai_array *array, double factor, cai_error *error) {
+    try {
+        for (float &number : cai::host_contiguous_view<float>(*array)) number *= static_cast<float>(factor);
+    } catch (const cai::error &failed) {
+        *error = failed.get();
+        return failed.code();
+    }
+    return CAI_OK;
+}
+"""
+
+
 def test_page(tmp_path):
-    """The program on the page about frameworks compiles."""
+    """The program on the page about frameworks is an operator of PyTorch."""
     page = (ROOT / "docs/src/frameworks.md").read_text()
     sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/torch.h>" in text)
-    (tmp_path / "sample.cpp").write_text(sample)
+    (tmp_path / "sample.cpp").write_text(sample + KERNEL)
+    (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
     include = ["-I", ROOT / "include", "-isystem", TORCH / "include"]
-    command = ["g++", "-std=c++17", *STRICT, *include, "-c", tmp_path / "sample.cpp", "-o", tmp_path / "sample.o"]
+    command = ["g++", "-std=c++17", *STRICT, *include, "-fPIC", "-shared", tmp_path / "sample.cpp", P.LIBRARY, "-L", TORCH / "lib",
+               "-ltorch_cpu", "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "sample.so"]  # fmt: skip
     subprocess.run([str(a) for a in command], check=True)
+    torch.ops.load_library(str(tmp_path / "sample.so"))
+    tensor = torch.arange(6.0).reshape(2, 3)
+    torch.ops.mine.scale(tensor, 2.0)
+    assert tensor.flatten().tolist() == [0, 2, 4, 6, 8, 10]
+    with pytest.raises(RuntimeError, match="typestr: found <f8, expected <f4"):
+        torch.ops.mine.scale(tensor.double(), 2.0)
+    with pytest.raises(RuntimeError, match="strides"):
+        torch.ops.mine.scale(tensor.t(), 2.0)

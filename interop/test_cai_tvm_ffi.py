@@ -138,6 +138,17 @@ def test_the_array_keeps_the_tensor(library):
     assert array.counted.gone == 1
 
 
+def test_references_after_failures(library):
+    """The output is a structure of no version: no reference to the tensor stays."""
+    memory = np.arange(6.0)
+    with make((6,), "<f8", memory.ctypes.data, device=(P.CPU, 0)) as array:
+        tensor = library.give(c.addressof(array.array), 3)
+    assert library.refuses(library.wrong_size, tensor)[0] == "STRUCT_SIZE"
+    del tensor
+    gc.collect()
+    assert array.counted.gone == 1
+
+
 @cuda
 @pytest.mark.parametrize("ends", [True, False])
 def test_order(library, simulator, ends):

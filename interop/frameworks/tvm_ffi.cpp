@@ -64,6 +64,15 @@ EXPORT int __tvm_ffi_no_strides(void *, const TVMFFIAny *args, std::int32_t, TVM
     return fail(error);
 }
 
+// With an output of a size that no version has.
+EXPORT int __tvm_ffi_wrong_size(void *, const TVMFFIAny *args, std::int32_t, TVMFFIAny *) {
+    cai_array array = CAI_ARRAY_INIT;
+    cai_error error;
+    array.struct_size = 7;
+    (void)cai_array_from_tvm_ffi(&args[0], nullptr, &array, &error);
+    return fail(error);
+}
+
 // Returns a new tensor of its argument's memory, which must be a Tensor object.
 EXPORT int __tvm_ffi_through(void *, const TVMFFIAny *args, std::int32_t, TVMFFIAny *result) {
     cai_array array = CAI_ARRAY_INIT;
