@@ -3,6 +3,8 @@
 #define STATUS_OF_709 CAI_ERR_STREAM_HANDLE
 #include "sync_test.h"
 
+#include <cai/arrow.h>
+
 #include <signal.h>
 
 static int (*set_device)(int);
@@ -226,6 +228,26 @@ CASE(an_event_of_an_unknown_stream) {
     OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
     copy(out, address_of(&array), as_stream(consumer));
     ASSERT(holds(out, 7, as_stream(consumer)));
+}
+
+/* Arrow has events instead of streams. */
+CASE(an_event_for_arrow) {
+    const cai_stream producer = stream_on(devices - 1), consumer = stream_on(0);
+    cai_array array = rocm_array(buffer_on(devices - 1), devices - 1, producer);
+    const CUdeviceptr out = buffer_on(0);
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    set_up_hip();
+    OK(cai_owner_create(NULL, NULL, &array.owner, error));
+    fill(address_of(&array), 7, as_stream(producer));
+    OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
+    ASSERT(values.device_type == ARROW_DEVICE_ROCM && values.device_id == devices - 1);
+    CU(cuStreamWaitEvent(as_stream(consumer), *(CUevent *)values.sync_event, 0));
+    copy(out, address_of(&array), as_stream(consumer));
+    ASSERT(holds(out, 7, as_stream(consumer)));
+    values.array.release(&values.array);
+    schema.release(&schema);
+    cai_array_release(&array);
 }
 
 CASE(release_after_work) {

@@ -219,7 +219,7 @@ NEEDED = {
     "hip": [
         "handles", "two_devices", "legacy_producer_of_another_device", "legacy_consumer", "legacy_streams_of_two_devices",
         "per_thread_producer", "legacy_producer_found_by_its_memory", "page_locked_memory", "the_host_waits",
-        "both_streams_in_one_capture",
+        "both_streams_in_one_capture", "an_event_for_arrow",
     ],
 }  # fmt: skip
 
