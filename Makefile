@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs bench bench-arrow bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -236,6 +236,8 @@ bench: $(VENV)/ready lib sim
 	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
 	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
 	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
+	if [ -f "$(INTEROP_HOST)/ready" ]; then $(MAKE) -s bench-mpi; \
+	    else echo "MPI is not there (make interop fetches it): messages are left out"; fi
 	$(CARGO) bench -q -p libcai --bench view
 	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
 	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
@@ -251,6 +253,16 @@ bench-arrow: lib
 	    $(addprefix "$(NANOARROW)"/nanoarrow/,common/array.c common/schema.c common/utils.c common/array_stream.c device/device.c) \
 	    -o build/bench/arrow -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
 	build/bench/arrow
+
+# Messages beside datatypes made by hand, with MPICH and then Open MPI.
+bench-mpi: lib
+	mkdir -p build/bench
+	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
+	for mpi in $(INTEROP_HOST) $(INTEROP_HOST)/openmpi; do \
+	    $$mpi/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem $$mpi/include bench/halo.c -o build/bench/halo \
+	        target/release/libcai.so -Wl,-rpath,$(CURDIR)/build/bench -Wl,-rpath,$(CURDIR)/$$mpi/lib && \
+	    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/bench/halo || exit 1; \
+	done
 
 # Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
 # same Python. bench-docs needs them, and writes table and chart into the book.
