@@ -2,17 +2,19 @@
 
     python interop/ports/run.py FOLDER       with the interpreter of an environment that has what a port needs
 
-A port is a folder here with the file that takes the place of one in the project's source package, which pip fetches into
-FOLDER. Prints the lines of code of both files, without comments and blank lines, and writes the difference as a patch
-beside the sources.
+A port is a folder here with what takes the place of files in the project's source package, which pip fetches into
+FOLDER. Prints the lines of code of both, without comments and blank lines. Where one file replaces one, the difference is
+written as a patch beside the sources.
 """
 
 import difflib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -28,7 +30,10 @@ def run(*command, **more):
 
 
 def code_lines(text):
-    return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith("#"))
+    """Lines that are neither blank nor a comment, of Cython, or of C++ with comments that begin a line."""
+    text = re.sub(r"^/\*.*?\*/", "", text, flags=re.DOTALL | re.MULTILINE)
+    comment = "//" if "#include" in text else "#"
+    return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith(comment))
 
 
 def fetch(name, version, folder):
@@ -54,9 +59,6 @@ def replace(name, sources, path, ours):
 def mpi4py(folder):
     sources, here = fetch("mpi4py", "4.1.2", folder), HERE / "mpi4py"
     replace("mpi4py", sources, "src/mpi4py/MPI.src/ascaibuf.pxi", here / "ascaibuf.pxi")
-    link = folder / "libcai.so.1"
-    link.unlink(missing_ok=True)
-    link.symlink_to(BUILT / "libcai.so")
     programs = pathlib.Path(sys.executable).parent
     build = {
         "PATH": f"{programs}:{os.environ['PATH']}",
@@ -77,9 +79,31 @@ def mpi4py(folder):
         env={"PYTHONPATH": str(site), "PATH": build["PATH"]})  # fmt: skip
 
 
+def pybind11_cuda_array_interface(folder):
+    """The header and its test module. Its tests need CuPy and a compiler for kernels: what they assert is tested here
+    with arrays of the module itself."""
+    name, here = "pybind11_cuda_array_interface", HERE / "pybind11_cuda_array_interface"
+    sources = fetch(name, "1.0.0", folder)
+    before = [sources / f"include/{name}/{name}.hpp", sources / f"tests/sources/pytest_{name}.cpp"]
+    lines = sum(code_lines(path.read_text()) for path in before)
+    print(f"{name}: {lines} lines of code before, {code_lines((here / 'pycai.cpp').read_text())} after", flush=True)
+    venv = subprocess.run([ROOT / "build/venv/bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                          check=True, capture_output=True, text=True).stdout.strip()  # fmt: skip
+    driver = subprocess.run([BUILT / "cuda-sim", "libdir"], check=True, capture_output=True, text=True).stdout.strip()
+    run("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden", "-I", ROOT / "include",
+        "-isystem", sysconfig.get_path("include"), "-isystem", f"{venv}/pybind11/include", "-isystem", f"{venv}/nvidia/cu13/include",
+        here / "pycai.cpp", "-o", folder / "pycai.so", "-L", BUILT, "-lcai", "-L", driver, "-lcuda", f"-Wl,-rpath,{folder}")  # fmt: skip
+    run(BUILT / "cuda-sim", "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+        here / "test_pycai.py", cwd=folder, env={"PYTHONPATH": str(folder)})  # fmt: skip
+
+
 def main(folder):
     folder = pathlib.Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    link = folder / "libcai.so.1"
+    link.unlink(missing_ok=True)
+    link.symlink_to(BUILT / "libcai.so")
+    pybind11_cuda_array_interface(folder)
     mpi4py(folder)
 
 
