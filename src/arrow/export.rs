@@ -388,7 +388,7 @@ unsafe fn array_of(export: &Export, lengths: &[i64], block: *mut Block) -> Array
     // SAFETY: this function's contract.
     unsafe {
         fill(block, lengths.len(), |index, n_children, children, rest| {
-            let bitmap = export.bitmaps.get(index).copied().unwrap_or_default();
+            let bitmap = export.bitmaps.get(index).copied().unwrap_or(ptr::null());
             let buffers = &raw mut (*rest).buffers;
             let is_list = n_children > 0;
             buffers.write([bitmap, if is_list { ptr::null() } else { export.data }]);
