@@ -316,6 +316,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs grep -L '^ \*
 lint: $(VENV)/ready
 	$(CARGO) fmt --check
 	$(CARGO) clippy -q --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 
 format: $(VENV)/ready

@@ -54,7 +54,7 @@ unsafe extern "C-unwind" fn drop_arc<P>(context: *mut c_void) {
 fn drop_quietly<P>(object: P) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
         // Its destructor may panic as well.
-        std::mem::forget(payload);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     }
 }
 

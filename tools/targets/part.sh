@@ -56,6 +56,7 @@ check)
 esac
 
 $cargo test --quiet --locked --lib --target "$rust"
+$cargo test --quiet --locked --package libcai --tests --target "$rust"
 case $part in
 windows)
     $cargo rustc --quiet --locked --release --lib --crate-type cdylib --target "$rust"
