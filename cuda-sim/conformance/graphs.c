@@ -228,6 +228,28 @@ RULE(graphs, freed_on_launch, "A graph may free what its last launch allocated",
     launch(exec, a);
 }
 
+RULE(graphs, allocation_outlives_its_graph, "Destroying a graph does not free what it allocated",
+     "CUDA programming guide") {
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr p = 0;
+    unsigned char found = 0;
+    OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemAllocAsync(&p, N, a));
+    OK(cuMemsetD8Async(p, 7, N, a));
+    OK(cuStreamEndCapture(a, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphLaunch(exec, a));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuMemcpyDtoHAsync(&found, p + N - 1, 1, a));
+    OK(cuStreamSynchronize(a));
+    EXPECT(found, 7);
+    OK(cuMemFreeAsync(p, a));
+    OK(cuStreamSynchronize(a));
+}
+
 RULE(graphs, captured_allocation, "Allocations and frees of a capture become nodes",
      "cuMemAllocAsync") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);

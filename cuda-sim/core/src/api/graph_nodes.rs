@@ -74,6 +74,7 @@ fn add_alloc(
         return Err(Code::INVALID_VALUE);
     }
     super::devices::check(sim, of.device)?;
+    crate::sim::give_back_graph_memory(sim);
     of.address = sim.new_graph_memory(of.device, of.size as u64)?;
     let added = add(sim, to, graph, dependencies, count, Task::Allocate(of.address));
     if added.is_err() {

@@ -396,7 +396,9 @@ api! {
     }
     fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |sim, default| {
         let core = sim.stream(stream, default)?;
-        graph::launch(sim, exec, core)
+        graph::launch(sim, exec, core)?;
+        crate::sim::give_back_graph_memory(sim);
+        Ok(())
     }
     fn cuGraphExecDestroy(exec: u64) |sim| {
         graph::destroy_exec(sim, exec)

@@ -8,7 +8,7 @@ use crate::ffi::{get, put, put_if, slice};
 use crate::memory::{Allocation, Kind, round_up};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
-use crate::sim::{Locked, Sim};
+use crate::sim::{Locked, Sim, give_back_graph_memory};
 use std::ffi::c_void;
 
 /// The attributes of a new allocation.
@@ -98,7 +98,9 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     sim.forbid_while_capturing()?;
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
     if sim.is_graph_memory(address) {
-        return sim.graph_memory_ends(address);
+        sim.graph_memory_ends(address)?;
+        give_back_graph_memory(sim);
+        return Ok(());
     }
     let of_pool = found.pool != 0 && found.kind != Kind::Registered;
     if !matches!(found.kind, Kind::Device | Kind::Managed) && !of_pool {

@@ -10,7 +10,9 @@ use crate::ffi::{get, put, slice};
 use crate::ipc;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
-use crate::sim::{DEVICE, Freed, Locked, MANAGED, PINNED, Place, Pool, Sim, Task};
+use crate::sim::{
+    DEVICE, Freed, Locked, MANAGED, PINNED, Place, Pool, Sim, Task, give_back_graph_memory,
+};
 use crate::work::{CoreRef, Work};
 use std::ffi::c_void;
 
@@ -135,6 +137,7 @@ fn allocate(
             return Err(Code::NOT_SUPPORTED);
         }
         let Some(lane) = sim.lane_of(core)? else { return Err(Code::ILLEGAL_STATE) };
+        give_back_graph_memory(sim);
         let base = sim.new_graph_memory(device, size)?;
         sim.capture_task(core, lane, Task::Allocate(base))?;
         return put(to, base);
@@ -175,6 +178,7 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
         sim.graph_memory_ends(address)?;
         sim.prepare(core);
         Sim::enqueue(sim, core, Work::Nothing);
+        give_back_graph_memory(sim);
         return Ok(());
     }
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;

@@ -104,16 +104,33 @@ impl Sim {
     }
 }
 
-/// Counts one node or executable graph less. The last one gives the addresses back.
+/// Counts one node or executable graph less. The last one gives the addresses back, unless the
+/// memory exists: destroying a graph frees nothing. [CUDA programming guide, graph memory nodes]
 pub fn release_graph_memory(sim: &mut Locked, base: u64) {
     let Some(found) = sim.graph_memory.get_mut(&base) else { return };
     found.owners -= 1;
     if found.owners > 0 {
         return;
     }
-    // Launches of the graph may still use it.
-    Sim::wait_everything(sim);
-    let _ = sim.graph_memory_ends(base);
+    if !found.exists {
+        // Launches of the graph may still use it.
+        Sim::wait_everything(sim);
+        give_back(sim, base);
+    }
+}
+
+/// Gives back the addresses of memory that was freed after its graphs were destroyed, unless work
+/// may still use it.
+pub fn give_back_graph_memory(sim: &mut Locked) {
+    let unused =
+        |(base, found): (&u64, &GraphMemory)| (found.owners == 0 && !found.exists).then_some(*base);
+    let bases: Vec<u64> = sim.graph_memory.iter().filter_map(unused).collect();
+    if !bases.is_empty() && sim.busy.is_empty() {
+        bases.into_iter().for_each(|base| give_back(sim, base));
+    }
+}
+
+fn give_back(sim: &mut Locked, base: u64) {
     let Some(GraphMemory { size, device, .. }) = sim.graph_memory.remove(&base) else { return };
     sim.end_allocation(base, None);
     let pool = sim.graph_memory_use.get(&device).map_or(0, |found| found.pool);
