@@ -4,7 +4,8 @@ import ctypes
 
 import pytest
 
-collect_ignore = ["browser", "host", "nvcc"]  # need no simulator, and have environments of their own
+# Need no simulator, and have environments of their own; ports have a program of their own.
+collect_ignore = ["browser", "host", "nvcc", "ports"]
 
 
 class Api(ctypes.Structure):
