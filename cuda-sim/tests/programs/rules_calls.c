@@ -191,14 +191,17 @@ static void relaxed(void) {
     end_capture(s);
 }
 
-// The capture is broken by its stream's end, which is allowed; what is refused then broke nothing.
+// The capture is broken by the end of a stream whose work did not join it, which is allowed; what
+// is refused then broke nothing.
 static void refused_after_it_was_broken(void) {
     CUevent event = make_event();
     CUgraph graph;
+    const CUdeviceptr p = alloc(N);
     prepare();
     begin_capture(s);
     CHECK(cuEventRecord(event, s));
     CHECK(cuStreamWaitEvent(blocking, event, 0));
+    writes(blocking, p, N);
     CHECK(cuStreamDestroy(blocking));
     must_be(cuEventRecord(event, s), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     must_be(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
