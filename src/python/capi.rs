@@ -906,6 +906,26 @@ impl Capi {
         }
     }
 
+    /// Runs code of others in the destructor of an object, which CPython may call with an exception
+    /// set. That code expects none, and the exception is not its own.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    #[inline(always)]
+    pub unsafe fn keeping_exception(&self, run: impl FnOnce()) {
+        // SAFETY: the GIL is held (this function's contract), and the references that
+        // `error_fetch` returned are given back.
+        unsafe {
+            if (self.error_occurred)().is_null() {
+                return run();
+            }
+            let [mut kind, mut value, mut trace] = [ptr::null_mut(); 3];
+            (self.error_fetch)(&raw mut kind, &raw mut value, &raw mut trace);
+            run();
+            (self.error_restore)(kind, value, trace);
+        }
+    }
+
     /// Returns the type of an object, borrowed from the object.
     ///
     /// # Safety

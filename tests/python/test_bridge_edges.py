@@ -271,6 +271,23 @@ def test_long_chains():
     gc.collect()
 
 
+@pytest.mark.parametrize("kind", ["object", "capsule"])
+def test_an_owner_that_goes_while_an_exception_is_set(kind):
+    """Its `destroy` may be Python's, which fails if an exception of others is set; that one stays."""
+    counted = P.Counted()
+    array = make(counted=counted)
+
+    def last(_):
+        obj = give(array)
+        P.held.cai_array_release(c.byref(getattr(array, "array", array)))
+        return obj if kind == "object" else obj.__dlpack__()
+
+    # The exception is set before the list goes that has the only reference.
+    with pytest.raises(TypeError, match="expected str instance"):
+        "".join(map(last, [0]))
+    assert counted.gone == 1
+
+
 def test_chains_after_finalizers_that_give_the_lock_up():
     """Owners that go in several threads at once do not count as owners inside of one another afterwards."""
 

@@ -328,15 +328,15 @@ unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
         // SAFETY: the GIL is held. A capsule with this name contains a tensor that no consumer
         // took.
         unsafe {
-            if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
-                dlpack::delete_versioned(
-                    (capi.capsule_pointer)(capsule, VERSIONED.as_ptr()).cast(),
-                );
-            } else if (capi.capsule_is)(capsule, UNVERSIONED.as_ptr()) != 0 {
-                dlpack::delete_unversioned(
-                    (capi.capsule_pointer)(capsule, UNVERSIONED.as_ptr()).cast(),
-                );
-            }
+            capi.keeping_exception(|| {
+                if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
+                    let tensor = (capi.capsule_pointer)(capsule, VERSIONED.as_ptr());
+                    dlpack::delete_versioned(tensor.cast());
+                } else if (capi.capsule_is)(capsule, UNVERSIONED.as_ptr()) != 0 {
+                    let tensor = (capi.capsule_pointer)(capsule, UNVERSIONED.as_ptr());
+                    dlpack::delete_unversioned(tensor.cast());
+                }
+            });
         }
     });
 }

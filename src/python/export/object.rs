@@ -212,7 +212,7 @@ pub unsafe extern "C-unwind" fn dealloc(object: *mut Object) {
             (capi.clear_weakrefs)(object);
         }
         if (*body).holds_owner() {
-            owner::release((*body).array.owner);
+            capi.keeping_exception(|| owner::release((*body).array.owner));
         }
         let free: unsafe extern "C-unwind" fn(*mut c_void) =
             std::mem::transmute((capi.type_slot)(r#type, TP_FREE));
