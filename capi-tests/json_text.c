@@ -42,30 +42,30 @@ static void members(void) {
     static const int64_t columns[2] = {4, 12}, rows[2] = {16, 4}, s0[2] = {0, 4}, s12[1] = {12};
     cai_array a = valid_array();
     is(&a, at(&a, "false], \"shape\": [3, 4], \"strides\": null, \"typestr\": \"<f4\", "
-                  "\"version\": 3, \"stream\": null}"));
+                  "\"version\": 3}"));
     a.flags = CAI_ARRAY_READONLY;
     a.strides = rows;
     is(&a, at(&a, "true], \"shape\": [3, 4], \"strides\": null, \"typestr\": \"<f4\", "
-                  "\"version\": 3, \"stream\": null}"));
+                  "\"version\": 3}"));
     a.strides = columns;
     is(&a, at(&a, "true], \"shape\": [3, 4], \"strides\": [4, 12], \"typestr\": \"<f4\", "
-                  "\"version\": 3, \"stream\": null}"));
+                  "\"version\": 3}"));
     a = valid_array();
     a.ndim = 0;
     set_typestr(&a, "<M8[25us]");
     is(&a, at(&a, "false], \"shape\": [], \"strides\": null, \"typestr\": \"<M8[25us]\", "
-                  "\"version\": 3, \"stream\": null}"));
+                  "\"version\": 3}"));
     a = valid_array();
     a.shape = s0;
     a.data = NULL;
     is(&a, "{\"data\": [0, false], \"shape\": [0, 4], \"strides\": null, \"typestr\": \"<f4\", "
-           "\"version\": 3, \"stream\": null}");
+           "\"version\": 3}");
     a = valid_array();
     a.ndim = 1;
     a.shape = s12;
     set_typestr(&a, "|t1");
     is(&a, at(&a, "false], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", "
-                  "\"version\": 3, \"stream\": null}"));
+                  "\"version\": 3}"));
 }
 
 static void streams(void) {
@@ -75,6 +75,9 @@ static void streams(void) {
     a.stream = 140123;
     is(&a, at(&a, "false], \"shape\": [3, 4], \"strides\": null, \"typestr\": \"<f4\", "
                   "\"version\": 3, \"stream\": 140123}"));
+    a.stream = CAI_STREAM_NONE;
+    is(&a, at(&a, "false], \"shape\": [3, 4], \"strides\": null, \"typestr\": \"<f4\", "
+                  "\"version\": 3, \"stream\": null}"));
     a.stream = CAI_STREAM_UNKNOWN;
     is(&a, at(&a, "false], \"shape\": [3, 4], \"strides\": null, \"typestr\": \"<f4\", "
                   "\"version\": 2}"));
@@ -92,7 +95,7 @@ static void masks(void) {
     a.mask = &mask;
     snprintf(rest, sizeof rest,
              "false], \"shape\": [12], \"strides\": null, \"typestr\": \"<f4\", \"version\": 3, "
-             "\"stream\": null, \"mask\": {\"data\": [%" PRIuPTR
+             "\"mask\": {\"data\": [%" PRIuPTR
              ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 3}}",
              (uintptr_t)mask.data);
     is(&a, at(&a, rest));

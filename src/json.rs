@@ -16,10 +16,10 @@ use crate::error::{Failure, Result, fail};
 use crate::sync::outgoing;
 use crate::{dtype, read, validate};
 
-/// An array whose every rule was checked, and the stream that its text states.
+/// An array whose every rule was checked, and the stream that its text states, if any.
 pub struct Text {
     array: cai_array,
-    stream: u64,
+    stream: Option<u64>,
 }
 
 impl Text {
@@ -36,14 +36,15 @@ impl Text {
         // SAFETY: as above.
         unsafe { check(&array) }?;
         let is_cuda = device::may_be_cuda(array.device.r#type);
-        let stream = if is_cuda { outgoing::for_dictionary(&array)? } else { abi::CAI_STREAM_NONE };
+        // XGBoost takes a text with the member for one of device memory, even if it is null.
+        let stream = if is_cuda { Some(outgoing::for_dictionary(&array)?) } else { None };
         Ok(Text { array, stream })
     }
 
     /// Writes the text.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         // SAFETY: the contract of `new`, which also checked the array.
-        unsafe { object(out, &self.array, Some(self.stream)) }
+        unsafe { object(out, &self.array, self.stream) }
     }
 }
 

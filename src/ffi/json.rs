@@ -18,9 +18,10 @@ use crate::json::Text;
 ///
 /// The text states addresses and keeps nothing alive: retain the array until the reader is done.
 /// `strides` is null for C-contiguous arrays. `stream` is null for `CAI_STREAM_NONE`, and with
-/// `CAI_STREAM_UNKNOWN` there is none, and `version` is 2. What the members mean, and which streams
-/// are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes an object in
-/// `mask`.
+/// `CAI_STREAM_UNKNOWN` there is none, and `version` is 2. For host memory there is none either:
+/// XGBoost takes a text with `stream` for one of device memory. What the members mean, and which
+/// streams are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes an object
+/// in `mask`.
 ///
 /// `array`: a borrowed one is accepted, too.
 /// `buffer`, `size`: gets the NUL-terminated text; 256 characters suffice for 4 dimensions without
