@@ -176,7 +176,7 @@ interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-
 	done
 	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
 	    -p no:cacheprovider --confcutdir=interop/host interop/host
-	timeout 900 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
+	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
 
 # Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
 # first; a machine with a GPU needs build/gpu, the sources and Python.

@@ -7,7 +7,9 @@ FOLDER. Prints the lines of code of both, without comments and blank lines. Wher
 written as a patch beside the sources.
 """
 
+import ast
 import difflib
+import importlib.util
 import os
 import pathlib
 import re
@@ -48,10 +50,13 @@ def fetch(name, version, folder):
     return folder / f"{name}-{version}"
 
 
+def write_patch(file, path, before, after):
+    file.write_text("".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")))
+
+
 def replace(name, sources, path, ours):
     before, after = (sources / path).read_text(), ours.read_text()
-    patch = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
-    (sources.parent / f"{name}.patch").write_text("".join(patch))
+    write_patch(sources.parent / f"{name}.patch", path, before, after)
     (sources / path).write_text(after)
     print(f"{name}: {path}: {code_lines(before)} lines of code before, {code_lines(after)} after", flush=True)
 
@@ -97,6 +102,45 @@ def pybind11_cuda_array_interface(folder):
         here / "test_pycai.py", cwd=folder, env={"PYTHONPATH": str(folder)})  # fmt: skip
 
 
+def without(source, names):
+    """A Python module without some of its functions, and what was left out."""
+    lines, gone = source.splitlines(True), []
+    for node in reversed(ast.parse(source).body):
+        if isinstance(node, ast.FunctionDef) and node.name in names:
+            end = node.end_lineno
+            while end < len(lines) and not lines[end].strip():
+                end += 1
+            gone += lines[node.lineno - 1 : end]
+            del lines[node.lineno - 1 : end]
+    return "".join(lines), "".join(gone)
+
+
+def xgboost(folder):
+    """Four functions of the Python package; its library stays as it is installed."""
+    installed, here, site = pathlib.Path(importlib.util.find_spec("xgboost").origin).parent, HERE / "xgboost", folder / "xgboost-site"
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(installed, site / "xgboost", ignore=shutil.ignore_patterns("lib", "__pycache__"))
+    (site / "xgboost/lib").symlink_to(installed / "lib")
+    path, ours = site / "xgboost/_data_utils.py", (here / "_cai.py").read_text()
+    before = path.read_text()
+    functions = ("array_interface", "array_interface_dict", "cuda_array_interface", "cuda_array_interface_dict")
+    after, gone = without(before, functions)
+    first = "from ._typing import"
+    assert after.count(f"\n{first}") == 1 and gone
+    after = after.replace(f"\n{first}", f"\nfrom ._cai import {', '.join(functions)}\n{first}")
+    path.write_text(after)
+    (site / "xgboost/_cai.py").write_text(ours)
+    write_patch(folder / "xgboost.patch", "xgboost/_data_utils.py", before, after)
+    print(f"xgboost: _data_utils.py: {code_lines(gone)} lines of code before, {code_lines(ours) + 1} after", flush=True)
+    # As an installed package lies.
+    shutil.copytree(ROOT / "python/libcai", site / "libcai", ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "libcai/lib").mkdir()
+    (site / "libcai/lib/libcai.so.1").symlink_to(BUILT / "libcai.so")
+    pytest = (BUILT / "cuda-sim", "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--confcutdir={here}")
+    run(*pytest, here / "test_assertions.py", cwd=folder)
+    run(*pytest, here / "test_assertions.py", here / "test_port.py", cwd=folder, env={"PYTHONPATH": str(site)})
+
+
 def main(folder):
     folder = pathlib.Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,6 +149,7 @@ def main(folder):
     link.symlink_to(BUILT / "libcai.so")
     pybind11_cuda_array_interface(folder)
     mpi4py(folder)
+    xgboost(folder)
 
 
 if __name__ == "__main__":
