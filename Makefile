@@ -169,13 +169,18 @@ interop-browser: $(VENV)/ready sim
 	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
 	else echo "apt-get is not here: the test of the HTML report in a browser is left out"; fi
 
+# In a process of its own: the package of MPICH brings libraries of another version of UCX.
+UCXX := interop/host/test_cai_ucxx.py
+
 interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
-	OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
-	    -p no:cacheprovider --confcutdir=interop/host interop/host
+	for tests in "interop/host --ignore=$(UCXX)" $(UCXX); do \
+	    OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
+	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
+	done
 	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
 
 # Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
