@@ -63,10 +63,13 @@ type Cache = Vec<Option<Remembered>>;
 thread_local! {
     /// Of the calling thread, made by `Box::into_raw`; NULL before it is needed.
     static CACHE: Cell<*mut Cache> = const { Cell::new(ptr::null_mut()) };
+    /// Whether the calling thread ends. Nothing would free a cache of its last destructors.
+    static ENDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Frees the cache of the calling thread, which ends.
 pub fn forget() {
+    ENDS.set(true);
     let cache = CACHE.replace(ptr::null_mut());
     if !cache.is_null() {
         // SAFETY: `here` made it, and nothing else has the pointer.
@@ -89,7 +92,9 @@ impl Stacks {
             unsafe { Box::from_raw(cache) }
         };
         let id = self.look_up(&mut cache[(pointer >> 4) % REMEMBERED], pointer);
-        CACHE.set(Box::into_raw(cache));
+        if !ENDS.get() {
+            CACHE.set(Box::into_raw(cache));
+        }
         id
     }
 
