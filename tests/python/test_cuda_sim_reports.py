@@ -139,14 +139,14 @@ def test_hostile_names(driver, tmp_path):  # noqa: F811
 
 
 def test_tests_are_named(tmp_path):
-    """Reports of a session of pytest have the tests, also for processes that tests started."""
+    """Reports of a run of pytest name the tests, also for processes that tests started."""
     from test_cuda_sim_pytest import DRIVER, PLUGIN
 
     (tmp_path / "world.py").write_text(DRIVER)
     (tmp_path / "test_it.py").write_text("from world import *\ndef test_own(): race()\ndef test_child(): child()\ndef test_fine(): pass")
     words = [sys.executable, "-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "--cuda-sim"]
     for more in ([], ["-n", "2"]):
-        # Inside of a worker of this session, too.
+        # This process may be a worker of pytest-xdist itself.
         environment = {"PYTHONPATH": f"{PLUGIN}:{tmp_path}", "PYTEST_ADDOPTS": ""}
         done = run(*words, "--report=a.xml", "--report=a.sarif", *more, check=False, cwd=tmp_path, env=environment)
         assert done.returncode == 1, done.stdout + done.stderr

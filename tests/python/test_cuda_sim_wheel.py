@@ -17,7 +17,7 @@ VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(),
 
 
 def run(*command, check=True, **more):
-    # Nothing of this session is inherited: neither its options nor what it loads.
+    # Nothing is inherited from the pytest that runs this: neither its options nor what it loads.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "CUDASIM_"))}
     environment = {**inherited, "CARGO_NET_OFFLINE": "true", **more.pop("env", {})}
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment, **more)
