@@ -6,30 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from cuda.core import Device
+from core_memory import device, memory  # noqa: F401
 from cuda.core.utils import StridedMemoryView
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/python"))
 import cai_python as P  # noqa: E402
 from cai_python import give, make  # noqa: E402
-
-
-@pytest.fixture
-def device():
-    device = Device(0)
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def memory(device):
-    stream = device.create_stream()
-    buffer = device.allocate(4096, stream=stream)
-    buffer.fill(1, stream=stream)
-    stream.sync()
-    yield buffer, stream
-    buffer.close(stream)
-    stream.sync()
 
 
 def address(memory):

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from cuda.core import Device
+from core_memory import device, memory  # noqa: F401
 from cuda.core.utils import StridedMemoryView
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -18,24 +18,6 @@ from libcai import _abi, _view  # noqa: E402
 
 view = _view.function(str(P.LIBRARY))
 NAMES = "ptr shape strides dtype device_id is_device_accessible readonly size exporting_obj".split()
-
-
-@pytest.fixture
-def device():
-    device = Device(0)
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def memory(device):
-    stream = device.create_stream()
-    buffer = device.allocate(4096, stream=stream)
-    buffer.fill(1, stream=stream)
-    stream.sync()
-    yield buffer, stream
-    buffer.close(stream)
-    stream.sync()
 
 
 class Array:

@@ -8,24 +8,8 @@ import numpy as np
 import pytest
 import ucxx
 from cai_python import give, make
+from host_arrays import OnlyDictionary, out
 from ucxx._lib.arr import Array
-
-
-class OnlyDictionary:
-    """Hides the buffer protocol."""
-
-    def __init__(self, obj):
-        self.obj = obj
-
-    @property
-    def __cuda_array_interface__(self):
-        return self.obj.__cuda_array_interface__
-
-
-def out(memory, hide=False, **options):
-    with make(memory.shape, memory.dtype.str, memory.ctypes.data, **options) as array:
-        obj = give(array)
-    return OnlyDictionary(obj) if hide else obj
 
 
 @pytest.mark.parametrize("hide", [False, True])
