@@ -365,11 +365,20 @@ CASE(release_after_the_device_is_lost) {
     }
 }
 
+/* Runs on the library's thread, maybe when the driver of the ending process has shut down. */
+static void free_at_exit(void *argument) {
+    held *it = argument;
+    CUresult result = cuCtxSetCurrent(context[0]);
+    if (result == CUDA_SUCCESS) result = cuMemFree(it->buffer);
+    if (result != CUDA_ERROR_DEINITIALIZED) CU(result);
+}
+
 CASE(still_pending_at_exit) {
     /* Nothing to see here but that the process ends well. */
     CUstream stream = new_stream();
     static held it;
-    cai_array array = held_array(&it, CAI_STREAM_NONE);
+    cai_array array = array_of(it.buffer = new_buffer(), CAI_STREAM_NONE);
+    OK(cai_owner_create(&it, free_at_exit, &array.owner, error));
     for (int i = 0; i < 200; ++i) {
         fill(it.buffer, i, stream);
     }

@@ -314,7 +314,8 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// delays the others. It never runs inside a callback of the driver. If `stream` is capturing, the
 /// graph holds the reference until it and every executable graph made from it are destroyed. If the
 /// device is lost or the context destroyed, the owner is released, because nothing runs any more.
-/// References that are still pending when the process exits are not released.
+/// References that are still pending when the process exits are not released; a `destroy` that runs
+/// while it exits may find that the driver has shut down (`CUDA_ERROR_DEINITIALIZED`).
 ///
 /// `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
 /// `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.
