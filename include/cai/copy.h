@@ -42,11 +42,12 @@ extern "C" {
  * elements are not read. Rows with gaps are copied by the driver; if its copies are not in C order
  * yet, the host puts them in order.
  *
- * | array | `stream` | `buffer` | the call | |---|---|---|---| | device or managed memory |
- * `CAI_STREAM_NONE` | any | blocks; uses a stream of its own | | device or managed memory | another
- * | page-locked | enqueues the copies and returns | | device or managed memory | another | NULL or
- * pageable | blocks until the stream is done | | host memory | any | any | blocks for the pending
- * work; the host copies |
+ * | array | `stream` | `buffer` | the call |
+ * |---|---|---|---|
+ * | device or managed memory | `CAI_STREAM_NONE` | any | blocks; uses a stream of its own |
+ * | device or managed memory | another | page-locked | enqueues the copies and returns |
+ * | device or managed memory | another | NULL or pageable | blocks until the stream is done |
+ * | host memory | any | any | blocks for the pending work; the host copies |
  *
  * If the host has to put the copies in order, the call blocks until they are done.
  *
@@ -81,11 +82,12 @@ CAI_API cai_status cai_array_copy_to_host(
  * Copies host memory, in C order, to the elements of an array, after the work that is pending on
  * it: the inverse of `cai_array_copy_to_host`. Gaps between elements are not written.
  *
- * | array | `stream` | `buffer` | the call | |---|---|---|---| | device or managed memory |
- * `CAI_STREAM_NONE` | any | blocks; uses a stream of its own | | device or managed memory | another
- * | page-locked | enqueues the copies and returns | | device or managed memory | another | pageable
- * | blocks until the stream is done | | host memory | any | any | blocks for the pending work; the
- * host copies |
+ * | array | `stream` | `buffer` | the call |
+ * |---|---|---|---|
+ * | device or managed memory | `CAI_STREAM_NONE` | any | blocks; uses a stream of its own |
+ * | device or managed memory | another | page-locked | enqueues the copies and returns |
+ * | device or managed memory | another | pageable | blocks until the stream is done |
+ * | host memory | any | any | blocks for the pending work; the host copies |
  *
  * If rows of the array are not in C order, the host puts the elements in order first, and the call
  * blocks until the copies are done.

@@ -41,9 +41,11 @@ extern "C" {
  * now. The handle covers the whole allocation: the other process can read and write all of it, also
  * what other arrays of the allocation contain, and also if the array is read-only.
  *
- * | memory | `*out_fd` | |---|---| | `cuMemAlloc`, `cudaMalloc` | -1 | | `cuMemAllocAsync` from a
- * pool with file descriptors | the pool | | `cuMemCreate` with a file descriptor, in one piece |
- * the physical memory |
+ * | memory | `*out_fd` |
+ * |---|---|
+ * | `cuMemAlloc`, `cudaMalloc` | -1 |
+ * | `cuMemAllocAsync` from a pool with file descriptors | the pool |
+ * | `cuMemCreate` with a file descriptor, in one piece | the physical memory |
  *
  * A file descriptor has a meaning in its process only: send it beside the bytes, over a Unix socket
  * with `SCM_RIGHTS`, and close it afterwards. Every call returns a new one.

@@ -194,7 +194,10 @@ impl Doc {
                 ["Returns ", "Thread safety:", "Source:"].iter().any(|word| line.starts_with(word));
             // Inside of a sentence, a name at the start of a line introduces nothing.
             let sentence = paragraphs.last().is_some_and(|last| last.ends_with(['.', ':']));
-            let begins = line.starts_with("- ") || (sentence && (parameter || word));
+            // Rows of a table stay rows.
+            let begins = line.starts_with("- ")
+                || line.starts_with('|')
+                || (sentence && (parameter || word));
             if line.is_empty() {
                 paragraphs.push(String::new());
                 open = false;
