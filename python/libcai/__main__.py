@@ -1,7 +1,8 @@
-"""`python -m libcai`: where the package lies, for build systems, and `inspect` for the shell."""
+"""`python -m libcai`: what is installed and found; where the package lies, for build systems; `inspect`."""
 
 import argparse
 import importlib
+import json
 import os
 import shlex
 import sys
@@ -35,7 +36,12 @@ def _libs(folder):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(
-        prog="python -m libcai", description=libcai.__doc__.partition("\n")[0]
+        prog="python -m libcai", description=libcai.__doc__.partition("\n")[0],
+        epilog="Without arguments: what is installed, which driver and which libraries are found, and what the "
+        "environment variables say. The exit code is then 0, also without a driver.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_true", dest="report_json", help="without other arguments: as JSON"
     )
     for option, (_, text) in FOLDERS.items():
         # In the order in which they are asked for: --cflags --libs goes into a compiler's command line.
@@ -52,14 +58,26 @@ def main(arguments=None):
         "--no-library", action="store_true", help="without asking the library itself"
     )
     options = parser.parse_args(arguments)
+    if options.report_json and (options.command or options.asked):
+        parser.error("--json stands alone, or behind inspect")
     if options.command:
         return _inspect(inspect, options)
     if not options.asked:
-        parser.error("no action was given")
+        return _system(options.report_json)
     try:
         print(*(FOLDERS[option][0]() for option in options.asked))
     except FileNotFoundError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
+    return 0
+
+
+def _system(as_json):
+    from . import _system
+
+    found = _system.collect()
+    # Paths and variables may hold what the terminal cannot show.
+    sys.stdout.reconfigure(errors="backslashreplace")
+    print(json.dumps(found, indent=2) if as_json else _system.text(found))
     return 0
 
 

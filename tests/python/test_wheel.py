@@ -101,7 +101,7 @@ def test_the_options(cai, site):
         assert cai(option).stdout == f"{value}\n"
     assert cai("--version", "--libdir").stdout == f"{VERSION} {package / 'lib'}\n"
     assert (package / "include/cai/cai.h").exists() and (package / "lib/pkgconfig/cai.pc").exists()
-    assert cai(check=False).returncode == 2
+    assert cai("--json", "--version", check=False).returncode == 2
     help_text = cai("--help").stdout
     assert all(option in help_text for option in (*expected, "--cflags", "--libs", "inspect"))
 
@@ -128,6 +128,14 @@ def test_from_the_sources():
     environment = {"PYTHONPATH": str(ROOT / "python")}
     done = run(sys.executable, "-m", "libcai", "--libdir", check=False, env=environment)
     assert done.returncode == 1 and "not installed" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_report(cai, site):
+    assert cai().stdout.startswith(f"libcai {VERSION}\n")
+    found = json.loads(cai("--json").stdout)["libcai"]
+    library = str(site / f"libcai/lib/libcai.so.{MAJOR}")
+    assert found["version"] == VERSION and found["package"] == str(site / "libcai")
+    assert found["library"] == {"path": library, "version": VERSION, "abi": f"{MAJOR}.0"}
 
 
 def test_inspect(cai):
