@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -163,11 +163,11 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 interop-nvcc: $(INTEROP_NVCC)/ready lib sim
 	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
 
-# The HTML report in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
-interop-browser: $(VENV)/ready sim
-	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 300 $(PY) \
+# The HTML report and the site in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
+interop-browser: $(VENV)/ready sim docs
+	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 600 $(PY) \
 	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
-	else echo "apt-get is not here: the test of the HTML report in a browser is left out"; fi
+	else echo "apt-get is not here: the tests in a browser are left out"; fi
 
 # In a process of its own: the package of MPICH brings libraries of another version of UCX.
 UCXX := interop/host/test_cai_ucxx.py
@@ -214,6 +214,24 @@ header: $(VENV)/ready sim
 	CAI_BLESS=1 $(CARGO) test -q --test error_table
 	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
 	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_cuda_sim.py tests/python/test_hops.py
+
+# The site: the pages of docs/src and cuda-sim/docs, and a reference from the headers. Warnings are errors: a link or an
+# anchor that leads nowhere is one.
+DOCS := build/docs
+$(DOCS)/ready: docs/requirements.txt $(VENV)/ready
+	rm -rf $(DOCS)
+	$(PYTHON) -m venv $(DOCS) || { rm -rf $(DOCS); \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(DOCS); }
+	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
+	touch $@
+
+docs: $(DOCS)/ready
+	$(DOCS)/bin/python docs/prepare.py build/site-src
+	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs build/site-src build/site
+	@echo "build/site/index.html"
+
+docs-serve: docs
+	$(DOCS)/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 clean:
 	rm -rf build

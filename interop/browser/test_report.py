@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from browser import ROOT, Browser
+from browser import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/python"))
 from test_cuda_sim import SIM, compile_program, driver, sim  # noqa: E402, F401
@@ -55,13 +55,6 @@ def pages(driver, tmp_path_factory):  # noqa: F811
         found[name] = folder / f"{name}.html"
         sim(f"--report={found[name]}", "--", program, *arguments, check=False)
     return found
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
 
 
 def size(picture):

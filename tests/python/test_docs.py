@@ -59,9 +59,9 @@ def test_links(page):
 
 
 def test_every_page_is_listed():
-    listed = set(re.findall(r"\((\w+\.md)\)", (BOOK / "SUMMARY.md").read_text()))
-    assert listed == {page.name for page in BOOK.glob("*.md")} - {"SUMMARY.md"}
-    for index, prefix in [(BOOK / "SUMMARY.md", "../../cuda-sim/docs/"), (SIM / "README.md", "docs/")]:
+    listed = set(re.findall(r"\((\w+\.md)\)", (BOOK / "index.md").read_text()))
+    assert listed == {page.name for page in BOOK.glob("*.md")} - {"index.md"}
+    for index, prefix in [(BOOK / "index.md", "../../cuda-sim/docs/"), (SIM / "README.md", "docs/")]:
         listed = set(re.findall(rf"\({re.escape(prefix)}(\w+\.md)\)", index.read_text()))
         assert listed == {page.name for page in (SIM / "docs").glob("*.md")}, index
 

@@ -1,0 +1,128 @@
+"""Collects the site's pages into one folder, for Sphinx: prepare.py FOLDER
+
+May use: the repository's files. Pages of the book, of cuda-sim and the change log, and a page for each C header.
+Links between pages follow them; a link to another file of the repository becomes a download.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+import reference
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BOOK = ROOT / "docs/src"
+SIM = ROOT / "cuda-sim"
+SECTIONS = re.compile(r"(?ms)^## (?P<caption>.+?)$(?P<list>.*?)(?=^## |\Z)")
+LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
+FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
+
+
+def pages():
+    """Every page, and where it lies on the site."""
+    found = {page: page.relative_to(BOOK) for page in BOOK.rglob("*.md")}
+    found |= {page: pathlib.Path("cuda-sim", page.name) for page in (SIM / "docs").glob("*.md")}
+    others = {"README.md": "start.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+    return found | {ROOT / name: pathlib.Path(place) for name, place in others.items()}
+
+
+class Site:
+    def __init__(self, folder):
+        self.folder = folder
+        self.places = pages()
+        self.texts = {page: page.read_text() for page in self.places}
+        self.programs = sorted(
+            path for top in ("examples-c", "examples-py", "examples-rs") for path in (ROOT / top).rglob("*.*")
+            if path.suffix in (".c", ".cpp", ".cu", ".pyx", ".rs", ".py")
+            and "target" not in path.parts
+        )  # fmt: skip
+        self.sources = {path: path.read_text() for path in self.programs}
+
+    def file(self, path, page):
+        """Copies a file of the repository; returns the link to it."""
+        copy = self.folder / "files" / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+        return os.path.relpath(copy, (self.folder / page).parent)
+
+    def link(self, match, source, page):
+        text, target, anchor = match[1], match[2], match[3] or ""
+        if "://" in target or target.startswith("mailto:") or not target:
+            return match[0]
+        path = pathlib.Path(os.path.normpath(source.parent / target))
+        if path in self.places:
+            place = os.path.relpath(self.places[path], page.parent)
+            return f"{text}({place}{anchor})"
+        if not path.exists():
+            raise SystemExit(f"{source}: no file {target}")
+        if path.is_dir():
+            name = path.relative_to(ROOT)
+            return f"`{name}/`" if "`" in text else f"{text[1:-1]} (`{name}/`)"
+        if path.suffix in (".svg", ".png") and text.startswith("!"):
+            copy = self.folder / page.parent / target if path.is_relative_to(BOOK) else None
+            return f"{text}({self.file(path, page)}{anchor})" if copy is None else match[0]
+        return f"{text}({self.file(path, page)})"
+
+    def page(self, source, page):
+        parts = FENCE.split(self.texts[source])
+        parts[::2] = [LINK.sub(lambda match: self.link(match, source, page), part) for part in parts[::2]]
+        if source == BOOK / "index.md":
+            parts.append(self.contents(source))
+        if source == BOOK / "c.md":
+            parts.append(self.headers())
+        target = self.folder / page
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(parts))
+
+    def contents(self, index):
+        """The navigation: the lists of the first page, in its order."""
+        text = ""
+        for section in SECTIONS.finditer(self.texts[index]):
+            listed = re.findall(r"(?m)^- \[([^\]]*)\]\(([^)]+)\)", section["list"])
+            places = [(title, self.places[pathlib.Path(os.path.normpath(index.parent / page))]) for title, page in listed]
+            names = "\n".join(f"{title} <{place.with_suffix('')}>" for title, place in places)
+            text += f"\n```{{toctree}}\n:hidden:\n:caption: {section['caption']}\n\n{names}\n```\n"
+        return text
+
+    def uses(self, name, page):
+        """Links to what shows the use of a name: programs first, then pages."""
+        word = re.compile(rf"\b{name}\b")
+        found = [f"[`{path.relative_to(ROOT)}`]({self.file(path, page)})"
+                 for path in self.programs if word.search(self.sources[path])]  # fmt: skip
+        for path, place in sorted(self.places.items(), key=lambda item: str(item[1])):
+            if place.stem not in ("decisions", "changelog") and word.search(self.texts[path]):
+                title = re.search(r"(?m)^# (.*)", self.texts[path])[1]
+                found.append(f"[{title}]({os.path.relpath(place, page.parent)})")
+        return found[:4]
+
+    def headers(self):
+        """Writes a page for each header; returns their table and the navigation."""
+        folder = pathlib.Path("c")
+        (self.folder / folder).mkdir(exist_ok=True)
+        table, names = "\n| header | |\n|---|---|\n", ""
+        for header in [*sorted((ROOT / "include/cai").glob("*.h")), SIM / "include/cudasim.h"]:
+            page = folder / f"{header.stem}.md"
+            text = header.read_text()
+            if reference.items(text):
+                (self.folder / page).write_text(reference.page(text, lambda name: self.uses(name, page)))
+                title, sentence, _ = reference.introduction(text)
+                table += f"| [`{title}`]({page}) | {' '.join(sentence.split())} |\n"
+                names += f"{page.with_suffix('')}\n"
+        return f"{table}\n```{{toctree}}\n:hidden:\n\n{names}```\n"
+
+    def make(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        for picture in BOOK.rglob("*.svg"):
+            copy = self.folder / picture.relative_to(BOOK)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(picture, copy)
+        for source, page in self.places.items():
+            self.page(source, page)
+        shutil.copytree(ROOT / "docs/static", self.folder / "static")
+
+
+if __name__ == "__main__":
+    Site(pathlib.Path(sys.argv[1]).resolve()).make()

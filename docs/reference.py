@@ -1,0 +1,133 @@
+"""Pages of the C interface, made from the headers: one page a header, every name that is not private.
+
+May use: the headers' text. The comments are Markdown, as the pages are.
+"""
+
+import dataclasses
+import re
+
+COMMENT = r"/\*\*(?P<doc>(?:[^*]|\*(?!/))*)\*/\s*"
+NAME = re.compile(r"\b(?:cai|cudasim|CAI|CUDASIM)_\w+")
+
+
+@dataclasses.dataclass
+class Item:
+    """A name with its comment. `kind` is a directive of Sphinx's C domain."""
+
+    kind: str
+    name: str
+    signature: str
+    doc: str
+    members: list
+
+
+def uncommented(text):
+    """The text of a comment without stars; parameters and the standard paragraphs stand alone."""
+    lines = [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in text.strip().removeprefix("<").splitlines()]
+    out = []
+    for line in lines:
+        begins = re.match(r"(`\w+`(, `\w+`)*: |Returns |Thread safety: |Source: |Ownership: |Growth: )", line)
+        if begins and out and out[-1].endswith((".", ":", "`", "|")):
+            out.append("")
+        out.append(line)
+    return "\n".join(out).strip()
+
+
+def flat(text):
+    return re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.S)).strip()
+
+
+def members(body):
+    found = []
+    for part in re.finditer(rf"(?:{COMMENT})?(?P<decl>[^;{{}}/]+);[ \t]*(?:/\*+<?(?P<after>.*?)\*/)?", body, re.S):
+        declaration = flat(part["decl"])
+        name = re.search(r"\(\*(\w+)\)", declaration) or re.search(r"(\w+)(?:\[\w*\])?$", declaration)
+        if not name:
+            continue
+        found.append(Item("member", name[1], declaration, uncommented(part["doc"] or part["after"] or ""), []))
+    private = body.find("The rest is private")
+    if private < 0:
+        return found
+    return [item for item in found if body.find(item.name) < private]
+
+
+def items(header):
+    """What a header declares, in its order. Declarations without a comment of their own belong to the one before."""
+    text = header[header.find("#define", header.find("#ifndef")) :]
+    if "Generated from" not in header:
+        # Written by hand: any comment before a declaration is its own.
+        text = re.sub(r"(?m)^/\*(?=[ \n])", "/**", text)
+    found = []
+    patterns = [
+        ("macro", r"#define (?P<name>\w+)(?P<args>\([^)]*\))?[ \t]+(?P<value>(?:[^\n\\/]|\\\n|/(?!\*))*)"),
+        ("struct", r"(?:typedef )?struct (?P<name>\w+)? ?\{(?P<body>(?:[^{}])*)\}(?: (?P<alias>\w+))?;"),
+        ("function", r"(?:CAI_API|static inline)\s+(?P<decl>[\w \t\n*]+?\b(?P<name>\w+)\s*\((?:[^()]|\([^()]*\))*\))\s*[;{]"),
+        ("type", r"typedef (?P<decl>[^;{}]+);"),
+    ]
+    for kind, pattern in patterns:
+        for match in re.finditer(rf"(?:{COMMENT})?(?:template[^\n]*\n)?{pattern}[ \t]*(?:/\*\*<(?P<after>.*?)\*/)?", text, re.S):
+            groups = match.groupdict()
+            doc = uncommented(groups["doc"] or groups["after"] or "")
+            name, signature, inner = groups.get("name"), "", []
+            if kind == "macro":
+                signature = name + (groups["args"] or "")
+            elif kind == "struct":
+                name = groups["alias"] or name
+                signature, inner = name, members(groups["body"])
+            elif kind == "function":
+                signature = flat(groups["decl"])
+            else:
+                declaration = flat(groups["decl"])
+                if re.match(r"struct (\w+) \1$", declaration):
+                    continue
+                named = re.search(r"\(\*(\w+)\)", declaration) or re.search(r"(\w+)$", declaration)
+                name = named and named[1]
+                signature = declaration
+            if not NAME.fullmatch(name or "") or "private" in name.lower() or not doc:
+                continue
+            if kind == "macro" and groups["value"].strip() and len(flat(groups["value"])) < 40 and not groups["args"]:
+                doc += f"\n\nValue: `{flat(groups['value'])}`"
+            found.append((match.start(), Item(kind, name, signature, doc, inner)))
+    return [item for _, item in sorted(found, key=lambda pair: pair[0])]
+
+
+def introduction(header):
+    """The header's first comment: what it is for, and a program. The licence is left out."""
+    text = re.match(r"/\*(.*?)\*/", header, re.S)[1]
+    lines = [re.sub(r"^ \* ?", "", line).rstrip() for line in text.strip("\n").splitlines()]
+    lines = [line for line in lines if not re.match(r"(SPDX|Generated from)", line)]
+    text = "\n".join(lines).strip()
+    title, _, rest = text.partition(": ")
+    sentence, _, rest = rest.partition("\n\n")
+    return title, sentence[:1].upper() + sentence[1:], re.sub(r"(?m)((?:^    .*\n?|^\n)+)", as_code, rest + "\n")
+
+
+def as_code(match):
+    text = match[1]
+    if not text.strip():
+        return text
+    return "\n```c\n" + re.sub(r"(?m)^    ", "", text.strip("\n")) + "\n```\n"
+
+
+def page(header, uses):
+    """The Markdown of one header. `uses(name)` returns links to programs and pages that use a name."""
+    title, sentence, rest = introduction(header)
+    out = [f"# `{title}`", sentence, rest]
+    found = items(header)
+    groups = [("Functions", "function"), ("Types", "struct"), (None, "type"), ("Macros", "macro")]
+    for heading, kind in groups:
+        chosen = [item for item in found if item.kind == kind]
+        if not chosen:
+            continue
+        if heading or not any(item.kind == "struct" for item in found):
+            out.append(f"## {heading or 'Types'}")
+        for item in chosen:
+            body = [item.doc]
+            for member in item.members:
+                body.append(f"```{{c:member}} {member.signature}\n{member.doc}\n```")
+            links = uses(item.name) if kind != "macro" else []
+            if links:
+                body.append("Used in: " + ", ".join(links) + ".")
+            fence = "````" if item.members else "```"
+            out.append(f"{fence}{{c:{item.kind}}} {item.signature}\n" + "\n\n".join(body) + f"\n{fence}")
+    return "\n\n".join(out) + "\n"
