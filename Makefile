@@ -20,7 +20,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim release lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
 
 all: lib
 
@@ -368,6 +368,11 @@ install-sim: sim
 	ln -sf libcuda.so.1 "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so"
 	install target/release/runtime/libcudart.so.12 target/release/runtime/libcudart.so.13 \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"
+
+# Everything up to the upload: versions, checks, artefacts, commit and tag: see docs/src/versioning.md. DRY_RUN=1 shows
+# what would change; SKIP="test dist" leaves parts out.
+release:
+	@$(PYTHON) tools/release.py "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),--dry-run) --skip "$(SKIP)"
 
 # One plug-in exports a .npy file in several forms, another checks and reads them: `make demo NPY=your.npy`.
 NPY ?= examples-c/demo/data/temperatures.npy

@@ -15,7 +15,8 @@ SIM = ROOT / "cuda-sim"
 PACKAGES = pathlib.Path(sysconfig.get_path("purelib"))
 NVIDIA = PACKAGES / "nvidia/cu13/include"
 PYTHON = pathlib.Path(sysconfig.get_path("include"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(BOOK.glob("*.md")), SIM / "README.md",
+FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md")), SIM / "README.md",
          *sorted((SIM / "docs").glob("*.md"))]  # fmt: skip
 
 

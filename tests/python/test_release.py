@@ -1,0 +1,167 @@
+"""`make release`, in a copy of the repository, and the files that people expect in one."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import release  # noqa: E402
+
+VERSION = release.current()
+MAJOR, MINOR, PATCH = release.number(VERSION)
+NEXT = f"{MAJOR}.{MINOR}.{PATCH + 1}"
+ALL = " ".join(release.COMMANDS)
+
+
+def git(folder, *arguments):
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def tracked():
+    if not (ROOT / ".git").exists():
+        pytest.skip("these sources are not a repository")
+    return [name for name in git(ROOT, "ls-files").splitlines() if (ROOT / name).is_file()]
+
+
+def commit(folder):
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--message", "now")
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A repository with the files of this one as they are now. Its library needs no tests: make does nothing."""
+    assert set(release.COMMANDS) == {*release.PARTS_BEFORE, *release.PARTS_AFTER}
+    folder = tmp_path / "copy"
+    for name in tracked():
+        if not name.startswith(("interop/", "fuzz/corpus/", "cuda-sim/tests/", "capi-tests/")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    change = folder / "CHANGELOG.md"
+    change.write_text(re.sub(r"^## (\S+) \(.*\)$", r"## \1 (unreleased)", change.read_text(), count=1, flags=re.M))
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "user.name", "maintainer")
+    git(folder, "config", "user.email", "maintainer@example.com")
+    commit(folder)
+    return folder
+
+
+def make_release(folder, version, *variables):
+    command = ["make", "release", f"VERSION={version}", f"PYTHON={sys.executable}", *variables]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_places():
+    """Each place of the version is known, so a release changes all of them."""
+    known = {name for name, _ in release.PLACES} | set(release.LOCKS)
+    # Histories, other packages' versions, and requests for a version that stay right.
+    others = {"CHANGELOG.md", "interop/host/requirements.txt", "Makefile", "docs/src/performance.md",
+              "tests/python/test_package.py"}  # fmt: skip
+    for name in tracked():
+        if name in others or name.startswith("fuzz/corpus/"):
+            continue
+        found = (ROOT / name).read_bytes().count(VERSION.encode())
+        assert not found or name in known, f"{name} states {VERSION}, and tools/release.py does not know it"
+        if found and name not in release.LOCKS:
+            counts = [len(re.findall(pattern, (ROOT / name).read_text(), re.M)) for at, pattern in release.PLACES if at == name]
+            assert sum(counts) == found, name
+
+
+def test_a_release(copy):
+    done = make_release(copy, NEXT, f"SKIP={ALL}")
+    assert done.returncode == 0, done.stderr
+    assert git(copy, "cat-file", "-t", f"v{NEXT}") == "tag"
+    assert git(copy, "rev-parse", f"v{NEXT}^{{commit}}") == git(copy, "rev-parse", "HEAD")
+    assert git(copy, "log", "-1", "--format=%s") == f"release: {NEXT}"
+    assert git(copy, "status", "--porcelain") == ""
+    log = (copy / "CHANGELOG.md").read_text()
+    date = re.search(rf"^## {re.escape(NEXT)} \((\d{{4}}-\d\d-\d\d)\)$", log, re.M)[1]
+    assert f"version: {NEXT}\ndate-released: {date}\n" in (copy / "CITATION.cff").read_text()
+    notes = (copy / "build/release-notes.md").read_text()
+    assert notes.strip() and notes in log and notes.strip() in git(copy, "tag", "--list", "--format=%(contents)", f"v{NEXT}")
+    for name, pattern in release.PLACES:
+        assert re.search(pattern, (copy / name).read_text(), re.M)[1] == NEXT, name
+    assert all(command in done.stdout for command in release.COMMANDS.values())
+    assert "git push origin main" in done.stdout and "cargo publish -p libcai-c" in done.stdout
+    # Cargo agrees with its lock file.
+    done = subprocess.run(["cargo", "tree", "--locked", "--offline"], cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0 and f"libcai-c v{NEXT}" in done.stdout, done.stderr
+    # There is nothing to release then.
+    again = make_release(copy, f"{MAJOR}.{MINOR}.{PATCH + 2}", f"SKIP={ALL}")
+    assert again.returncode != 0 and "(unreleased)" in again.stderr
+
+
+def test_a_release_of_the_present_version(copy):
+    """The version stands in all places already, and only its date is missing."""
+    assert make_release(copy, VERSION, f"SKIP={ALL}").returncode == 0
+    assert git(copy, "tag") == f"v{VERSION}"
+
+
+def test_a_dry_run(copy):
+    head = git(copy, "rev-parse", "HEAD")
+    done = make_release(copy, NEXT, "DRY_RUN=1")
+    assert done.returncode == 0 and f"{VERSION} becomes {NEXT}" in done.stdout and "make dist-test" in done.stdout
+    assert git(copy, "status", "--porcelain") == "" and git(copy, "rev-parse", "HEAD") == head and not git(copy, "tag")
+
+
+def refused(copy, version, *variables):
+    head = git(copy, "rev-parse", "HEAD")
+    done = make_release(copy, version, *(variables or [f"SKIP={ALL}"]))
+    assert done.returncode != 0 and git(copy, "rev-parse", "HEAD") == head
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_what_is_refused(copy):
+    assert "expected three numbers" in refused(copy, "")
+    assert "expected three numbers" in refused(copy, "1.2")
+    assert f"expected {VERSION} or later" in refused(copy, "0.0.1")
+    assert "expected some of" in refused(copy, NEXT, "SKIP=all")
+    (copy / "new.txt").write_text("")
+    assert "not committed" in refused(copy, NEXT)
+    (copy / "new.txt").unlink()
+    git(copy, "tag", f"v{NEXT}")
+    assert f"the tag v{NEXT} exists" in refused(copy, NEXT)
+    git(copy, "tag", "--delete", f"v{NEXT}")
+    cargo = copy / "Cargo.toml"
+    cargo.write_text(cargo.read_text().replace(f'version = "{VERSION}"', 'version = "9.9.9"', 1))
+    commit(copy)
+    assert "9.9.9 in Cargo.toml" in refused(copy, NEXT)
+    git(copy, "revert", "--no-edit", "HEAD")
+    git(copy, "checkout", "--quiet", "--detach")
+    assert "on no branch" in refused(copy, NEXT)
+
+
+def test_a_part_that_fails(copy):
+    """Nothing is tagged, and the command that undoes the rest stands in the message."""
+    makefile = copy / "Makefile"
+    makefile.write_text(re.sub(r"^lint:.*\n", "lint:\n\tfalse\n\nunused:\n", makefile.read_text(), flags=re.M))
+    commit(copy)
+    stderr = refused(copy, NEXT, "SKIP=test abi dist dist-test")
+    assert "make lint: failed" in stderr and git(copy, "tag") == ""
+    undo = re.search(r"git (reset --hard \w+)", stderr)[1]
+    git(copy, *undo.split())
+    assert git(copy, "status", "--porcelain") == "" and release.HEADING.search((copy / "CHANGELOG.md").read_text())
+
+
+def test_files_of_the_repository():
+    for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff"):
+        assert (ROOT / name).stat().st_size > 300
+    folder = ROOT / ".github"
+    assert {path.stem for path in (folder / "ISSUE_TEMPLATE").iterdir()} >= {"bug", "config"}
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for workflow in (folder / "workflows").iterdir():
+        text = workflow.read_text()
+        called = set(re.findall(r"^ +- run: make ([\w-]+)", text, re.M))
+        assert called and called - targets <= {"dist", "dist-test"}, called - targets
+        # A workflow can read the repository and nothing else.
+        assert "permissions:\n  contents: read\n" in text
+    assert "NOT RUN YET" in (folder / "workflows/ci.yml").read_text()
