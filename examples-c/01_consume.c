@@ -1,12 +1,10 @@
 /*
- * The smallest honest consumer: checks an array, keeps it, reads it through its strides, lets it
- * go.
+ * A minimal consumer: validates an array, keeps it, reads it through its strides, and releases it.
  *
  *     cc 01_consume.c $(pkg-config --cflags --libs cai) && ./a.out
  *
- * The data lies in host memory here, so that the program runs anywhere. On a device the loop is
- * your kernel, and until this library orders streams for you, synchronize with array->stream before
- * you read.
+ * The data lies in host memory, so that the program runs anywhere. On a device the loop is your
+ * kernel, between `cai_array_consume_begin` and `cai_array_consume_end`: see 06_streams.c.
  */
 #include <cai/cai.h>
 

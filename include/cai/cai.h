@@ -1,7 +1,7 @@
 /*
  * cai/cai.h: everything. Programs include this file, or only the headers that they need.
  *
- * Rules without exception:
+ * What holds for every function:
  *   - A function that can fail returns a cai_status (0 is success). Its last parameter is a
  *     cai_error *, which may be NULL. No error is kept anywhere else.
  *   - Outputs are written on success only, the error on failure only.
