@@ -27,13 +27,13 @@ cdef extern from "cai/cai.h":
         return options;
     }
     """
-    cdef struct DLManagedTensor:
+    cdef struct cai_DLManagedTensor "DLManagedTensor":
         pass
-    cdef struct DLManagedTensorVersioned:
+    cdef struct cai_DLManagedTensorVersioned "DLManagedTensorVersioned":
         pass
-    cdef struct ArrowDeviceArray:
+    cdef struct cai_ArrowDeviceArray "ArrowDeviceArray":
         pass
-    cdef struct ArrowSchema:
+    cdef struct cai_ArrowSchema "ArrowSchema":
         pass
     ctypedef int32_t cai_status
     ctypedef uint64_t cai_stream
@@ -581,13 +581,13 @@ cdef extern from "cai/cai.h":
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_from_dlpack(
-        DLManagedTensorVersioned *tensor,
+        cai_DLManagedTensorVersioned *tensor,
         cai_stream stream,
         cai_array *out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_from_dlpack_unversioned(
-        DLManagedTensor *tensor,
+        cai_DLManagedTensor *tensor,
         cai_stream stream,
         cai_array *out,
         cai_error *error
@@ -595,26 +595,26 @@ cdef extern from "cai/cai.h":
     cai_status cai_array_to_dlpack(
         const cai_array *array,
         uint32_t flags,
-        DLManagedTensorVersioned **out,
+        cai_DLManagedTensorVersioned **out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_to_dlpack_unversioned(
         const cai_array *array,
         uint32_t flags,
-        DLManagedTensor **out,
+        cai_DLManagedTensor **out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_from_arrow(
-        ArrowDeviceArray *array,
-        const ArrowSchema *schema,
+        cai_ArrowDeviceArray *array,
+        const cai_ArrowSchema *schema,
         cai_array *out,
         cai_error *error
     ) noexcept nogil
     cai_status cai_array_to_arrow(
         const cai_array *array,
         uint32_t flags,
-        ArrowDeviceArray *out_array,
-        ArrowSchema *out_schema,
+        cai_ArrowDeviceArray *out_array,
+        cai_ArrowSchema *out_schema,
         cai_error *error
     ) noexcept nogil
     cai_status cai_ipc_export(

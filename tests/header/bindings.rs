@@ -73,7 +73,7 @@ fn needs_python(function: &Function) -> bool {
 pub fn pxd(items: &Items) -> String {
     let mut text = String::new();
     for name in FOREIGN.iter().filter(|name| **name != "_object") {
-        writeln!(text, "    cdef struct {name}:\n        pass").unwrap();
+        writeln!(text, "    cdef struct cai_{name} \"{name}\":\n        pass").unwrap();
     }
     for alias in &items.aliases {
         writeln!(text, "    ctypedef {} {}", alias.ctype, alias.name).unwrap();
@@ -119,8 +119,16 @@ pub fn pxd(items: &Items) -> String {
     template("cai.pxd", &text)
 }
 
+/// Structures of DLPack and Arrow have names of their own in Cython: `cimport *` then leaves a
+/// module's own declarations of them as they are.
 fn cython_type(ctype: &str) -> String {
-    ctype.replace("_object", "PyObject").replace("bool", "cai_bool")
+    let word = |word: &str| match word {
+        "_object" => "PyObject".to_owned(),
+        "bool" => "cai_bool".to_owned(),
+        name if FOREIGN.contains(&name) => format!("cai_{name}"),
+        name => name.to_owned(),
+    };
+    ctype.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn cython(variable: &Variable, nogil: bool) -> String {

@@ -1,8 +1,41 @@
 # cython: language_level=3
 """A Cython module that uses the library through the declarations as shipped: `cai/cai.pxd`."""
 
+from libc.stdint cimport int64_t
+
+# A module that has declarations of DLPack and Arrow already.
+cdef extern from *:
+    """
+    #include <stdint.h>
+    typedef struct {
+        void *data;
+        int32_t device_type, device_id, ndim;
+        uint8_t code, bits;
+        uint16_t lanes;
+        int64_t *shape, *strides;
+        uint64_t byte_offset;
+    } DLTensor;
+    typedef struct DLManagedTensor {
+        DLTensor dl_tensor;
+        void *manager_ctx;
+        void (*deleter)(struct DLManagedTensor *);
+    } DLManagedTensor;
+    """
+    ctypedef struct DLTensor:
+        int ndim
+        int64_t *shape
+
+    ctypedef struct DLManagedTensor:
+        DLTensor dl_tensor
+        void *manager_ctx
+        void (*deleter)(DLManagedTensor *) noexcept
+
+    cdef struct ArrowSchema:
+        const char *format
+
 from cai.cai cimport *
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
 from libc.string cimport memcpy, memset
 
 cdef int destroyed = 0
@@ -62,4 +95,27 @@ def exchange(produced):
     assert cai_array_from_python(<PyObject *>produced, &options, &array, &error) == CAI_OK, error.message
     assert cai_array_to_python(&array, NULL, &out, &error) == CAI_OK, error.message
     cai_array_release(&array)
-    return <object>out
+    result = <object>out
+    Py_DECREF(result)
+    return result
+
+
+def through_dlpack(produced):
+    """The shape of the DLPack tensor that is made of a Python object."""
+    cdef cai_array array = cai_inline_array_init()
+    cdef cai_import_options options = cai_inline_import_options_init()
+    cdef cai_error error
+    cdef DLManagedTensor *tensor = NULL
+    cdef ArrowSchema schema
+    schema.format = "C"
+    options.flags = CAI_IMPORT_ALLOW_HOST
+    assert cai_array_from_python(<PyObject *>produced, &options, &array, &error) == CAI_OK, error.message
+    status = cai_array_to_dlpack_unversioned(&array, 0, <cai_DLManagedTensor **>&tensor, &error)
+    assert status == CAI_OK, error.message
+    cai_array_release(&array)
+    found = [tensor.dl_tensor.shape[d] for d in range(tensor.dl_tensor.ndim)]
+    array = cai_inline_array_init()
+    status = cai_array_from_dlpack_unversioned(<cai_DLManagedTensor *>tensor, CAI_STREAM_NONE, &array, &error)
+    assert status == CAI_OK, error.message
+    cai_array_release(&array)
+    return found, schema.format

@@ -2,6 +2,7 @@
 loaded."""
 
 import ctypes
+import gc
 import importlib.util
 import pathlib
 import re
@@ -108,7 +109,8 @@ def test_cython(tmp_path, library_path):
     (tmp_path / "libcai.so.1").symlink_to(library_path)
     module = tmp_path / "cython_client.so"
     subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", "-I", INCLUDE, "-isystem", PYTHON, source, "-o", module,
+        ["gcc", "-shared", "-fPIC", "-O1", "-Werror", "-I", INCLUDE, "-isystem", PYTHON,
+         source, "-o", module,
          library_path, f"-Wl,-rpath,{tmp_path}"],
         check=True,
     )  # fmt: skip
@@ -117,5 +119,10 @@ def test_cython(tmp_path, library_path):
     spec.loader.exec_module(client)
     assert client.once() == 1
     numbers = numpy.arange(12.0).reshape(3, 4)
+    references = sys.getrefcount(numbers)
     there = client.exchange(numbers)
     assert there.__array_interface__["data"][0] == numbers.ctypes.data
+    del there
+    assert client.through_dlpack(numbers) == ([3, 4], b"C")
+    gc.collect()
+    assert sys.getrefcount(numbers) == references
