@@ -10,7 +10,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::device::{Device, Stream};
 use crate::element::Element;
-use crate::error::{Error, Result, call};
+use crate::error::{Error, NO_ERROR, Result, call};
 use crate::owner::{self, Owner, drop_box};
 use crate::sys::{self, cai_array, cai_layout};
 use crate::view::{self, Dimension, View, ViewMut};
@@ -39,6 +39,24 @@ pub(crate) const INIT: cai_array = cai_array {
 
 /// A valid array that something else keeps alive: an [`Array`], or the caller of a C function.
 ///
+/// ```
+/// use libcai::{Array, ArrayRef, Result};
+///
+/// fn describe(array: &ArrayRef) -> String {
+///     format!("{} of {:?}, {} bytes", array.typestr(), array.shape(), array.layout().nbytes)
+/// }
+///
+/// /// Keeps the array beyond the call.
+/// fn keep(array: &ArrayRef) -> Result<Array> {
+///     array.share()
+/// }
+///
+/// let array = Array::from_vec(vec![0u16; 6], &[2, 3])?;
+/// assert_eq!(describe(&array), "<u2 of [2, 3], 12 bytes");
+/// assert_eq!(keep(&array)?.data(), array.data());
+/// # Ok::<(), libcai::Error>(())
+/// ```
+///
 /// Every value obeys the rules of `cai_array_validate` with `CAI_CHECK_LAYOUT`.
 #[repr(transparent)]
 pub struct ArrayRef(cai_array);
@@ -51,6 +69,19 @@ pub struct ArrayRef(cai_array);
 /// The data is not accessed through it, except by views (see [`ArrayRef::view`]) and by `unsafe`
 /// code, which orders its work with a [`Consumer`].
 ///
+/// ```
+/// use libcai::{Array, Ix};
+///
+/// let array = Array::from_vec(vec![1.0f32, 2.0, 3.0], &[3])?;
+/// let clone = array.clone();
+/// assert_eq!(clone.data(), array.data());
+/// let sum = std::thread::spawn(move || {
+///     Ok::<f32, libcai::Error>(clone.view::<f32, Ix<1>>()?.iter().sum())
+/// });
+/// assert_eq!(sum.join().unwrap()?, 6.0);
+/// # Ok::<(), libcai::Error>(())
+/// ```
+///
 /// [`Consumer`]: crate::Consumer
 #[repr(transparent)]
 pub struct Array(ArrayRef);
@@ -58,7 +89,8 @@ pub struct Array(ArrayRef);
 // SAFETY: the description is constant as long as the array is alive, and a reference to it allows
 // no write to the data.
 unsafe impl Sync for ArrayRef {}
-// SAFETY: as above; the description belongs to no thread.
+// SAFETY: the description belongs to no thread, and the operations of its owner may be called on
+// any (`cai_owner` requires it).
 unsafe impl Send for ArrayRef {}
 
 impl ArrayRef {
@@ -147,10 +179,10 @@ impl ArrayRef {
         self.0.device.into()
     }
 
-    /// Returns the stream on which the producer's work may be pending. Its lifetime is that of the
+    /// Returns the stream on which the producer's work may be pending. It exists as long as the
     /// array.
     #[must_use]
-    pub fn stream(&self) -> Stream {
+    pub fn stream(&self) -> Stream<'_> {
         // SAFETY: an array keeps its stream alive, which the interface requires of the producer.
         unsafe { Stream::from_raw(self.0.stream) }
     }
@@ -243,7 +275,7 @@ impl ArrayRef {
         unsafe { view::of_array(&self.0) }
     }
 
-    /// Returns a view through which the elements can be written.
+    /// Returns a view through which the elements can be written: see [`ViewMut`].
     ///
     /// Fails as [`view`](ArrayRef::view), and with `CAI_ERR_READONLY`.
     ///
@@ -258,13 +290,26 @@ impl ArrayRef {
     /// Copies the elements to host memory, in C order, after the work that is pending on them. It
     /// blocks until the copy is done.
     ///
+    /// ```
+    /// let array = libcai::Array::from_vec(vec![1i64, 2, 3, 4], &[2, 2])?;
+    /// assert_eq!(array.to_vec::<i64>()?, [1, 2, 3, 4]);
+    /// assert!(array.to_vec::<f64>().is_err());
+    /// # Ok::<(), libcai::Error>(())
+    /// ```
+    ///
     /// Fails with `CAI_ERR_CONVERT_TYPE` or `CAI_ERR_CONVERT_BYTE_ORDER` for elements of another
-    /// type, or with a status of `cai_array_copy_to_host`.
+    /// type, with `CAI_ERR_NO_MEMORY`, or with a status of `cai_array_copy_to_host`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         view::check_type::<T>(&self.0)?;
         let layout = self.layout();
         let count = layout.count as usize;
-        let mut values = Vec::<T>::with_capacity(count);
+        let mut values = Vec::<T>::new();
+        // An array whose strides are zero has more elements than bytes.
+        if values.try_reserve_exact(count).is_err() {
+            let found = format_args!("{count} elements");
+            let expected = "as many as the memory has space for";
+            return Err(Error::new(sys::CAI_ERR_NO_MEMORY, "shape", found, expected));
+        }
         let (mut out, stream) = (INIT, sys::CAI_STREAM_NONE);
         let (buffer, size) = (values.as_mut_ptr().cast(), layout.nbytes as usize);
         let buffer = if size == 0 { null_mut() } else { buffer };
@@ -281,30 +326,6 @@ impl ArrayRef {
         }
         Ok(values)
     }
-
-    /// Writes the array interface as JSON, as XGBoost's C functions take it. The text states the
-    /// address and keeps nothing alive.
-    pub fn to_json(&self) -> Result<String> {
-        let mut buffer = vec![0u8; 512];
-        loop {
-            let mut length = 0;
-            let (to, size) = (buffer.as_mut_ptr().cast(), buffer.len());
-            // SAFETY: the array is valid, and `size` characters are writable.
-            let result = call(|error| unsafe {
-                sys::cai_array_to_json(&self.0, to, size, &mut length, error)
-            });
-            match result {
-                Ok(()) => {
-                    buffer.truncate(length);
-                    return Ok(String::from_utf8_lossy(&buffer).into_owned());
-                }
-                Err(error) if error.status() == sys::CAI_ERR_BUFFER_SIZE => {
-                    buffer.resize(buffer.len() * 2, 0);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
 }
 
 /// # Safety
@@ -320,16 +341,35 @@ unsafe fn dimensions<'a>(values: *const i64, count: i32) -> &'a [i64] {
 impl Array {
     /// Takes over an array with its reference.
     ///
+    /// ```
+    /// use libcai::Array;
+    ///
+    /// let raw = Array::from_vec(vec![1u8, 2], &[2])?.into_raw();
+    /// // SAFETY: the array was given up with its reference.
+    /// let array = unsafe { Array::from_raw(raw) }?;
+    /// assert_eq!(array.to_vec::<u8>()?, [1, 2]);
+    /// # Ok::<(), libcai::Error>(())
+    /// ```
+    ///
     /// Fails with a status of `cai_array_validate`, or with `CAI_ERR_BORROWED` if it has no owner;
     /// the reference is then released.
     ///
     /// # Safety
-    /// - The pointers of the array lead to what they specify, and its reference belongs to the
-    ///   caller, who gives it up.
+    /// - The pointers of the array lead to what they specify, as long as its reference exists. The
+    ///   reference belongs to the caller, who gives it up.
     /// - While a [`View`] of the array or of a clone exists, nothing writes to the data; while a
     ///   [`ViewMut`] does, nothing else accesses it.
     pub unsafe fn from_raw(array: cai_array) -> Result<Array> {
         let mut array = array;
+        let stated = array.struct_size;
+        // What this value is, whatever it states: functions that clear it write no more.
+        array.struct_size = INIT.struct_size;
+        if stated != INIT.struct_size {
+            // SAFETY: the caller gave up the reference (this function's contract).
+            unsafe { sys::cai_array_release(&mut array) };
+            let expected = format_args!("{}, sizeof(cai_array)", INIT.struct_size);
+            return Err(Error::new(sys::CAI_ERR_STRUCT_SIZE, "struct_size", stated, expected));
+        }
         // SAFETY: as `cai_array_validate` requires it (this function's contract).
         let mut result =
             call(|error| unsafe { sys::cai_array_validate(&array, sys::CAI_CHECK_LAYOUT, error) });
@@ -366,16 +406,20 @@ impl Array {
     /// # Ok::<(), libcai::Error>(())
     /// ```
     ///
-    /// Fails with the status that the function returns, or as [`Array::from_raw`].
+    /// Fails with the status that the function returns, or as [`Array::from_raw`]. A function that
+    /// does not fill the error is accepted.
     ///
     /// # Safety
     /// The function either writes an array as `from_raw` takes it and returns 0, or returns another
-    /// status and fills the error.
+    /// status.
     pub unsafe fn receive(
         function: impl FnOnce(*mut cai_array, *mut sys::cai_error) -> sys::cai_status,
     ) -> Result<Array> {
-        let mut out = INIT;
-        call(|error| function(&mut out, error))?;
+        let (mut out, mut error) = (INIT, NO_ERROR);
+        let status = function(&mut out, &mut error);
+        if status != sys::CAI_OK {
+            return Err(Error::foreign(status, &error));
+        }
         // SAFETY: the function wrote an array with a reference (this function's contract).
         unsafe { Array::from_raw(out) }
     }
@@ -390,6 +434,26 @@ impl Array {
     }
 
     /// Writes the array with its reference where a C function returns one.
+    ///
+    /// ```
+    /// use libcai::{Array, sys};
+    ///
+    /// /// # Safety
+    /// /// `out` is initialized with `CAI_ARRAY_INIT`; `error` is NULL or writable.
+    /// unsafe extern "C" fn make_three(
+    ///     out: *mut sys::cai_array,
+    ///     error: *mut sys::cai_error,
+    /// ) -> sys::cai_status {
+    ///     let made = Array::from_vec(vec![1u8, 2, 3], &[3]);
+    ///     match made.and_then(|array| unsafe { array.write_to(out) }) {
+    ///         Ok(()) => sys::CAI_OK,
+    ///         Err(why) => unsafe { why.write_to(error) },
+    ///     }
+    /// }
+    /// # let made = unsafe { Array::receive(|out, error| make_three(out, error)) }?;
+    /// # assert_eq!(made.to_vec::<u8>()?, [1, 2, 3]);
+    /// # Ok::<(), libcai::Error>(())
+    /// ```
     ///
     /// # Safety
     /// `out` is NULL, which is refused, or points to a structure whose `struct_size` is set.
@@ -425,6 +489,17 @@ impl Array {
 
     /// Attaches an object that must live as long as the array, and is dropped after the data: the
     /// stream that it is exported with, an event, a pool. Clones that exist already do not hold it.
+    ///
+    /// ```
+    /// let mut array = libcai::Array::from_vec(vec![1.0f32], &[1])?;
+    /// let pool = std::sync::Arc::new("a pool");
+    /// array.attach(pool.clone())?;
+    /// drop(array);
+    /// assert_eq!(std::sync::Arc::strong_count(&pool), 1);
+    /// # Ok::<(), libcai::Error>(())
+    /// ```
+    ///
+    /// Fails with a status of `cai_array_attach`; `object` is then dropped.
     pub fn attach<P: Send + 'static>(&mut self, object: P) -> Result<()> {
         let context = Box::into_raw(Box::new(object)).cast();
         // SAFETY: the array is valid and has an owner; `drop_box` takes back what `into_raw`
@@ -444,7 +519,7 @@ impl Array {
     /// On failure it returns the array with the error.
     // The array is as large as its structure, and an allocation could fail as well.
     #[allow(clippy::result_large_err)]
-    pub fn release_after(mut self, stream: Stream) -> Result<(), (Array, Error)> {
+    pub fn release_after(mut self, stream: Stream<'_>) -> Result<(), (Array, Error)> {
         // SAFETY: the array is valid; on success its reference is given up, and the structure is
         // cleared, which leaves nothing to release.
         let result = call(|error| unsafe {

@@ -33,6 +33,9 @@ use crate::sys::{self, cai_array};
 /// assert_eq!(array.view::<u16, Ix<1>>()?.len(), 4);
 /// # Ok::<(), libcai::Error>(())
 /// ```
+///
+/// A stream that work is pending on, and everything else that frees itself, goes into the object:
+/// `build((memory, stream))`.
 #[derive(Clone)]
 #[must_use = "`build` makes the array"]
 pub struct Builder<'a> {
@@ -93,8 +96,9 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Sets the stream on which work on the data may be pending.
-    pub fn stream(mut self, stream: Stream) -> Self {
+    /// Sets the stream on which work on the data may be pending. It must exist as long as the
+    /// array: keep it in the object that is passed to [`build`](Builder::build).
+    pub fn stream(mut self, stream: Stream<'_>) -> Self {
         self.raw.stream = stream.as_raw();
         self
     }

@@ -18,7 +18,7 @@
 //! May use: `array`, `builder`, `device`, `element`, `error`, `stream`, `sys`, `view`.
 //! Unsafe: makes slices of addresses.
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
 use ::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut, DeviceRepr};
@@ -27,18 +27,30 @@ use crate::array::{Array, ArrayRef};
 use crate::builder::{Builder, check_count};
 use crate::device::{Device, Stream};
 use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, call};
 use crate::stream::{Access, Consumer};
 use crate::sys;
 use crate::view;
 
-/// Returns a stream of cudarc as a stream of this crate. The result must not outlive it.
+/// Returns a stream of cudarc as a stream of this crate, which borrows it.
+///
+/// ```no_run
+/// use cudarc::driver::CudaContext;
+/// use libcai::{Access, Array, Consumer};
+///
+/// # let array = Array::from_vec(vec![1u8], &[1])?;
+/// let stream = CudaContext::new(0)?.new_stream()?;
+/// let work = Consumer::begin(&array, libcai::cudarc::stream(&stream), Access::Read)?;
+/// // Enqueue kernels on the stream that read `array.data()`.
+/// work.end()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
-pub fn stream(stream: &CudaStream) -> Stream {
+pub fn stream(stream: &CudaStream) -> Stream<'_> {
     match stream.cu_stream() as u64 {
         // cudarc's default stream is a NULL handle.
         0 => Stream::LEGACY,
-        // SAFETY: a stream that exists; the caller keeps it (see the documentation).
+        // SAFETY: the stream exists as long as it is borrowed.
         handle => unsafe { Stream::from_raw(handle) },
     }
 }
@@ -57,6 +69,16 @@ impl<T: Element + DeviceRepr> TryFrom<CudaSlice<T>> for Array {
 }
 
 /// Makes an array of a slice with a shape, C-contiguous, as `Array::try_from` does.
+///
+/// ```no_run
+/// use cudarc::driver::CudaContext;
+/// use libcai::cudarc::array_of;
+///
+/// let stream = CudaContext::new(0)?.new_stream()?;
+/// let matrix = array_of(stream.alloc_zeros::<f32>(6)?, &[2, 3])?;
+/// assert_eq!(matrix.shape(), [2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// Fails with `CAI_ERR_ARGUMENT` if the shape does not have as many elements as the slice; the
 /// slice is then dropped.
@@ -80,6 +102,22 @@ pub fn array_of<T: Element + DeviceRepr>(slice: CudaSlice<T>, shape: &[i64]) -> 
 /// An array as a slice of cudarc, for work on one stream. That stream waits for the producer's work
 /// when it is made, and the producer's for that stream when it is dropped; then the array is
 /// released after the work on the stream.
+///
+/// ```no_run
+/// use cudarc::driver::CudaContext;
+/// use libcai::{Array, cudarc::Imported};
+///
+/// /// Sets all elements to zero.
+/// ///
+/// /// # Safety
+/// /// Nothing else accesses the data, except on streams that are ordered with the array's.
+/// unsafe fn clear(array: Array) -> Result<(), Box<dyn std::error::Error>> {
+///     let stream = CudaContext::new(array.device().id as usize)?.new_stream()?;
+///     let mut imported = unsafe { Imported::<f32>::write(array, &stream) }?;
+///     stream.memset_zeros(&mut imported.as_view_mut().expect("taken for writing"))?;
+///     Ok(())
+/// }
+/// ```
 pub struct Imported<T> {
     slice: ManuallyDrop<CudaSlice<T>>,
     array: ManuallyDrop<Array>,
@@ -91,8 +129,9 @@ impl<T: Element + DeviceRepr> Imported<T> {
     /// Takes an array that the work only reads.
     ///
     /// Fails with `CAI_ERR_CONVERT_DEVICE` for memory of another device than the stream's,
-    /// `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_CONTIGUOUS`, `CAI_ERR_CONVERT_TYPE` or
-    /// `CAI_ERR_CONVERT_BYTE_ORDER`, or with a status of `cai_array_consume_begin`.
+    /// `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_CONTIGUOUS`, `CAI_ERR_ALIGNMENT`,
+    /// `CAI_ERR_CONVERT_TYPE` or `CAI_ERR_CONVERT_BYTE_ORDER`, or with a status of
+    /// `cai_array_consume_begin`. If the array does not state its device, the driver is asked.
     pub fn read(array: Array, stream: &Arc<CudaStream>) -> Result<Self> {
         Imported::new(array, stream, Access::Read)
     }
@@ -120,11 +159,12 @@ impl<T: Element + DeviceRepr> Imported<T> {
             )
         })?;
         let begun = Consumer::begin(&array, stream(on), access)?;
-        // The end is that of this value, which may move.
-        std::mem::forget(begun);
+        // cudarc panics if it cannot make an event: then the consumer ends.
         // SAFETY: as many elements are at the address, and stay there as long as the array; the
         // slice is never dropped, which would free them.
         let slice = unsafe { on.upgrade_device_ptr::<T>(array.data() as u64, array.len()) };
+        // The end is that of this value, which may move.
+        std::mem::forget(begun);
         Ok(Imported {
             slice: ManuallyDrop::new(slice),
             array: ManuallyDrop::new(array),
@@ -154,10 +194,26 @@ impl<T> Imported<T> {
     }
 }
 
+/// Returns the device of an array, which the driver knows if the producer did not state it: a
+/// `__cuda_array_interface__` never does.
+fn device_of(array: &ArrayRef) -> Result<Device> {
+    if array.device().kind != sys::CAI_DEVICE_UNKNOWN || array.is_empty() {
+        return Ok(array.device());
+    }
+    let mut info = MaybeUninit::<sys::cai_pointer_info>::uninit();
+    // SAFETY: the function writes all of the structure if it succeeds.
+    let info = unsafe {
+        call(|error| sys::cai_pointer_info_get(array.data(), info.as_mut_ptr(), error))?;
+        info.assume_init()
+    };
+    Ok(info.device.into())
+}
+
 fn check<T: Element>(array: &ArrayRef, stream: &CudaStream) -> Result<()> {
-    let (device, wanted) = (array.device(), Device::cuda(stream.context().ordinal() as i32));
+    let (device, wanted) = (device_of(array)?, Device::cuda(stream.context().ordinal() as i32));
     let managed = matches!(device.kind, sys::CAI_DEVICE_CUDA_MANAGED | sys::CAI_DEVICE_CUDA_HOST);
-    if device != wanted && !managed {
+    let nowhere = array.is_empty() && device.kind == sys::CAI_DEVICE_UNKNOWN;
+    if device != wanted && !managed && !nowhere {
         return Err(Error::new(
             sys::CAI_ERR_CONVERT_DEVICE,
             "device",
@@ -172,6 +228,11 @@ fn check<T: Element>(array: &ArrayRef, stream: &CudaStream) -> Result<()> {
         let expected = "a C-contiguous array";
         let status = sys::CAI_ERR_CONVERT_CONTIGUOUS;
         return Err(Error::new(status, "strides", "other strides", expected));
+    }
+    if array.data() as usize % align_of::<T>() != 0 {
+        let found = format_args!("{:p}", array.data());
+        let expected = format_args!("a multiple of {}", align_of::<T>());
+        return Err(Error::new(sys::CAI_ERR_ALIGNMENT, "data", found, expected));
     }
     view::check_type::<T>(array.as_raw())
 }

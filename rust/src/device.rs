@@ -4,10 +4,20 @@
 //! Unsafe: declares a function whose callers promise that a handle is alive.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::sys::{self, cai_device, cai_stream};
 
 /// Location of an array's data: a `CAI_DEVICE_` number and an ordinal.
+///
+/// ```
+/// use libcai::{Array, Device};
+///
+/// let array = Array::from_vec(vec![1.0f32], &[1])?;
+/// assert_eq!(array.device(), Device::CPU);
+/// assert!(array.device().is_host_readable() && !Device::cuda(0).is_host_readable());
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     /// A `CAI_DEVICE_` number of [`sys`].
@@ -54,29 +64,56 @@ impl From<Device> for cai_device {
 }
 
 /// A CUDA stream as a value: a `CUstream` (`cudaStream_t`), a default stream, or the statement that
-/// there is none. It owns nothing.
+/// there is none. It owns nothing; a handle is borrowed from its stream during `'a`.
+///
+/// ```
+/// use libcai::{Array, Stream};
+///
+/// let array = Array::from_vec(vec![1u8], &[1])?;
+/// assert_eq!(array.stream(), Stream::NONE);
+///
+/// # let handle = std::ptr::without_provenance_mut::<std::ffi::c_void>(0x1000);
+/// // SAFETY: the stream with this handle exists until the program ends.
+/// let stream: Stream<'static> = unsafe { Stream::from_raw(handle as u64) };
+/// assert_ne!(stream, Stream::LEGACY);
+/// # Ok::<(), libcai::Error>(())
+/// ```
+///
+/// The stream of an array exists as long as the array:
+///
+/// ```compile_fail,E0505
+/// use libcai::{Array, Stream};
+///
+/// let array = Array::from_vec(vec![1u8], &[1])?;
+/// let stream = array.stream();
+/// drop(array);
+/// println!("{stream:?}");
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stream(cai_stream);
+pub struct Stream<'a>(cai_stream, PhantomData<&'a ()>);
 
-impl Stream {
+impl Stream<'static> {
     /// The legacy default stream of the current context.
-    pub const LEGACY: Stream = Stream(sys::CAI_STREAM_LEGACY);
+    pub const LEGACY: Self = Stream(sys::CAI_STREAM_LEGACY, PhantomData);
     /// The per-thread default stream of the calling thread.
-    pub const PER_THREAD: Stream = Stream(sys::CAI_STREAM_PER_THREAD);
+    pub const PER_THREAD: Self = Stream(sys::CAI_STREAM_PER_THREAD, PhantomData);
     /// No work is pending.
-    pub const NONE: Stream = Stream(sys::CAI_STREAM_NONE);
+    pub const NONE: Self = Stream(sys::CAI_STREAM_NONE, PhantomData);
     /// Not known.
-    pub const UNKNOWN: Stream = Stream(sys::CAI_STREAM_UNKNOWN);
+    pub const UNKNOWN: Self = Stream(sys::CAI_STREAM_UNKNOWN, PhantomData);
+}
 
+impl<'a> Stream<'a> {
     /// Takes a `CUstream` as an integer, or a `CAI_STREAM_` value. 0, which means different streams
-    /// to different libraries, is refused by all functions that a stream is passed to.
+    /// to different libraries, is refused by all functions that a stream is passed to: pass
+    /// [`Stream::LEGACY`] for a NULL handle.
     ///
     /// # Safety
-    /// If the value is a handle, its stream exists as long as the result is passed to functions,
-    /// and as long as an array with this stream exists.
+    /// If the value is a handle, its stream exists during `'a`.
     #[must_use]
-    pub const unsafe fn from_raw(value: cai_stream) -> Stream {
-        Stream(value)
+    pub const unsafe fn from_raw(value: cai_stream) -> Stream<'a> {
+        Stream(value, PhantomData)
     }
 
     /// Returns the value of the C interface.
@@ -86,14 +123,14 @@ impl Stream {
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for Stream<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match *self {
-            Stream::LEGACY => f.write_str("Stream::LEGACY"),
-            Stream::PER_THREAD => f.write_str("Stream::PER_THREAD"),
-            Stream::NONE => f.write_str("Stream::NONE"),
-            Stream::UNKNOWN => f.write_str("Stream::UNKNOWN"),
-            Stream(value) => write!(f, "Stream({value:#x})"),
+        match self.0 {
+            sys::CAI_STREAM_LEGACY => f.write_str("Stream::LEGACY"),
+            sys::CAI_STREAM_PER_THREAD => f.write_str("Stream::PER_THREAD"),
+            sys::CAI_STREAM_NONE => f.write_str("Stream::NONE"),
+            sys::CAI_STREAM_UNKNOWN => f.write_str("Stream::UNKNOWN"),
+            value => write!(f, "Stream({value:#x})"),
         }
     }
 }

@@ -35,6 +35,16 @@ pub unsafe trait Element: Copy + Send + Sync + 'static {
 
 /// A boolean of one byte, as arrays have it: 0 is false, every other value true. A Rust `bool` must
 /// not be read from memory that other code writes, because it has two valid values only.
+///
+/// ```
+/// use libcai::Bool;
+///
+/// let values: Vec<Bool> = [true, false].map(Bool::from).into();
+/// let array = libcai::Array::from_vec(values, &[2])?;
+/// assert_eq!(array.typestr(), "|b1");
+/// assert!(array.to_vec::<Bool>()?[0].get());
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
@@ -54,6 +64,13 @@ impl From<bool> for Bool {
 }
 
 /// A complex number of two floats.
+///
+/// ```
+/// let number = libcai::Complex { re: 1.0f32, im: -2.0 };
+/// let array = libcai::Array::from_vec(vec![number], &[1])?;
+/// assert_eq!(array.typestr(), "<c8");
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Complex<T> {

@@ -24,6 +24,10 @@ pub struct Error(Box<cai_error>);
 /// The result of the functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An error that no function has filled.
+pub(crate) const NO_ERROR: cai_error =
+    cai_error { code: 0, driver_code: 0, field: [0; 96], message: [0; 408] };
+
 impl Error {
     /// Makes an error: `field: found …, expected …`.
     #[cold]
@@ -37,10 +41,21 @@ impl Error {
     }
 
     /// Makes an error of your own, to return it to C or Python code as this crate's are: a status
-    /// of the library that fits, or a number from `CAI_STATUS_THIRD_PARTY` on.
+    /// of the library that fits, or a number from `CAI_STATUS_THIRD_PARTY` on. `CAI_OK` is no
+    /// failure, and becomes `CAI_ERR_ARGUMENT`.
+    ///
+    /// ```
+    /// use libcai::{Error, sys};
+    ///
+    /// const NOT_READY: i32 = sys::CAI_STATUS_THIRD_PARTY + 1;
+    /// let error = Error::custom(NOT_READY, "input", "not ready");
+    /// assert_eq!((error.status(), error.message()), (NOT_READY, "input: not ready"));
+    /// ```
     #[cold]
     #[must_use]
     pub fn custom(status: cai_status, field: &str, message: &str) -> Self {
+        // The caller of a C function that returns 0 reads an output that was not written.
+        let status = if status == sys::CAI_OK { sys::CAI_ERR_ARGUMENT } else { status };
         // A text with a NUL, which C cannot express, is left out.
         let texts = (CString::new(field), CString::new(message));
         let (field, message) = (texts.0.unwrap_or_default(), texts.1.unwrap_or_default());
@@ -50,10 +65,21 @@ impl Error {
         })
     }
 
+    /// Makes the error of a foreign function that returned `status`, and may not have filled the
+    /// error that it was given, which was all zero.
+    #[cold]
+    pub(crate) fn foreign(status: cai_status, error: &cai_error) -> Self {
+        if error.code == sys::CAI_OK {
+            // SAFETY: the function returns a constant text.
+            let message = unsafe { CStr::from_ptr(sys::cai_status_message(status)) };
+            return Error::custom(status, "", &message.to_string_lossy());
+        }
+        Error(Box::new(cai_error { code: status, ..*error }))
+    }
+
     /// Makes the error that `write` fills.
     fn fill(write: impl FnOnce(*mut cai_error)) -> Self {
-        let mut error =
-            Box::new(cai_error { code: 0, driver_code: 0, field: [0; 96], message: [0; 408] });
+        let mut error = Box::new(NO_ERROR);
         write(&mut *error);
         Error(error)
     }
@@ -91,10 +117,23 @@ impl Error {
         self.0.driver_code
     }
 
-    /// Returns the structure of the C interface, to pass the error on to C code.
+    /// Returns the structure of the C interface.
     #[must_use]
     pub fn as_raw(&self) -> &cai_error {
         &self.0
+    }
+
+    /// Writes the error where a C function reports one, and returns the status, for functions that
+    /// C code calls: `return error.write_to(out_error)`.
+    ///
+    /// # Safety
+    /// `out` is NULL, then nothing is written, or points to writable memory for a `cai_error`.
+    pub unsafe fn write_to(&self, out: *mut cai_error) -> cai_status {
+        if !out.is_null() {
+            // SAFETY: writable (this function's contract).
+            unsafe { out.write(*self.0) };
+        }
+        self.status()
     }
 }
 

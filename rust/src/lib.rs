@@ -16,6 +16,9 @@
 //! | [`View`], [`ViewMut`] | the elements of an array in memory that the host can read |
 //! | [`ContiguousView`] | those of a view without gaps: a slice with a shape |
 //! | [`Owner`] | keeps data alive: any `Box`, `Arc` or other object |
+//! | [`Device`], [`Stream`] | where the data is, and on which stream work on it is pending |
+//! | [`Element`] | the types of elements: numbers, [`Bool`], [`Complex`], and yours |
+//! | [`ImportOptions`] | what is accepted of a Python object |
 //! | [`Consumer`], [`Producer`] | order the work of two libraries on their CUDA streams |
 //! | [`Error`] | status, field, value found and value expected |
 //! | [`sys`] | the C interface as it is |
@@ -28,7 +31,7 @@
 //! ```
 //! use libcai::{Array, ArrayRef, Ix, Result, sys};
 //!
-//! /// Returns the sums of the rows.
+//! /// Returns the sums of the rows, in host memory.
 //! fn row_sums(array: &ArrayRef) -> Result<Array> {
 //!     let view = array.view::<f32, Ix<2>>()?;
 //!     let sums: Vec<f32> = view.rows().map(|row| row.iter().sum()).collect();
@@ -48,12 +51,7 @@
 //!     };
 //!     match result {
 //!         Ok(()) => sys::CAI_OK,
-//!         Err(why) => {
-//!             if let Some(error) = unsafe { error.as_mut() } {
-//!                 *error = *why.as_raw();
-//!             }
-//!             why.status()
-//!         }
+//!         Err(why) => unsafe { why.write_to(error) },
 //!     }
 //! }
 //! # let array = Array::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
@@ -75,12 +73,13 @@
 //!   Rust's own memory ([`Array::from_vec`], [`Array::from_owner`]) are not written by safe code.
 //!
 //! Data in the memory of a device is accessed by kernels, which are `unsafe` to launch; a
-//! [`Consumer`] orders them with the work of the producer.
+//! [`Consumer`] orders them with the work of the producer. Lifetimes bind a [`Stream`] to the
+//! stream whose handle it has, and a [`View`] to its array.
 //!
 //! # Threads
 //!
-//! All types are `Send` and `Sync` where their elements are. An owner's object may be dropped on
-//! any thread, with any CUDA context current or none, and during a stream capture.
+//! All types are `Send` and `Sync` if their elements are, except [`Builder`]. An owner's object may
+//! be dropped on any thread, with any CUDA context current or none, and during a stream capture.
 //!
 //! # CUDA
 //!

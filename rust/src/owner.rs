@@ -30,12 +30,18 @@ use crate::sys::{self, cai_owner};
 /// drop(second);
 /// assert_eq!(Arc::strong_count(&data), 1);
 /// ```
+///
+/// An object that must stay on its thread is no owner:
+///
+/// ```compile_fail,E0277
+/// let owner = libcai::Owner::new(std::rc::Rc::new(vec![1u8, 2, 3]));
+/// ```
 pub struct Owner(NonNull<cai_owner>);
 
 // SAFETY: the operations of an owner may be called from any thread, by several at once (`cai_owner`
 // requires it of who makes one); the objects in this crate's owners are `Send`.
 unsafe impl Send for Owner {}
-// SAFETY: as above; a shared reference allows to add references only.
+// SAFETY: a shared reference allows only to add references, which several threads may do at once.
 unsafe impl Sync for Owner {}
 
 /// Drops what `Box::into_raw` made.

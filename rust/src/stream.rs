@@ -3,12 +3,24 @@
 //! May use: `array`, `device`, `error`, `sys`.
 //! Unsafe: calls functions of the C interface.
 
+use std::marker::PhantomData;
+
 use crate::array::{Array, ArrayRef};
 use crate::device::Stream;
 use crate::error::{Result, call};
 use crate::sys::{self, cai_stream};
 
-/// What a consumer does with the data.
+/// What a consumer does with the data. A [`Consumer`] that writes refuses a read-only array.
+///
+/// ```
+/// use libcai::{Access, Array, Consumer, Stream, sys};
+///
+/// let array = Array::from_owner([1.0f32, 2.0], &[2])?;
+/// Consumer::begin(&array, Stream::LEGACY, Access::Read)?.end()?;
+/// let refused = Consumer::begin(&array, Stream::LEGACY, Access::Write).unwrap_err();
+/// assert_eq!(refused.status(), sys::CAI_ERR_READONLY);
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// It reads.
@@ -42,13 +54,25 @@ impl Access {
 /// # Ok::<(), libcai::Error>(())
 /// ```
 ///
-/// The array must outlive the kernels, which a consumer does not see to:
-/// [`Array::release_after`] releases it when they are done.
+/// A consumer borrows its array and its stream, but kernels may run longer than both borrows:
+/// [`Array::release_after`] releases the array when they are done. On a default stream, end the
+/// consumer on the thread that began it, with the same context current: elsewhere,
+/// [`Stream::PER_THREAD`] and [`Stream::LEGACY`] mean other streams.
+///
+/// ```compile_fail,E0505
+/// use libcai::{Access, Array, Consumer, Stream};
+///
+/// let array = Array::from_vec(vec![1.0f64, 2.0], &[2])?;
+/// let work = Consumer::begin(&array, Stream::LEGACY, Access::Read)?;
+/// drop(array);
+/// work.end()?;
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[must_use = "it ends when it is dropped"]
 #[derive(Debug)]
 pub struct Consumer<'a> {
     array: &'a ArrayRef,
-    stream: Stream,
+    stream: Stream<'a>,
     flags: u32,
 }
 
@@ -57,7 +81,7 @@ impl<'a> Consumer<'a> {
     ///
     /// Fails with a status of `cai_array_consume_begin`; the data must not be accessed then.
     #[inline]
-    pub fn begin(array: &'a ArrayRef, stream: Stream, access: Access) -> Result<Self> {
+    pub fn begin(array: &'a ArrayRef, stream: Stream<'a>, access: Access) -> Result<Self> {
         Consumer::begin_with(array, stream, access, 0)
     }
 
@@ -65,20 +89,20 @@ impl<'a> Consumer<'a> {
     #[inline]
     pub fn begin_with(
         array: &'a ArrayRef,
-        stream: Stream,
+        stream: Stream<'a>,
         access: Access,
         flags: u32,
     ) -> Result<Self> {
         let flags = flags | access.flags();
         let (raw, to) = (array.as_ptr(), stream.as_raw());
-        // SAFETY: the array is valid, and the stream exists (`Stream::from_raw` requires it).
+        // SAFETY: the array is valid, and the stream exists during `'a`.
         call(|error| unsafe { sys::cai_array_consume_begin(raw, to, flags, error) })?;
         Ok(Consumer { array, stream, flags })
     }
 
     /// Continues work that was begun by a consumer that was forgotten.
     #[cfg(feature = "cudarc")]
-    pub(crate) fn resume(array: &'a ArrayRef, stream: Stream, access: Access) -> Self {
+    pub(crate) fn resume(array: &'a ArrayRef, stream: Stream<'a>, access: Access) -> Self {
         Consumer { array, stream, flags: access.flags() }
     }
 
@@ -90,7 +114,7 @@ impl<'a> Consumer<'a> {
 
     /// Returns the consumer's stream.
     #[must_use]
-    pub fn stream(&self) -> Stream {
+    pub fn stream(&self) -> Stream<'a> {
         self.stream
     }
 
@@ -108,7 +132,7 @@ impl<'a> Consumer<'a> {
     #[inline]
     fn finish(&self) -> Result<()> {
         let (raw, stream) = (self.array.as_ptr(), self.stream.as_raw());
-        // SAFETY: as in `begin_with`.
+        // SAFETY: the array is valid, and the stream exists: both are borrowed during `'a`.
         call(|error| unsafe { sys::cai_array_consume_end(raw, stream, self.flags, error) })
             .inspect_err(|_| self.synchronize())
     }
@@ -145,23 +169,40 @@ impl Drop for Consumer<'_> {
 /// assert_eq!(array.stream(), Stream::NONE);
 /// # Ok::<(), libcai::Error>(())
 /// ```
+///
+/// The array states the export stream as long as it and its clones exist, in other libraries as
+/// well. So a handle must be [`Stream::from_raw`] of a stream that exists as long:
+/// [`attach`](Array::attach) its owner to the array. A stream of a shorter life is not accepted:
+///
+/// ```compile_fail,E0597
+/// use libcai::{Array, Producer};
+///
+/// let mut mine = Array::from_vec(vec![0u8; 4], &[4])?;
+/// let producer = {
+///     let theirs = Array::from_vec(vec![0u8; 4], &[4])?;
+///     Producer::new(theirs.stream())
+/// };
+/// producer.export(&mut mine)?;
+/// # Ok::<(), libcai::Error>(())
+/// ```
 #[derive(Clone, Debug)]
-pub struct Producer {
-    export: Stream,
+pub struct Producer<'a> {
+    export: Stream<'static>,
     pending: Vec<cai_stream>,
     flags: u32,
+    lives: PhantomData<Stream<'a>>,
 }
 
-impl Producer {
+impl<'a> Producer<'a> {
     /// Names the stream that consumers synchronize with.
     #[must_use]
-    pub fn new(export: Stream) -> Self {
-        Producer { export, pending: Vec::new(), flags: 0 }
+    pub fn new(export: Stream<'static>) -> Self {
+        Producer { export, pending: Vec::new(), flags: 0, lives: PhantomData }
     }
 
     /// Adds a stream on which work on the data may be pending: also the export stream itself.
     #[must_use]
-    pub fn pending(mut self, stream: Stream) -> Self {
+    pub fn pending(mut self, stream: Stream<'a>) -> Self {
         self.pending.push(stream.as_raw());
         self
     }
@@ -181,7 +222,8 @@ impl Producer {
         let (streams, count) = (self.pending.as_ptr(), self.pending.len());
         let (export, flags) = (self.export.as_raw(), self.flags);
         let array = array.as_mut_ptr();
-        // SAFETY: the array is valid, and the streams exist (`Stream::from_raw` requires it).
+        // SAFETY: the array is valid, and the streams exist: the others during `'a`, and the one
+        // that the array states until the program ends (`Stream<'static>`).
         call(|error| unsafe { sys::cai_array_produce(array, streams, count, export, flags, error) })
     }
 }

@@ -5,6 +5,20 @@
 //! its caller has to ensure. The safe types of this crate lead here and back: [`ArrayRef::as_ptr`],
 //! [`Array::from_raw`], [`Array::into_raw`].
 //!
+//! ```
+//! use libcai::{Array, sys};
+//!
+//! let bytes = Array::from_vec((0..40).collect::<Vec<u8>>(), &[40])?;
+//! let mut overlap = false;
+//! // SAFETY: the array is valid, and the output is writable.
+//! let status = unsafe {
+//!     let (a, b) = (bytes.as_ptr(), bytes.as_ptr());
+//!     sys::cai_array_may_overlap(a, b, &mut overlap, std::ptr::null_mut())
+//! };
+//! assert!(status == sys::CAI_OK && overlap);
+//! # Ok::<(), libcai::Error>(())
+//! ```
+//!
 //! [`Array::from_raw`]: crate::Array::from_raw
 //! [`Array::into_raw`]: crate::Array::into_raw
 //! [`ArrayRef::as_ptr`]: crate::ArrayRef::as_ptr

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libcai::{
-    Access, Array, ArrayRef, Bool, Builder, Complex, Consumer, ContiguousView, Device, Error, Ix,
-    IxDyn, Owner, Producer, Stream, View, ViewMut, sys,
+    Access, Array, ArrayRef, Bool, Builder, Complex, Consumer, ContiguousView, Device, Error,
+    ImportOptions, Iter, Ix, IxDyn, Owner, Producer, Rows, Stream, View, ViewMut, sys,
 };
 
 /// Counts how many of its kind were dropped.
@@ -59,6 +59,12 @@ fn threads_may_have_all_types() {
     shared::<View<'_, f32, Ix<2>>>();
     shared::<ViewMut<'_, f32, IxDyn>>();
     shared::<Consumer<'_>>();
+    shared::<Producer<'_>>();
+    shared::<Stream<'_>>();
+    shared::<Iter<'_, f32, Ix<2>>>();
+    shared::<Rows<'_, f32, IxDyn>>();
+    shared::<ContiguousView<'_, f32, 2>>();
+    shared::<ImportOptions>();
 }
 
 #[test]
@@ -163,6 +169,56 @@ fn a_failed_call_keeps_nothing() {
         })
     };
     refused(failed, 0x10001, "input: not ready");
+    // SAFETY: functions that fail, and do not fill the error, or with another status.
+    let (silent, other) = unsafe {
+        (
+            Array::receive(|_, _| sys::CAI_ERR_NDIM),
+            Array::receive(|_, error| {
+                sys::cai_error_set(error, sys::CAI_ERR_VALUE, c"x".as_ptr(), c"wrong".as_ptr());
+                -1
+            }),
+        )
+    };
+    // SAFETY: a constant text.
+    let message = unsafe { std::ffi::CStr::from_ptr(sys::cai_status_message(sys::CAI_ERR_NDIM)) };
+    refused(silent, sys::CAI_ERR_NDIM, message.to_str().unwrap());
+    refused(other, -1, "x: wrong");
+}
+
+/// A C function that returns 0 has written its output.
+#[test]
+fn an_error_is_never_a_success() {
+    let error = Error::custom(sys::CAI_OK, "x", "wrong");
+    assert_eq!((error.status(), error.message()), (sys::CAI_ERR_ARGUMENT, "x: wrong"));
+    let mut written = *error.as_raw();
+    written.code = 0;
+    // SAFETY: writable, and NULL, where nothing is written.
+    let statuses = unsafe { (error.write_to(&mut written), error.write_to(std::ptr::null_mut())) };
+    assert_eq!((statuses, written.code), ((error.status(), error.status()), error.status()));
+}
+
+/// A size that is not that of the value would have its release write beyond it.
+#[test]
+fn an_array_of_another_size_is_refused() {
+    for size in [0, 120, 136, 512, u32::MAX] {
+        let (count, counted) = counter();
+        let mut raw = array(&mut [1u8, 2], &[2], None, counted()).unwrap().into_raw();
+        raw.struct_size = size;
+        let pair = (raw, [0x5au8; 512]);
+        // SAFETY: the reference is given up.
+        let error = unsafe { Array::from_raw(pair.0) }.unwrap_err();
+        assert_eq!((error.status(), error.field()), (sys::CAI_ERR_STRUCT_SIZE, "struct_size"));
+        assert_eq!((dropped(&count), pair.1), (1, [0x5a; 512]));
+    }
+}
+
+#[test]
+fn a_copy_that_does_not_fit_in_memory_is_an_error() {
+    let builder = Builder::new(&mut 1u16, &[1 << 40, 1 << 20]).strides(&[0, 0]);
+    // SAFETY: all elements are the one.
+    let many = unsafe { builder.device(Device::CPU).stream(Stream::NONE).build(()) }.unwrap();
+    assert_eq!(many.len(), 1 << 60);
+    assert_eq!(many.to_vec::<u16>().unwrap_err().status(), sys::CAI_ERR_NO_MEMORY);
 }
 
 #[test]

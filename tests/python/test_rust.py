@@ -2,6 +2,7 @@
 arrays with plug-ins in C and with NumPy."""
 
 import ctypes
+import json
 import os
 import pathlib
 import re
@@ -88,7 +89,7 @@ def test_arrays_of_numpy(extension):
     table = numpy.arange(12, dtype=numpy.float32).reshape(3, 4)
     for array in (table, table.T, table[::-1, ::2], table[:0], table[0], numpy.float32(3).reshape(())):
         sums = numpy.asarray(row_sums(array))
-        assert sums.tolist() == array.sum(axis=-1).tolist() if array.ndim else array.tolist()
+        assert sums.tolist() == (array.sum(axis=-1).tolist() if array.ndim else array.tolist())
     with pytest.raises(BufferError, match="typestr: found <f8, expected <f4"):
         row_sums(table.astype(float))
     with pytest.raises(TypeError):
@@ -124,6 +125,15 @@ def test_slices_of_cudarc(schedule):
         "refused: flags: found CAI_ARRAY_READONLY, expected a writable array, because flags contain CAI_ACCESS_WRITE",
         "copied to the host: [9.0, 9.0, 9.0]",
     ]
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_what_slices_of_cudarc_need(schedule):
+    """The tests that need a driver, on the simulated one."""
+    build = [CARGO, "test", "-p", "libcai", "--features", "cudarc", "--test", "slices", "--no-run"]
+    messages = map(json.loads, run(*build, "--message-format=json", cwd=ROOT).stdout.splitlines())
+    [program] = [message["executable"] for message in messages if message.get("executable")]
+    run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program)
 
 
 def test_cargo_packs_both(tmp_path):

@@ -22,11 +22,11 @@ unsafe fn import(object: *mut PyObject) -> Result<Array> {
 /// # Safety
 /// The thread holds the interpreter's lock.
 unsafe fn to_python(result: Result<Array>) -> *mut PyObject {
-    // SAFETY: this function's contract; the structure of an error is filled in.
+    // SAFETY: this function's contract.
     unsafe {
         result
             .and_then(|array| array.to_python())
-            .unwrap_or_else(|error| sys::cai_python_raise(error.as_raw()))
+            .unwrap_or_else(|error| error.raise_python())
     }
 }
 

@@ -11,7 +11,19 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The dimensions of a view: [`Ix`] or [`IxDyn`].
+/// The dimensions of a view: [`Ix`] or [`IxDyn`]. A function that takes views of any is generic:
+///
+/// ```
+/// use libcai::{Array, Dimension, IxDyn, View};
+///
+/// fn largest<D: Dimension>(view: &View<'_, f32, D>) -> f32 {
+///     view.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+/// }
+///
+/// let array = Array::from_vec(vec![1.0f32, 4.0, 2.0], &[3])?;
+/// assert_eq!(largest(&array.view::<f32, IxDyn>()?), 4.0);
+/// # Ok::<(), libcai::Error>(())
+/// ```
 pub trait Dimension: Copy + sealed::Sealed + fmt::Debug {
     /// How many, or `None` for any number.
     const NDIM: Option<usize>;
@@ -24,11 +36,12 @@ pub trait Dimension: Copy + sealed::Sealed + fmt::Debug {
     fn values_mut(&mut self) -> &mut [isize];
 }
 
-/// `N` dimensions, which the compiler knows.
+/// `N` dimensions, which the compiler knows: `array.view::<f32, Ix<2>>()` fails for an array of
+/// another number.
 #[derive(Clone, Copy, Debug)]
 pub struct Ix<const N: usize>(pub(super) [isize; N]);
 
-/// Any number of dimensions.
+/// Any number of dimensions: `array.view::<f32, IxDyn>()`.
 #[derive(Clone, Copy)]
 pub struct IxDyn {
     values: [isize; sys::CAI_MAX_NDIM as usize],

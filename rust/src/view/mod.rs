@@ -37,6 +37,18 @@ pub(crate) use elements::check_type;
 /// assert_eq!((any.ndim(), any[&[0, 1, 0]]), (3, 4));
 /// # Ok::<(), libcai::Error>(())
 /// ```
+///
+/// The array outlives its views:
+///
+/// ```compile_fail,E0505
+/// use libcai::{Array, Ix};
+///
+/// let array = Array::from_vec(vec![1u8, 2], &[2])?;
+/// let view = array.view::<u8, Ix<1>>()?;
+/// drop(array);
+/// assert_eq!(view[[0]], 1);
+/// # Ok::<(), libcai::Error>(())
+/// ```
 pub struct View<'a, T, D> {
     data: *const T,
     shape: D,
@@ -45,7 +57,30 @@ pub struct View<'a, T, D> {
     lives: PhantomData<&'a [T]>,
 }
 
-/// The same for elements that may be written, by this view alone.
+/// The elements of an array of host memory, which may be written, by this view alone.
+///
+/// ```
+/// use libcai::{Array, Ix};
+///
+/// let array = Array::from_vec(vec![0i32; 4], &[2, 2])?;
+/// // SAFETY: nothing else accesses the data: there is no clone of the array.
+/// let mut view = unsafe { array.view_mut::<i32, Ix<2>>() }?;
+/// view[[0, 1]] = 5;
+/// view.as_mut_slice().expect("no gaps")[3] = 7;
+/// assert_eq!(view.as_view().iter().sum::<i32>(), 12);
+/// # Ok::<(), libcai::Error>(())
+/// ```
+///
+/// A slice borrows the view, so that there are no two of one element:
+///
+/// ```compile_fail,E0499
+/// # let array = libcai::Array::from_vec(vec![0i32; 4], &[4])?;
+/// # let mut view = unsafe { array.view_mut::<i32, libcai::Ix<1>>() }?;
+/// let first = view.as_mut_slice().expect("no gaps");
+/// let second = view.as_mut_slice().expect("no gaps");
+/// first[0] = second[0];
+/// # Ok::<(), libcai::Error>(())
+/// ```
 pub struct ViewMut<'a, T, D> {
     view: View<'a, T, D>,
     lives: PhantomData<&'a mut [T]>,
@@ -61,11 +96,11 @@ impl<T, D: Copy> Copy for View<'_, T, D> {}
 
 // SAFETY: a view is as good as a shared slice of elements; nothing writes while it exists.
 unsafe impl<T: Sync, D: Sync> Sync for View<'_, T, D> {}
-// SAFETY: as above.
+// SAFETY: as for `Sync`: elements are only read.
 unsafe impl<T: Sync, D: Send> Send for View<'_, T, D> {}
 // SAFETY: a mutable view is as good as a mutable slice of elements.
 unsafe impl<T: Sync, D: Sync> Sync for ViewMut<'_, T, D> {}
-// SAFETY: as above.
+// SAFETY: a mutable view is as good as a mutable slice of elements, which moves with `T: Send`.
 unsafe impl<T: Send, D: Send> Send for ViewMut<'_, T, D> {}
 
 #[cold]
@@ -409,6 +444,15 @@ fn advance<T, D: Dimension>(
 }
 
 /// Iterates over the elements of a view in C order; made by [`View::iter`].
+///
+/// ```
+/// use libcai::{Array, Ix};
+///
+/// let array = Array::from_vec(vec![1u32, 2, 3, 4], &[2, 2])?;
+/// let view = array.view::<u32, Ix<2>>()?;
+/// assert_eq!((view.iter().len(), view.iter().max()), (4, Some(&4)));
+/// # Ok::<(), libcai::Error>(())
+/// ```
 pub struct Iter<'a, T, D> {
     view: View<'a, T, D>,
     index: D,
@@ -467,6 +511,15 @@ impl<'a, T, D: Dimension> IntoIterator for View<'a, T, D> {
 }
 
 /// Iterates over the rows of a view; made by [`View::rows`].
+///
+/// ```
+/// use libcai::{Array, Ix};
+///
+/// let array = Array::from_vec(vec![1u32, 2, 3, 4], &[2, 2])?;
+/// let rows = array.view::<u32, Ix<2>>()?.rows();
+/// assert_eq!(rows.map(|row| row[[0]] + row[[1]]).collect::<Vec<_>>(), [3, 7]);
+/// # Ok::<(), libcai::Error>(())
+/// ```
 pub struct Rows<'a, T, D> {
     view: View<'a, T, D>,
     index: D,
@@ -499,6 +552,15 @@ impl<'a, T, D: Dimension> Iterator for Rows<'a, T, D> {
 
 impl<T, D: Dimension> ExactSizeIterator for Rows<'_, T, D> {}
 impl<T, D: Dimension> FusedIterator for Rows<'_, T, D> {}
+
+// SAFETY: an iterator is as good as a view, and its address as a reference to an element.
+unsafe impl<T: Sync, D: Sync> Sync for Iter<'_, T, D> {}
+// SAFETY: as for `Sync`: elements are only read.
+unsafe impl<T: Sync, D: Send> Send for Iter<'_, T, D> {}
+// SAFETY: an iterator is as good as a view, and its address as a reference to an element.
+unsafe impl<T: Sync, D: Sync> Sync for Rows<'_, T, D> {}
+// SAFETY: as for `Sync`: elements are only read.
+unsafe impl<T: Sync, D: Send> Send for Rows<'_, T, D> {}
 
 impl<T, D: Copy> Clone for Iter<'_, T, D> {
     fn clone(&self) -> Self {
