@@ -187,9 +187,9 @@ static void compute(const char *name, const cai_array *array) {
 
 void consumer_print(void) {
     static const char *const description[TABLE_COLUMNS + 1] = {
-        "array", "typestr", "shape", "strides", "order", "mode", "bytes reached", "stream", NULL};
-    static const char *const results[] = {"array", "typestr", "valid",  "least",
-                                          "mean",  "most",    "remark", NULL};
+        "array", "type", "shape", "strides", "order", "mode", "bytes", "stream", NULL};
+    static const char *const results[] = {"array", "type", "valid",  "least",
+                                          "mean",  "most", "remark", NULL};
     int i;
     printf("What the consumer was handed, checked, and keeps:\n\n");
     table_begin(description, "<<<<<<><");
@@ -205,9 +205,9 @@ void consumer_print(void) {
     table_print();
     printf("\nWhat it refused:\n\n");
     for (i = 0; i < refused_count; i++) {
-        printf("  ✗  %-22s %s, at %s\n", refused[i].name, cai_status_name(refused[i].why.code),
+        printf(" ✗  %-22s %s, at %s\n", refused[i].name, cai_status_name(refused[i].why.code),
                refused[i].why.field);
-        print_wrapped(refused[i].why.message, 28);
+        print_wrapped(refused[i].why.message, 27);
     }
     fflush(stdout);
 }

@@ -83,7 +83,7 @@ def main(folder, path):
     producer.producer_name.restype = ctypes.c_char_p
     array = load(path)
     kind = f"{len(array.dtype.names)} fields" if array.dtype.names else array.dtype
-    print(f"\n{path}: {kind}, shape {array.shape}, in host memory (this needs no GPU)\n", flush=True)
+    print(f"\n{path}: {kind}, shape {array.shape}, in host memory\n", flush=True)
     open_source(producer, array)
     del array  # from here on it lives as long as an owner says
 

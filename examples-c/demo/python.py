@@ -32,7 +32,7 @@ def refused(given):
 
 
 def say(text):
-    print(textwrap.fill(text, 98, initial_indent=" " * 5, subsequent_indent=" " * 7))
+    print(textwrap.fill(text, 80, initial_indent=" " * 4, subsequent_indent=" " * 6, break_on_hyphens=False))
 
 
 def main():

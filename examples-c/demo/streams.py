@@ -26,8 +26,8 @@ def show(command):
     sys.stdout.flush()
     done = subprocess.run(command, capture_output=True, text=True)
     for line in (done.stdout + done.stderr).splitlines():
-        indent = " " * (5 + len(line) - len(line.lstrip()))
-        print(textwrap.fill(line.strip(), 98, initial_indent=indent, subsequent_indent=indent + "  "))
+        indent = " " * (4 + len(line) - len(line.lstrip()))
+        print(textwrap.fill(line.strip(), 80, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False))
     return done.returncode
 
 
@@ -36,14 +36,14 @@ def main():
     race = [race, "run", "--rules=strict", "--print=exit"]
     real = has_device()
     where = "on this machine's GPU" if real else "on the simulated driver, for there is no GPU here"
-    print(f"\nTwo libraries with streams of their own, {where}:\n")
+    print(f"\nTwo libraries with streams of their own,\n{where}:\n")
     correct = show([program] if real else [*race, "--", program])
     print("\nThe same with one call left out, cai_array_consume_begin:\n")
     broken = show([*race, *(["--shadow"] if real else []), "--", program, "forget"])
     if correct != 0 or broken != 66:
         print(f"\nThis was not expected: exit codes {correct} and {broken}, instead of 0 and 66.")
         return 1
-    print("\nThe first is in order without a wait of the host; the second is caught, exit code 66.")
+    print("\nThe first is in order without a wait of the host.\nThe second is caught: exit code 66.")
     return 0
 
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 160, WIDEST_CELL = 26, LINE = 96 };
+enum { MARGIN = 4, ROWS = 160, WIDEST_CELL = 26, LINE = 80 };
 
 static const char *alignment;
 static int columns, row_count; /* the first row has the titles */
@@ -102,10 +102,10 @@ void table_print(void) {
     }
     total = measure(widths);
     for (row = 0; row < row_count; row++) {
-        printf("  %s", rows[row].mark);
+        printf(" %s", rows[row].mark);
         print_cells(rows[row].cells, last_filled(row), widths);
         if (row == 0) {
-            print_blanks(5);
+            print_blanks(MARGIN);
             for (column = 0; column < total; column++) {
                 printf("─");
             }
