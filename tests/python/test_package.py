@@ -107,7 +107,7 @@ def test_native_libraries(prefix, tmp_path):
 
 def check_extension(extension):
     """It bundles the library, exports what it declares and nothing else, works, and stays mapped."""
-    assert exported(extension) == {"extension_check"}
+    assert exported(extension) == {"extension_check", "extension_owner"}
     dynamic = run("readelf", "-d", extension).stdout
     assert "NODELETE" in dynamic and "[libcai" not in dynamic
     # In a process of its own: an empty description is refused.
@@ -124,8 +124,13 @@ def build_and_run(folder, *options):
     needed = run("readelf", "-d", folder / "consumer_cai").stdout
     assert "[libcai.so.1]" in needed
     assert "[libcai" not in run("readelf", "-d", folder / "consumer_cai_static").stdout
-    check_extension(folder / "extension_cai_static.so")
+    for name in ("cai_static", "objects", "wrapped"):
+        check_extension(folder / f"extension_{name}.so")
     assert "NODELETE" in run("readelf", "-d", folder / "extension_cai.so").stdout
+    assert exported(folder / "extension_cai.so") == {"extension_check", "extension_owner"}
+    # Closed with dlclose while an owner lives whose last release calls it.
+    for name in ("cai", "cai_static", "objects", "wrapped"):
+        assert run(folder / "unload", folder / f"extension_{name}.so").stdout == "destroyed 1\n"
     # Nothing is built again when nothing has changed.
     again = run("cmake", "--build", folder).stdout
     assert "Linking" not in again
@@ -167,7 +172,7 @@ def test_sources_that_change(prefix, tmp_path):
     def build(*options):
         run(
             "cmake", "-S", PACKAGE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCAI_FROM=add_subdirectory",
-            f"-DCAI_SOURCE={source}", *options, env=offline,
+            f"-DCAI_SOURCE={source}", f"-DCAI_CARGO_TARGET_DIR={tmp_path / 'target'}", *options, env=offline,
         )  # fmt: skip
         # Wanting the program is enough: the library is built for it.
         return run("cmake", "--build", folder, "--target", "consumer_cai", env=offline).stdout
@@ -196,7 +201,11 @@ WANTED = [
     ("0.9", ""),
     ("0.9.0", ""),
     ("0.9...<1", ""),
+    ("0.1...<1", ""),
+    ("0.9...<0.9.1", ""),
+    ("0.1...<0.9", f"version: {VERSION}"),
     ("0.99", f"version: {VERSION}"),
+    ("1.0", f"version: {VERSION}"),
     ("9", f"version: {VERSION}"),
     ("0.9 COMPONENTS nonsense", "libcai has no components"),
 ]
@@ -233,4 +242,9 @@ def test_pkg_config(prefix, tmp_path):
         program = make(f"{name}_static", compiler, source, *static)
         assert run(program).stdout == f"ok {VERSION}\n"
         assert "[libcai" not in run("readelf", "-d", program).stdout
-    check_extension(make("extension.so", "gcc", "extension.c", "-shared", "-fPIC", "-fvisibility=hidden", *static))
+    unload = make("unload", "gcc", "unload.c", flags("--cflags")[0], "-ldl")
+    library = {"LD_LIBRARY_PATH": str(prefix / "lib")}
+    for name, options in (("sharing", shared), ("bundling", static)):
+        extension = make(f"{name}.so", "gcc", "extension.c", "-shared", "-fPIC", "-fvisibility=hidden", *options)
+        assert run(unload, extension, env=library).stdout == "destroyed 1\n"
+    check_extension(extension)
