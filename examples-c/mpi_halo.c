@@ -46,14 +46,13 @@ static const int64_t strides[3] = {
     sizeof(double),
 };
 
-/* The layer of cells at `index` across an axis: 0 and extent + 1 are the neighbours'. */
-static cai_array layer(const cai_array *block, int axis, int64_t index, int64_t shape[3]) {
-    cai_array array = *block; /* borrowed: it lives as long as `block` and `shape` */
+/* The layer of cells at `index` across an axis: 0 and extent + 1 are the neighbours'. `shape` is
+ * that of all layers across this axis. */
+static cai_array layer(const cai_array *block, int axis, int64_t index, const int64_t *shape) {
+    cai_array array = *block; /* borrowed: `block` and `shape` outlive the messages */
     char *first = (char *)block->data;
-    for (int i = 0; i < 3; ++i) {
-        shape[i] = i == axis ? 1 : extents[i];
+    for (int i = 0; i < 3; ++i)
         first += (i == axis ? index : 1) * strides[i];
-    }
     array.owner = NULL;
     array.data = first;
     array.shape = shape;
@@ -61,14 +60,12 @@ static cai_array layer(const cai_array *block, int axis, int64_t index, int64_t 
 }
 
 static void exchange(const cai_array *block, MPI_Comm grid) {
-    static const cai_mpi_request unused = CAI_MPI_REQUEST_INIT;
     for (int axis = 0; axis < 3; ++axis) {
         cai_mpi_request requests[4];
-        int64_t shape[3];
+        int64_t shape[3] = {NX, NY, NZ};
         int before, after;
         cai_array array;
-        for (int i = 0; i < 4; ++i)
-            requests[i] = unused;
+        shape[axis] = 1;
         MPI_Cart_shift(grid, axis, 1, &before, &after);
         array = layer(block, axis, 0, shape);
         CHECK(cai_mpi_irecv(&array, before, 1, grid, 0, &requests[0], error));

@@ -28,12 +28,20 @@
  * `cai_mpi_type` returns. Arrays without gaps use that type itself; the strides of others,
  * negative ones included, become a derived datatype. Counts above INT_MAX become one as well.
  *
- * Order: MPI knows no CUDA streams. The functions block the host until the array's pending work is
- * done, before MPI reads or writes; when MPI has completed, everything that is enqueued later comes
- * after it.
+ * Order: MPI knows no CUDA streams, whether it accepts device memory or not. The functions block
+ * the host until the array's pending work is done, before MPI reads or writes. When MPI has
+ * completed, everything that is enqueued later comes after it. For `CAI_STREAM_UNKNOWN` only the
+ * array's event is waited for: use `CAI_SYNC_CONSERVATIVE` if work may be pending.
  *
  * Memory: host memory is passed to MPI as it is. So is device memory if MPI reports that it accepts
  * it (`cai_mpi_is_cuda_aware`) or with `CAI_MPI_DIRECT`; otherwise it is copied through the host.
+ *
+ * Cost: nothing is allocated for an array without gaps that MPI takes as it is. Gaps cost one
+ * derived datatype for each message. A copy through the host costs pageable memory of its size and
+ * a copy that blocks, on a stream of its own, for each message.
+ *
+ * Threads: any, if MPI was started with `MPI_THREAD_MULTIPLE`, but one at a time for one buffer or
+ * request. Otherwise as MPI's own functions.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -44,9 +52,9 @@
 #include "copy.h"
 #include "driver.h"
 #include "dtype.h"
+#include "messages.h"
 #include "sync.h"
 
-#include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
 #if defined(OPEN_MPI) && defined(__has_include)
@@ -59,15 +67,18 @@
 #error "cai/mpi.h needs MPI 3.0 or later"
 #endif
 
+#include "mpi_types.h"
+
 /** A function of MPI failed: `error->field` names it, and `error->message` has MPI's text. */
 #define CAI_ERR_MPI (CAI_STATUS_THIRD_PARTY + 0x4d50)
 
 /* Flags, beside CAI_ACCESS_ and CAI_SYNC_ bits. */
 /** Passes device memory to MPI as it is. The caller knows that MPI accepts it. */
 #define CAI_MPI_DIRECT 0x10000
-/** Copies through the host, wherever the memory is. */
+/** Copies through pageable host memory, wherever the array is. Overrides `CAI_MPI_DIRECT`. */
 #define CAI_MPI_STAGE 0x20000
-/** Uses no derived datatype, as reductions require: an array with gaps is copied. */
+/** Uses no derived datatype, as reductions require: an array with gaps is copied through the host,
+ *  and one of more than INT_MAX elements is refused. */
 #define CAI_MPI_PLAIN 0x40000
 
 #define CAI_PRIVATE_MPI_SYNC (CAI_SYNC_IGNORE | CAI_SYNC_CONSERVATIVE | CAI_SYNC_THIS_CALL)
@@ -76,7 +87,7 @@
 typedef struct {
     /** Address of the element at index zero, or of the copy. NULL if there are no elements. */
     void *address;
-    /** Number of `datatype`s. */
+    /** Number of `datatype`s. 0 if there are no elements. */
     int count;
     /** Type of all elements together, or of one of them. Committed; do not free it. */
     MPI_Datatype datatype;
@@ -97,7 +108,7 @@ typedef struct {
 
 /** A message in transit, from `cai_mpi_isend` or `cai_mpi_irecv` to `cai_mpi_wait`. */
 typedef struct {
-    /** MPI's request, for `MPI_Waitany` and the like; then call `cai_mpi_finish`. */
+    /** MPI's request, for `MPI_Test` and the like; when it is done, call `cai_mpi_finish`. */
     MPI_Request request;
     /** The array's elements. */
     cai_mpi_buffer buffer;
@@ -106,7 +117,13 @@ typedef struct {
 /** Initial value of a cai_mpi_request. */
 #define CAI_MPI_REQUEST_INIT {MPI_REQUEST_NULL, CAI_MPI_BUFFER_INIT}
 
-/** Returns CAI_OK for `MPI_SUCCESS`; otherwise fills the error with MPI's text for `code`. */
+/**
+ * Returns CAI_OK for `MPI_SUCCESS`; otherwise `CAI_ERR_MPI`, with MPI's text for `code` in the
+ * error. MPI returns codes if the communicator has the handler `MPI_ERRORS_RETURN`; with the
+ * handler that MPI starts with, a failure ends the program inside of MPI.
+ *
+ * `function`: name of the function that returned `code`, for `error->field`.
+ */
 static inline cai_status cai_mpi_failure(int code, const char *function, cai_error *error) {
     char text[MPI_MAX_ERROR_STRING + 1];
     int length = 0;
@@ -128,125 +145,17 @@ static inline int cai_mpi_is_cuda_aware(void) {
 #endif
 }
 
-/**
- * Returns the MPI type of a type: the integer, float, complex or boolean type of that size;
- * `MPI_INT64_T` for times. `MPI_BYTE` for what MPI has no type for, which is passed as bytes:
- * 2-byte floats, bfloat16, 8-bit floats, text, structures, bit fields.
- */
-static inline MPI_Datatype cai_mpi_type(const cai_dtype *dtype) {
-    const MPI_Datatype integers[4] = {MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T};
-    const MPI_Datatype naturals[4] = {MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T};
-    const MPI_Datatype complexes[2] = {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX};
-    const int64_t size = dtype->itemsize;
-    const int log2 = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4;
-    if (dtype->code != CAI_DTYPE_NONE) return MPI_BYTE;
-    switch (dtype->kind) {
-    case 'b': return size == 1 ? MPI_C_BOOL : MPI_BYTE;
-    case 'i':
-    case 'm':
-    case 'M': return log2 < 4 ? integers[log2] : MPI_BYTE;
-    case 'u': return log2 < 4 ? naturals[log2] : MPI_BYTE;
-    case 'f': return size == 4 ? MPI_FLOAT : size == 8 ? MPI_DOUBLE : MPI_BYTE;
-    case 'c': return size == 8 ? complexes[0] : size == 16 ? complexes[1] : MPI_BYTE;
-    default: return MPI_BYTE;
-    }
-}
-
-/* --- derived datatypes */
-
-/* MPI_Type_create_hvector. Open MPI 5.0 gives some vectors with negative strides a wrong layout;
- * elements with a negative extent are right everywhere. */
-static inline int cai_private_mpi_hvector(int count, int block, int64_t stride, MPI_Datatype old,
-                                          MPI_Datatype *out) {
-    MPI_Datatype row = old, step = MPI_DATATYPE_NULL;
-    int code = MPI_SUCCESS;
-    if (stride >= 0) return MPI_Type_create_hvector(count, block, stride, old, out);
-    if (block != 1) code = MPI_Type_contiguous(block, old, &row);
-    if (code != MPI_SUCCESS) return code;
-    code = MPI_Type_create_resized(row, 0, stride, &step);
-    if (block != 1) (void)MPI_Type_free(&row);
-    if (code != MPI_SUCCESS) return code;
-    code = MPI_Type_contiguous(count, step, out);
-    (void)MPI_Type_free(&step);
-    return code;
-}
-
-/* The same for any counts: more than 2^30 blocks become types of 2^30 blocks, and one of the
- * rest. `type` is replaced by the result, and freed if `*made`. */
-static inline int cai_private_mpi_vector(int64_t count, int64_t block, int64_t stride,
-                                         int64_t itemsize, MPI_Datatype *type, int *made) {
-    const int64_t most = CAI_PRIVATE_CAST(int64_t, 1) << 30;
-    const int rest = CAI_PRIVATE_CAST(int, count % most);
-    MPI_Datatype old = *type, out = MPI_DATATYPE_NULL;
-    int code = MPI_SUCCESS, inner = 0, blocks = 1;
-    if (block > INT_MAX) code = cai_private_mpi_vector(block, 1, itemsize, itemsize, &old, &inner);
-    else blocks = CAI_PRIVATE_CAST(int, block);
-    if (code == MPI_SUCCESS && count <= INT_MAX) {
-        code = cai_private_mpi_hvector(CAI_PRIVATE_CAST(int, count), blocks, stride, old, &out);
-    } else if (code == MPI_SUCCESS) {
-        const int one[2] = {1, 1};
-        const MPI_Aint at[2] = {0, stride * (count / most * most)};
-        MPI_Datatype chunk = MPI_DATATYPE_NULL, parts[2];
-        parts[0] = parts[1] = MPI_DATATYPE_NULL;
-        code = cai_private_mpi_hvector(CAI_PRIVATE_CAST(int, most), blocks, stride, old, &chunk);
-        if (code == MPI_SUCCESS) {
-            code = cai_private_mpi_hvector(CAI_PRIVATE_CAST(int, count / most), 1, stride * most,
-                                           chunk, &parts[0]);
-            (void)MPI_Type_free(&chunk);
-        }
-        if (code == MPI_SUCCESS && rest > 0)
-            code = cai_private_mpi_hvector(rest, blocks, stride, old, &parts[1]);
-        if (code == MPI_SUCCESS)
-            code = MPI_Type_create_struct(rest > 0 ? 2 : 1, one, at, parts, &out);
-        if (parts[0] != MPI_DATATYPE_NULL) (void)MPI_Type_free(&parts[0]);
-        if (parts[1] != MPI_DATATYPE_NULL) (void)MPI_Type_free(&parts[1]);
-    }
-    if (inner) (void)MPI_Type_free(&old);
-    if (code != MPI_SUCCESS) return code;
-    if (*made) (void)MPI_Type_free(type);
-    *type = out;
-    *made = 1;
-    return MPI_SUCCESS;
-}
-
-/* The dimensions that matter: extents above 1, those that continue each other merged. Returns their
- * number; outermost first. */
-static inline int cai_private_mpi_axes(const cai_array *array, const int64_t *strides,
-                                       int64_t *extents, int64_t *steps) {
-    int used = 0, i;
-    for (i = 0; i < array->ndim; ++i) {
-        if (array->shape[i] == 1) continue;
-        if (used > 0 && steps[used - 1] == strides[i] * array->shape[i]) {
-            extents[used - 1] *= array->shape[i];
-            steps[used - 1] = strides[i];
-            continue;
-        }
-        extents[used] = array->shape[i];
-        steps[used] = strides[i];
-        ++used;
-    }
-    return used;
-}
-
-/* Whether two elements share bytes for certain, as with a stride of 0. */
-static inline int cai_private_mpi_repeats(int used, const int64_t *extents, const int64_t *steps,
-                                          int64_t itemsize) {
-    int64_t pitch[CAI_MAX_NDIM], extent[CAI_MAX_NDIM], row = itemsize;
-    int i, j;
-    for (i = 0; i < used; ++i) {
-        const int64_t step = steps[i] < 0 ? -steps[i] : steps[i];
-        for (j = i; j > 0 && pitch[j - 1] > step; --j) {
-            pitch[j] = pitch[j - 1];
-            extent[j] = extent[j - 1];
-        }
-        pitch[j] = step;
-        extent[j] = extents[i];
-    }
-    for (i = 0; i < used && pitch[i] <= row; ++i) {
-        if (pitch[i] < row) return 1;
-        row = pitch[i] * extent[i];
-    }
+/** Returns whether MPI accepts memory of ROCm devices, as far as it can be asked. */
+static inline int cai_mpi_is_rocm_aware(void) {
+#if defined(OMPI_HAVE_MPI_EXT_ROCM)
+    return MPIX_Query_rocm_support();
+#elif defined(MPIX_GPU_SUPPORT_HIP)
+    int is_supported = 0;
+    const int code = MPIX_GPU_query_support(MPIX_GPU_SUPPORT_HIP, &is_supported);
+    return code == MPI_SUCCESS && is_supported;
+#else
     return 0;
+#endif
 }
 
 /* Sets count and datatype for elements in C order without gaps, or with these strides. */
@@ -264,6 +173,9 @@ static inline cai_status cai_private_mpi_elements(cai_mpi_buffer *it, int used,
         it->count = CAI_PRIVATE_CAST(int, block);
         return CAI_OK;
     }
+    if ((it->flags & CAI_MPI_PLAIN) != 0)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "flags",
+                             "found CAI_MPI_PLAIN and more than INT_MAX elements: pass parts");
     if (i == 0) code = cai_private_mpi_vector(block, 1, unit, unit, &it->datatype, &it->is_derived);
     while (i > 0 && code == MPI_SUCCESS) {
         --i;
@@ -278,22 +190,27 @@ static inline cai_status cai_private_mpi_elements(cai_mpi_buffer *it, int used,
 /* Whether MPI can use the memory as it is: 1 or 0, or a status. */
 static inline cai_status cai_private_mpi_direct(const cai_array *array, uint32_t flags, int *direct,
                                                 cai_error *error) {
+    const int stage = (flags & CAI_MPI_STAGE) != 0, known = (flags & CAI_MPI_DIRECT) != 0;
     int32_t type = array->device.type;
     *direct = 1;
     if (array->data == NULL) return CAI_OK;
     if (type == CAI_DEVICE_UNKNOWN) {
         cai_pointer_info info;
         const cai_status status = cai_pointer_info_get(array->data, &info, error);
+        if (status == CAI_ERR_NO_DRIVER)
+            return cai_error_set(error, status, "device.type",
+                                 "found CAI_DEVICE_UNKNOWN, and no CUDA driver that knows the "
+                                 "memory: state CAI_DEVICE_CPU if it is the host's");
         if (status != CAI_OK) return status;
         type = info.device.type;
     }
     switch (type) {
     case CAI_DEVICE_CPU:
-    case CAI_DEVICE_CUDA_HOST: *direct = (flags & CAI_MPI_STAGE) == 0; return CAI_OK;
+    case CAI_DEVICE_CUDA_HOST:
+    case CAI_DEVICE_ROCM_HOST: *direct = !stage; return CAI_OK;
     case CAI_DEVICE_CUDA:
     case CAI_DEVICE_CUDA_MANAGED:
-        *direct = (flags & CAI_MPI_STAGE) == 0 &&
-                  ((flags & CAI_MPI_DIRECT) != 0 || cai_mpi_is_cuda_aware());
+        *direct = !stage && (known || cai_mpi_is_cuda_aware());
         return CAI_OK;
     case CAI_DEVICE_OPENCL:
     case CAI_DEVICE_VULKAN:
@@ -302,14 +219,23 @@ static inline cai_status cai_private_mpi_direct(const cai_array *array, uint32_t
         return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
                              "found a handle, expected an address");
     default:
-        if ((flags & (CAI_MPI_DIRECT | CAI_MPI_STAGE)) == CAI_MPI_DIRECT) return CAI_OK;
+        if (stage)
+            return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
+                                 "found memory that cannot be copied through the host, expected "
+                                 "the host's or CUDA's");
+        if (known || (type == CAI_DEVICE_ROCM && cai_mpi_is_rocm_aware())) return CAI_OK;
         return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
-                             "not the host's or CUDA's: use CAI_MPI_DIRECT if MPI accepts it");
+                             "found memory of neither the host nor CUDA: use CAI_MPI_DIRECT if MPI "
+                             "accepts it");
     }
 }
 
-/** Frees what `cai_mpi_begin` made, without writing a copy back. Cannot fail. */
+/**
+ * Frees what `cai_mpi_begin` made, and releases its reference, without writing a copy back. Call it
+ * if MPI failed. Does nothing for NULL and for a buffer that is not in use. Cannot fail.
+ */
 static inline void cai_mpi_discard(cai_mpi_buffer *it) {
+    if (it == NULL) return;
     if (it->is_derived && it->datatype != MPI_DATATYPE_NULL) (void)MPI_Type_free(&it->datatype);
     free(it->stage);
     cai_array_release(&it->array);
@@ -328,21 +254,12 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
     cai_layout layout;
     cai_dtype dtype;
     cai_status status;
-    bool native = true;
     int direct = 1, used = 0;
-    status = cai_array_layout(array, &layout, error); /* validates */
-    if (status == CAI_OK) status = cai_array_dtype(array, &dtype, error);
-    if (status == CAI_OK) status = cai_array_is_native(array, &native, error);
+    status = cai_private_message(array, &layout, &dtype, error); /* validates */
     if (status != CAI_OK) return status;
-    if (array->mask != NULL)
-        return cai_error_set(error, CAI_ERR_CONVERT_MASK, "mask",
-                             "found a mask, expected none: send it as an array of its own");
-    if (!native)
-        return cai_error_set(error, CAI_ERR_CONVERT_BYTE_ORDER, "typestr",
-                             "MPI sends the machine's byte order only");
-    if (dtype.kind == 'O')
-        return cai_error_set(error, CAI_ERR_CONVERT_TYPE, "typestr",
-                             "Python objects cannot be sent");
+    if ((flags & CAI_ACCESS_WRITE) != 0 && (array->flags & CAI_ARRAY_READONLY) != 0)
+        return cai_error_set(error, CAI_ERR_READONLY, "flags",
+                             "found CAI_ARRAY_READONLY, expected an array that MPI may write");
     status = cai_private_mpi_direct(array, flags, &direct, error);
     if (status != CAI_OK) return status;
     it->element = it->datatype = cai_mpi_type(&dtype);
@@ -372,15 +289,13 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
         return cai_array_synchronize(array, sync | (flags & (CAI_ACCESS_READ | CAI_ACCESS_WRITE)),
                                      error);
     }
-    if ((flags & CAI_ACCESS_WRITE) != 0 && (array->flags & CAI_ARRAY_READONLY) != 0)
-        return cai_error_set(error, CAI_ERR_READONLY, "flags", "found CAI_ARRAY_READONLY");
     extents[0] = layout.nbytes / itemsize;
     steps[0] = itemsize;
     status = cai_private_mpi_elements(it, 1, extents, steps, itemsize, unit, error);
     if (status != CAI_OK) return status;
     it->stage = malloc(CAI_PRIVATE_CAST(size_t, layout.nbytes));
     if (it->stage == NULL)
-        return cai_error_set(error, CAI_ERR_NO_MEMORY, "shape", "no memory for a copy");
+        return cai_error_set(error, CAI_ERR_NO_MEMORY, "shape", "no memory for a copy on the host");
     it->address = it->stage;
     if ((flags & CAI_ACCESS_READ) != 0) {
         cai_array copy = CAI_ARRAY_INIT;
@@ -392,36 +307,42 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
 }
 
 /**
- * Prepares the elements of an array for any function of MPI: waits for the work that is pending on
- * it, makes and commits a datatype if the array has gaps, and copies device memory to the host if
- * MPI does not accept it. Blocks the host for the pending work.
+ * Prepares the elements of an array for any function of MPI: blocks the host until the work that is
+ * pending on the array is done, makes and commits a datatype if the array has gaps, and copies
+ * device memory to the host if MPI does not accept it.
  *
- * `array`: a borrowed one must live, with its shape and strides, until `cai_mpi_end`; of others a
- * reference is held.
+ * `array`: if it has an owner, the buffer holds a reference until `cai_mpi_end` or
+ * `cai_mpi_discard`, and the caller may release its own before. A borrowed array must live until
+ * then, with its shape and strides.
  * `flags`: `CAI_ACCESS_READ` if MPI sends, `CAI_ACCESS_WRITE` if it receives all elements, both
  * otherwise; `CAI_MPI_` bits; any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
  * `CAI_SYNC_THIS_CALL`.
- * `out`: initialized (`CAI_MPI_BUFFER_INIT`), and not in use. Call `cai_mpi_end` or
- * `cai_mpi_discard` when MPI is done. After a failure there is nothing to free.
+ * `out`: overwritten; it must not be in use, because what it held would be lost. Call
+ * `cai_mpi_end` when MPI is done, or `cai_mpi_discard`. After a failure it is as
+ * `CAI_MPI_BUFFER_INIT`, and there is nothing to free.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for other flags, and if MPI would
- * write elements that share bytes, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_BYTE_ORDER`,
- * `CAI_ERR_CONVERT_TYPE` for Python objects, `CAI_ERR_CONVERT_DEVICE` for memory that neither the
- * host nor MPI can use, `CAI_ERR_READONLY`, `CAI_ERR_NO_MEMORY`, `CAI_ERR_MPI`, or a status of
- * `cai_array_layout`, `cai_array_synchronize`, `cai_array_copy_to_host` or `cai_pointer_info_get`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for other flags, if MPI would write
+ * elements that share bytes, and for `CAI_MPI_PLAIN` with more than INT_MAX elements,
+ * `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_TYPE` for Python objects,
+ * `CAI_ERR_CONVERT_DEVICE` for memory that neither the host nor MPI can use, `CAI_ERR_READONLY`,
+ * `CAI_ERR_NO_MEMORY`, `CAI_ERR_MPI`, or a status of `cai_array_layout`, `cai_array_synchronize`,
+ * `cai_array_copy_to_host` or `cai_pointer_info_get`.
  */
 static inline cai_status cai_mpi_begin(const cai_array *array, uint32_t flags, cai_mpi_buffer *out,
                                        cai_error *error) {
+    const cai_mpi_buffer unused = CAI_MPI_BUFFER_INIT;
     const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     const uint32_t known =
         access | CAI_PRIVATE_MPI_SYNC | CAI_MPI_DIRECT | CAI_MPI_STAGE | CAI_MPI_PLAIN;
     cai_status status;
+    if (out != NULL) *out = unused;
     if (array == NULL || out == NULL)
         return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, array == NULL ? "array" : "out",
                              "found NULL");
     if ((flags & ~known) != 0 || (flags & access) == 0)
         return cai_error_set(error, CAI_ERR_ARGUMENT, "flags",
-                             "expected CAI_ACCESS_ bits and CAI_MPI_ bits");
+                             "expected CAI_ACCESS_ bits, and any of the CAI_MPI_ bits, "
+                             "CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE and CAI_SYNC_THIS_CALL");
     if (array->struct_size < sizeof(cai_array)) return cai_array_validate(array, 0, error);
     if (array->owner != NULL) {
         status = cai_array_retain(array, error);
@@ -462,41 +383,68 @@ static inline cai_status cai_private_mpi_end(cai_mpi_buffer *it, int64_t receive
 }
 
 /**
- * Writes a copy back to an array that MPI has written, and frees what `cai_mpi_begin` made. Call it
- * when MPI has completed.
+ * Writes a copy back to an array that MPI has written, frees what `cai_mpi_begin` made, and
+ * releases its reference. Call it when MPI has completed. Does nothing for a buffer that is not in
+ * use.
  *
- * Returns `CAI_OK` or a status of `cai_array_copy_from_host`. Everything is freed in any case.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or a status of `cai_array_copy_from_host`. Everything
+ * is freed in any case.
  */
 static inline cai_status cai_mpi_end(cai_mpi_buffer *it, cai_error *error) {
+    if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
     return cai_private_mpi_end(it, it->nbytes, error);
 }
 
 /* --- messages */
 
+/* Number of bytes that arrived, for a message that goes through a copy. */
+static inline cai_status cai_private_mpi_received(const cai_mpi_buffer *it,
+                                                  const MPI_Status *status, int64_t *bytes,
+                                                  cai_error *error) {
+    MPI_Count elements = 0;
+    int size = 1, is_cancelled = 0;
+    int code = MPI_Test_cancelled(status, &is_cancelled);
+    *bytes = 0;
+    if (code == MPI_SUCCESS && is_cancelled) return CAI_OK;
+    if (code == MPI_SUCCESS) code = MPI_Get_elements_x(status, it->element, &elements);
+    if (code == MPI_SUCCESS) code = MPI_Type_size(it->element, &size);
+    if (code != MPI_SUCCESS) return cai_mpi_failure(code, "MPI_Get_elements", error);
+    if (elements == MPI_UNDEFINED)
+        return cai_error_set(error, CAI_ERR_MPI, "MPI_Get_elements",
+                             "found a message that ends within an element");
+    *bytes = elements;
+    *bytes *= size;
+    return CAI_OK;
+}
+
 /**
- * Completes a message whose MPI request has completed, by `MPI_Waitany` or `MPI_Test` for example.
- * If the message is shorter than the array, the other elements stay as they are.
+ * Completes a message whose MPI request has completed successfully, by `MPI_Waitany` or `MPI_Test`
+ * for example: writes a copy back, and frees what the message needed. If the message is shorter
+ * than the array, the other elements stay as they are. For a request that failed, call
+ * `cai_mpi_discard(&it->buffer)` instead.
  *
- * `status`: what MPI reported about the request.
+ * `status`: what MPI reported about the request. NULL or `MPI_STATUS_IGNORE` only if it is a send.
  *
- * Returns a status of `cai_mpi_end`. Everything is freed in any case.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, before anything else is done, `CAI_ERR_MPI` or a
+ * status of `cai_mpi_end`. Everything is freed otherwise.
  */
 static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *status,
                                         cai_error *error) {
-    int64_t received = it->buffer.nbytes;
+    int64_t received;
+    cai_status result = CAI_OK;
+    if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
+    received = it->buffer.nbytes;
+    if ((it->buffer.flags & CAI_ACCESS_WRITE) != 0 &&
+        (status == NULL || status == MPI_STATUS_IGNORE))
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "status",
+                             "found none, expected what MPI reported: a message may be shorter "
+                             "than the array");
     it->request = MPI_REQUEST_NULL;
-    if (it->buffer.stage != NULL && (it->buffer.flags & CAI_ACCESS_WRITE) != 0) {
-        MPI_Count elements = 0;
-        int size = 1;
-        int code = MPI_Get_elements_x(status, it->buffer.element, &elements);
-        if (code == MPI_SUCCESS) code = MPI_Type_size(it->buffer.element, &size);
-        if (code != MPI_SUCCESS) {
-            cai_mpi_discard(&it->buffer);
-            return cai_mpi_failure(code, "MPI_Get_elements", error);
-        }
-        received = CAI_PRIVATE_CAST(int64_t, elements) * size;
-    }
-    return cai_private_mpi_end(&it->buffer, received, error);
+    if (it->buffer.stage != NULL && (it->buffer.flags & CAI_ACCESS_WRITE) != 0)
+        result = cai_private_mpi_received(&it->buffer, status, &received, error);
+    if (result == CAI_OK) return cai_private_mpi_end(&it->buffer, received, error);
+    cai_mpi_discard(&it->buffer);
+    return result;
 }
 
 /**
@@ -505,12 +453,14 @@ static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *s
  *
  * `out_status`: gets MPI's status; may be NULL or `MPI_STATUS_IGNORE`.
  *
- * Returns `CAI_OK`, `CAI_ERR_MPI` or a status of `cai_mpi_end`. Everything is freed in any case.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_MPI` or a status of `cai_mpi_end`. Everything
+ * is freed in any case.
  */
 static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_status,
                                       cai_error *error) {
     MPI_Status status;
     int code;
+    if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
     if (it->buffer.datatype == MPI_DATATYPE_NULL) return CAI_OK;
     code = MPI_Wait(&it->request, &status);
     if (out_status != NULL && out_status != MPI_STATUS_IGNORE) *out_status = status;
@@ -520,13 +470,16 @@ static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_statu
 }
 
 /**
- * Waits for all of `count` messages.
+ * Waits for `count` messages, one after the other.
  *
  * Returns the first failure, after all of them were waited for, or `CAI_OK`.
  */
 static inline cai_status cai_mpi_wait_all(int count, cai_mpi_request *requests, cai_error *error) {
     cai_status first = CAI_OK;
     int i;
+    if (count < 0) return cai_error_set(error, CAI_ERR_ARGUMENT, "count", "found less than 0");
+    if (count > 0 && requests == NULL)
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "requests", "found NULL");
     for (i = 0; i < count; ++i) {
         const cai_status status = cai_mpi_wait(&requests[i], NULL, first == CAI_OK ? error : NULL);
         if (first == CAI_OK) first = status;
@@ -534,25 +487,47 @@ static inline cai_status cai_mpi_wait_all(int count, cai_mpi_request *requests, 
     return first;
 }
 
+/* Makes `out` a request that is not in use, and begins. */
+static inline cai_status cai_private_mpi_start(const cai_array *array, uint32_t access,
+                                               uint32_t flags, cai_mpi_request *out,
+                                               cai_error *error) {
+    const cai_mpi_request unused = CAI_MPI_REQUEST_INIT;
+    if (out == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "out", "found NULL");
+    *out = unused;
+    if ((flags & (CAI_ACCESS_READ | CAI_ACCESS_WRITE)) != 0)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "flags",
+                             "found CAI_ACCESS_ bits, which a message determines itself");
+    return cai_mpi_begin(array, flags | access, &out->buffer, error);
+}
+
+/* MPI did not start the message. */
+static inline void cai_private_mpi_drop(cai_mpi_request *it) {
+    it->request = MPI_REQUEST_NULL;
+    cai_mpi_discard(&it->buffer);
+}
+
 /**
  * Starts to send an array, as `MPI_Isend`, after the work that is pending on it. Until the message
- * was waited for, nothing may write the data.
+ * was waited for, nothing may write the data; if the array has an owner, the request holds a
+ * reference, and the caller may release its own.
  *
- * `flags`: `CAI_MPI_` and `CAI_SYNC_` bits, as in `cai_mpi_begin`.
- * `out`: initialized (`CAI_MPI_REQUEST_INIT`), and not in use. Complete it with `cai_mpi_wait`.
+ * `flags`: 0 or any of the `CAI_MPI_` and `CAI_SYNC_` bits that `cai_mpi_begin` accepts.
+ * `out`: overwritten; it must not be in use. Complete it with `cai_mpi_wait`. After a failure it is
+ * as `CAI_MPI_REQUEST_INIT`, which `cai_mpi_wait` does nothing for.
  *
  * Returns a status of `cai_mpi_begin`.
  */
 static inline cai_status cai_mpi_isend(const cai_array *array, int destination, int tag,
                                        MPI_Comm communicator, uint32_t flags, cai_mpi_request *out,
                                        cai_error *error) {
-    cai_mpi_buffer *it = &out->buffer;
-    cai_status status = cai_mpi_begin(array, flags | CAI_ACCESS_READ, it, error);
+    cai_status status = cai_private_mpi_start(array, CAI_ACCESS_READ, flags, out, error);
+    cai_mpi_buffer *it;
     if (status != CAI_OK) return status;
+    it = &out->buffer;
     status = cai_mpi_failure(MPI_Isend(it->address, it->count, it->datatype, destination, tag,
                                        communicator, &out->request),
                              "MPI_Isend", error);
-    if (status != CAI_OK) cai_mpi_discard(it);
+    if (status != CAI_OK) cai_private_mpi_drop(out);
     return status;
 }
 
@@ -560,24 +535,29 @@ static inline cai_status cai_mpi_isend(const cai_array *array, int destination, 
  * Starts to receive into an array, as `MPI_Irecv`, after the work that is pending on it. Until the
  * message was waited for, nothing may read or write the data.
  *
- * `flags`, `out`: as in `cai_mpi_isend`.
+ * `flags`, `out`, and the reference: as in `cai_mpi_isend`.
  *
  * Returns a status of `cai_mpi_begin`.
  */
 static inline cai_status cai_mpi_irecv(const cai_array *array, int source, int tag,
                                        MPI_Comm communicator, uint32_t flags, cai_mpi_request *out,
                                        cai_error *error) {
-    cai_mpi_buffer *it = &out->buffer;
-    cai_status status = cai_mpi_begin(array, flags | CAI_ACCESS_WRITE, it, error);
+    cai_status status = cai_private_mpi_start(array, CAI_ACCESS_WRITE, flags, out, error);
+    cai_mpi_buffer *it;
     if (status != CAI_OK) return status;
+    it = &out->buffer;
     status = cai_mpi_failure(
         MPI_Irecv(it->address, it->count, it->datatype, source, tag, communicator, &out->request),
         "MPI_Irecv", error);
-    if (status != CAI_OK) cai_mpi_discard(it);
+    if (status != CAI_OK) cai_private_mpi_drop(out);
     return status;
 }
 
-/** Sends an array, as `MPI_Send`. Returns a status of `cai_mpi_begin`. */
+/**
+ * Sends an array, as `MPI_Send`. `flags`: as in `cai_mpi_isend`.
+ *
+ * Returns a status of `cai_mpi_isend` or `cai_mpi_wait`.
+ */
 static inline cai_status cai_mpi_send(const cai_array *array, int destination, int tag,
                                       MPI_Comm communicator, uint32_t flags, cai_error *error) {
     cai_mpi_request it = CAI_MPI_REQUEST_INIT;
@@ -586,7 +566,12 @@ static inline cai_status cai_mpi_send(const cai_array *array, int destination, i
     return status != CAI_OK ? status : cai_mpi_wait(&it, NULL, error);
 }
 
-/** Receives into an array, as `MPI_Recv`. Returns a status of `cai_mpi_begin` or `cai_mpi_end`. */
+/**
+ * Receives into an array, as `MPI_Recv`. `flags`: as in `cai_mpi_isend`. `out_status`: as in
+ * `cai_mpi_wait`.
+ *
+ * Returns a status of `cai_mpi_irecv` or `cai_mpi_wait`.
+ */
 static inline cai_status cai_mpi_recv(const cai_array *array, int source, int tag,
                                       MPI_Comm communicator, uint32_t flags, MPI_Status *out_status,
                                       cai_error *error) {

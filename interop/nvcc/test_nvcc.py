@@ -21,7 +21,7 @@ INCLUDES = [
 STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wconversion,-Werror"]
 
 # These need the headers of a framework, and are compiled beside it.
-FRAMEWORKS = ("mpi.h", "torch.h", "tvm_ffi.h", "xla_ffi.h")
+FRAMEWORKS = ("mpi.h", "mpi_types.h", "torch.h", "tvm_ffi.h", "xla_ffi.h")
 HEADERS = sorted(path.name for path in (ROOT / "include/cai").glob("*.h*"))
 HEADERS = [name for name in HEADERS if name not in FRAMEWORKS]
 KERNELS = sorted([*(ROOT / "examples-c").glob("*.cu"), *(ROOT / "interop/nvcc").glob("*.cu")])

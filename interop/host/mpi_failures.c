@@ -1,0 +1,325 @@
+/*
+ * What cai/mpi.h does with wrong arguments, and when a call of MPI, an allocation or a copy fails:
+ * every datatype is freed, and every reference is released. Within one process, in host memory.
+ */
+#include <stdlib.h>
+
+static void *allocate(size_t size);
+#define malloc(size) allocate(size)
+#include <cai/mpi.h>
+#undef malloc
+
+#include <stdio.h>
+
+#include "../asserts.h"
+
+/* --- MPI, which fails at a call by its number */
+
+static int calls, failing, datatypes, owners;
+
+static int fails(void) { return ++calls == failing; }
+
+static void *allocate(size_t size) { return fails() ? NULL : malloc(size); }
+
+#define COUNTED(count, name, parameters, arguments)    \
+    int name parameters {                              \
+        int code;                                      \
+        if (fails()) return MPI_ERR_OTHER;             \
+        code = P##name arguments;                      \
+        if (code == MPI_SUCCESS) datatypes += (count); \
+        return code;                                   \
+    }
+COUNTED(1, MPI_Type_create_hvector,
+        (int count, int block, MPI_Aint stride, MPI_Datatype old, MPI_Datatype *out),
+        (count, block, stride, old, out))
+COUNTED(1, MPI_Type_contiguous, (int count, MPI_Datatype old, MPI_Datatype *out), (count, old, out))
+COUNTED(1, MPI_Type_create_resized,
+        (MPI_Datatype old, MPI_Aint lower, MPI_Aint extent, MPI_Datatype *out),
+        (old, lower, extent, out))
+COUNTED(1, MPI_Type_create_struct,
+        (int count, const int blocks[], const MPI_Aint at[], const MPI_Datatype types[],
+         MPI_Datatype *out),
+        (count, blocks, at, types, out))
+COUNTED(0, MPI_Type_commit, (MPI_Datatype * type), (type))
+COUNTED(0, MPI_Isend,
+        (const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator,
+         MPI_Request *out),
+        (data, count, type, to, tag, communicator, out))
+COUNTED(0, MPI_Irecv,
+        (void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator,
+         MPI_Request *out),
+        (data, count, type, from, tag, communicator, out))
+COUNTED(0, MPI_Get_elements_x, (const MPI_Status *status, MPI_Datatype type, MPI_Count *out),
+        (status, type, out))
+COUNTED(0, MPI_Type_size, (MPI_Datatype type, int *out), (type, out))
+COUNTED(0, MPI_Test_cancelled, (const MPI_Status *status, int *out), (status, out))
+
+int MPI_Type_free(MPI_Datatype *type) {
+    --datatypes;
+    return PMPI_Type_free(type);
+}
+
+/* The message is done when the call fails: nothing of it remains in MPI. */
+int MPI_Wait(MPI_Request *request, MPI_Status *status) {
+    const int code = PMPI_Wait(request, status);
+    return fails() ? MPI_ERR_OTHER : code;
+}
+
+/* --- arrays */
+
+static double memory[4096];
+static const int64_t shape[3] = {2, 3, 4};
+static const int64_t gaps[3] = {1024, -128, 16};
+
+static void gone(void *context) {
+    (void)context;
+    --owners;
+}
+
+static cai_array plain(void) {
+    cai_array array = CAI_ARRAY_INIT;
+    array.data = memory + 512;
+    array.shape = shape;
+    array.ndim = 3;
+    array.device.type = CAI_DEVICE_CPU;
+    array.stream = CAI_STREAM_NONE;
+    memcpy(array.typestr, "<f8", sizeof("<f8"));
+    return array;
+}
+
+static cai_array owned(double *data, const int64_t *strides) {
+    cai_array description = plain(), array = CAI_ARRAY_INIT;
+    description.data = data;
+    description.strides = strides;
+    OK(cai_array_create(&description, NULL, gone, &array, error));
+    ++owners;
+    return array;
+}
+
+/* --- failures of MPI and of allocations */
+
+/* One message from an array to another, whose owners the caller releases while it is under way.
+ * Returns the first failure. */
+static cai_status exchange(uint32_t flags, cai_error *error) {
+    cai_array from = owned(memory + 512, gaps), to = owned(memory + 2560, gaps);
+    cai_mpi_request requests[2];
+    cai_status first, status;
+    memset(requests, 0xaa, sizeof requests);
+    first = cai_mpi_irecv(&to, 0, 1, MPI_COMM_SELF, flags, &requests[0], error);
+    cai_array_release(&to);
+    status = cai_mpi_isend(&from, 0, 1, MPI_COMM_SELF, flags, &requests[1],
+                           first == CAI_OK ? error : NULL);
+    cai_array_release(&from);
+    if (first == CAI_OK) first = status;
+    if (first != CAI_OK) { /* the other half, if there is one, waits for nothing */
+        int i;
+        for (i = 0; i < 2; ++i)
+            if (requests[i].request != MPI_REQUEST_NULL) PMPI_Cancel(&requests[i].request);
+    } else {
+        ASSERT(owners == 2);
+    }
+    status = cai_mpi_wait_all(2, requests, first == CAI_OK ? error : NULL);
+    return first != CAI_OK ? first : status;
+}
+
+/* A message that nobody receives cannot be cancelled everywhere. */
+static void drain(void) {
+    int is_there = 0;
+    MPI_Iprobe(0, 1, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
+    if (is_there) {
+        static double rest[24];
+        MPI_Recv(rest, 24, MPI_DOUBLE, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    }
+}
+
+static void each_call_fails(uint32_t flags, int least) {
+    int last;
+    calls = failing = 0;
+    OK(exchange(flags, error));
+    ASSERT(owners == 0 && datatypes == 0);
+    last = calls;
+    ASSERT(last >= least);
+    for (int number = 1; number <= last; ++number) {
+        cai_error why;
+        cai_status status;
+        calls = 0;
+        failing = number;
+        status = exchange(flags, &why);
+        failing = 0;
+        drain();
+        ASSERT(status == CAI_ERR_MPI || status == CAI_ERR_NO_MEMORY);
+        ASSERT(why.code == status && why.message[0] != 0);
+        ASSERT(owners == 0 && datatypes == 0);
+    }
+}
+
+/* Types of more than 2^30 blocks, of which there is no memory: begin alone. */
+static void each_large_type_fails(int64_t stride) {
+    const int64_t many[2] = {(int64_t)3 << 30, 3}, strides[2] = {stride, 4};
+    cai_array array = plain();
+    cai_mpi_buffer it;
+    int last;
+    array.ndim = 2;
+    array.shape = many;
+    array.strides = strides;
+    array.data = memory;
+    memcpy(array.typestr, "|i1", sizeof("|i1"));
+    calls = failing = 0;
+    OK(cai_mpi_begin(&array, CAI_ACCESS_READ, &it, error));
+    ASSERT(datatypes > 0);
+    cai_mpi_discard(&it);
+    last = calls;
+    ASSERT(last > 4);
+    for (failing = 1; failing <= last; ++failing) {
+        calls = 0;
+        ASSERT(cai_mpi_begin(&array, CAI_ACCESS_READ, &it, NULL) == CAI_ERR_MPI);
+        ASSERT(datatypes == 0 && it.datatype == MPI_DATATYPE_NULL);
+    }
+    failing = 0;
+    ASSERT(datatypes == 0);
+}
+
+/* --- arguments */
+
+static void nulls(void) {
+    const cai_array array = plain();
+    cai_mpi_request it = CAI_MPI_REQUEST_INIT;
+    const MPI_Comm self = MPI_COMM_SELF;
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_isend(&array, 0, 0, self, 0, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_irecv(&array, 0, 0, self, 0, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_isend(NULL, 0, 0, self, 0, &it, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_send(NULL, 0, 0, self, 0, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_recv(NULL, 0, 0, self, 0, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "it", cai_mpi_wait(NULL, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "it", cai_mpi_end(NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "it", cai_mpi_finish(NULL, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "requests", cai_mpi_wait_all(1, NULL, error));
+    REFUSED(CAI_ERR_ARGUMENT, "count", cai_mpi_wait_all(-1, &it, error));
+    OK(cai_mpi_wait_all(0, NULL, error));
+    cai_mpi_discard(NULL);
+    /* Requests that are not in use. */
+    OK(cai_mpi_wait(&it, NULL, error));
+    OK(cai_mpi_finish(&it, NULL, error));
+    OK(cai_mpi_end(&it.buffer, error));
+}
+
+/* What `out` held does not matter, and after a failure there is nothing to wait for. */
+static void outputs(void) {
+    cai_array array = plain();
+    cai_mpi_request it;
+    for (int byte = 0; byte < 256; byte += 0xaa) {
+        memset(&it, byte, sizeof it);
+        ASSERT(cai_mpi_isend(NULL, 0, 0, MPI_COMM_SELF, 0, &it, NULL) == CAI_ERR_NULL_ARGUMENT);
+        OK(cai_mpi_wait(&it, NULL, error));
+        memset(&it, byte, sizeof it);
+        ASSERT(cai_mpi_irecv(&array, 0, 0, MPI_COMM_SELF, 4, &it, NULL) == CAI_ERR_ARGUMENT);
+        OK(cai_mpi_wait(&it, NULL, error));
+        memset(&it, byte, sizeof it);
+        OK(cai_mpi_begin(&array, CAI_ACCESS_READ, &it.buffer, error));
+        OK(cai_mpi_end(&it.buffer, error));
+        memset(&it, byte, sizeof it);
+        array.struct_size = 7;
+        ASSERT(cai_mpi_begin(&array, CAI_ACCESS_READ, &it.buffer, NULL) == CAI_ERR_STRUCT_SIZE);
+        OK(cai_mpi_end(&it.buffer, error));
+        array.struct_size = sizeof(cai_array);
+    }
+}
+
+static void refusals(void) {
+    cai_mpi_request it = CAI_MPI_REQUEST_INIT;
+    cai_array array = plain();
+    /* A message determines its access itself. */
+    REFUSED(CAI_ERR_ARGUMENT, "flags",
+            cai_mpi_send(&array, 0, 0, MPI_COMM_SELF, CAI_ACCESS_WRITE, error));
+    REFUSED(CAI_ERR_ARGUMENT, "flags",
+            cai_mpi_recv(&array, 0, 0, MPI_COMM_SELF, CAI_ACCESS_READ, NULL, error));
+    /* Without elements as well, so that it does not depend on the shape. */
+    array.flags = CAI_ARRAY_READONLY;
+    static const int64_t none[3] = {2, 0, 4};
+    array.shape = none;
+    array.data = NULL;
+    REFUSED(CAI_ERR_READONLY, "flags", cai_mpi_recv(&array, 0, 0, MPI_COMM_SELF, 0, NULL, error));
+    /* Reductions accept no derived datatypes. */
+    static const int64_t many[3] = {1 << 20, 1 << 10, 3};
+    array = plain();
+    array.shape = many;
+    REFUSED(CAI_ERR_ARGUMENT, "flags",
+            cai_mpi_begin(&array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &it.buffer, error));
+    /* Python objects, in fields of fields. */
+    const cai_descr *descr;
+    cai_owner *owner;
+    OK(cai_descr_parse("[('a', '<i8'), ('b', [('c', '|O8')])]", &descr, &owner, error));
+    array = plain();
+    memcpy(array.typestr, "|V16", sizeof("|V16"));
+    array.descr = descr;
+    REFUSED(CAI_ERR_CONVERT_TYPE, "descr", cai_mpi_send(&array, 0, 0, MPI_COMM_SELF, 0, error));
+    cai_owner_release(owner);
+    OK(cai_descr_parse("[('a', '<i8'), ('b', '>f8')]", &descr, &owner, error));
+    array.descr = descr;
+    REFUSED(CAI_ERR_CONVERT_BYTE_ORDER, "typestr",
+            cai_mpi_send(&array, 0, 0, MPI_COMM_SELF, 0, error));
+    cai_owner_release(owner);
+    /* ROCm's memory on the host is memory of the host, but for copies. */
+    array = plain();
+    array.device.type = CAI_DEVICE_ROCM_HOST;
+    OK(cai_mpi_begin(&array, CAI_ACCESS_READ, &it.buffer, error));
+    ASSERT(it.buffer.address == array.data);
+    cai_mpi_discard(&it.buffer);
+    array.device.type = CAI_DEVICE_ROCM;
+    for (uint32_t flags = 0; flags < 2; ++flags)
+        REFUSED(CAI_ERR_CONVERT_DEVICE, "device.type",
+                cai_mpi_send(&array, 0, 0, MPI_COMM_SELF,
+                             flags ? CAI_MPI_STAGE | CAI_MPI_DIRECT : 0, error));
+    /* CAI_CUDA_DRIVER names no file. */
+    array.device.type = CAI_DEVICE_UNKNOWN;
+    REFUSED(CAI_ERR_NO_DRIVER, "device.type", cai_mpi_send(&array, 0, 0, MPI_COMM_SELF, 0, error));
+}
+
+/* --- messages that are not as long as the array */
+
+static void statuses(void) {
+    cai_array array = plain();
+    cai_mpi_request it;
+    MPI_Status status;
+    int is_done = 0;
+    for (int i = 0; i < 24; ++i)
+        memory[512 + i] = -1;
+    OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &it, error));
+    MPI_Cancel(&it.request);
+    OK(cai_mpi_wait(&it, NULL, error));
+    ASSERT(memory[512] < 0);
+#if defined(OPEN_MPI) /* MPICH aborts */
+    OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &it, error));
+    ASSERT(MPI_Send("twelve bytes", 12, MPI_BYTE, 0, 1, MPI_COMM_SELF) == MPI_SUCCESS);
+    REFUSED(CAI_ERR_MPI, "MPI_Get_elements", cai_mpi_wait(&it, NULL, error));
+    ASSERT(memory[512] < 0 && memory[513] < 0);
+#endif
+    /* Without a status, how much was received is not known. */
+    OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &it, error));
+    ASSERT(MPI_Send(memory, 3, MPI_DOUBLE, 0, 1, MPI_COMM_SELF) == MPI_SUCCESS);
+    while (!is_done)
+        MPI_Test(&it.request, &is_done, &status);
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "status", cai_mpi_finish(&it, MPI_STATUS_IGNORE, error));
+    OK(cai_mpi_finish(&it, &status, error));
+    ASSERT(memory[514] >= 0 && memory[515] < 0);
+    OK(cai_mpi_recv(&array, MPI_PROC_NULL, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &status, error));
+    ASSERT(memory[515] < 0);
+    ASSERT(datatypes == 0);
+}
+
+int main(int count, char **words) {
+    MPI_Init(&count, &words);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    nulls();
+    outputs();
+    refusals();
+    statuses();
+    each_call_fails(0, 2 * 4 + 4);
+    each_call_fails(CAI_MPI_STAGE, 7);
+    each_large_type_fails(16);
+    each_large_type_fails(-16);
+    MPI_Finalize();
+    puts("passed");
+    return 0;
+}
