@@ -20,7 +20,17 @@
  *     }
  *
  * Order: `stream` waits for the work that is pending on the array, NCCL enqueues its own there, and
- * the array's stream then waits for it. The host does not block.
+ * the array's stream then waits for it. The host does not wait for the work. For
+ * `CAI_STREAM_UNKNOWN`, `stream` waits for the array's event alone.
+ *
+ * Lifetime: no reference is held. If you release the array before NCCL's work is done, call
+ * `cai_array_release_after` with the same `stream`.
+ *
+ * Cost: nothing is allocated. Beside NCCL's own, an array whose stream is `stream`, or
+ * `CAI_STREAM_NONE`, costs no driver call; another one those of `cai_array_consume_begin` and
+ * `cai_array_consume_end`. Threads: any, as far as NCCL allows it for one communicator.
+ *
+ * Streams: pass a `cudaStream_t` as `cai_inline_stream(stream)`, also for 0.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -29,6 +39,7 @@
 
 #include "array.h"
 #include "dtype.h"
+#include "messages.h"
 #include "sync.h"
 
 /* Codes of ncclDataType_t. */
@@ -99,78 +110,82 @@ static inline int cai_nccl_type(const cai_dtype *dtype) {
 /**
  * Checks an array, and reports its elements as NCCL takes them. Makes no driver call.
  *
- * `operation`: `CAI_NCCL_MOVE`, or a reduction. What is moved may be of any type but Python's
- * objects: a type that NCCL does not have is moved as bytes, on all ranks alike. What is reduced
- * must be of a type that NCCL has; sums and averages of complex numbers are those of twice as many
- * real ones.
+ * `operation`: `CAI_NCCL_MOVE`, or a reduction, also one of `ncclRedOpCreatePreMulSum`. What is
+ * moved may be of any type but Python's objects: a type that NCCL does not have is moved as bytes,
+ * on all ranks alike. What is reduced must be of a type that NCCL has; sums and averages of complex
+ * numbers are those of twice as many real ones.
+ * `out`: needs no initialization; written on success only.
  *
- * Returns a status of `cai_array_layout`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE` for
- * memory that no CUDA device can access, `CAI_ERR_CONVERT_CONTIGUOUS` for another order than C's,
- * `CAI_ERR_CONVERT_BYTE_ORDER` or `CAI_ERR_CONVERT_TYPE`.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for an `operation` below
+ * `CAI_NCCL_MOVE`, a status of `cai_array_layout`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE`
+ * for memory that no CUDA device can access, `CAI_ERR_CONVERT_CONTIGUOUS` for another order than
+ * C's, `CAI_ERR_CONVERT_BYTE_ORDER` or `CAI_ERR_CONVERT_TYPE`.
  */
 static inline cai_status cai_nccl_elements(const cai_array *array, int operation,
                                            cai_nccl_buffer *out, cai_error *error) {
     cai_layout layout;
     cai_dtype dtype;
+    cai_nccl_buffer made;
     cai_status status;
-    bool native = true;
     int type;
     if (array == NULL || out == NULL)
         return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, array == NULL ? "array" : "out",
                              "found NULL");
-    status = cai_array_layout(array, &layout, error);
-    if (status == CAI_OK) status = cai_array_dtype(array, &dtype, error);
-    if (status == CAI_OK) status = cai_array_is_native(array, &native, error);
+    if (operation < CAI_NCCL_MOVE)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "operation",
+                             "expected CAI_NCCL_MOVE or a reduction");
+    status = cai_private_message(array, &layout, &dtype, error); /* validates */
     if (status != CAI_OK) return status;
-    if (array->mask != NULL)
-        return cai_error_set(error, CAI_ERR_CONVERT_MASK, "mask",
-                             "found a mask, expected none: send it as an array of its own");
     if (array->device.type != CAI_DEVICE_CUDA && array->device.type != CAI_DEVICE_CUDA_MANAGED &&
         array->device.type != CAI_DEVICE_CUDA_HOST && array->device.type != CAI_DEVICE_UNKNOWN)
         return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
-                             "expected memory that a CUDA device can access");
+                             "found memory that is not CUDA's, expected CAI_DEVICE_CUDA, "
+                             "CAI_DEVICE_CUDA_MANAGED or CAI_DEVICE_CUDA_HOST");
     if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0)
         return cai_error_set(error, CAI_ERR_CONVERT_CONTIGUOUS, "strides",
-                             "expected C order without gaps, which is all that NCCL knows");
-    if (!native)
-        return cai_error_set(error, CAI_ERR_CONVERT_BYTE_ORDER, "typestr",
-                             "expected the machine's byte order");
-    if (dtype.kind == 'O')
-        return cai_error_set(error, CAI_ERR_CONVERT_TYPE, "typestr",
-                             "Python objects cannot be sent");
+                             "found gaps or another order, expected C order without gaps: copy the "
+                             "array first");
     type = cai_nccl_type(&dtype);
-    out->address = array->data;
-    out->count = CAI_PRIVATE_CAST(size_t, layout.count);
+    made.address = array->data;
+    made.count = CAI_PRIVATE_CAST(size_t, layout.count);
     if (type < 0 && operation == CAI_NCCL_MOVE) {
         type = CAI_NCCL_UINT8;
-        out->count = CAI_PRIVATE_CAST(size_t, layout.nbytes);
+        made.count = CAI_PRIVATE_CAST(size_t, layout.nbytes);
     } else if (type < 0 && dtype.kind == 'c' && dtype.itemsize >= 4 && dtype.itemsize <= 16 &&
                (operation == CAI_NCCL_SUM || operation == CAI_NCCL_AVG)) {
         type = dtype.itemsize == 4   ? CAI_NCCL_FLOAT16
                : dtype.itemsize == 8 ? CAI_NCCL_FLOAT32
                                      : CAI_NCCL_FLOAT64;
-        out->count *= 2;
+        made.count *= 2;
     }
     if (type < 0)
         return cai_error_set(error, CAI_ERR_CONVERT_TYPE, "typestr",
-                             "NCCL cannot reduce elements of this type");
-    out->datatype = type;
+                             "found elements that NCCL cannot reduce with this operation");
+    made.datatype = type;
+    *out = made;
     return CAI_OK;
 }
 
 /**
  * Checks an array as `cai_nccl_elements`, and makes `stream` wait for the work that is pending on
  * it. Call NCCL with the result, `ncclGroupEnd` if there is a group, and then
- * `cai_array_consume_end` with the same `stream` and `flags`.
+ * `cai_array_consume_end` with the same `stream` and `flags`, also if NCCL failed.
  *
- * `stream`, `flags`: as in `cai_array_consume_begin`.
+ * `stream`, `flags`: as in `cai_array_consume_begin`: `CAI_ACCESS_READ` for what is sent,
+ * `CAI_ACCESS_WRITE` for what is received, both for what is reduced in place. The memory must be of
+ * the communicator's device, which is not checked here.
  *
  * Returns a status of `cai_nccl_elements` or `cai_array_consume_begin`.
  */
 static inline cai_status cai_nccl_begin(const cai_array *array, int operation, cai_stream stream,
                                         uint32_t flags, cai_nccl_buffer *out, cai_error *error) {
-    const cai_status status = cai_nccl_elements(array, operation, out, error);
-    return status != CAI_OK ? status : cai_array_consume_begin(array, stream, flags, error);
+    cai_nccl_buffer made;
+    cai_status status;
+    if (out == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "out", "found NULL");
+    status = cai_nccl_elements(array, operation, &made, error);
+    if (status == CAI_OK) status = cai_array_consume_begin(array, stream, flags, error);
+    if (status == CAI_OK) *out = made;
+    return status;
 }
 
 #if defined(NCCL_MAJOR)
@@ -203,8 +218,11 @@ CAI_PRIVATE_ASSERT(nccl_e5m2, ncclFloat8e5m2 == CAI_NCCL_FLOAT8_E5M2);
 #define CAI_PRIVATE_NCCL_TYPE(code) CAI_PRIVATE_CAST(ncclDataType_t, code)
 
 /**
- * Returns CAI_OK for `ncclSuccess`; otherwise fills the error with NCCL's text. `ncclInProgress`,
- * of communicators that do not block, is waited for: then the work is enqueued.
+ * Returns CAI_OK for `ncclSuccess`; otherwise `CAI_ERR_NCCL`, with NCCL's text in the error.
+ * `ncclInProgress`, of communicators that do not block, is waited for, by asking again and again:
+ * then the work is enqueued.
+ *
+ * `function`: name of the function that returned `result`, for `error->field`.
  */
 static inline cai_status cai_nccl_result(ncclResult_t result, ncclComm_t communicator,
                                          const char *function, cai_error *error) {
@@ -220,13 +238,30 @@ static inline cai_status cai_nccl_result(ncclResult_t result, ncclComm_t communi
     return cai_error_set(error, CAI_ERR_NCCL, function, ncclGetErrorString(result));
 }
 
+/* Begins, if the memory is of the communicator's device: kernels of another one fault there. */
+static inline cai_status cai_private_nccl_start(const cai_array *array, int operation,
+                                                ncclComm_t communicator, cai_stream stream,
+                                                uint32_t flags, cai_nccl_buffer *out,
+                                                cai_error *error) {
+    int device = 0;
+    cai_status status = cai_nccl_elements(array, operation, out, error);
+    if (status != CAI_OK) return status;
+    if (array->device.type == CAI_DEVICE_CUDA && array->data != NULL &&
+        ncclCommCuDevice(communicator, &device) == ncclSuccess && device != array->device.id)
+        return cai_error_set(error, CAI_ERR_DEVICE_MISMATCH, "device.id",
+                             "found memory of another device than the communicator's");
+    return cai_array_consume_begin(array, stream, flags, error);
+}
+
 /**
  * Sends an array and receives into another one, at the same time; either may be NULL: then nothing
- * is sent or received. Do not call it inside a group, which would enqueue the work later.
+ * is sent or received. They must not overlap. Do not call it inside a group, which would enqueue
+ * the work later: use `cai_nccl_begin` there.
  *
  * `stream`: a stream of the communicator's device. It is what the arrays' streams wait for.
  *
- * Returns `CAI_OK`, `CAI_ERR_NCCL`, or a status of `cai_nccl_begin` or `cai_array_consume_end`.
+ * Returns `CAI_OK`, `CAI_ERR_DEVICE_MISMATCH` for memory of another device than the communicator's,
+ * `CAI_ERR_NCCL`, or a status of `cai_nccl_begin` or `cai_array_consume_end`.
  */
 static inline cai_status cai_nccl_exchange(const cai_array *sent, int to, const cai_array *received,
                                            int from, ncclComm_t communicator, cai_stream stream,
@@ -235,32 +270,41 @@ static inline cai_status cai_nccl_exchange(const cai_array *sent, int to, const 
     cai_nccl_buffer out = {NULL, 0, 0}, in = {NULL, 0, 0};
     cai_status status = CAI_OK, end;
     ncclResult_t result;
-    if (sent != NULL)
-        status = cai_nccl_begin(sent, CAI_NCCL_MOVE, stream, CAI_ACCESS_READ, &out, error);
-    if (status == CAI_OK && received != NULL)
-        status = cai_nccl_begin(received, CAI_NCCL_MOVE, stream, CAI_ACCESS_WRITE, &in, error);
-    if (status != CAI_OK) return status;
-    result = ncclGroupStart();
-    if (result != ncclSuccess)
-        return cai_nccl_result(result, communicator, "ncclGroupStart", error);
-    if (sent != NULL)
-        result = ncclSend(out.address, out.count, CAI_PRIVATE_NCCL_TYPE(out.datatype), to,
-                          communicator, on);
-    if (received != NULL && CAI_PRIVATE_NCCL_STARTED(result))
-        result = ncclRecv(in.address, in.count, CAI_PRIVATE_NCCL_TYPE(in.datatype), from,
-                          communicator, on);
-    /* The group ends in any case, and what it enqueued is ordered. The first failure counts. */
-    if (CAI_PRIVATE_NCCL_STARTED(result)) {
-        status = cai_nccl_result(ncclGroupEnd(), communicator, "ncclGroupEnd", error);
-    } else {
-        (void)cai_nccl_result(ncclGroupEnd(), communicator, "ncclGroupEnd", NULL);
-        status = cai_nccl_result(result, communicator, "ncclSend, ncclRecv", error);
-    }
+    int sending = 0, receiving = 0;
     if (sent != NULL) {
+        status = cai_private_nccl_start(sent, CAI_NCCL_MOVE, communicator, stream, CAI_ACCESS_READ,
+                                        &out, error);
+        sending = status == CAI_OK;
+    }
+    if (status == CAI_OK && received != NULL) {
+        status = cai_private_nccl_start(received, CAI_NCCL_MOVE, communicator, stream,
+                                        CAI_ACCESS_WRITE, &in, error);
+        receiving = status == CAI_OK;
+    }
+    if (status == CAI_OK)
+        status = cai_nccl_result(ncclGroupStart(), communicator, "ncclGroupStart", error);
+    if (status == CAI_OK) {
+        result = ncclSuccess;
+        if (sent != NULL)
+            result = ncclSend(out.address, out.count, CAI_PRIVATE_NCCL_TYPE(out.datatype), to,
+                              communicator, on);
+        if (received != NULL && CAI_PRIVATE_NCCL_STARTED(result))
+            result = ncclRecv(in.address, in.count, CAI_PRIVATE_NCCL_TYPE(in.datatype), from,
+                              communicator, on);
+        /* The group ends in any case. The first failure counts. */
+        if (CAI_PRIVATE_NCCL_STARTED(result)) {
+            status = cai_nccl_result(ncclGroupEnd(), communicator, "ncclGroupEnd", error);
+        } else {
+            (void)cai_nccl_result(ncclGroupEnd(), communicator, "ncclGroupEnd", NULL);
+            status = cai_nccl_result(result, communicator, "ncclSend, ncclRecv", error);
+        }
+    }
+    /* What was begun ends, also after a failure: NCCL may have enqueued something. */
+    if (sending) {
         end = cai_array_consume_end(sent, stream, CAI_ACCESS_READ, status == CAI_OK ? error : NULL);
         if (status == CAI_OK) status = end;
     }
-    if (received != NULL) {
+    if (receiving) {
         end = cai_array_consume_end(received, stream, CAI_ACCESS_WRITE,
                                     status == CAI_OK ? error : NULL);
         if (status == CAI_OK) status = end;
@@ -268,22 +312,25 @@ static inline cai_status cai_nccl_exchange(const cai_array *sent, int to, const 
     return status;
 }
 
-/** Sends an array. Returns a status of `cai_nccl_exchange`. */
+/** Sends an array. Returns a status of `cai_nccl_exchange`, or `CAI_ERR_NULL_ARGUMENT`. */
 static inline cai_status cai_nccl_send(const cai_array *array, int to, ncclComm_t communicator,
                                        cai_stream stream, cai_error *error) {
+    if (array == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "array", "found NULL");
     return cai_nccl_exchange(array, to, NULL, 0, communicator, stream, error);
 }
 
-/** Receives into an array. Returns a status of `cai_nccl_exchange`. */
+/** Receives into an array. Returns a status of `cai_nccl_exchange`, or `CAI_ERR_NULL_ARGUMENT`. */
 static inline cai_status cai_nccl_recv(const cai_array *array, int from, ncclComm_t communicator,
                                        cai_stream stream, cai_error *error) {
+    if (array == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "array", "found NULL");
     return cai_nccl_exchange(NULL, 0, array, from, communicator, stream, error);
 }
 
 /**
- * Reduces the arrays of all ranks in place, as `ncclAllReduce`. Do not call it inside a group.
+ * Reduces the arrays of all ranks in place, as `ncclAllReduce`. Do not call it inside a group: use
+ * `cai_nccl_begin` there.
  *
- * `operation`: `CAI_NCCL_SUM` and so on.
+ * `operation`: `CAI_NCCL_SUM` and so on; `CAI_ERR_ARGUMENT` for `CAI_NCCL_MOVE`.
  * `stream`: as in `cai_nccl_exchange`.
  *
  * Returns a status of `cai_nccl_exchange`.
@@ -294,7 +341,11 @@ static inline cai_status cai_nccl_all_reduce(const cai_array *array, int operati
     const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     cai_nccl_buffer it;
     ncclResult_t result;
-    cai_status status = cai_nccl_begin(array, operation, stream, access, &it, error), end;
+    cai_status status, end;
+    if (operation == CAI_NCCL_MOVE)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "operation",
+                             "found CAI_NCCL_MOVE, expected a reduction");
+    status = cai_private_nccl_start(array, operation, communicator, stream, access, &it, error);
     if (status != CAI_OK) return status;
     result = ncclAllReduce(it.address, it.address, it.count, CAI_PRIVATE_NCCL_TYPE(it.datatype),
                            CAI_PRIVATE_CAST(ncclRedOp_t, operation), communicator,

@@ -87,6 +87,15 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *out) {
     return ncclSuccess;
 }
 
+/* The communicator's device; NULL is none, and fails. */
+static int *device_of;
+ncclResult_t ncclCommCuDevice(const ncclComm_t communicator, int *out) {
+    ASSERT(communicator == NULL);
+    if (device_of == NULL) return ncclInvalidArgument;
+    *out = *device_of;
+    return ncclSuccess;
+}
+
 const char *ncclGetErrorString(ncclResult_t result) {
     return result == ncclInvalidUsage ? "invalid usage" : "another error";
 }
@@ -144,6 +153,20 @@ static void order(void) {
     CU(cuMemsetD32Async(b, 3, N, second));
     CU(cuStreamSynchronize(second));
     CU(cuStreamSynchronize(first));
+}
+
+/* The second array of an exchange is refused: the first one's exchange ends. */
+static void half_an_exchange(void) {
+    CUdeviceptr a = memory_of();
+    CUstream producer = new_stream(), stream = new_stream();
+    cai_array from = on(a, producer, "<i4", all), to = from;
+    to.flags = CAI_ARRAY_READONLY;
+    CU(cuMemsetD32Async(a, 1, N, producer));
+    REFUSED(CAI_ERR_READONLY, "flags",
+            cai_nccl_exchange(&from, 0, &to, 0, NULL, number(stream), error));
+    /* What is on the stream by then is ordered before the producer's next work. */
+    CU(cuMemsetD32Async(a, 2, N, producer));
+    CU(cuStreamSynchronize(producer));
 }
 
 /* A group of the caller's: the end comes after ncclGroupEnd. */
@@ -277,6 +300,47 @@ static void refusals(void) {
     array.stream = CAI_STREAM_NONE;
     array.flags = CAI_ARRAY_READONLY;
     REFUSED(CAI_ERR_READONLY, "flags", cai_nccl_recv(&array, 0, NULL, CAI_STREAM_LEGACY, error));
+    array.flags = 0;
+    /* Python objects in a field. */
+    const cai_descr *descr;
+    cai_owner *owner;
+    OK(cai_descr_parse("[('a', '<i8'), ('b', [('c', '|O8')])]", &descr, &owner, error));
+    memcpy(array.typestr, "|V16", sizeof("|V16"));
+    array.descr = descr;
+    REFUSED(CAI_ERR_CONVERT_TYPE, "descr", cai_nccl_elements(&array, -1, &it, error));
+    cai_owner_release(owner);
+    /* Arguments. What the output held stays. */
+    array = good;
+    array.stream = CAI_STREAM_NONE;
+    it.count = 77;
+    REFUSED(CAI_ERR_ARGUMENT, "operation", cai_nccl_elements(&array, -2, &it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "operation",
+            cai_nccl_all_reduce(&array, CAI_NCCL_MOVE, NULL, CAI_STREAM_LEGACY, error));
+    REFUSED(CAI_ERR_READONLY, "flags",
+            (array.flags = CAI_ARRAY_READONLY,
+             cai_nccl_begin(&array, 0, CAI_STREAM_LEGACY, CAI_ACCESS_WRITE, &it, error)));
+    array.flags = 0;
+    REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",
+            cai_nccl_begin(&array, 0, 0, CAI_ACCESS_WRITE, &it, error));
+    ASSERT(it.count == 77);
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out",
+            cai_nccl_begin(&array, 0, CAI_STREAM_LEGACY, CAI_ACCESS_READ, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_nccl_send(NULL, 0, NULL, CAI_STREAM_LEGACY, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_nccl_recv(NULL, 0, NULL, CAI_STREAM_LEGACY, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array",
+            cai_nccl_all_reduce(NULL, CAI_NCCL_SUM, NULL, CAI_STREAM_LEGACY, error));
+    OK(cai_nccl_exchange(NULL, 0, NULL, 0, NULL, CAI_STREAM_LEGACY, error));
+    ASSERT(record.groups == 1 && record.depth == 0 && record.sends == 0 && record.receives == 0);
+    record.groups = 0;
+    /* Memory of another device than the communicator's. */
+    int other = 1;
+    device_of = &other;
+    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
+            cai_nccl_send(&array, 0, NULL, CAI_STREAM_LEGACY, error));
+    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
+            cai_nccl_all_reduce(&array, CAI_NCCL_SUM, NULL, CAI_STREAM_LEGACY, error));
+    device_of = NULL;
+    ASSERT(record.groups == 0 && record.reductions == 0);
 }
 
 int main(void) {
@@ -289,6 +353,7 @@ int main(void) {
     CU(cuDevicePrimaryCtxRetain(&context, device));
     CU(cuCtxSetCurrent(context));
     order();
+    half_an_exchange();
     record.sends = record.receives = 0;
     group();
     record.sends = record.receives = 0;

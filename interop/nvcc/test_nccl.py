@@ -50,3 +50,43 @@ def test_in_stream_order(tmp_path, compiler, schedule):
     )  # fmt: skip
     command = [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", tmp_path / "it"]
     assert run(*command) == "passed\n"
+
+
+def run_the_program_of_the_page(tmp_path, devices=1, change=lambda text: text):
+    page = (ROOT / "docs/src/nccl.md").read_text()
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(change(page[page.index("```c\n") + 5 : page.index("\n```\n") + 1]))
+    driver = run(ROOT / "target/release/cuda-sim", "libdir").strip()
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
+    run(
+        "gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *INCLUDES, source, ROOT / "interop/nvcc/nccl_sums.c",
+        "-o", program, ROOT / "target/release/libcai.so", SITE / "nvidia/cu13/lib/libcudart.so.13",
+        *(f"-Wl,-rpath,{path}" for path in (tmp_path, driver)),
+    )  # fmt: skip
+    simulated = [ROOT / "target/release/cuda-sim", "run", "--print=exit", "--runtime=13", f"--devices={devices}", "--"]
+    return subprocess.run([str(c) for c in (*simulated, program)], capture_output=True, text=True, timeout=100)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_program_of_the_page(tmp_path, devices):
+    done = run_the_program_of_the_page(tmp_path, devices)
+    assert (done.returncode, done.stdout) == (0, f"{devices}\n"), done.stderr
+
+
+BEGIN = "cai_nccl_begin(&array[d], CAI_NCCL_SUM, cai_inline_stream(reducer[d]), access,"
+END = "CHECK(cai_array_consume_end("
+
+
+@pytest.mark.parametrize(
+    "call, instead",
+    [(BEGIN, "cai_nccl_elements(&array[d], CAI_NCCL_SUM,"), (END, "(void)(1 || cai_array_consume_end(")],
+    ids=["begin", "end"],
+)
+def test_the_program_of_the_page_needs_both_calls(tmp_path, call, instead):
+    """Without one of them, the simulated driver reports a race."""
+
+    def change(text):
+        assert text.count(call) == 1
+        return text.replace(call, instead)
+
+    assert run_the_program_of_the_page(tmp_path, change=change).returncode == 66
