@@ -122,7 +122,7 @@ static cai_status exchange(uint32_t flags, cai_error *error) {
     return first != CAI_OK ? first : status;
 }
 
-/* A message that nobody receives cannot be cancelled everywhere. */
+/* A message without a receiver cannot be cancelled everywhere. */
 static void drain(void) {
     int is_there = 0;
     MPI_Iprobe(0, 1, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
