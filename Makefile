@@ -32,7 +32,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
 .PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim release lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
-.PHONY: help target-link uninstall uninstall-sim
+.PHONY: help target-link recipes uninstall uninstall-sim
 
 all: lib
 
@@ -419,6 +419,20 @@ install-sim: sim ## installs the simulated driver (1 minute): PREFIX
 uninstall-sim: ## removes it again
 	rm -rf "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
 	rm -f "$(DESTDIR)$(PREFIX)/bin/cuda-sim" "$(DESTDIR)$(PREFIX)/bin/cai-race" "$(DESTDIR)$(PREFIX)/include/cudasim.h"
+
+# The recipes for other package managers, filled for these sources and run as far as they can be here, in an environment
+# of their own: see docs/src/packaging.md.
+recipes: build/recipes/ready ## runs the recipes of packaging/ (4 minutes)
+	$(ALONE) build/recipes/bin/python -m pytest -q -rs packaging
+
+build/recipes/ready: packaging/requirements.txt
+	rm -rf build/recipes
+	$(PYTHON) -m venv build/recipes || { \
+	    rm -rf build/recipes; \
+	    $(PYTHON) -m pip install -q --target build/virtualenv virtualenv && \
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q build/recipes; }
+	build/recipes/bin/python -m pip install -q --disable-pip-version-check -r $<
+	touch $@
 
 # Everything up to the upload: versions, checks, artefacts, commit and tag: see docs/src/versioning.md. DRY_RUN=1 shows
 # what would change; SKIP="test dist" leaves parts out.

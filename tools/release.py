@@ -30,7 +30,7 @@ VERSION = r"(\d+\.\d+\.\d+)"
 
 # Every place of the version: file, and a pattern whose one group is the version.
 PLACES = [
-    ("Cargo.toml", rf'^version = "{VERSION}"$'),
+    ("Cargo.toml", rf'^\[workspace\.package\]\nversion = "{VERSION}"$'),
     ("rust/Cargo.toml", rf'^libcai-c = .*version = "{VERSION}"'),
     ("cuda-sim/python/cuda_sim/__init__.py", rf'^__version__ = "{VERSION}"$'),
     ("CITATION.cff", rf"^version: {VERSION}$"),

@@ -1,5 +1,7 @@
 """`make release`, in a copy of the repository, and the files that people expect in one."""
 
+import hashlib
+import json
 import pathlib
 import re
 import shutil
@@ -165,3 +167,27 @@ def test_files_of_the_repository():
         # A workflow can read the repository and nothing else.
         assert "permissions:\n  contents: read\n" in text
     assert "NOT RUN YET" in (folder / "workflows/ci.yml").read_text()
+
+
+def test_recipes(tmp_path):
+    """Every placeholder of the templates is filled. `make recipes` runs them."""
+    archive = tmp_path / f"libcai-{VERSION}.tar.xz"
+    archive.write_bytes(b"sources")
+    fill = [sys.executable, ROOT / "packaging/fill.py", "--url", "https://example.com/r", "--source", archive, tmp_path / "out"]
+    subprocess.run(fill, check=True)
+    texts = {path.relative_to(tmp_path / "out").as_posix(): path.read_text() for path in (tmp_path / "out").rglob("*.*")
+             if path.is_file()}  # fmt: skip
+    assert len(texts) >= 10
+    for name, text in texts.items():
+        assert not re.search("@(VERSION|URL|SHA256|SHA512|BINARY|BINARY_SHA256)@", text), name
+    assert json.loads(texts["vcpkg/libcai/vcpkg.json"])["version"] == VERSION
+    for name in ("conda/recipe.yaml", "conan/conandata.yml", "homebrew/libcai.rb", "meson/cai.wrap"):
+        assert "https://example.com/r/libcai-" in texts[name] and hashlib.sha256(b"sources").hexdigest() in texts[name]
+    # cargo-c makes the SONAME from this version.
+    major = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
+    capi = (ROOT / "Cargo.toml").read_text().partition("[package.metadata.capi.library]")[2]
+    assert re.search(r'^version = "(\d+)\.', capi, re.M)[1] == major
+    # A program that bundles the library needs the same libraries everywhere.
+    native = re.search(r"set\(CAI_NATIVE_LIBS dl ([^)]*) dl c\)", (ROOT / "CMakeLists.txt").read_text())[1].split()
+    assert json.dumps([*native, "dl"]) in texts["conan/conanfile.py"]
+    assert ", ".join(f"'-l{name}'" for name in [*native, "dl"]) in texts["meson/packagefiles/cai/meson.build"]
