@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 import numpy
 import pytest
@@ -134,6 +135,25 @@ def test_what_slices_of_cudarc_need(schedule):
     messages = map(json.loads, run(*build, "--message-format=json", cwd=ROOT).stdout.splitlines())
     [program] = [message["executable"] for message in messages if message.get("executable")]
     run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program)
+
+
+@pytest.mark.parametrize("package, folder, names", [
+    ("libcai-c", "", ("src/", "include/", "build.rs", "README.md", "LICENSE-")),
+    ("libcai", "rust/", ("src/", "examples/", "benches/", "README.md", "LICENSE-")),
+])  # fmt: skip
+def test_what_cargo_packs(package, folder, names):
+    """What the repository has of the package, although files of the same names lie below build/, as those of other
+    projects do after `make interop`."""
+    with tempfile.TemporaryDirectory(prefix="packed", dir=ROOT / "build") as planted:
+        for name in ("README.md", "LICENSE-MIT", "build.rs", "src/lib.rs", "include/cai/cai.h"):
+            path = pathlib.Path(planted) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        packed = set(run(CARGO, "package", "--list", "--allow-dirty", "-p", package, cwd=ROOT).stdout.split())
+    tracked = run("git", "ls-files", "--cached", "--others", "--exclude-standard", f"{folder}.", cwd=ROOT).stdout.split()
+    expected = {name.removeprefix(folder) for name in tracked if name.removeprefix(folder).startswith(names)}
+    assert packed - {"Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"} == expected
+    assert {"src/lib.rs", "README.md", "LICENSE-MIT", "LICENSE-APACHE"} <= packed
 
 
 def test_cargo_packs_both(tmp_path):
