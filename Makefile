@@ -84,7 +84,7 @@ target-link: FORCE
 QUIET := -q
 demo: QUIET :=
 lib: FORCE ## builds the library (40 seconds)
-	@echo "Building the library"
+	@echo "Building the library$(if $(QUIET),, (40 seconds on two cores))"
 	@$(CARGO) rustc $(QUIET) --release --lib --crate-type staticlib
 ifeq ($(shell uname),Darwin)
 	@$(CARGO) rustc $(QUIET) --release --lib --crate-type cdylib
@@ -97,7 +97,7 @@ link = test -L $(2) || ln -s $(1) $(2)
 
 # The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
 sim: FORCE ## builds the simulated driver and the race checker (1 minute)
-	@echo "Building the simulated driver"
+	@echo "Building the simulated driver$(if $(QUIET),, (one minute))"
 	@$(CARGO) build $(QUIET) --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
 	    -p cudasim-threads
 	@$(MAKE) -s -C cuda-sim/runtime OUT="$(BUILT)/runtime"

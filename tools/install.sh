@@ -33,7 +33,7 @@ find_cmake() {
     if test -n "${CMAKE:-}"; then
         set -- "$CMAKE"
     else
-        set -- cmake "$here/build/venv/bin/cmake"
+        set -- cmake "$here/build/cmake/bin/cmake" "$here/build/venv/bin/cmake"
     fi
     for cmake; do
         if usable "$cmake"; then
@@ -44,7 +44,7 @@ find_cmake() {
     cat >&2 <<EOF
 make install needs CMake $needed or later, and found none$old.
 Install it as a package: apt install cmake, dnf install cmake. Or with pip, in this folder:
-    python3 -m venv build/venv && build/venv/bin/python -m pip install cmake
+    python3 -m venv build/cmake && build/cmake/bin/python -m pip install cmake
 Or name the program: make install CMAKE=/path/to/cmake
 EOF
     exit 1

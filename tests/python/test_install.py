@@ -101,7 +101,7 @@ SHIM = "#!/bin/sh\necho 'pyenv: cmake: command not found' >&2\nexit 127\n"
 
 @pytest.mark.parametrize("program, named", [(None, "none."), (SHIM, "none."), (OLD, "none (cmake is 3.13).")])
 def test_without_cmake(bare, tmp_path, program, named):
-    """The script alone: beside the repository's it would find the CMake of build/venv."""
+    """The script alone: beside the repository's it would find a CMake below build/."""
     source = tmp_path / "source"
     (source / "tools").mkdir(parents=True)
     (source / "src/abi").mkdir(parents=True)
