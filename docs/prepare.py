@@ -60,9 +60,6 @@ class Site:
         if path.is_dir():
             name = path.relative_to(ROOT)
             return f"`{name}/`" if "`" in text else f"{text[1:-1]} (`{name}/`)"
-        if path.suffix in (".svg", ".png") and text.startswith("!"):
-            copy = self.folder / page.parent / target if path.is_relative_to(BOOK) else None
-            return f"{text}({self.file(path, page)}{anchor})" if copy is None else match[0]
         return f"{text}({self.file(path, page)})"
 
     def page(self, source, page):
@@ -116,10 +113,6 @@ class Site:
     def make(self):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        for picture in BOOK.rglob("*.svg"):
-            copy = self.folder / picture.relative_to(BOOK)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(picture, copy)
         for source, page in self.places.items():
             self.page(source, page)
         shutil.copytree(ROOT / "docs/static", self.folder / "static")

@@ -5,6 +5,7 @@ import html
 import pathlib
 import re
 import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -137,3 +138,11 @@ def test_the_tests_that_hold_what_is_read_from_objects_exist():
     sources = [path.read_text() for path in (ROOT / "tests/python").glob("*.py")]
     defined = {name for text in sources for name in re.findall(r"^def (test_\w+)", text, flags=re.MULTILINE)}
     assert len(names) > 20 and not names - defined
+
+
+def test_the_time_lines_are_what_the_tool_draws(tmp_path):
+    subprocess.run([sys.executable, ROOT / "tools/timelines.py", tmp_path], check=True)
+    drawn = sorted(tmp_path.iterdir())
+    assert len(drawn) > 4
+    for picture in drawn:
+        assert picture.read_text() == (BOOK / picture.name).read_text(), picture.name
