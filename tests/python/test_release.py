@@ -65,7 +65,7 @@ def test_places():
     """Each place of the version is known, so a release changes all of them."""
     known = {name for name, _ in release.PLACES} | set(release.LOCKS)
     # Histories, other packages' versions, and requests for a version that stay right.
-    others = {"CHANGELOG.md", "interop/host/requirements.txt", "Makefile", "docs/src/performance.md",
+    others = {"CHANGELOG.md", "abi/nodes.txt", "interop/host/requirements.txt", "Makefile", "docs/src/performance.md",
               "tests/python/test_package.py"}  # fmt: skip
     for name in tracked():
         if name in others or name.startswith("fuzz/corpus/"):
