@@ -72,17 +72,15 @@
  *
  *   device type            data     stream           stream_id      event          context
  *   ---------------------  -------  ---------------  -------------  -------------  ---------------
- *   UNKNOWN                address  CUstream         cuStreamGetId  CUevent        CUcontext
- *   CUDA                   address  CUstream         cuStreamGetId  CUevent        CUcontext
- *   CUDA_HOST              address  CUstream         cuStreamGetId  CUevent        CUcontext
- *   CUDA_MANAGED           address  CUstream         cuStreamGetId  CUevent        CUcontext
+ *   UNKNOWN, CUDA, CUDA_*  address  CUstream         cuStreamGetId  CUevent        CUcontext
  *   CPU                    address  CAI_STREAM_NONE  0              NULL           NULL
+ *   ROCM, ROCM_HOST        address  hipStream_t      0              hipEvent_t     device plus one
  *   ONEAPI                 address  sycl::queue *    not specified  not specified  sycl::context *
  *   OPENCL                 cl_mem   not specified    not specified  not specified  cl_context
  *   VULKAN, METAL, WEBGPU  handle   not specified    not specified  not specified  not specified
  *   all others             address  not specified    not specified  not specified  not specified
  *
- * The library orders work for UNKNOWN and the CUDA types. For all others, its functions refuse to
+ * The library orders work for UNKNOWN, CUDA's types and ROCm's. For others its functions refuse to
  * wait for a stream (CAI_ERR_STREAM_DEVICE): synchronize by the means of that platform instead.
  */
 #define CAI_DEVICE_UNKNOWN 0       /**< Not known; the CUDA driver may know it. */
@@ -429,15 +427,17 @@ static inline const cai_field *cai_inline_field(const cai_descr *descr, uint64_t
 }
 
 /**
- * Returns a CUstream or cudaStream_t as a cai_stream. For 0 it returns the default stream that the
- * compiler options choose: the per-thread one if CUDA_API_PER_THREAD_DEFAULT_STREAM is defined
- * (nvcc --default-stream per-thread), otherwise the legacy one.
+ * Returns a CUstream, cudaStream_t or hipStream_t as a cai_stream. For 0 it returns the default
+ * stream that the compiler options choose: the per-thread one for nvcc --default-stream per-thread
+ * (CUDA_API_PER_THREAD_DEFAULT_STREAM) and hipcc -fgpu-default-stream=per-thread, else the legacy.
  */
 static inline cai_stream cai_inline_stream(const void *cuda_stream) {
     size_t handle;
     memcpy(&handle, &cuda_stream, sizeof(handle));
     if (handle != 0) return handle;
-#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || \
+    defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM) || \
+    defined(HIP_API_PER_THREAD_DEFAULT_STREAM) || defined(__HIP_API_PER_THREAD_DEFAULT_STREAM__)
     return CAI_STREAM_PER_THREAD;
 #else
     return CAI_STREAM_LEGACY;

@@ -25,8 +25,8 @@ def programs():
     """Blocks of C and C++ that include the headers, and so claim to be whole."""
     for page in PAGES:
         for language, text in re.findall(r"```(c|cpp)\n(.*?)```", page.read_text(), re.S):
-            # Those with a framework or MPI are compiled beside it, and those with std::mdspan by test_clang.py.
-            if re.search(r"#include <(cai/(torch|tvm_ffi|xla_ffi|mdspan|mpi)|nccl)\.h", text):
+            # Those with a framework, MPI or HIP are compiled beside it, and those with std::mdspan by test_clang.py.
+            if re.search(r"#include <(cai/(torch|tvm_ffi|xla_ffi|mdspan|mpi)|nccl|hip/\w+)\.h", text):
                 continue
             if re.search("#include <(cai/|cudasim)", text):
                 yield pytest.param(language, text, id=f"{page.stem}-{language}")

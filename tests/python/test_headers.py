@@ -191,7 +191,16 @@ def test_narrow_platforms_are_refused(tmp_path):
     assert done.returncode != 0 and "64-bit platforms only" in done.stderr
 
 
-def test_the_per_thread_default_stream(tmp_path):
+@pytest.mark.parametrize(
+    "macro",
+    [
+        "CUDA_API_PER_THREAD_DEFAULT_STREAM",
+        "__CUDA_API_PER_THREAD_DEFAULT_STREAM",
+        "HIP_API_PER_THREAD_DEFAULT_STREAM",
+        "__HIP_API_PER_THREAD_DEFAULT_STREAM__",
+    ],
+)
+def test_the_per_thread_default_stream(macro, tmp_path):
     text = (
         includes("abi.h")
         + "int main(void) { return cai_inline_stream(NULL) == CAI_STREAM_PER_THREAD ? 0 : 1; }\n"
@@ -199,7 +208,7 @@ def test_the_per_thread_default_stream(tmp_path):
     (source,) = sources(tmp_path, "c99", {"stream": text})
     run(
         "gcc",
-        "-DCUDA_API_PER_THREAD_DEFAULT_STREAM",
+        f"-D{macro}",
         "-I",
         INCLUDE,
         source,

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from test_stream_export import python
-from test_sync import built  # noqa: F401
+from test_sync import BUILT, SITE, built, run  # noqa: F401
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/driver/table.rs"
@@ -185,3 +185,70 @@ def test_hip_knows_the_memory_of_a_dictionary(built):  # noqa: F811
         """,
         CAI_HIP_DRIVER=str(built.hip),
     )
+
+
+HIP_HEADER = """
+#include <stddef.h>
+typedef int hipError_t;
+typedef struct hip_stream *hipStream_t;
+enum { hipSuccess = 0, hipMemcpyDeviceToHost = 2 };
+hipError_t hipStreamCreate(hipStream_t *);
+hipError_t hipStreamSynchronize(hipStream_t);
+hipError_t hipMalloc(void **, size_t);
+hipError_t hipFree(void *);
+hipError_t hipMemsetAsync(void *, int, size_t, hipStream_t);
+hipError_t hipMemcpyAsync(void *, const void *, size_t, int, hipStream_t);
+"""
+
+# What the program uses of HIP and the library does not, on the first device.
+PROGRAMS_HIP = """
+#include <cuda.h>
+#include <hip/hip_runtime_api.h>
+static int ready(void) {
+    CUcontext context;
+    return cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context);
+}
+hipError_t hipStreamCreate(hipStream_t *out) {
+    return ready() ? 1 : (int)cuStreamCreate((CUstream *)out, CU_STREAM_NON_BLOCKING);
+}
+hipError_t hipMalloc(void **out, size_t size) { return ready() ? 1 : (int)cuMemAlloc((CUdeviceptr *)out, size); }
+hipError_t hipFree(void *memory) { return (int)cuMemFree((CUdeviceptr)memory); }
+hipError_t hipMemsetAsync(void *memory, int value, size_t size, hipStream_t stream) {
+    return (int)cuMemsetD8Async((CUdeviceptr)memory, (unsigned char)value, size, (CUstream)stream);
+}
+hipError_t hipMemcpyAsync(void *to, const void *from, size_t size, int kind, hipStream_t stream) {
+    return kind == hipMemcpyDeviceToHost ? (int)cuMemcpyDtoHAsync(to, (CUdeviceptr)from, size, (CUstream)stream) : 1;
+}
+"""
+
+
+@pytest.mark.parametrize("left_out", ["", "begin", "end"])
+def test_the_program_of_the_page(built, tmp_path, left_out):  # noqa: F811
+    """It prints what the producer wrote; without begin or end there is a race."""
+    page = (ROOT / "docs/src/hip.md").read_text()
+    text = page[page.index("```c\n") + 5 : page.index("\n```\n") + 1]
+    if left_out:
+        call = f"CHECK(cai_array_consume_{left_out}("
+        assert text.count(call) == 1
+        text = text.replace(call, f"(void)(1 || cai_array_consume_{left_out}(")
+    if left_out == "end":  # what the consumer's read must precede
+        done = "    if (hipStreamSynchronize(reader)"
+        assert text.count(done) == 1
+        text = text.replace(done, "    if (hipMemsetAsync(array.data, 8, sizeof bytes, producer) != hipSuccess) return 1;\n" + done)
+    (tmp_path / "hip").mkdir()
+    (tmp_path / "hip/hip_runtime_api.h").write_text(HIP_HEADER)
+    (tmp_path / "program.c").write_text(text)
+    (tmp_path / "hip.c").write_text(PROGRAMS_HIP)
+    run(
+        "gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", tmp_path, "-I", ROOT / "include", "-isystem",
+        SITE / "nvidia/cu13/include", tmp_path / "program.c", tmp_path / "hip.c", "-o", tmp_path / "program", built.hip,
+        built.folder / "libcai.so.1", f"-Wl,-rpath,{built.folder}", "-L", built.driver, "-lcuda",
+    )  # fmt: skip
+    done = run(
+        BUILT / "cuda-sim", "run", "--print=exit", "--", tmp_path / "program", check=False,
+        env={"CAI_HIP_DRIVER": str(built.hip)},
+    )  # fmt: skip
+    if left_out:
+        assert done.returncode == 66, done.stdout + done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
