@@ -27,3 +27,16 @@ def test_generated_table():
 @pytest.mark.parametrize("schedule", ["eager", "threads"])
 def test_random_arrays_under_other_schedules(schedule):
     run("check", schedule, 2 if schedule == "eager" else 3)
+
+
+def test_the_program_of_the_page(tmp_path):
+    page = (ROOT / "docs/src/hops.md").read_text()
+    program, printed = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("c", "text"))
+    (tmp_path / "program.c").write_text(program)
+    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
+    subprocess.run(
+        ["gcc", "-std=c99", "-I", ROOT / "include", tmp_path / "program.c", "-o", tmp_path / "program",
+         tmp_path / "libcai.so.1", f"-Wl,-rpath,{tmp_path}"],
+        check=True,
+    )  # fmt: skip
+    assert subprocess.run([tmp_path / "program"], capture_output=True, text=True).stdout == printed
