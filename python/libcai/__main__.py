@@ -31,7 +31,8 @@ folder. Only use expressions and modules that you would run."""
 
 
 def _libs(folder):
-    return shlex.join([f"-L{folder}", "-lcai", f"-Wl,-rpath,{folder}"])
+    # nodelete: a plug-in with owners stays mapped after dlclose(), as with the CMake and pkg-config packages.
+    return shlex.join([f"-L{folder}", "-lcai", f"-Wl,-rpath,{folder}", "-Wl,-z,nodelete"])
 
 
 def main(arguments=None):

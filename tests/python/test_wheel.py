@@ -206,6 +206,11 @@ def test_a_compiler(cai, tmp_path):
     program = tmp_path / "program"
     run("gcc", PACKAGE / "consumer.c", "-o", program, *flags)
     assert run(program, cwd="/").stdout == f"ok {VERSION}\n"
+    # A plug-in that is closed while its owner lives.
+    unload, extension = tmp_path / "unload", tmp_path / "extension.so"
+    run("gcc", PACKAGE / "unload.c", "-o", unload, flags[0], "-ldl")
+    run("gcc", "-shared", "-fPIC", "-fvisibility=hidden", PACKAGE / "extension.c", "-o", extension, *flags)
+    assert run(unload, extension).stdout == "destroyed 1\n"
 
 
 MODULE = """
