@@ -32,7 +32,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
 .PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim release lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
-.PHONY: help target-link recipes uninstall uninstall-sim
+.PHONY: dist dist-test help target-link recipes uninstall uninstall-sim
 
 all: lib
 
@@ -391,6 +391,10 @@ lint: $(VENV)/ready ## runs rustfmt, clippy and clang-format (1 minute)
 format: $(VENV)/ready ## formats Rust, C and C++
 	$(CARGO) fmt
 	$(BIN)/clang-format -i $(C_FILES)
+
+# What users without Rust install, in dist/: docs/src/packaging.md. PARTS are platforms or scripts of tools/dist.
+dist: ## builds archives and wheels for all platforms (30 minutes, 4 GB)
+	$(ALONE) PYTHON="$(PYTHON)" tools/dist/run.sh $(PARTS)
 
 # PREFIX and DESTDIR as usual. Needs cargo, a C compiler and CMake; no Python.
 install: FORCE ## installs the library (40 seconds): PREFIX=/usr/local
