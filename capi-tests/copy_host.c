@@ -158,6 +158,7 @@ static void back(void) {
 
 static void refusals_back(void) {
     static const int64_t shape[2] = {2, 3}, repeated[2] = {0, 2}, windows[2] = {2, 2};
+    static const int64_t nothing[2] = {0, 3};
     const cai_array good = host(shape, NULL, 2, values), out = CAI_ARRAY_INIT;
     cai_array array = good, mask = good;
     const char buffer[12] = {0};
@@ -165,6 +166,12 @@ static void refusals_back(void) {
     REFUSED(CAI_ERR_BUFFER_SIZE, "size",
             cai_array_copy_from_host(&array, none, 0, buffer, 11, error));
     REFUSED(CAI_ERR_BUFFER_SIZE, "size", cai_array_copy_from_host(&array, none, 0, NULL, 0, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array",
+            cai_array_copy_from_host(NULL, none, 0, buffer, 12, error));
+    array = host(nothing, NULL, 2, NULL);
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "buffer",
+            cai_array_copy_from_host(&array, none, 0, NULL, 4, error));
+    array = good;
     REFUSED(CAI_ERR_STREAM_ZERO, "stream",
             cai_array_copy_from_host(&array, 0, 0, buffer, 12, error));
     REFUSED(CAI_ERR_ARGUMENT, "stream",

@@ -37,6 +37,7 @@ DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/
 DRIVER, KNOWN = "src/driver/load.rs", "src/driver/known_streams.rs"
 ARRAY_CONTEXT, IDENTITY = "src/sync/array_context.rs", "src/sync/identity.rs"
 AR_EXPORT, HOST_COPY, IPC, IPC_BYTES = "src/arrow/export.rs", "src/copy/mod.rs", "src/ipc/mod.rs", "src/ipc/bytes.rs"
+DRIVER_COPY = "src/driver/copy.rs"
 
 # Left out, because no test can detect it: an event that is kept before the wait (another thread would have to take it
 # in between); what relaxed mode allows outside of captures, beyond queries and synchronization; the id of a context
@@ -175,6 +176,10 @@ MUTANTS = [
     ("copies: stream not stated", HOST_COPY, "        copy.array.stream = stream;\n", ""),
     ("copies: id of the stream", HOST_COPY, "        copy.array.stream_id = id;\n", "        let _ = id;\n"),
     ("copies: context of the stream", HOST_COPY, "        copy.array.context = context.cast();\n", "        let _ = context;\n"),
+    ("copies back: not left to the stream", HOST_COPY, "device_type, stream, flags, may_return: true };", "device_type, stream, flags, may_return: false };"),
+    ("copies back: the host's rows", DRIVER_COPY, "srcPitch: if to_host { pitch } else { width },", "srcPitch: pitch,"),
+    ("copies back: the device's rows", DRIVER_COPY, "dstPitch: if to_host { width } else { pitch },", "dstPitch: width,"),
+    ("copies back: half of a row", DRIVER_COPY, "copy_to_device(device, host, count, self.stream)", "copy_to_device(device, host, count / 2, self.stream)"),
     ("copies: kind of the memory", HOST_COPY, "        copy.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;\n", ""),
     # --- other processes
     ("IPC: borrowed arrays", IPC, "        owner::not_borrowed(array.owner)?;\n", ""),
@@ -234,7 +239,7 @@ class Streams:
 
     PROGRAMS = ["exchange", "produce", "capture", "events", "hip"]
     # These show the changes of one module, and only these run for it.
-    OF_MODULES = {"src/arrow": "arrow", "src/copy": "copies", "src/ipc": "ipc"}
+    OF_MODULES = {"src/arrow": "arrow", "src/copy": "copies", "src/driver/copy": "copies", "src/ipc": "ipc"}
     # Some things show only where the driver refuses.
     REFUSALS = [
         ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),

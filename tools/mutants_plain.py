@@ -5,7 +5,7 @@ LAYOUT, READ = "src/layout.rs", "src/read.rs"
 DTYPE, TEXT, DESCR, FIELDS = (f"src/dtype/{name}.rs" for name in ("mod", "text", "descr", "fields"))
 OWNER, DESCRIPTION, NESTING = (f"src/owner/{name}.rs" for name in ("mod", "description", "nesting"))
 DL_EXPORT, DL_IMPORT, DL_TYPE = (f"src/dlpack/{name}.rs" for name in ("export", "import", "dtype"))
-FFI_ARRAY, FFI_SYNC = (f"src/ffi/{name}.rs" for name in ("array", "sync"))
+FFI_ARRAY, FFI_COPY, FFI_SYNC = (f"src/ffi/{name}.rs" for name in ("array", "copy", "sync"))
 AR_BITS, AR_EXPORT, AR_FORMAT, AR_IMPORT = (f"src/arrow/{name}.rs" for name in ("bits", "export", "format", "import"))
 JSON, COPY, PLAN = "src/json.rs", "src/copy/mod.rs", "src/copy/plan.rs"
 
@@ -17,6 +17,7 @@ PROGRAMS = {
     "src/dtype": ["descr_fields", "dtype_typestr", "validate_rules"],
     "src/owner": ["array_lifetime", "owner_lifetime", "owner_chains"],
     "src/dlpack": ["dlpack_export", "dlpack_import"],
+    "src/ffi/copy": ["copy_host"],
     "src/ffi": ["array_lifetime"],
     "src/arrow/import": ["arrow_import", "arrow_export"],
     "src/arrow/bits": ["arrow_import", "arrow_export"],
@@ -317,6 +318,10 @@ MUTANTS = [
     ("copies: into read-only arrays", COPY, "    if array.flags & abi::CAI_ARRAY_READONLY != 0 {", "    if false {"),
     ("copies: into elements that share bytes", COPY, "    if plan.repeats {", "    if false {"),
     ("copies: from no buffer", COPY, "    if plan.bytes > 0 && buffer.is_null() {", "    if false {"),
+    ("copies: from small buffers", COPY, "    large_enough(size, &plan)?;\n    let device_type", "    let device_type"),
+    ("copies: elements to other places", PLAN, "copy_nonoverlapping(from.add(at), stage.add(to), self.itemsize)", "copy_nonoverlapping(from.add(at), stage.add(at), self.itemsize)"),
+    ("copies: not back", FFI_COPY, "unsafe { copy::from_host(&local, stream, flags, buffer, size) }", "{ let _ = (&local, stream, flags, buffer, size); Ok(()) }"),
+    ("copies: from no buffer of a size", FFI_COPY, "            return Err(Failure::null(\"buffer\"));\n        }\n        // SAFETY: not NULL", "        }\n        // SAFETY: not NULL"),
     ("copies: elements that are repeated", PLAN, "            plan.repeats |= extent > 1 && stride == 0;\n", ""),
     ("copies: elements that overlap", PLAN, "                plan.repeats |= axis.pitch < plan.row;\n", ""),
 ]  # fmt: skip
