@@ -41,13 +41,18 @@ pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
     catch(body).unwrap_or_else(|_| Err(Failure::internal()))
 }
 
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+// Miri executes no assembly.
+#[cfg(not(all(
+    not(miri),
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 mod frame {
     pub use crate::unwind::catch_local as catch;
 }
 
 /// cbindgen:ignore
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(not(miri), target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod frame {
     use crate::unwind::{Panicked, catch_local};
     use std::ffi::{c_int, c_void};

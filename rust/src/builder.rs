@@ -134,7 +134,8 @@ impl<'a> Builder<'a> {
     ///
     /// # Safety
     /// - The elements are at the address, with the strides and on the device that were set, as long
-    ///   as `object` exists; so are the event, the context and the stream.
+    ///   as `object` exists; so are the event, the context and the stream. The pointer is valid for
+    ///   all of them: with negative strides, it is made from a pointer to the whole memory.
     /// - While a view of the array or of a clone exists, nothing writes to the data through another
     ///   pointer; while a mutable view does, nothing else accesses it.
     pub unsafe fn build<P: Send + 'static>(self, object: P) -> Result<Array> {

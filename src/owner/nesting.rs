@@ -44,8 +44,9 @@ struct Thread {
 /// Owners that waited in threads which have ended since.
 static ABANDONED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 
-/// The thread's own variable.
+/// The thread's own variable. Miri executes no assembly.
 #[cfg(all(
+    not(miri),
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -97,6 +98,7 @@ mod variable {
 }
 
 #[cfg(not(all(
+    not(miri),
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
