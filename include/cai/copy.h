@@ -93,7 +93,8 @@ CAI_API cai_status cai_array_copy_to_host(
  * blocks until the copies are done.
  *
  * `array`: must be writable and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; a borrowed one
- * is accepted. No two elements share bytes.
+ * is accepted. No two elements may share bytes. A stride of 0 and neighbours that overlap are
+ * refused; if others share bytes, either may be written last.
  * `stream`: waits for the pending work, and the array's stream then waits for it, as with
  * `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
  * thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
@@ -101,13 +102,13 @@ CAI_API cai_status cai_array_copy_to_host(
  * `buffer`, `size`: host memory with at least `nbytes` of `cai_array_layout`; NULL with a `size` of
  * 0 for an array without elements. Page-locked memory must not change before `stream` has read it.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for `CAI_STREAM_UNKNOWN` and if
- * elements share bytes, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_READONLY`,
- * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE`
- * for another device than CUDA's, `CAI_ERR_CAPTURE_HOST` if a stream is being captured and the call
- * would block, `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, of `cai_array_consume_begin`,
- * or of `cai_array_synchronize`. After a failure, no copy is pending; the array may have been
- * written in part, and a capture may contain some of the copies.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for `CAI_STREAM_UNKNOWN`, a stride
+ * of 0 and neighbours that overlap, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
+ * `CAI_ERR_READONLY`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_MASK`,
+ * `CAI_ERR_CONVERT_DEVICE` for another device than CUDA's, `CAI_ERR_CAPTURE_HOST` if a stream is
+ * being captured and the call would block, `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`,
+ * of `cai_array_consume_begin`, or of `cai_array_synchronize`. After a failure, no copy is pending;
+ * the array may have been written in part, and a capture may contain some of the copies.
  * Thread safety: any thread; allocates only for elements that the host puts in order. Source: CUDA
  * driver API, `cuMemcpyHtoDAsync`, `cuMemcpy2DAsync`.
  */
