@@ -29,8 +29,9 @@ use crate::python::view::object::{Ordered, make};
 use crate::python::view::type_object::make_type;
 
 const DOC: &CStr = c"view($self, obj, /, stream=None, *, readonly=False)\n--\n\n\
-    A view of the array of `obj`, ordered on `stream`: an object with ptr, shape, strides, dtype, \
-    device_id, is_device_accessible, readonly, exporting_obj.\n\n\
+    Returns a view of the array of `obj`, ordered on `stream`: an object with ptr, shape, strides, \
+    dtype, size, device_id, is_device_accessible, readonly, exporting_obj. Release it after the \
+    work is enqueued, with release() or at the end of a with block.\n\n\
     `stream`: the stream on which the array will be used: an object of cuda.core, PyTorch, CuPy or \
     Numba, 1, 2 or a cudaStream_t; -1 to order nothing. None is for host memory only.\n\
     `readonly`: the array will only be read.";
