@@ -302,8 +302,11 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
         status = cai_array_copy_to_host(array, CAI_STREAM_NONE, sync, it->stage,
                                         CAI_PRIVATE_CAST(size_t, layout.nbytes), &copy, error);
         cai_array_release(&copy);
+        return status;
     }
-    return status;
+    /* Only the copy back would have to wait. But a stream that cannot be waited for is refused
+     * before a message is taken from MPI. */
+    return cai_array_synchronize(array, sync | CAI_ACCESS_WRITE, error);
 }
 
 /**

@@ -308,6 +308,28 @@ static void gather(void) {
     close_place(&to);
 }
 
+/* A stream that the host cannot wait for is refused before a message is taken from MPI. */
+static void captured(uint32_t flags) {
+    place it;
+    CUgraph graph;
+    cai_mpi_request request;
+    double sent[4] = {1, 2, 3, 4}, received[4] = {0};
+    open_place(&it, 0);
+    it.shape[0] = 4;
+    make(&it, "<f8", 1, 0, 1);
+    CU(cuStreamBeginCapture(it.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
+            cai_mpi_irecv(&it.array, 0, 9, MPI_COMM_SELF, flags, &request, error));
+    CU(cuStreamEndCapture(it.stream, &graph));
+    CU(cuGraphDestroy(graph));
+    ASSERT(MPI_Sendrecv(sent, 4, MPI_DOUBLE, 0, 9, received, 4, MPI_DOUBLE, 0, 9, MPI_COMM_SELF,
+                        MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    ASSERT(memcmp(sent, received, sizeof sent) == 0);
+    cai_array_release(&it.array);
+    ASSERT(owners == 0);
+    close_place(&it);
+}
+
 /* --- without memory */
 
 static cai_array plain(const char *typestr, void *data, int ndim, const int64_t *shape) {
@@ -484,6 +506,10 @@ int main(int count, char **words) {
     short_message(CAI_MPI_DIRECT);
     reduction();
     gather();
+    if (on_device) {
+        captured(0);
+        captured(CAI_MPI_DIRECT);
+    }
     MPI_Finalize();
     puts("passed");
     return 0;
