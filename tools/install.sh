@@ -56,9 +56,10 @@ has() {
     return 1
 }
 
-# The folders that the dynamic linker's cache is made from; ldconfig lies outside of many users' PATH.
+# Whether the dynamic linker's cache is made from a folder. -N and -X change neither cache nor links. ldconfig lies
+# outside of many users' PATH.
 cached() {
-    PATH=$PATH:/usr/sbin:/sbin ldconfig -v -N 2>/dev/null | sed -n 's/^\(\/[^:]*\):.*/\1/p' | grep -qxF "$1"
+    PATH=$PATH:/usr/sbin:/sbin ldconfig -v -N -X 2>/dev/null | sed -n 's/^\(\/[^:]*\):.*/\1/p' | grep -qxF "$1"
 }
 
 # What the user has to set before compilers and programs find the library: only what is not set, or needless.

@@ -95,6 +95,28 @@ def test_without_python(bare, tmp_path):
     assert not (stage / "usr/include/cai").exists()
 
 
+def test_the_cache_of_the_dynamic_linker(bare, tmp_path):
+    """A folder that is cached needs ldconfig, until the cache has the library. Asking changes nothing on the machine."""
+    prefix = tmp_path / "prefix"
+    tool = bare / "ldconfig"
+    tool.unlink(missing_ok=True)
+
+    def install(listed):
+        tool.write_text(
+            "#!/bin/sh\n"
+            f'case "$*" in "-v -N -X") echo "{prefix}/lib: (from /etc/ld.so.conf:1)"; printf "\\tlibother.so\\n" ;;\n'
+            f'-p) echo "{listed}" ;; *) touch "{tmp_path}/changed" ;; esac\n'
+        )
+        tool.chmod(0o755)
+        return make("install", f"PREFIX={prefix}", PATH=f"{bare}:{BIN}").stdout
+
+    said = install("\tlibother.so (libc6,x86-64) => /usr/lib/libother.so")
+    assert re.search(r"^  ldconfig +# as root", said, re.M) and "LD_LIBRARY_PATH" not in said
+    said = install(f"\tlibcai.so.1 (libc6,x86-64) => {prefix}/lib/libcai.so.1")
+    assert "ldconfig" not in said and "LD_LIBRARY_PATH" not in said and "PKG_CONFIG_PATH" in said
+    assert not (tmp_path / "changed").exists()
+
+
 OLD = "#!/bin/sh\necho 'cmake version 3.13.4'\n"
 SHIM = "#!/bin/sh\necho 'pyenv: cmake: command not found' >&2\nexit 127\n"
 
