@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both set up what they need inside build/ and target/. `make help` lists
-# all: what stands behind two number signs after a target is its line there.
+# all: what stands behind two number signs after a target is its line there, of at most 62 characters.
 #
 # A fresh machine has cargo, gcc, make and Python 3 with pip; everything else comes from pip and cargo. `make install`
 # needs CMake instead of Python.
@@ -393,7 +393,7 @@ format: $(VENV)/ready ## formats Rust, C and C++
 	$(BIN)/clang-format -i $(C_FILES)
 
 # What users without Rust install, in dist/: docs/src/packaging.md. PARTS are platforms or scripts of tools/dist.
-dist: ## builds archives and wheels for all platforms (30 minutes, 4 GB)
+dist: ## builds archives and wheels for users (30 minutes, 4 GB)
 	$(ALONE) PYTHON="$(PYTHON)" tools/dist/run.sh $(PARTS)
 
 # PREFIX and DESTDIR as usual. Needs cargo, a C compiler and CMake; no Python.
