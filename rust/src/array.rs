@@ -286,46 +286,6 @@ impl ArrayRef {
         // SAFETY: as for `view`; nothing else accesses the data (this function's contract).
         unsafe { view::of_array_mut(&self.0) }
     }
-
-    /// Copies the elements to host memory, in C order, after the work that is pending on them. It
-    /// blocks until the copy is done.
-    ///
-    /// ```
-    /// let array = libcai::Array::from_vec(vec![1i64, 2, 3, 4], &[2, 2])?;
-    /// assert_eq!(array.to_vec::<i64>()?, [1, 2, 3, 4]);
-    /// assert!(array.to_vec::<f64>().is_err());
-    /// # Ok::<(), libcai::Error>(())
-    /// ```
-    ///
-    /// Fails with `CAI_ERR_CONVERT_TYPE` or `CAI_ERR_CONVERT_BYTE_ORDER` for elements of another
-    /// type, with `CAI_ERR_NO_MEMORY`, or with a status of `cai_array_copy_to_host`.
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        view::check_type::<T>(&self.0)?;
-        let layout = self.layout();
-        let count = layout.count as usize;
-        let mut values = Vec::<T>::new();
-        // An array whose strides are zero has more elements than bytes.
-        if values.try_reserve_exact(count).is_err() {
-            let found = format_args!("{count} elements");
-            let expected = "as many as the memory has space for";
-            return Err(Error::new(sys::CAI_ERR_NO_MEMORY, "shape", found, expected));
-        }
-        let (mut out, stream) = (INIT, sys::CAI_STREAM_NONE);
-        let (buffer, size) = (values.as_mut_ptr().cast(), layout.nbytes as usize);
-        let buffer = if size == 0 { null_mut() } else { buffer };
-        // SAFETY: the array is valid, its elements have the size of `T` (`check_type`), and so
-        // `size` bytes are writable. `CAI_STREAM_NONE` blocks until all of them are written.
-        call(|error| unsafe {
-            sys::cai_array_copy_to_host(&self.0, stream, 0, buffer, size, &mut out, error)
-        })?;
-        // SAFETY: the copy is an array, whose reference ends here; `count` elements were written,
-        // and any bytes are a valid `T` (`Element`).
-        unsafe {
-            sys::cai_array_release(&mut out);
-            values.set_len(count);
-        }
-        Ok(values)
-    }
 }
 
 /// # Safety
@@ -367,7 +327,7 @@ impl Array {
         if stated != INIT.struct_size {
             // SAFETY: the caller gave up the reference (this function's contract).
             unsafe { sys::cai_array_release(&mut array) };
-            let expected = format_args!("{}, sizeof(cai_array)", INIT.struct_size);
+            let expected = format!("{}, sizeof(cai_array)", INIT.struct_size);
             return Err(Error::new(sys::CAI_ERR_STRUCT_SIZE, "struct_size", stated, expected));
         }
         // SAFETY: as `cai_array_validate` requires it (this function's contract).

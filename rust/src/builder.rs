@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
         self.raw.dtype_code = code;
         self.raw.typestr = [0; sys::CAI_TYPESTR_SIZE];
         if typestr.len() >= sys::CAI_TYPESTR_SIZE {
-            let found = format_args!("{} characters", typestr.len()).to_string();
+            let found = format!("{} characters", typestr.len());
             let error =
                 Error::new(sys::CAI_ERR_TYPESTR_LENGTH, "typestr", found, "at most 15 characters");
             self.invalid.get_or_insert(error);

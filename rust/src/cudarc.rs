@@ -230,8 +230,8 @@ fn check<T: Element>(array: &ArrayRef, stream: &CudaStream) -> Result<()> {
         return Err(Error::new(status, "strides", "other strides", expected));
     }
     if array.data() as usize % align_of::<T>() != 0 {
-        let found = format_args!("{:p}", array.data());
-        let expected = format_args!("a multiple of {}", align_of::<T>());
+        let found = format!("{:p}", array.data());
+        let expected = format!("a multiple of {}", align_of::<T>());
         return Err(Error::new(sys::CAI_ERR_ALIGNMENT, "data", found, expected));
     }
     view::check_type::<T>(array.as_raw())

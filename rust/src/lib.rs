@@ -112,6 +112,7 @@ mod view;
 mod contiguous;
 mod array;
 mod builder;
+mod copy;
 mod stream;
 mod exchange;
 #[cfg(feature = "cudarc")]

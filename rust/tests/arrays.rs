@@ -392,6 +392,29 @@ fn elements_are_written() {
 }
 
 #[test]
+fn slices_are_copied_to_arrays() {
+    let (count, counted) = counter();
+    let mut data = [0u16; 6];
+    let columns = array(&mut data, &[3, 2], Some(&[2, 6]), counted()).unwrap();
+    // SAFETY: in all calls here, nothing else accesses the data.
+    unsafe {
+        columns.copy_from_slice(&[1u16, 2, 3, 4, 5, 6]).unwrap();
+        let error = columns.copy_from_slice(&[1u16; 5]).unwrap_err();
+        assert_eq!(error.message(), "values: found 5 values, expected 6, as elements");
+        let error = columns.copy_from_slice(&[1i16; 6]).unwrap_err();
+        assert_eq!(error.status(), sys::CAI_ERR_CONVERT_TYPE);
+        let read_only = Array::from_owner([1u8], &[1]).unwrap();
+        let error = read_only.copy_from_slice(&[2u8]).unwrap_err();
+        assert_eq!(error.status(), sys::CAI_ERR_READONLY);
+        let empty = Array::from_vec(Vec::<f32>::new(), &[0, 3]).unwrap();
+        empty.copy_from_slice::<f32>(&[]).unwrap();
+    }
+    assert_eq!(columns.to_vec::<u16>().unwrap(), [1, 2, 3, 4, 5, 6]);
+    drop(columns);
+    assert_eq!((data, dropped(&count)), ([1, 3, 5, 2, 4, 6], 1));
+}
+
+#[test]
 #[should_panic(expected = "index [1, 3] is out of bounds of shape [2, 3]")]
 fn an_index_is_checked() {
     let array = Array::from_vec(vec![0u8; 6], &[2, 3]).unwrap();

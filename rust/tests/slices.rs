@@ -110,6 +110,9 @@ fn slices_and_shapes() {
     assert_eq!((array.shape(), array.device()), (&[6][..], Device::cuda(0)));
     assert_eq!(array.stream(), libcai::cudarc::stream(&mine));
     assert_eq!(array.to_vec::<f32>().unwrap(), [0.0; 6]);
+    // SAFETY: nothing else accesses the data.
+    unsafe { array.copy_from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]) }.unwrap();
+    assert_eq!(array.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }
 
 /// Streams that live shorter than the program: borrowed for work, promised for an export.

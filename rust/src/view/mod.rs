@@ -129,7 +129,7 @@ pub(crate) unsafe fn of_array<'a, T: Element, D: Dimension>(
     }
     let ndim = array.ndim as usize;
     if let Some(wanted) = D::NDIM.filter(|wanted| *wanted != ndim) {
-        let expected = format_args!("{wanted} dimensions").to_string();
+        let expected = format!("{wanted} dimensions");
         return Err(Error::new(sys::CAI_ERR_CONVERT_NDIM, "ndim", ndim, expected));
     }
     check_type::<T>(array)?;
