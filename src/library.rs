@@ -8,14 +8,6 @@ use std::ffi::{CStr, c_void};
 
 use crate::error::Text;
 
-/// The name of a symbol, from a text that ends in its only NUL.
-pub const fn name(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(name) => name,
-        Err(_) => c"",
-    }
-}
-
 /// A library, which is never closed: what comes from it is used for the rest of the process.
 pub struct Library(system::Handle);
 
