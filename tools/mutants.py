@@ -183,42 +183,53 @@ MUTANTS = [
     ("copies: kind of the memory", HOST_COPY, "        copy.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;\n", ""),
     # --- other processes
     ("IPC: borrowed arrays", IPC, "        owner::not_borrowed(array.owner)?;\n", ""),
-    ("IPC: masks", IPC, "        if !array.mask.is_null() {", "        if false {"),
     ("IPC: fields", IPC, "        if dtype::has_fields(array) {", "        if false {"),
+    ("IPC: fields with codes", IPC, "        if field.raw.dtype_code != abi::CAI_DTYPE_NONE {", "        if false {"),
+    ("IPC: codes in nested fields", IPC, "        if let Some(nested) = field.nested()? {", "        if let Some(nested) = None::<Descr> {"),
+    ("IPC: long fields", IPC, "    if length > CAI_IPC_FIELDS {", "    if length > CAI_IPC_FIELDS + 1 {"),
     ("IPC: other devices", IPC, "        if !may_be_cuda(array.device.r#type) {", "        if false {"),
-    ("IPC: addresses of no elements", IPC, "let info = if array.data.is_null() { None }", "let info = if false { None }"),
+    ("IPC: masks", IPC, "            if next.mask.is_null() {", "            if true {"),
+    ("IPC: path of a mask", IPC, "    (0..depth).fold(failure, |failure, _| failure.within(\"mask.\"))", "    (0..depth.min(1)).fold(failure, |failure, _| failure.within(\"mask.\"))"),
+    ("IPC: addresses of no elements", IPC, "        if !array.data.is_null() {", "        if true {"),
+    ("IPC: one allocation twice", IPC, "position(|known| known.base == info.base)", "position(|_| false)"),
+    ("IPC: two descriptors", IPC, "        if kind.needs_descriptor() && self.places.all().iter().any(is_other) {", "        if false {"),
+    ("IPC: two pools", IPC, "!info.pool.is_null() && known.pool == info.pool;", "!info.pool.is_null();"),
+    ("IPC: two pieces", IPC, "!info.pool.is_null() && known.pool == info.pool;", "known.pool == info.pool;"),
     ("IPC: writable", IPC, "is_readonly: array.flags & abi::CAI_ARRAY_READONLY != 0,", "is_readonly: false,"),
     ("IPC: strides", IPC, "strides: layout.strides.map(copy),", "strides: layout.strides.map(|_| [4; DIMENSIONS]),"),
     ("IPC: types with a code", IPC, "dtype_code: array.dtype_code,", "dtype_code: 0,"),
-    ("IPC: offset", IPC, "message.offset = (array.data as u64).wrapping_sub(info.base as u64);", "message.offset = 0;"),
+    ("IPC: offset", IPC, "part.offset = (array.data as u64).wrapping_sub(info.base as u64);", "part.offset = 0;"),
     ("IPC: no event", IPC, "            if array.stream != abi::CAI_STREAM_NONE {", "            if false {"),
     ("IPC: events of finished work", IPC, "            if array.stream != abi::CAI_STREAM_NONE {", "            if true {"),
-    ("IPC: no reference", IPC, "        unsafe { owner::retain(array.owner) }?;\n", ""),
+    ("IPC: no reference", IPC, "        unsafe { owner::retain(owner) }?;\n", ""),
     ("IPC: below the allocation", IPC, "    if low < start || high > end {", "    if high > end {"),
     ("IPC: above the allocation", IPC, "    if low < start || high > end {", "    if low < start {"),
-    ("IPC: unknown streams", IPC, "if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };", "0;"),
-    ("IPC: pending work", IPC, "        unsafe { consume::exchange(Phase::Begin, array, stream.value(), flags) }?;\n", "        let _ = flags;\n"),
+    ("IPC: unknown streams", IPC, "let unknown = if is_conservative { abi::CAI_SYNC_CONSERVATIVE } else { 0 };", "let unknown = if is_conservative { 0 } else { 0 };"),
+    ("IPC: unknown streams of masks", IPC, "self.is_conservative |= array.stream", "self.is_conservative = array.stream"),
+    ("IPC: pending work", IPC, "        unsafe { consume::exchange(Phase::Begin, array, stream.value(), flags) }?;\n", "        let _ = (array, flags);\n"),
     ("IPC: event not recorded", IPC, "        stream.record(&event)?;\n", ""),
     ("IPC: event destroyed with the export", IPC, "                let raw = event.into_raw();\n", "                let raw = event.into_raw();\n                drop(SharedEvent::from_raw(raw));\n"),
-    ("IPC: no memory for elements", IPC, "        if !is_empty {\n            return mismatch", "        if false {\n            return mismatch"),
-    ("IPC: memory for no elements", IPC, "    if is_empty {\n        return mismatch", "    if false {\n        return mismatch"),
-    ("IPC: bytes that contradict themselves", IPC, "    if low < 0 || high > size as i128 {", "    if false {"),
-    ("IPC: no descriptor", IPC, "    if kind.needs_descriptor() && descriptor < 0 {", "    if false {"),
-    ("IPC: device of the memory", IPC, "if info.device != (cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device }) {", "if false {"),
-    ("IPC: end of what is mapped", IPC, "        if !is_inside {", "        if false {"),
-    ("IPC: context", IPC, "        array.context = shared.context().cast();\n", ""),
-    ("IPC: events without a stream", IPC, "            array.stream = abi::CAI_STREAM_UNKNOWN;\n", "            array.stream = abi::CAI_STREAM_LEGACY;\n"),
-    ("IPC: never closed", IPC, "    drop(unsafe { Box::from_raw(shared.cast::<SharedMemory>()) });", "    let _ = shared.cast::<SharedMemory>();"),
-    ("IPC: read-only on the other side", IPC, "flags: if message.is_readonly { abi::CAI_ARRAY_READONLY } else { 0 },", "flags: 0,"),
+    ("IPC: elements and memory", IPC, "    if allocation.is_some() != (span.upper > 0) {", "    if false {"),
+    ("IPC: bytes that contradict themselves", IPC, "        if ends(part.offset, span).is_none_or(|(_, high)| high > allocation.size) {", "        if false {"),
+    ("IPC: no descriptor", IPC, "        if descriptor < 0 && message.needs_descriptor() {", "        if false {"),
+    ("IPC: device of the memory", IPC, "    if info.device != device {", "    if false {"),
+    ("IPC: end of what is mapped", IPC, "    if !is_inside {", "    if false {"),
+    ("IPC: context", IPC, "    array.context = memory.context().cast();\n", ""),
+    ("IPC: events without a stream", IPC, "                    array.stream = abi::CAI_STREAM_UNKNOWN;\n", "                    array.stream = abi::CAI_STREAM_LEGACY;\n"),
+    ("IPC: fields on the other side", IPC, "        array.descr = fields.descr;\n", "        let _ = (&array.descr, fields.descr);\n"),
+    ("IPC: masks on the other side", IPC, "        part.mask = array;\n", ""),
+    ("IPC: never closed", IPC, "    drop(unsafe { Box::from_raw(opened.cast::<Opened>()) });", "    let _ = opened.cast::<Opened>();"),
+    ("IPC: read-only on the other side", IPC, "flags: if part.is_readonly { abi::CAI_ARRAY_READONLY } else { 0 },", "flags: 0,"),
     ("IPC: other bytes", IPC_BYTES, "        if reader.take()? != MAGIC {", "        if reader.take()? == [0; 8] {"),
     ("IPC: other versions", IPC_BYTES, "        if version != VERSION {", "        if false {"),
-    ("IPC: unknown kinds of memory", IPC_BYTES, "            _ => return malformed(\"bytes\", \"an unknown kind of memory\"),", "            _ => None,"),
-    ("IPC: large codes", IPC_BYTES, "let Ok(dtype_code) = u16::try_from(code) else {", "let Ok::<u16, ()>(dtype_code) = Ok(code as u16) else {"),
-    ("IPC: unknown bits", IPC_BYTES, "if bits & !(READONLY | STRIDES | EVENT) != 0 || ndim > DIMENSIONS {", "if ndim > DIMENSIONS {"),
-    ("IPC: length of the text", IPC_BYTES, "if length != bytes.len() || length != self::length(ndim, has_strides) {", "if bytes.len() < self::length(ndim, has_strides) {"),
-    ("IPC: length that the bytes state", IPC_BYTES, "if length != bytes.len() || length", "if length"),
-    ("IPC: handles without use", IPC_BYTES, "if (!has_handle && memory != [0; 64]) || (!has_event && event != [0; 64]) {", "if !has_event && event != [0; 64] {"),
-    ("IPC: events without use", IPC_BYTES, "if (!has_handle && memory != [0; 64]) || (!has_event && event != [0; 64]) {", "if !has_handle && memory != [0; 64] {"),
+    ("IPC: unknown kinds of memory", IPC_BYTES, "            _ => return malformed(\"bytes\", \"an unknown kind of memory\"),", "            _ => MemoryKind::Mapped,"),
+    ("IPC: limits of numbers", IPC_BYTES, "        if value > limit { malformed(\"bytes\", what) } else { Ok(value) }", "        if false { malformed(\"bytes\", what) } else { Ok(value) }"),
+    ("IPC: length that the bytes state", IPC_BYTES, "        if length != bytes.len() {", "        if false {"),
+    ("IPC: bytes behind the end", IPC_BYTES, "        if reader.0.len() != text {", "        if reader.0.len() < text {"),
+    ("IPC: order of allocations", IPC_BYTES, "            let part = reader.part(allocation_count.min(used + 1))?;", "            let part = reader.part(allocation_count)?;"),
+    ("IPC: allocations without use", IPC_BYTES, "if used != allocation_count || (has_event && used == 0) || count == 0 {", "if (has_event && used == 0) || count == 0 {"),
+    ("IPC: events without use", IPC_BYTES, "if used != allocation_count || (has_event && used == 0) || count == 0 {", "if used != allocation_count || count == 0 {"),
+    ("IPC: no array", IPC_BYTES, "if used != allocation_count || (has_event && used == 0) || count == 0 {", "if used != allocation_count || (has_event && used == 0) {"),
 ]  # fmt: skip
 
 
@@ -239,7 +250,7 @@ class Streams:
 
     PROGRAMS = ["exchange", "produce", "capture", "events", "hip"]
     # These show the changes of one module, and only these run for it.
-    OF_MODULES = {"src/arrow": "arrow", "src/copy": "copies", "src/driver/copy": "copies", "src/ipc": "ipc"}
+    OF_MODULES = {"src/arrow": ["arrow"], "src/copy": ["copies"], "src/driver/copy": ["copies"], "src/ipc": ["ipc", "ipc_masks"]}
     # Some things show only where the driver refuses.
     REFUSALS = [
         ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
@@ -255,7 +266,7 @@ class Streams:
         run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-DHIP", sync / "shim.c", sync / "hip_on_cuda.c", "-isystem",
             SITE / "nvidia/cu13/include", "-o", COPY / "libhip.so", "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl")  # fmt: skip
         self.all = list(self.REFUSALS)
-        for name in [*self.PROGRAMS, *self.OF_MODULES.values()]:
+        for name in [*self.PROGRAMS, *(name for names in self.OF_MODULES.values() for name in names)]:
             done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
                        "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
                        "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
@@ -264,8 +275,7 @@ class Streams:
             self.all += [(name, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
 
     def jobs(self, path, tests):
-        own = next((program for part, program in self.OF_MODULES.items() if path.startswith(part)), None)
-        wanted = [own] if own else self.PROGRAMS
+        wanted = next((programs for part, programs in self.OF_MODULES.items() if path.startswith(part)), self.PROGRAMS)
         return [job for job in self.all if job[0] in wanted]
 
     def test(self, job):

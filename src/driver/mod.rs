@@ -29,7 +29,7 @@ pub use pointer::{
     owner_context,
 };
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
-pub use share::{Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
+pub use share::{Allocation, Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
 pub use share::{device_of, export_memory, uuid_of};
 pub use stream::{Capture, Stream};
 pub use table::{Api, Call, Function};

@@ -83,7 +83,25 @@ impl MemoryKind {
     }
 }
 
+/// An allocation of device memory, as another process opens it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Allocation {
+    pub kind: MemoryKind,
+    /// UUID of the device.
+    pub uuid: [u8; 16],
+    pub size: u64,
+    /// Zero for mapped memory.
+    pub handle: [u8; 64],
+}
+
+impl Allocation {
+    /// What unused places of a list contain.
+    pub const NONE: Self =
+        Allocation { kind: MemoryKind::Plain, uuid: [0; 16], size: 0, handle: [0; 64] };
+}
+
 /// Fails if a call refused memory because of how it was made.
+#[inline(never)]
 fn shareable(call: Call, info: &cai_pointer_info) -> Result<()> {
     if call.code != INVALID_VALUE && call.code != NOT_SUPPORTED {
         return call.ok();
@@ -98,27 +116,32 @@ fn shareable(call: Call, info: &cai_pointer_info) -> Result<()> {
     .map_err(|failure| failure.driver(call.code))
 }
 
-/// Returns the handle and the descriptor of an allocation. Which of them there are depends on its
-/// kind. [cuIpcGetMemHandle, cuMemPoolExportPointer, cuMemExportToShareableHandle]
+/// Returns the handle of an allocation, and its descriptor unless that is known. Which of them
+/// there are depends on its kind. [cuIpcGetMemHandle, cuMemPoolExportPointer,
+/// cuMemExportToShareableHandle]
 pub fn export_memory(
     thread: &CallingThread,
     info: &cai_pointer_info,
-) -> Result<([u8; 64], Option<Descriptor>)> {
+    descriptor: &mut Option<Descriptor>,
+) -> Result<[u8; 64]> {
     let base = info.base as u64;
-    let mut descriptor = -1i32;
-    let to = (&raw mut descriptor).cast::<c_void>();
+    let mut opened = -1i32;
+    let to = (&raw mut opened).cast::<c_void>();
     match MemoryKind::of(info) {
         MemoryKind::Plain => {
             let _entered = thread.enter(info.context.cast())?;
             let mut handle = CUipcMemHandle { reserved: [0; 64] };
             shareable(thread.ipc_memory_handle(&raw mut handle, base), info)?;
-            Ok((bytes(handle.reserved), None))
+            Ok(bytes(handle.reserved))
         }
         MemoryKind::Pool => {
             let mut data = [0; 64];
             shareable(thread.pool_export_pointer(&raw mut data, base), info)?;
-            shareable(thread.pool_export(to, info.pool.cast(), FILE_DESCRIPTOR, 0), info)?;
-            Ok((data, Some(Descriptor(descriptor))))
+            if descriptor.is_none() {
+                shareable(thread.pool_export(to, info.pool.cast(), FILE_DESCRIPTOR, 0), info)?;
+                *descriptor = Some(Descriptor(opened));
+            }
+            Ok(data)
         }
         MemoryKind::Mapped => {
             let mut handle = 0;
@@ -127,7 +150,8 @@ pub fn export_memory(
             // The handle is a reference of its own.
             let _ = thread.handle_release(handle);
             shareable(exported, info)?;
-            Ok(([0; 64], Some(Descriptor(descriptor))))
+            *descriptor = Some(Descriptor(opened));
+            Ok([0; 64])
         }
     }
 }
@@ -168,7 +192,8 @@ pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
 struct DeviceContext {
     driver: &'static Driver,
     context: CUcontext,
-    primary: Option<i32>,
+    device: i32,
+    is_primary: bool,
 }
 
 impl DeviceContext {
@@ -180,18 +205,18 @@ impl DeviceContext {
             let mut found = 0;
             thread.context_device(&raw mut found).ok()?;
             if found == device {
-                return Ok(DeviceContext { driver, context, primary: None });
+                return Ok(DeviceContext { driver, context, device, is_primary: false });
             }
         }
         let context = driver.primary(device)?;
-        Ok(DeviceContext { driver, context, primary: Some(device) })
+        Ok(DeviceContext { driver, context, device, is_primary: true })
     }
 }
 
 impl Drop for DeviceContext {
     fn drop(&mut self) {
-        if let Some(device) = self.primary {
-            self.driver.release_primary(device);
+        if self.is_primary {
+            self.driver.release_primary(self.device);
         }
     }
 }
@@ -222,20 +247,19 @@ impl SharedMemory {
     pub fn open(
         thread: &CallingThread,
         device: i32,
-        kind: MemoryKind,
-        handle: [u8; 64],
+        from: &Allocation,
         descriptor: i32,
-        size: usize,
     ) -> Result<SharedMemory> {
+        let size = usize::try_from(from.size).unwrap_or(usize::MAX);
         let context = DeviceContext::of(thread, device)?;
         let mut memory =
             SharedMemory { opened: Opened::Nothing, size, event: ptr::null_mut(), context };
         let _entered = thread.enter(memory.context.context)?;
         let file = descriptor as isize as *mut c_void;
         let mut base = 0;
-        match kind {
+        match from.kind {
             MemoryKind::Plain => {
-                let handle = CUipcMemHandle { reserved: chars(handle) };
+                let handle = CUipcMemHandle { reserved: chars(from.handle) };
                 opened(thread.ipc_open_memory(&raw mut base, handle, LAZY_PEER_ACCESS))?;
                 memory.opened = Opened::Plain(base);
             }
@@ -243,7 +267,7 @@ impl SharedMemory {
                 let mut pool = ptr::null_mut();
                 opened(thread.pool_import(&raw mut pool, file, FILE_DESCRIPTOR, 0))?;
                 memory.opened = Opened::Pool(pool);
-                let mut data = handle;
+                let mut data = from.handle;
                 opened(thread.pool_import_pointer(&raw mut base, pool, &raw mut data))?;
                 memory.opened = Opened::PoolMemory(pool, base);
             }
@@ -275,6 +299,11 @@ impl SharedMemory {
             Opened::Plain(base) | Opened::PoolMemory(_, base) | Opened::Mapped(base) => base,
             Opened::Nothing | Opened::Pool(_) | Opened::Reserved(_) => 0,
         }
+    }
+
+    /// Returns the device that it was opened on.
+    pub fn device(&self) -> i32 {
+        self.context.device
     }
 
     /// Returns the context that it was opened in.
@@ -328,6 +357,7 @@ impl Drop for SharedMemory {
 
 /// Fails if a call refused to open what another process exported. Drivers return different codes
 /// for the same reason; the context, which they may blame, was made current.
+#[inline(never)]
 fn opened(call: Call) -> Result<()> {
     let Err(failure) = call.ok() else { return Ok(()) };
     match failure.status() {

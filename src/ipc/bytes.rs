@@ -1,158 +1,277 @@
-//! The form of the bytes: a head of fixed size, then shape and strides. All numbers are
-//! little-endian, so that their meaning does not depend on a compiler.
-//!
-//! | at | bytes | content |
-//! |---|---|---|
-//! | 0 | 8 | `CAI IPC` and a NUL |
-//! | 8 | 4 | version of the form: 1 |
-//! | 12 | 4 | number of bytes, these included |
-//! | 16 | 4 | kind of memory: 0 none, 1 plain, 2 pool, 3 mapped |
-//! | 20 | 4 | bits: 1 read-only, 2 strides follow, 4 an event |
-//! | 24 | 4 | number of dimensions |
-//! | 28 | 4 | `dtype_code` |
-//! | 32 | 16 | `typestr` |
-//! | 48 | 16 | UUID of the device |
-//! | 64 | 8 | bytes of the allocation |
-//! | 72 | 8 | bytes from its beginning to the element at index zero |
-//! | 80 | 64 | handle of the memory |
-//! | 144 | 64 | handle of the event |
-//! | 208 | 8 each | shape, strides |
+//! The form of the bytes: a head, the allocations, the array with its masks, and its fields as
+//! text. All numbers are little-endian, so that their meaning does not depend on a compiler.
 //!
 //! May use: `abi`, `driver`, `error`.
 //! Unsafe: none.
+//!
+//! | head: at | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | `CAI IPC` and a NUL |
+//! | 8 | 4 | version of the form: 2 |
+//! | 12 | 4 | number of bytes, these included |
+//! | 16 | 4 | 1 if there is an event, else 0 |
+//! | 20 | 4 | number of allocations |
+//! | 24 | 4 | number of arrays: the array, its mask, the mask of its mask, and so on |
+//! | 28 | 4 | bytes of the text of the fields |
+//! | 32 | 64 | handle of the event, if there is one |
+//!
+//! | each allocation: at | bytes | content |
+//! |---|---|---|
+//! | 0 | 4 | kind: 1 plain, 2 pool, 3 mapped |
+//! | 4 | 16 | UUID of the device |
+//! | 20 | 8 | bytes of the allocation |
+//! | 28 | 64 | handle, except for kind 3 |
+//!
+//! | each array: at | bytes | content |
+//! |---|---|---|
+//! | 0 | 4 | number of the allocation, from 1; 0 without elements |
+//! | 4 | 4 | bits: 1 read-only, 2 strides follow |
+//! | 8 | 4 | number of dimensions |
+//! | 12 | 4 | `dtype_code` |
+//! | 16 | 16 | `typestr` |
+//! | 32 | 8 | bytes from the beginning of the allocation to the element at index zero |
+//! | 40 | 8 each | shape, strides |
+//!
+//! Every allocation is used, and its first user comes after that of the allocation before it. The
+//! text of the fields, as `cai_descr_format` writes it, is the rest. It is that of the first array:
+//! masks have no fields.
 
 use std::ffi::c_char;
 
-use crate::abi::{CAI_IPC_SIZE, CAI_MAX_NDIM, CAI_TYPESTR_SIZE};
-use crate::driver::MemoryKind;
+use crate::abi::{CAI_IPC_FIELDS, CAI_IPC_SIZE, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE};
+use crate::driver::{Allocation, MemoryKind};
 use crate::error::{Failure, Result, fail};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
+/// Arrays of a message: one, and its masks. There are at most as many allocations.
+pub(super) const ARRAYS: usize = CAI_MAX_MASKS as usize + 1;
 const MAGIC: [u8; 8] = *b"CAI IPC\0";
-const VERSION: u32 = 1;
-/// Bytes of the head.
-const HEAD: usize = 208;
+const VERSION: u32 = 2;
 
 const READONLY: u32 = 1;
 const STRIDES: u32 = 2;
-const EVENT: u32 = 4;
 
-const _: () = assert!(HEAD + 16 * DIMENSIONS <= CAI_IPC_SIZE);
+const LARGEST: usize =
+    32 + 64 + ARRAYS * (28 + 64) + ARRAYS * (40 + 16 * DIMENSIONS) + CAI_IPC_FIELDS;
+const _: () = assert!(LARGEST <= CAI_IPC_SIZE);
 
-/// What the bytes specify.
-pub struct Message {
-    /// `None` for an array without elements.
-    pub kind: Option<MemoryKind>,
+/// An array or a mask.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// Index of the allocation. `None` without elements.
+    pub place: Option<usize>,
     pub is_readonly: bool,
     pub ndim: usize,
     pub dtype_code: u16,
     pub typestr: [c_char; CAI_TYPESTR_SIZE],
-    pub uuid: [u8; 16],
-    pub size: u64,
     pub offset: u64,
-    pub memory: [u8; 64],
-    pub event: Option<[u8; 64]>,
     pub shape: [i64; DIMENSIONS],
     pub strides: Option<[i64; DIMENSIONS]>,
 }
 
-/// Returns the number of bytes of an array.
-pub fn length(ndim: usize, has_strides: bool) -> usize {
-    HEAD + 8 * ndim * if has_strides { 2 } else { 1 }
+impl Part {
+    pub const NONE: Self = Part {
+        place: None,
+        is_readonly: false,
+        ndim: 0,
+        dtype_code: 0,
+        typestr: [0; CAI_TYPESTR_SIZE],
+        offset: 0,
+        shape: [0; DIMENSIONS],
+        strides: None,
+    };
 }
 
-/// Writes one member after another. All offsets are constants of the form, within `CAI_IPC_SIZE`.
-struct Writer {
-    bytes: [u8; CAI_IPC_SIZE],
-    used: usize,
+/// Values of which there are as many as arrays, or fewer.
+#[derive(PartialEq, Debug)]
+pub struct List<T> {
+    values: [T; ARRAYS],
+    count: usize,
 }
 
-impl Writer {
-    fn put(&mut self, value: &[u8]) {
-        let end = self.used + value.len();
-        if let Some(to) = self.bytes.get_mut(self.used..end) {
-            to.copy_from_slice(value);
-        }
-        self.used = end;
+impl<T: Copy> List<T> {
+    /// No values. `fill` is what unused places contain.
+    pub fn new(fill: T) -> Self {
+        List { values: [fill; ARRAYS], count: 0 }
     }
 
-    fn put_all(&mut self, values: &[i64]) {
-        for value in values {
-            self.put(&value.to_le_bytes());
-        }
+    /// Appends a value, and returns its index.
+    pub fn push(&mut self, value: T) -> Result<usize> {
+        let place = self.count;
+        *self.values.get_mut(place).ok_or_else(Failure::internal)? = value;
+        self.count += 1;
+        Ok(place)
     }
+
+    pub fn all(&self) -> &[T] {
+        self.values.get(..self.count).unwrap_or_default()
+    }
+
+    pub fn all_mut(&mut self) -> &mut [T] {
+        self.values.get_mut(..self.count).unwrap_or_default()
+    }
+}
+
+/// What the bytes specify, apart from the fields.
+#[derive(PartialEq, Debug)]
+pub struct Message {
+    pub event: Option<[u8; 64]>,
+    pub allocations: List<Allocation>,
+    pub parts: List<Part>,
+}
+
+/// Takes one piece of the bytes after another.
+pub type Sink<'a> = &'a mut dyn FnMut(&[u8]);
+
+#[inline(never)]
+fn put(out: Sink, values: &[u32]) {
+    values.iter().for_each(|value| out(&value.to_le_bytes()));
+}
+
+#[inline(never)]
+fn put_all(out: Sink, values: &[i64]) {
+    values.iter().for_each(|value| out(&value.to_le_bytes()));
 }
 
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let Some((value, rest)) = self.0.split_first_chunk::<N>() else {
-            return fail!(
-                CAI_ERR_IPC_BYTES,
-                "size",
-                found = "too few bytes",
-                expected = "all bytes that cai_ipc_export wrote"
-            );
+    #[inline(never)]
+    fn next(&mut self, count: usize) -> Result<&[u8]> {
+        let Some((value, rest)) = self.0.split_at_checked(count) else {
+            return malformed("size", "too few bytes");
         };
         self.0 = rest;
-        Ok(*value)
+        Ok(value)
     }
 
+    #[inline(always)]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut value = [0; N];
+        value.copy_from_slice(self.next(N)?);
+        Ok(value)
+    }
+
+    #[inline(never)]
     fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.take()?))
     }
 
+    /// Reads a number up to a limit.
+    #[inline(never)]
+    fn up_to(&mut self, limit: usize, what: &str) -> Result<usize> {
+        let value = self.u32()? as usize;
+        if value > limit { malformed("bytes", what) } else { Ok(value) }
+    }
+
+    #[inline(never)]
     fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
+    #[inline(never)]
     fn values(&mut self, count: usize) -> Result<[i64; DIMENSIONS]> {
         let mut values = [0; DIMENSIONS];
         for value in values.iter_mut().take(count) {
-            *value = i64::from_le_bytes(self.take()?);
+            *value = self.u64()? as i64;
         }
         Ok(values)
+    }
+
+    fn allocation(&mut self) -> Result<Allocation> {
+        let kind = match self.u32()? {
+            1 => MemoryKind::Plain,
+            2 => MemoryKind::Pool,
+            3 => MemoryKind::Mapped,
+            _ => return malformed("bytes", "an unknown kind of memory"),
+        };
+        let (uuid, size) = (self.take()?, self.u64()?);
+        let handle = if kind == MemoryKind::Mapped { [0; 64] } else { self.take()? };
+        Ok(Allocation { kind, uuid, size, handle })
+    }
+
+    /// Reads an array that lies in one of the first `places` allocations.
+    fn part(&mut self, places: usize) -> Result<Part> {
+        let place = self.up_to(places, "an unknown allocation")?.checked_sub(1);
+        let bits = self.up_to((READONLY | STRIDES) as usize, "unknown bits")? as u32;
+        let ndim = self.up_to(DIMENSIONS, "too many dimensions")?;
+        let dtype_code = self.up_to(u16::MAX.into(), "a large dtype_code")? as u16;
+        let typestr = self.take::<CAI_TYPESTR_SIZE>()?.map(|byte| byte as c_char);
+        let offset = self.u64()?;
+        let shape = self.values(ndim)?;
+        let strides = if bits & STRIDES != 0 { Some(self.values(ndim)?) } else { None };
+        let is_readonly = bits & READONLY != 0;
+        Ok(Part { place, is_readonly, ndim, dtype_code, typestr, offset, shape, strides })
     }
 }
 
 impl Message {
-    /// Returns the bytes, of which the first [`length`] are used.
-    pub fn write(&self) -> [u8; CAI_IPC_SIZE] {
-        let length = length(self.ndim, self.strides.is_some());
-        let kind: u32 = match self.kind {
-            None => 0,
-            Some(MemoryKind::Plain) => 1,
-            Some(MemoryKind::Pool) => 2,
-            Some(MemoryKind::Mapped) => 3,
-        };
-        let bit = |is_set, bit| if is_set { bit } else { 0 };
-        let bits = bit(self.is_readonly, READONLY)
-            | bit(self.strides.is_some(), STRIDES)
-            | bit(self.event.is_some(), EVENT);
-        let mut writer = Writer { bytes: [0; CAI_IPC_SIZE], used: 0 };
-        writer.put(&MAGIC);
-        for number in
-            [VERSION, length as u32, kind, bits, self.ndim as u32, u32::from(self.dtype_code)]
-        {
-            writer.put(&number.to_le_bytes());
+    /// Without parts.
+    pub fn new() -> Self {
+        Message {
+            event: None,
+            allocations: List::new(Allocation::NONE),
+            parts: List::new(Part::NONE),
         }
-        writer.put(&self.typestr.map(|character| character as u8));
-        writer.put(&self.uuid);
-        writer.put(&self.size.to_le_bytes());
-        writer.put(&self.offset.to_le_bytes());
-        writer.put(&self.memory);
-        writer.put(&self.event.unwrap_or([0; 64]));
-        let used = self.ndim.min(DIMENSIONS);
-        writer.put_all(self.shape.get(..used).unwrap_or_default());
-        if let Some(strides) = &self.strides {
-            writer.put_all(strides.get(..used).unwrap_or_default());
-        }
-        writer.bytes
     }
 
-    /// Reads bytes that come from anywhere.
-    pub fn read(bytes: &[u8]) -> Result<Message> {
+    /// Returns true if a file descriptor goes with the bytes.
+    pub fn needs_descriptor(&self) -> bool {
+        self.allocations.all().iter().any(|allocation| allocation.kind.needs_descriptor())
+    }
+
+    /// Returns the number of bytes with `text` bytes for the fields.
+    pub fn length(&self, text: usize) -> usize {
+        let mut length = text;
+        self.write(0, text, &mut |bytes| length += bytes.len());
+        length
+    }
+
+    /// Writes the bytes, except for the text that follows.
+    #[inline(never)]
+    pub fn write(&self, length: usize, text: usize, out: Sink) {
+        out(&MAGIC);
+        let head = [
+            VERSION,
+            length as u32,
+            self.event.is_some().into(),
+            self.allocations.all().len() as u32,
+            self.parts.all().len() as u32,
+            text as u32,
+        ];
+        put(out, &head);
+        if let Some(event) = &self.event {
+            out(event);
+        }
+        for allocation in self.allocations.all() {
+            let kind = match allocation.kind {
+                MemoryKind::Plain => 1,
+                MemoryKind::Pool => 2,
+                MemoryKind::Mapped => 3,
+            };
+            put(out, &[kind]);
+            out(&allocation.uuid);
+            out(&allocation.size.to_le_bytes());
+            if allocation.kind != MemoryKind::Mapped {
+                out(&allocation.handle);
+            }
+        }
+        for part in self.parts.all() {
+            let place = part.place.map_or(0, |place| place as u32 + 1);
+            let strides = if part.strides.is_some() { STRIDES } else { 0 };
+            let bits = if part.is_readonly { READONLY | strides } else { strides };
+            put(out, &[place, bits, part.ndim as u32, part.dtype_code.into()]);
+            out(&part.typestr.map(|character| character as u8));
+            out(&part.offset.to_le_bytes());
+            put_all(out, part.shape.get(..part.ndim).unwrap_or_default());
+            if let Some(strides) = &part.strides {
+                put_all(out, strides.get(..part.ndim).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Reads bytes that come from anywhere. Returns the text of the fields, too.
+    pub fn read(bytes: &[u8]) -> Result<(Message, &[u8])> {
         let mut reader = Reader(bytes);
         if reader.take()? != MAGIC {
             return malformed("bytes", "bytes that begin otherwise");
@@ -167,57 +286,41 @@ impl Message {
             );
         }
         let length = reader.u32()? as usize;
-        let kind = match reader.u32()? {
-            0 => None,
-            1 => Some(MemoryKind::Plain),
-            2 => Some(MemoryKind::Pool),
-            3 => Some(MemoryKind::Mapped),
-            _ => return malformed("bytes", "an unknown kind of memory"),
-        };
-        let bits = reader.u32()?;
-        let (ndim, code) = (reader.u32()? as usize, reader.u32()?);
-        let Ok(dtype_code) = u16::try_from(code) else {
-            return malformed("dtype_code", "a number that is too large");
-        };
-        if bits & !(READONLY | STRIDES | EVENT) != 0 || ndim > DIMENSIONS {
-            return malformed("bytes", "unknown bits, or too many dimensions");
-        }
-        let has_strides = bits & STRIDES != 0;
-        if length != bytes.len() || length != self::length(ndim, has_strides) {
+        if length != bytes.len() {
             return fail!(
                 CAI_ERR_IPC_BYTES,
                 "size",
                 found = ("{}", bytes.len()),
-                expected = ("{}", self::length(ndim, has_strides))
+                expected = "{length}, which the bytes state"
             );
         }
-        let typestr = reader.take::<CAI_TYPESTR_SIZE>()?.map(|byte| byte as c_char);
-        let (uuid, size, offset) = (reader.take()?, reader.u64()?, reader.u64()?);
-        let (memory, event) = (reader.take()?, reader.take()?);
-        let has_handle = matches!(kind, Some(MemoryKind::Plain | MemoryKind::Pool));
-        let has_event = bits & EVENT != 0;
-        if (!has_handle && memory != [0; 64]) || (!has_event && event != [0; 64]) {
-            return malformed("bytes", "a handle that has no use");
+        let has_event = reader.up_to(1, "unknown bits")? == 1;
+        let allocation_count = reader.up_to(ARRAYS, "too many allocations")?;
+        let count = reader.up_to(ARRAYS, "too many masks")?;
+        let text = reader.up_to(CAI_IPC_FIELDS, "too many fields")?;
+        let event = if has_event { Some(reader.take()?) } else { None };
+        let mut message = Message { event, ..Message::new() };
+        for _ in 0..allocation_count {
+            message.allocations.push(reader.allocation()?)?;
         }
-        let shape = reader.values(ndim)?;
-        let strides = if has_strides { Some(reader.values(ndim)?) } else { None };
-        Ok(Message {
-            kind,
-            is_readonly: bits & READONLY != 0,
-            ndim,
-            dtype_code,
-            typestr,
-            uuid,
-            size,
-            offset,
-            memory,
-            event: has_event.then_some(event),
-            shape,
-            strides,
-        })
+        let mut used = 0;
+        for _ in 0..count {
+            let part = reader.part(allocation_count.min(used + 1))?;
+            used = used.max(part.place.map_or(0, |place| place + 1));
+            message.parts.push(part)?;
+        }
+        if used != allocation_count || (has_event && used == 0) || count == 0 {
+            return malformed("bytes", "parts without use");
+        }
+        if reader.0.len() != text {
+            return malformed("size", "another number of bytes");
+        }
+        Ok((message, reader.0))
     }
 }
 
+#[cold]
+#[inline(never)]
 fn malformed<T>(field: &str, found: &str) -> Result<T> {
     Err(Failure::new(
         crate::abi::CAI_ERR_IPC_BYTES,
@@ -225,4 +328,124 @@ fn malformed<T>(field: &str, found: &str) -> Result<T> {
         format_args!("{found}"),
         format_args!("the bytes that cai_ipc_export wrote, unchanged"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn handle() -> impl Strategy<Value = [u8; 64]> {
+        any::<u8>().prop_map(|byte| [byte; 64])
+    }
+
+    fn allocation() -> impl Strategy<Value = Allocation> {
+        let kinds = [MemoryKind::Plain, MemoryKind::Pool, MemoryKind::Mapped];
+        let kind = prop::sample::select(kinds.to_vec());
+        (kind, any::<[u8; 16]>(), any::<u64>(), handle()).prop_map(|(kind, uuid, size, handle)| {
+            let handle = if kind == MemoryKind::Mapped { [0; 64] } else { handle };
+            Allocation { kind, uuid, size, handle }
+        })
+    }
+
+    fn part() -> impl Strategy<Value = Part> {
+        let numbers = (any::<bool>(), any::<u16>(), any::<[u8; 16]>(), any::<u64>());
+        (numbers, vec(any::<i64>(), 0..=DIMENSIONS), any::<bool>()).prop_map(
+            |((is_readonly, dtype_code, typestr, offset), shape, has_strides)| {
+                let mut part = Part {
+                    is_readonly,
+                    ndim: shape.len(),
+                    dtype_code,
+                    typestr: typestr.map(|byte| byte as c_char),
+                    offset,
+                    ..Part::NONE
+                };
+                part.shape[..shape.len()].copy_from_slice(&shape);
+                part.strides = has_strides.then_some(part.shape);
+                part
+            },
+        )
+    }
+
+    /// Messages in which each array is in a new allocation, in an earlier one, or in none.
+    fn message() -> impl Strategy<Value = Message> {
+        let parts = vec((part(), allocation(), 0..2 * ARRAYS), 1..=ARRAYS);
+        (parts, proptest::option::of(handle())).prop_map(|(parts, event)| {
+            let mut message = Message::new();
+            for (mut part, allocation, choice) in parts {
+                let count = message.allocations.all().len();
+                part.place = match choice.checked_sub(ARRAYS) {
+                    None => Some(message.allocations.push(allocation).ok().unwrap()),
+                    Some(choice) => Some(choice).filter(|choice| *choice < count),
+                };
+                message.parts.push(part).ok().unwrap();
+            }
+            message.event = event.filter(|_| !message.allocations.all().is_empty());
+            message
+        })
+    }
+
+    fn bytes_of(message: &Message, text: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        message.write(message.length(text.len()), text.len(), &mut |part| bytes.extend(part));
+        bytes.extend(text);
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn what_is_written_is_read(message in message(), text in vec(any::<u8>(), 0..99)) {
+            let bytes = bytes_of(&message, &text);
+            prop_assert_eq!(bytes.len(), message.length(text.len()));
+            let (found, rest) = Message::read(&bytes).ok().unwrap();
+            prop_assert_eq!(found, message);
+            prop_assert_eq!(rest, &text);
+        }
+
+        /// Every message has one form, so altered bytes are refused, or another message.
+        #[test]
+        fn what_is_read_is_written(
+            message in message(),
+            text in vec(any::<u8>(), 0..9),
+            changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            end in prop_oneof![Just(usize::MAX), 0..9999usize],
+        ) {
+            let mut bytes = bytes_of(&message, &text);
+            for (place, value) in changes {
+                // Half of the changes are in the head, which decides about the rest.
+                let length = if value % 2 == 0 { bytes.len().min(128) } else { bytes.len() };
+                bytes[place.index(length)] = value / 8;
+            }
+            bytes.truncate(end);
+            if let Ok((found, rest)) = Message::read(&bytes) {
+                prop_assert_eq!(bytes_of(&found, rest), bytes);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_accepted(bytes in vec(any::<u8>(), 0..300)) {
+            prop_assert!(Message::read(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn the_longest_message_fits() {
+        let mut message = Message::new();
+        message.event = Some([1; 64]);
+        for _ in 0..ARRAYS {
+            let place = Some(message.allocations.push(Allocation::NONE).ok().unwrap());
+            let strides = Some([0; DIMENSIONS]);
+            message
+                .parts
+                .push(Part { place, ndim: DIMENSIONS, strides, ..Part::NONE })
+                .ok()
+                .unwrap();
+        }
+        assert_eq!(message.length(CAI_IPC_FIELDS), LARGEST);
+        assert!(message.parts.push(Part::NONE).is_err());
+    }
 }

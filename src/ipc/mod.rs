@@ -1,89 +1,126 @@
 //! Arrays as bytes for other processes.
 //!
-//! May use: `abi`, `device`, `driver`, `dtype`, `error`, `ipc::bytes`, `layout`, `memory`, `owner`,
-//! `owner::description`, `sync::consume`, `validate`.
+//! May use: `abi`, `device`, `driver`, `dtype`, `dtype::text`, `error`, `ipc::bytes`, `layout`,
+//! `memory`, `owner`, `owner::description`, `read`, `sync::consume`, `validate`.
 //! Unsafe: follows the pointers of an array, and makes owners.
 //!
-//! The exporter describes the allocation, and where the array lies in it; an address has no meaning
-//! in another process. The work that is pending on the array becomes an event that the importer can
-//! wait for. The importer trusts no byte: what the bytes claim is compared with what the driver
-//! maps.
+//! The exporter describes the allocations, and where the array and its masks lie in them; an
+//! address has no meaning in another process. The work that is pending on all of them becomes one
+//! event that the importer can wait for. The importer trusts no byte: what the bytes claim is
+//! compared with what the driver maps.
 
 mod bytes;
 
 use std::ffi::c_void;
+use std::fmt::{self, Write};
 use std::ptr;
 
-use crate::abi::{self, CAI_IPC_SIZE, cai_array, cai_device, cai_owner, cai_pointer_info};
+use crate::abi::{self, CAI_IPC_FIELDS, cai_array, cai_device, cai_owner, cai_pointer_info};
 use crate::device::{Name, may_be_cuda};
 use crate::driver::{
-    self, CallingThread, Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream,
+    self, Allocation, CallingThread, Descriptor, MemoryKind, SharedEvent, SharedMemory,
+    TemporaryStream,
 };
-use crate::error::{Result, fail};
-use crate::layout::Span;
+use crate::dtype::{self, text};
+use crate::error::{Failure, Result, fail};
+use crate::layout::{Layout, Span};
 use crate::owner::{self, description};
+use crate::read::{self, Descr};
 use crate::sync::consume::{self, Phase};
-use crate::{dtype, memory, validate};
-use bytes::Message;
+use crate::{memory, validate};
+pub use bytes::Sink;
+use bytes::{ARRAYS, List, Message, Part};
+
+/// What unused places of a list contain: zeros, which take no code.
+const UNUSED: cai_array = cai_array { struct_size: 0, version: 0, stream: 0, ..read::NOTHING };
+const NO_INFO: cai_pointer_info = cai_pointer_info {
+    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
+    context: ptr::null_mut(),
+    device_pointer: ptr::null_mut(),
+    host_pointer: ptr::null_mut(),
+    base: ptr::null_mut(),
+    size: 0,
+    buffer_id: 0,
+    pool: ptr::null_mut(),
+    host_accessible: false,
+    managed: false,
+    mapped: false,
+    reserved: [0; 61],
+};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
 /// An array that was checked, ready to be exported.
 pub struct Source<'a> {
     array: &'a cai_array,
-    /// `None` without elements.
-    info: Option<cai_pointer_info>,
+    /// The first array of the chain with elements.
+    first: Option<cai_array>,
+    /// The allocations, in the order of the message.
+    places: List<cai_pointer_info>,
+    /// Without handles.
+    message: Message,
+    fields: Option<Descr<'a>>,
+    text: usize,
+    is_conservative: bool,
     /// Number of bytes that describe it.
     pub length: usize,
 }
 
-/// What another process needs, and what keeps it valid.
+/// What another process needs beside the bytes, and what keeps them valid.
 pub struct Export {
-    pub bytes: [u8; CAI_IPC_SIZE],
-    pub descriptor: Option<Descriptor>,
+    descriptor: Option<Descriptor>,
     owner: *mut cai_owner,
 }
 
 impl Export {
     /// Returns the owner with its reference, and the descriptor, or -1.
-    pub fn into_parts(mut self) -> (*mut cai_owner, i32) {
-        let owner = std::mem::replace(&mut self.owner, ptr::null_mut());
-        (owner, self.descriptor.take().map_or(-1, Descriptor::into_raw))
-    }
-}
-
-impl Drop for Export {
-    fn drop(&mut self) {
-        if !self.owner.is_null() {
-            // SAFETY: `Source::export` made the reference.
-            unsafe { owner::release(self.owner) };
-        }
+    pub fn into_parts(self) -> (*mut cai_owner, i32) {
+        (self.owner, self.descriptor.map_or(-1, Descriptor::into_raw))
     }
 }
 
 impl<'a> Source<'a> {
-    /// Checks an array, and asks the driver about its memory.
+    /// Checks an array with its masks, and asks the driver about their memory.
     ///
     /// # Safety
     /// `array` was validated and stays unchanged; its owner is NULL or alive.
     pub unsafe fn new(array: &'a cai_array) -> Result<Self> {
         owner::not_borrowed(array.owner)?;
-        if !array.mask.is_null() {
-            return fail!(
-                CAI_ERR_CONVERT_MASK,
-                "mask",
-                found = "a mask",
-                expected = "an array without a mask: export the mask as an array of its own"
-            );
-        }
+        let mut source = Source {
+            array,
+            first: None,
+            places: List::new(NO_INFO),
+            message: Message::new(),
+            fields: None,
+            text: 0,
+            is_conservative: false,
+            length: 0,
+        };
         if dtype::has_fields(array) {
-            return fail!(
-                CAI_ERR_CONVERT_TYPE,
-                "descr",
-                found = "fields",
-                expected = "a type that typestr and dtype_code describe"
-            );
+            // SAFETY: not NULL (`has_fields`), and validated (this function's contract).
+            let fields = unsafe { Descr::new(array.descr) }?;
+            source.text = text_length(fields).map_err(|failure| failure.within("descr"))?;
+            source.fields = Some(fields);
         }
+        let mut next = *array;
+        for depth in 0.. {
+            // SAFETY: the array was validated with its masks (this function's contract).
+            unsafe { source.add(&next) }.map_err(|failure| of_mask(failure, depth))?;
+            if next.mask.is_null() {
+                break;
+            }
+            // SAFETY: as above; the masks of a validated array come to an end.
+            next = unsafe { read::array(next.mask) }?;
+        }
+        source.length = source.message.length(source.text);
+        Ok(source)
+    }
+
+    /// Adds the array or a mask.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    unsafe fn add(&mut self, array: &cai_array) -> Result<()> {
         if !may_be_cuda(array.device.r#type) {
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
@@ -94,77 +131,171 @@ impl<'a> Source<'a> {
         }
         // SAFETY: the array was validated (this function's contract).
         let layout = unsafe { validate::describe(array) }?.layout;
-        let span = layout.span()?;
-        let length = bytes::length(layout.shape.len(), layout.strides.is_some());
-        let info = if array.data.is_null() { None } else { Some(allocation(array, span)?) };
-        Ok(Source { array, info, length })
+        let mut part = part_of(array, layout);
+        if !array.data.is_null() {
+            let info = allocation(array, layout.span()?)?;
+            part.place = Some(self.place(&info)?);
+            part.offset = (array.data as u64).wrapping_sub(info.base as u64);
+            if array.stream != abi::CAI_STREAM_NONE {
+                self.message.event = Some([0; 64]);
+                self.is_conservative |= array.stream == abi::CAI_STREAM_UNKNOWN;
+            }
+            self.first.get_or_insert(*array);
+        }
+        self.message.parts.push(part)?;
+        Ok(())
+    }
+
+    /// Returns the index of an allocation, which is added if it is new.
+    fn place(&mut self, info: &cai_pointer_info) -> Result<usize> {
+        if let Some(known) = self.places.all().iter().position(|known| known.base == info.base) {
+            return Ok(known);
+        }
+        let kind = MemoryKind::of(info);
+        // One descriptor goes with the bytes: a pool has one for all of its memory.
+        let is_other = |known: &cai_pointer_info| {
+            let is_same_pool = !info.pool.is_null() && known.pool == info.pool;
+            MemoryKind::of(known).needs_descriptor() && !is_same_pool
+        };
+        if kind.needs_descriptor() && self.places.all().iter().any(is_other) {
+            return fail!(
+                CAI_ERR_CONVERT_MASK,
+                "data",
+                found = ("{:p}, in memory that needs a second file descriptor", info.base),
+                expected = "the same allocation or pool as the array: export the mask as an \
+                     array of its own"
+            );
+        }
+        self.message.allocations.push(Allocation {
+            kind,
+            uuid: [0; 16],
+            size: info.size,
+            handle: [0; 64],
+        })?;
+        self.places.push(*info)
     }
 
     /// Returns true if a file descriptor goes with the bytes.
     pub fn needs_descriptor(&self) -> bool {
-        self.info.as_ref().is_some_and(|info| MemoryKind::of(info).needs_descriptor())
+        self.message.needs_descriptor()
     }
 
-    /// Makes the bytes, and an owner that keeps the array and the event alive.
+    /// Writes the bytes, and makes an owner that keeps the array and the event alive. A failure
+    /// writes nothing.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
-    pub unsafe fn export(&self) -> Result<Export> {
-        let array = self.array;
-        // SAFETY: the array was validated (the contract of `new`).
-        let layout = unsafe { validate::describe(array) }?.layout;
-        let copy = |values: &[i64]| {
-            let mut all = [0; DIMENSIONS];
-            all.iter_mut().zip(values).for_each(|(to, from)| *to = *from);
-            all
-        };
-        let mut message = Message {
-            kind: None,
-            is_readonly: array.flags & abi::CAI_ARRAY_READONLY != 0,
-            ndim: layout.shape.len(),
-            dtype_code: array.dtype_code,
-            typestr: array.typestr,
-            uuid: [0; 16],
-            size: 0,
-            offset: 0,
-            memory: [0; 64],
-            event: None,
-            shape: copy(layout.shape),
-            strides: layout.strides.map(copy),
-        };
-        let (mut descriptor, mut event) = (None, None);
-        if let Some(info) = &self.info {
+    pub unsafe fn export(mut self, out: Sink) -> Result<Export> {
+        let owner = self.array.owner;
+        let mut descriptor = None;
+        let mut event = None;
+        if let Some(first) = &self.first {
             let thread = &CallingThread::new(driver::driver()?);
             thread.relaxed(|| {
-                message.kind = Some(MemoryKind::of(info));
-                message.uuid = driver::uuid_of(thread, info.device.id)?;
-                message.size = info.size;
-                message.offset = (array.data as u64).wrapping_sub(info.base as u64);
-                (message.memory, descriptor) = driver::export_memory(thread, info)?;
+                for (info, to) in self.places.all().iter().zip(self.message.allocations.all_mut()) {
+                    to.uuid = driver::uuid_of(thread, info.device.id)?;
+                    to.handle = driver::export_memory(thread, info, &mut descriptor)?;
+                }
                 Ok(())
             })?;
-            if array.stream != abi::CAI_STREAM_NONE {
+            if self.message.event.is_some() {
                 // SAFETY: the array was validated (the contract of `new`).
-                let made = unsafe { record(array) }?;
-                message.event = Some(made.handle()?);
+                let made = unsafe { record(first, self.array, self.is_conservative) }?;
+                self.message.event = Some(made.handle()?);
                 event = Some(made);
             }
         }
         // SAFETY: alive (the contract of `new`), and not NULL: checked there.
-        unsafe { owner::retain(array.owner) }?;
+        unsafe { owner::retain(owner) }?;
         let owner = match event {
-            None => array.owner,
+            None => owner,
             Some(event) => {
                 let raw = event.into_raw();
                 // SAFETY: retained above; the reference moves into the new owner.
-                unsafe { owner::both(array.owner, raw, Some(destroy_event)) }.inspect_err(|_| {
+                unsafe { owner::both(owner, raw, Some(destroy_event)) }.inspect_err(|_| {
                     drop(SharedEvent::from_raw(raw));
                     // SAFETY: retained above.
-                    unsafe { owner::release(array.owner) };
+                    unsafe { owner::release(owner) };
                 })?
             }
         };
-        Ok(Export { bytes: message.write(), descriptor, owner })
+        self.message.write(self.length, self.text, out);
+        if let Some(fields) = self.fields {
+            // Measured in `new`, so this cannot fail.
+            let _ = text::format(fields, &mut Text(out));
+        }
+        Ok(Export { descriptor, owner })
+    }
+}
+
+/// The path of a failure in the mask of a mask, so many deep.
+#[cold]
+#[inline(never)]
+fn of_mask(failure: Failure, depth: usize) -> Failure {
+    (0..depth).fold(failure, |failure, _| failure.within("mask."))
+}
+
+/// A writer of text.
+struct Text<'a>(Sink<'a>);
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Returns the length of the text of fields. The fields were checked.
+fn text_length(fields: Descr) -> Result<usize> {
+    without_codes(fields)?;
+    let mut length = 0;
+    text::format(fields, &mut Text(&mut |text| length += text.len()))?;
+    if length > CAI_IPC_FIELDS {
+        return fail!(
+            CAI_ERR_CONVERT_TYPE,
+            "",
+            found = "fields whose text has {length} bytes",
+            expected = "at most {CAI_IPC_FIELDS}"
+        );
+    }
+    Ok(length)
+}
+
+/// Fails for fields whose type the text cannot express.
+fn without_codes(fields: Descr) -> Result<()> {
+    for (index, field) in fields.fields().enumerate() {
+        if field.raw.dtype_code != abi::CAI_DTYPE_NONE {
+            return fail!(
+                CAI_ERR_CONVERT_TYPE,
+                "[{index}].dtype_code",
+                found = ("{}", field.raw.dtype_code),
+                expected = "fields that the typestr alone describes"
+            );
+        }
+        if let Some(nested) = field.nested()? {
+            without_codes(nested)
+                .map_err(|failure| failure.within(format_args!("[{index}].nested")))?;
+        }
+    }
+    Ok(())
+}
+
+/// The part of a message for an array, without its place.
+fn part_of(array: &cai_array, layout: Layout) -> Part {
+    let copy = |values: &[i64]| {
+        let mut all = [0; DIMENSIONS];
+        all.get_mut(..values.len()).unwrap_or_default().copy_from_slice(values);
+        all
+    };
+    Part {
+        place: None,
+        is_readonly: array.flags & abi::CAI_ARRAY_READONLY != 0,
+        ndim: layout.shape.len(),
+        dtype_code: array.dtype_code,
+        typestr: array.typestr,
+        offset: 0,
+        shape: copy(layout.shape),
+        strides: layout.strides.map(copy),
     }
 }
 
@@ -194,14 +325,18 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
     Ok(info)
 }
 
-/// Records an event after the work that is pending on an array.
+/// Records an event after the work that is pending on an array and its masks, in the context of
+/// `first`.
 ///
 /// # Safety
 /// The array was validated.
-unsafe fn record(array: &cai_array) -> Result<SharedEvent> {
-    let unknown =
-        if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
-    consume::in_context(array, |driver| {
+unsafe fn record(
+    first: &cai_array,
+    array: &cai_array,
+    is_conservative: bool,
+) -> Result<SharedEvent> {
+    let unknown = if is_conservative { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
+    consume::in_context(first, |driver| {
         let event = SharedEvent::new(driver)?;
         // The array's stream may be one that this context cannot record events on.
         let stream = TemporaryStream::new(driver)?;
@@ -218,120 +353,182 @@ unsafe extern "C-unwind" fn destroy_event(event: *mut c_void) {
     drop(event);
 }
 
+/// The memory of an array and of its masks. Dropping it closes everything.
+type Opened = [Option<SharedMemory>; ARRAYS];
+
 /// Makes an array of bytes that come from anywhere. `descriptor` is not closed.
 pub fn import(bytes: &[u8], descriptor: i32) -> Result<cai_array> {
-    let message = Message::read(bytes)?;
-    let mut array = described(&message);
-    // SAFETY: shape and strides refer to `message`, which has more values than dimensions.
-    let layout = unsafe { validate::describe(&array) }?.layout;
-    let is_empty = layout.shape.contains(&0);
-    let span = layout.span()?;
-    let Some(kind) = message.kind else {
-        if !is_empty {
-            return mismatch("an array with elements, and no memory");
-        }
-        // SAFETY: as above.
-        unsafe { validate::array(&raw const array, abi::CAI_CHECK_LAYOUT) }?;
-        // SAFETY: validated above, without owner.
-        return unsafe { description::new(&array, ptr::null_mut(), None) };
-    };
-    if is_empty {
-        return mismatch("memory for an array without elements");
+    let (message, text) = &Message::read(bytes)?;
+    let (parts, allocations) = (message.parts.all(), message.allocations.all());
+    let mut list = List::new((UNUSED, Span { lower: 0, upper: 0 }));
+    for (depth, part) in parts.iter().enumerate() {
+        list.push(described(allocations, part).map_err(|failure| of_mask(failure, depth))?)?;
     }
-    // The bytes must not contradict themselves, whatever the driver maps.
-    let offset = i128::from(message.offset);
-    let (low, high) = (offset + i128::from(span.lower), offset + i128::from(span.upper));
-    let size = usize::try_from(message.size).unwrap_or(0);
-    if low < 0 || high > size as i128 {
-        return fail!(
-            CAI_ERR_OUT_OF_ALLOCATION,
-            "bytes",
-            found = "bytes from {low} up to {high} of an allocation",
-            expected = "bytes from 0 up to {size}"
-        );
-    }
-    if kind.needs_descriptor() && descriptor < 0 {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "fd",
-            found = "{descriptor}",
-            expected = "the file descriptor that cai_ipc_export returned with the bytes"
-        );
-    }
-    let thread = &CallingThread::new(driver::driver()?);
-    thread.relaxed(|| {
-        let device = driver::device_of(thread, &message.uuid)?;
-        let mut shared =
-            SharedMemory::open(thread, device, kind, message.memory, descriptor, size)?;
-        let at = |distance: i128| u64::try_from(i128::from(shared.base()) + distance).ok();
-        let info = driver::attributes(thread, shared.base() as *const c_void)?;
-        if info.device != (cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device }) {
+    let arrays = list.all_mut();
+    let fields = Fields::parse(text)?;
+    let mut opened: Box<Opened> = memory::boxed([const { None }; ARRAYS])?;
+    if !allocations.is_empty() {
+        if descriptor < 0 && message.needs_descriptor() {
             return fail!(
-                CAI_ERR_IPC_DEVICE,
-                "bytes",
-                found = ("device {device}, by its UUID"),
-                expected = ("device {}, where the memory is", info.device.id)
+                CAI_ERR_ARGUMENT,
+                "fd",
+                found = "{descriptor}",
+                expected = "the file descriptor that cai_ipc_export returned with the bytes"
             );
         }
-        let is_inside = match (at(low), at(high)) {
-            (Some(low), Some(high)) => driver::is_inside(thread, &info, low, high)?,
-            _ => false,
-        };
-        if !is_inside {
-            return fail!(
-                CAI_ERR_OUT_OF_ALLOCATION,
-                "bytes",
-                found = "bytes up to {high} of an allocation",
-                expected = ("at most {}, which the driver has mapped", info.size)
-            );
-        }
-        array.data = at(offset).unwrap_or(0) as *mut c_void;
-        array.device = info.device;
-        array.context = shared.context().cast();
-        if let Some(handle) = message.event {
-            array.event = shared.open_event(thread, handle)?.cast();
-            array.stream = abi::CAI_STREAM_UNKNOWN;
-        }
-        // SAFETY: shape and strides refer to `message`, as above.
-        unsafe { validate::array(&raw const array, abi::CAI_CHECK_LAYOUT) }?;
-        let shared = Box::into_raw(memory::boxed(shared)?);
-        // SAFETY: validated above, without owner.
-        unsafe { description::new(&array, shared.cast(), Some(close)) }.inspect_err(|_| {
-            // SAFETY: `into_raw` above; nothing else took it.
-            drop(unsafe { Box::from_raw(shared) });
-        })
+        let thread = &CallingThread::new(driver::driver()?);
+        thread.relaxed(|| {
+            for (from, to) in allocations.iter().zip(opened.iter_mut()) {
+                let device = driver::device_of(thread, &from.uuid)?;
+                *to = Some(SharedMemory::open(thread, device, from, descriptor)?);
+            }
+            let mut event: *mut c_void = ptr::null_mut();
+            if let (Some(handle), [Some(first), ..]) = (message.event, &mut *opened) {
+                event = first.open_event(thread, handle)?.cast();
+            }
+            for (part, (array, span)) in parts.iter().zip(&mut *arrays) {
+                let memory = part.place.and_then(|place| opened.get(place)?.as_ref());
+                let Some(memory) = memory else { continue };
+                place(thread, memory, part.offset, *span, array)?;
+                if !event.is_null() {
+                    array.event = event;
+                    array.stream = abi::CAI_STREAM_UNKNOWN;
+                }
+            }
+            Ok(())
+        })?;
+    }
+    if let (Some((array, _)), Some(fields)) = (arrays.first_mut(), &fields) {
+        array.descr = fields.descr;
+    }
+    let mut array = ptr::null();
+    for (part, _) in arrays.iter_mut().rev() {
+        part.mask = array;
+        array = part;
+    }
+    // SAFETY: a message has a first array, to which this points. Shape and strides refer to
+    // `message`, the fields to `fields`, and the masks to `list`, none of which changes.
+    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+    let opened = Box::into_raw(opened);
+    // SAFETY: validated above, without owner.
+    unsafe { description::new(&*array, opened.cast(), Some(close)) }.inspect_err(|_| {
+        // SAFETY: `into_raw` above; nothing else took it.
+        drop(unsafe { Box::from_raw(opened) });
     })
 }
 
-unsafe extern "C-unwind" fn close(shared: *mut c_void) {
-    // SAFETY: `import` passes this function together with a box of this type.
-    drop(unsafe { Box::from_raw(shared.cast::<SharedMemory>()) });
+/// A list of fields. Dropping it releases it.
+struct Fields {
+    descr: *const abi::cai_descr,
+    owner: *mut cai_owner,
 }
 
-/// The array of a message, without its memory. Shape and strides are those of the message.
-fn described(message: &Message) -> cai_array {
-    cai_array {
-        struct_size: size_of::<cai_array>() as u32,
-        flags: if message.is_readonly { abi::CAI_ARRAY_READONLY } else { 0 },
-        owner: ptr::null_mut(),
-        data: ptr::null_mut(),
-        shape: message.shape.as_ptr(),
-        strides: message.strides.as_ref().map_or(ptr::null(), |strides| strides.as_ptr()),
-        ndim: message.ndim as i32,
-        version: abi::CAI_INTERFACE_VERSION,
-        dtype_code: message.dtype_code,
-        typestr: message.typestr,
-        descr: ptr::null(),
-        mask: ptr::null(),
-        stream: abi::CAI_STREAM_NONE,
-        stream_id: 0,
-        event: ptr::null_mut(),
-        device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
-        context: ptr::null_mut(),
-        byte_offset: 0,
+impl Fields {
+    /// Parses the text of a message, which is empty without fields.
+    #[inline(never)]
+    fn parse(text: &[u8]) -> Result<Option<Fields>> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let Ok(text) = std::str::from_utf8(text) else {
+            return mismatch("fields that are not UTF-8");
+        };
+        let fields = text::parse(text).map_err(|failure| failure.at("bytes"))?;
+        let (descr, owner) = description::new_descr(&fields)?;
+        Ok(Some(Fields { descr, owner }))
     }
 }
 
+impl Drop for Fields {
+    fn drop(&mut self) {
+        // SAFETY: `parse` made it, with one reference.
+        unsafe { owner::release(self.owner) };
+    }
+}
+
+/// Returns the array of a part, without its memory, and what it spans. Shape and strides are those
+/// of the part. The bytes must not contradict themselves, whatever the driver maps.
+fn described(allocations: &[Allocation], part: &Part) -> Result<(cai_array, Span)> {
+    let array = cai_array {
+        flags: if part.is_readonly { abi::CAI_ARRAY_READONLY } else { 0 },
+        shape: part.shape.as_ptr(),
+        strides: part.strides.as_ref().map_or(ptr::null(), |strides| strides.as_ptr()),
+        ndim: part.ndim as i32,
+        dtype_code: part.dtype_code,
+        typestr: part.typestr,
+        ..read::NOTHING
+    };
+    // SAFETY: shape and strides refer to `part`, which has more values than dimensions.
+    let layout = unsafe { validate::describe(&array) }?.layout;
+    let span = layout.span()?;
+    let allocation = part.place.and_then(|place| allocations.get(place));
+    // An array spans no bytes exactly if it has no elements.
+    if allocation.is_some() != (span.upper > 0) {
+        return mismatch("elements without memory, or memory without elements");
+    }
+    if let Some(allocation) = allocation {
+        if ends(part.offset, span).is_none_or(|(_, high)| high > allocation.size) {
+            return outside(part.offset, span, allocation.size);
+        }
+    }
+    Ok((array, span))
+}
+
+/// Returns where the bytes of an array begin and end.
+fn ends(start: u64, span: Span) -> Option<(u64, u64)> {
+    Some((start.checked_add_signed(span.lower)?, start.checked_add_signed(span.upper)?))
+}
+
+#[cold]
+#[inline(never)]
+fn outside<T>(offset: u64, span: Span, size: u64) -> Result<T> {
+    fail!(
+        CAI_ERR_OUT_OF_ALLOCATION,
+        "bytes",
+        found = ("bytes from {} to {} of byte {offset}", span.lower, span.upper),
+        expected = "bytes of an allocation of {size} bytes"
+    )
+}
+
+/// Lets an array lie in memory that was opened, if that is large enough.
+fn place(
+    thread: &CallingThread,
+    memory: &SharedMemory,
+    offset: u64,
+    span: Span,
+    array: &mut cai_array,
+) -> Result<()> {
+    let info = driver::attributes(thread, memory.base() as *const c_void)?;
+    let device = cai_device { r#type: abi::CAI_DEVICE_CUDA, id: memory.device() };
+    if info.device != device {
+        return fail!(
+            CAI_ERR_IPC_DEVICE,
+            "bytes",
+            found = ("device {}, by its UUID", device.id),
+            expected = ("device {}, where the memory is", info.device.id)
+        );
+    }
+    let start = memory.base().saturating_add(offset);
+    let is_inside = match ends(start, span) {
+        Some((low, high)) => driver::is_inside(thread, &info, low, high)?,
+        None => false,
+    };
+    if !is_inside {
+        return outside(offset, span, info.size);
+    }
+    array.data = start as *mut c_void;
+    array.device = info.device;
+    array.context = memory.context().cast();
+    Ok(())
+}
+
+unsafe extern "C-unwind" fn close(opened: *mut c_void) {
+    // SAFETY: `import` passes this function together with a box of this type.
+    drop(unsafe { Box::from_raw(opened.cast::<Opened>()) });
+}
+
+#[cold]
+#[inline(never)]
 fn mismatch<T>(found: &str) -> Result<T> {
     fail!(
         CAI_ERR_IPC_BYTES,
