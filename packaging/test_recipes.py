@@ -19,6 +19,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 VERSION = fill.version()
 MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
+ARCHITECTURE = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, "other")  # as vcpkg names it
 BIN = pathlib.Path(sys.executable).parent
 # What is tested is the recipes: an optimized library would take a minute for each.
 QUICKLY = {
@@ -168,6 +169,7 @@ function(vcpkg_cmake_configure)
   cmake_parse_arguments(PARSE_ARGV 0 a "" "SOURCE_PATH" "OPTIONS")
   execute_process(COMMAND "${CMAKE_COMMAND}" -S "${a_SOURCE_PATH}" -B "${WORK}/build" -G Ninja ${a_OPTIONS}
     -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_SYSTEM_NAME=Linux
     COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 function(vcpkg_cmake_install)
@@ -203,7 +205,8 @@ def test_vcpkg(recipes, tmp_path, linkage):
     (prefix / "share").mkdir(parents=True)
     run(
         "cmake", f"-DWORK={tmp_path / 'work'}", f"-DCURRENT_PACKAGES_DIR={prefix}", f"-DVERSION={VERSION}", "-DPORT=libcai",
-        f"-DPORT_FOLDER={port}", f"-DVCPKG_LIBRARY_LINKAGE={linkage}", "-P", tmp_path / "run.cmake",
+        f"-DPORT_FOLDER={port}", f"-DVCPKG_LIBRARY_LINKAGE={linkage}", f"-DVCPKG_TARGET_ARCHITECTURE={ARCHITECTURE}",
+        "-P", tmp_path / "run.cmake",
     )  # fmt: skip
     assert {path.name for path in (prefix / "share").iterdir()} == {"cai", "libcai"}
     assert (prefix / "lib/libcai.so").exists() == (linkage == "dynamic")

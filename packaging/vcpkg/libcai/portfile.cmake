@@ -11,12 +11,21 @@ vcpkg_download_distfile(archive
 )
 vcpkg_extract_source_archive(SOURCE_PATH ARCHIVE "${archive}")
 
+# vcpkg states the system, so CMake takes every build for a cross build, which needs cargo's name of the platform.
+if(VCPKG_TARGET_ARCHITECTURE STREQUAL "x64")
+    set(platform x86_64-unknown-linux-gnu)
+elseif(VCPKG_TARGET_ARCHITECTURE STREQUAL "arm64")
+    set(platform aarch64-unknown-linux-gnu)
+else()
+    message(FATAL_ERROR "libcai has not been built for ${VCPKG_TARGET_ARCHITECTURE}")
+endif()
 string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" "dynamic" shared)
 string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" "static" static)
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
         "-DCAI_CARGO=${CARGO}"
+        -DCAI_CARGO_TARGET=${platform}
         -DCAI_BUILD_SHARED=${shared}
         -DCAI_BUILD_STATIC=${static}
         -DCAI_BUILD_EXAMPLES=OFF
