@@ -102,6 +102,7 @@ int main(void) {
     cai_owner_release(NULL);
     REFUSES("array", cai_array_retain(NULL, e));
     cai_array_release(NULL);
+    cai_array_release_in_order(NULL);
     cai_inline_release(NULL);
     ASSERT(cai_inline_retain(NULL) == CAI_ERR_NULL_ARGUMENT);
     REFUSES("array", cai_array_share(NULL, &out, e));

@@ -128,7 +128,9 @@ MUTANTS = [
     ("broken capture released", QUEUE, "match stream.capture(thread)? {\n        Capture::None", "match if stream.capture(thread)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
     ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
     ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
-    ("array released twice", FFI, "        unsafe { super::array::clear(array, size) };\n", ""),
+    ("array released twice", FFI, "        unsafe { super::array::clear(array, size) };\n        if owner.is_null() {", "        if owner.is_null() {"),
+    ("released before the work of another thread", "src/sync/consume.rs", "with_stream(thread, array, |stream| same_thread(thread, &stream))?;\n    }", "}"),
+    ("released at once after a stream of another thread", "src/sync/consume.rs", "(after(array) || after(&legacy))", "after(array)"),
     # --- contexts, streams, events
     ("context not pushed", CONTEXT, "            false => self.context_push(context),\n        };\n        let entered = Entered { thread: self, before: Some(before) };", "            false => return Ok(Entered { thread: self, before: None }),\n        };\n        let entered = Entered { thread: self, before: Some(before) };"),
     ("context not popped", CONTEXT, "            false => thread.context_pop(&raw mut out),", "            false => {\n                let _: *mut CUcontext = &raw mut out;\n                return;\n            }"),

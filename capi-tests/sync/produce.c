@@ -293,6 +293,74 @@ CASE(release_after_without_work) {
     ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count(NULL) == 0);
 }
 
+static void wait_until_open(void *gate) {
+    while (!atomic_load((atomic_int *)gate))
+        usleep(100);
+}
+
+static void *release_in_order(void *array) {
+    CUcontext none;
+    CU(cuCtxGetCurrent(&none));
+    ASSERT(none == NULL);
+    cai_array_release_in_order(array);
+    return NULL;
+}
+
+CASE(release_in_order_on_a_thread_without_a_context) {
+    CUstream streams[3] = {new_stream(), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+    for (int i = 0; i < 3; ++i) {
+        static atomic_int gate;
+        pthread_t thread;
+        held it;
+        cai_array array = held_array(&it, as_value(streams[i]));
+        OK(cai_array_identify(&array, error));
+        if (i == 1) array.context = NULL; /* found by the memory */
+        atomic_store(&gate, 0);
+        CU(cuLaunchHostFunc(streams[i], wait_until_open, &gate));
+        ASSERT(pthread_create(&thread, NULL, release_in_order, &array) == 0);
+        ASSERT(pthread_join(thread, NULL) == 0);
+        ASSERT(array.owner == NULL && array.data == NULL && array.struct_size == sizeof array);
+        usleep(20000);
+        ASSERT(atomic_load(&it.destroyed) == 0);
+        atomic_store(&gate, 1);
+        ASSERT(comes_true(is_one, &it.destroyed));
+    }
+}
+
+CASE(release_in_order_with_another_context) {
+    static atomic_int gate;
+    held it;
+    cai_array array = held_array(&it, CAI_STREAM_LEGACY);
+    atomic_store(&gate, 0);
+    CU(cuLaunchHostFunc(CU_STREAM_LEGACY, wait_until_open, &gate));
+    CU(cuCtxSetCurrent(context[devices - 1]));
+    cai_array_release_in_order(&array);
+    usleep(20000);
+    ASSERT(atomic_load(&it.destroyed) == 0);
+    atomic_store(&gate, 1);
+    ASSERT(comes_true(is_one, &it.destroyed));
+}
+
+CASE(release_in_order_without_work) {
+    held it;
+    cai_array array = held_array(&it, CAI_STREAM_NONE), borrowed = array_of(it.buffer, 1);
+    the_shim.reset();
+    cai_array_release_in_order(NULL);
+    cai_array_release_in_order(&borrowed);
+    ASSERT(borrowed.data == NULL);
+    array.struct_size = 7;
+    cai_array_release_in_order(&array);
+    ASSERT(atomic_load(&it.destroyed) == 0 && array.owner != NULL);
+    array.struct_size = sizeof array;
+    cai_array_release_in_order(&array);
+    ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count(NULL) == 0);
+    array = held_array(&it, CAI_STREAM_LEGACY);
+    array.data = NULL;
+    the_shim.reset();
+    cai_array_release_in_order(&array);
+    ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count("cuEventRecord") == 0);
+}
+
 static int all_gone(void *argument) {
     held *all = argument;
     for (int i = 0; i < 64; ++i) {

@@ -562,6 +562,7 @@ cdef extern from "cai/cai.h":
         cai_stream stream,
         cai_error *error
     ) noexcept nogil
+    void cai_array_release_in_order(cai_array *array) noexcept nogil
     cai_status cai_sync_policy_set(uint32_t policy, cai_error *error) noexcept nogil
     cai_status cai_sync_policy_get(uint32_t *out, cai_error *error) noexcept nogil
     cai_status cai_array_copy_to_host(

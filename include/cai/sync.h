@@ -235,6 +235,27 @@ CAI_API cai_status cai_owner_release_after(cai_owner *owner, cai_stream stream, 
 CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, cai_error *error);
 
 /**
+ * Releases the reference of an array after the work that is enqueued on the array's own stream so
+ * far, and clears the structure, as `cai_array_release`. Never fails. For an adapter that stores
+ * its stream in a copy of the array, and whose release runs on any thread: the deleter of another
+ * library's tensor.
+ *
+ * A default stream is that of `context`; if that is NULL, of the context that owns the memory, else
+ * of the primary context of its device, whichever is current in the calling thread. So `data` and
+ * `device` must be those of the array; `shape` is not read.
+ *
+ * If the stream was destroyed, or is the per-thread default stream of another thread
+ * (`cai_array_identify`), it is released after the work on all blocking streams of the context. It
+ * is released at once for `CAI_STREAM_NONE`, without elements, if the context is gone, and if no
+ * thread can be started. NULL, and a structure of a size or with a flag that no version has, are
+ * left as they are.
+ *
+ * Thread safety: any thread, but not two on one structure at once; allocates as
+ * `cai_owner_release_after`. Source: CAI version 3, "Lifetime management".
+ */
+CAI_API void cai_array_release_in_order(cai_array *array);
+
+/**
  * Sets for the whole process what synchronization omits, in place of the environment variable
  * `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
  *

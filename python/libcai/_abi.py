@@ -667,6 +667,7 @@ FUNCTIONS = {
             c.POINTER(cai_error),
         ],
     ),
+    "cai_array_release_in_order": (None, [c.POINTER(cai_array)]),
     "cai_sync_policy_set": (c.c_int32, [c.c_uint32, c.POINTER(cai_error)]),
     "cai_sync_policy_get": (c.c_int32, [c.POINTER(c.c_uint32), c.POINTER(cai_error)]),
     "cai_array_copy_to_host": (

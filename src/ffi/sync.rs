@@ -402,6 +402,44 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
     })
 }
 
+/// Releases the reference of an array after the work that is enqueued on the array's own stream so
+/// far, and clears the structure, as `cai_array_release`. Never fails. For an adapter that stores
+/// its stream in a copy of the array, and whose release runs on any thread: the deleter of another
+/// library's tensor.
+///
+/// A default stream is that of `context`; if that is NULL, of the context that owns the memory,
+/// else of the primary context of its device, whichever is current in the calling thread. So
+/// `data` and `device` must be those of the array; `shape` is not read.
+///
+/// If the stream was destroyed, or is the per-thread default stream of another thread
+/// (`cai_array_identify`), it is released after the work on all blocking streams of the context. It
+/// is released at once for `CAI_STREAM_NONE`, without elements, if the context is gone, and if no
+/// thread can be started. NULL, and a structure of a size or with a flag that no version has, are
+/// left as they are.
+///
+/// Thread safety: any thread, but not two on one structure at once; allocates as
+/// `cai_owner_release_after`. Source: CAI version 3, "Lifetime management".
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array) {
+    guard(ptr::null_mut(), || {
+        given(array, "array")?;
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
+        let mut before = unsafe { read::array(array) }?;
+        let owner = std::mem::replace(&mut before.owner, ptr::null_mut());
+        // SAFETY: not NULL (checked above), and `read::array` has checked the size.
+        let size = unsafe { read::array_size(array) }?;
+        // The structure may be part of what the owner frees, so it is cleared before.
+        // SAFETY: the structure has `size` writable bytes, which it stated.
+        unsafe { super::array::clear(array, size) };
+        if !owner.is_null() {
+            // SAFETY: the structure held a reference to this owner, which is alive as the header
+            // requires.
+            unsafe { consume::release_in_order(owner, &before) };
+        }
+        Ok(())
+    });
+}
+
 /// Sets for the whole process what synchronization omits, in place of the environment variable
 /// `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
 ///

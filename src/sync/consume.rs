@@ -1,7 +1,7 @@
 //! The consumer's side: orders streams before and after its work on the data.
 //!
-//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync`, `sync::array_context`,
-//! `sync::order`, `sync::policy`, `sync::release_queue`.
+//! May use: `abi`, `device`, `driver`, `error`, `owner`, `read`, `sync`, `sync::array_context`,
+//! `sync::order`, `sync::policy`, `sync::release_queue`, `unwind`.
 //! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
@@ -14,6 +14,7 @@ use crate::read;
 use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, names_a_stream, policy, release_queue};
+use crate::{owner, unwind};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -213,11 +214,11 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
 /// # Safety
 /// `owner` points to a live owner of any library; on success the caller gives up one reference.
 pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
+    if array.stream_id != 0 && array.stream != abi::CAI_STREAM_LEGACY {
+        let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
+        with_stream(thread, array, |stream| same_thread(thread, &stream))?;
+    }
     if array.stream > abi::CAI_STREAM_PER_THREAD {
-        if array.stream_id != 0 {
-            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
-            same_thread(thread, &Stream::from_handle(array.stream, array.stream_id))?;
-        }
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
         return unsafe { release_queue::release_after(owner, array.device.r#type, array.stream) };
@@ -227,6 +228,26 @@ pub unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Res
     let _entered = thread.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
     unsafe { release_queue::release_after(owner, array.device.r#type, array.stream) }
+}
+
+/// Releases an owner as [`release_after_own`] does, in every case: without elements, and if no
+/// stream can be queried, there is nothing to wait for. If the stream was destroyed, or is the per-
+/// thread default stream of another thread, all blocking streams are waited for.
+///
+/// # Safety
+/// `owner` points to a live owner of any library; the caller gives up one reference.
+pub unsafe fn release_in_order(owner: *mut cai_owner, array: &cai_array) {
+    let after = |array: &cai_array| {
+        // SAFETY: the owner is alive; the reference is given up on success only, and once, because
+        // nothing follows a success.
+        unsafe { release_after_own(owner, array) }.is_ok()
+    };
+    let legacy = cai_array { stream: abi::CAI_STREAM_LEGACY, stream_id: 0, ..*array };
+    let run = || !array.data.is_null() && (after(array) || after(&legacy));
+    if !unwind::catch(run).unwrap_or(false) {
+        // SAFETY: `release_after_own` failed, so the reference is still owned.
+        unsafe { owner::release(owner) };
+    }
 }
 
 /// Runs `body` with the context of an array current. Captures of other threads forbid it no call.

@@ -2,7 +2,7 @@
 //!
 //! May use: `abi`, `device`, `dlpack`, `driver`, `error`, `owner`, `python::cache`, `python::capi`,
 //! `python::convert`, `python::import::dict`, `python::import::options`,
-//! `python::interpreter`, `python::owner`, `sync::consume`, `sync::identity`, `unwind`.
+//! `python::interpreter`, `python::owner`, `sync::consume`, `sync::identity`.
 //! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
@@ -19,7 +19,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
 use crate::sync::{consume, identity};
-use crate::{device, dlpack, driver, owner, unwind};
+use crate::{device, dlpack, driver, owner};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -342,16 +342,6 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
 unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `defer_release` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
-    let after = |array: &cai_array| {
-        // SAFETY: the reference is owned, and given up on success only.
-        unsafe { consume::release_after_own(tensor, array) }.is_ok()
-    };
-    // Without elements there is no work. If the stream was destroyed, blocking streams are waited
-    // for. If no stream can be queried, there is nothing to wait for.
-    let legacy = cai_array { stream: abi::CAI_STREAM_LEGACY, stream_id: 0, ..array };
-    let run = || !array.data.is_null() && (after(&array) || after(&legacy));
-    if !unwind::catch(run).unwrap_or(false) {
-        // SAFETY: `release_after_own` failed, so the reference is still owned.
-        unsafe { owner::release(tensor) };
-    }
+    // SAFETY: the reference was taken over by `defer_release`, and this runs once.
+    unsafe { consume::release_in_order(tensor, &array) };
 }
