@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import weakref
 
 import pytest
@@ -258,6 +259,74 @@ def test_read_only_arrays_may_be_read(library):
     assert array.counted.gone == 1
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0, 2)])
+def test_arrays_without_elements(library, device, shape):
+    """PyTorch calls no deleter for memory at NULL."""
+    where = {"device": (P.CPU, 0)} if device == "cpu" else {"device": (P.CUDA, 0), "stream": P.STREAM_LEGACY}
+    with make(shape, "<f4", **where) as array:
+        tensor = library.give(array)
+    assert tensor.shape == shape and tensor.device.type == device
+    del tensor
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+def test_strides_that_are_not_used(library):
+    tensor = torch.zeros(3).as_strided((1, 3), (2**62, 1))
+    with library.look(tensor) as taken:
+        assert taken.shape == (1, 3) and taken.strides == (4, 4)
+        assert library.give(taken).shape == (1, 3)
+
+
+def test_no_place_for_a_tensor(library):
+    with make((0,), "<f4", device=(P.CPU, 0)) as array:
+        status = library.c.cai_array_to_torch_of(c.byref(array.array), 1, None, c.byref(library.error))
+        assert (STATUS[status], library.error.field) == ("NULL_ARGUMENT", b"out")
+    assert array.counted.gone == 1
+
+
+@cuda
+def test_released_on_a_thread_without_a_context(simulator, library):
+    """The memory stays until the work on the tensor's stream is done, wherever the last reference goes."""
+    memory, read = torch.empty(1024, device="cuda"), torch.empty(1024, device="cuda")
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with make((1024,), "<f4", memory.data_ptr(), stream=stream.cuda_stream, device=(P.CUDA, 0)) as array:
+        kept = [library.give(array)]
+    read.copy_(kept[0])
+    thread = threading.Thread(target=kept.clear)
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize()
+    P.soon(lambda: array.counted.gone == 1)
+    assert array.counted.gone == 1
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="test_two_devices starts this with two devices")
+def test_with_two_devices(library):
+    """A default stream is that of the current device."""
+    memory = torch.empty(16, device="cuda:1")
+    with make((16,), "<f4", memory.data_ptr(), stream=P.STREAM_LEGACY, device=(P.CUDA, 1)) as array:
+        assert refused(library.give, array) == ("STREAM_DEVICE", "device.id")
+        with torch.cuda.stream(torch.cuda.Stream("cuda:1")), torch.cuda.device(0):
+            assert library.give(array).device == memory.device
+        with torch.cuda.device(1):
+            assert library.give(array).device == memory.device
+    torch.cuda.synchronize(1)
+    P.soon(lambda: array.counted.gone == 1)
+    assert array.counted.gone == 1
+    with library.look(memory) as taken:
+        assert (taken.device, taken.stream) == ((P.CUDA, 1), P.STREAM_LEGACY)
+
+
+@cuda
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="there are two devices")
+def test_two_devices():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{__file__}::test_with_two_devices"]
+    done = subprocess.run(command, env={**os.environ, "CUDASIM_DEVICES": "2"}, capture_output=True, text=True)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 @cuda
 def test_the_stream_is_the_current_one(library):
     tensor, stream, found = torch.zeros(4, device="cuda"), torch.cuda.Stream(), c.c_uint64()
@@ -317,35 +386,35 @@ def test_order(request, simulator, device, ends):
     assert (simulator.take_report()[0] > 0) == (not ends)
 
 
-KERNEL = """
-#include <cai/cai.hpp>
-cai_status my_kernel(const cai_array *array, double factor, cai_error *error) {
-    try {
-        for (float &number : cai::host_contiguous_view<float>(*array)) number *= static_cast<float>(factor);
-    } catch (const cai::error &failed) {
-        *error = failed.get();
-        return failed.code();
-    }
-    return CAI_OK;
-}
-"""
+def sample():
+    page = (ROOT / "docs/src/frameworks.md").read_text()
+    return next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/torch.h>" in text)
 
 
 def test_page(tmp_path):
     """The program on the page about frameworks is an operator of PyTorch."""
-    page = (ROOT / "docs/src/frameworks.md").read_text()
-    sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/torch.h>" in text)
-    (tmp_path / "sample.cpp").write_text(sample + KERNEL)
+    (tmp_path / "sample.cpp").write_text(sample())
     (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
-    include = ["-I", ROOT / "include", "-isystem", TORCH / "include"]
-    command = ["g++", "-std=c++17", *STRICT, *include, "-fPIC", "-shared", tmp_path / "sample.cpp", P.LIBRARY, "-L", TORCH / "lib",
+    driver = re.search(r"/\S*/libcuda\.so\S*", pathlib.Path("/proc/self/maps").read_text())[0]
+    include = ["-I", ROOT / "include", "-isystem", TORCH / "include", "-isystem", TORCH.parent / "nvidia/cu13/include"]
+    command = ["g++", "-std=c++17", *STRICT, *include, "-fPIC", "-shared", tmp_path / "sample.cpp", P.LIBRARY, driver, "-L", TORCH / "lib",
                "-ltorch_cpu", "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "sample.so"]  # fmt: skip
-    subprocess.run([str(a) for a in command], check=True)
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run([str(a) for a in command], check=True, env=plain)
     torch.ops.load_library(str(tmp_path / "sample.so"))
-    tensor = torch.arange(6.0).reshape(2, 3)
-    torch.ops.mine.scale(tensor, 2.0)
-    assert tensor.flatten().tolist() == [0, 2, 4, 6, 8, 10]
-    with pytest.raises(RuntimeError, match="typestr: found <f8, expected <f4"):
-        torch.ops.mine.scale(tensor.double(), 2.0)
-    with pytest.raises(RuntimeError, match="strides"):
-        torch.ops.mine.scale(tensor.t(), 2.0)
+    with pytest.raises(RuntimeError, match="expected a CUDA tensor"):
+        torch.ops.mine.fill(torch.zeros(2, 3), 1)
+    if not torch.cuda.is_available():
+        return
+    tensor = torch.empty(4, 6, device="cuda").copy_(torch.ones(4, 6))
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.ops.mine.fill(tensor[::2, 1:4], 0)
+        found = tensor.cpu()
+    expected = torch.ones(4, 6)
+    expected[::2, 1:4] = 0
+    assert torch.equal(found, expected)
+    torch.ops.mine.fill(tensor[:, :0], 0)
+    with pytest.raises(RuntimeError, match="expected rows without gaps"):
+        torch.ops.mine.fill(tensor[:, ::2], 0)

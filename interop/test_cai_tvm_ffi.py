@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -138,6 +139,43 @@ def test_the_array_keeps_the_tensor(library):
     assert array.counted.gone == 1
 
 
+@cuda
+def test_released_on_a_thread_without_a_context(simulator, library):
+    """The memory stays until the work on the tensor's stream is done, wherever the last reference goes."""
+    memory, read = torch.empty(1024, device="cuda"), torch.empty(1024, device="cuda")
+    torch.cuda.synchronize()
+    for stream in (P.STREAM_LEGACY, P.STREAM_PER_THREAD):
+        with make((1024,), "<f4", memory.data_ptr(), stream=P.STREAM_NONE) as array:
+            with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), stream):
+                kept = [library.give(c.addressof(array.array), 3)]
+        c.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2(
+            c.c_uint64(read.data_ptr()), c.c_uint64(memory.data_ptr()), c.c_size_t(4096), c.c_void_p(stream)
+        )
+        thread = threading.Thread(target=kept.clear)
+        thread.start()
+        thread.join()
+        torch.cuda.synchronize()
+        P.soon(lambda: array.counted.gone == 1)
+        assert array.counted.gone == 1
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0, 2)])
+def test_arrays_without_elements(library, shape):
+    with make(shape, "<f4", device=(P.CPU, 0)) as array:
+        tensor = library.give(c.addressof(array.array), 3)
+        assert tuple(tensor.shape) == shape
+        del tensor
+    assert array.counted.gone == 1
+
+
+def test_null_arguments(library):
+    assert library.refuses(library.nothing, 0) == ("NULL_ARGUMENT", "argument")
+    assert library.refuses(library.nothing, 1) == ("NULL_ARGUMENT", "argument.v_ptr")
+    assert library.refuses(library.nothing, 2) == ("SHAPE_NULL", "shape")
+    assert library.refuses(library.nothing, 3) == ("NULL_ARGUMENT", "array")
+    assert library.refuses(library.nothing, 4) == ("NULL_ARGUMENT", "out")
+
+
 def test_references_after_failures(library):
     """The output is a structure of no version: no reference to the tensor stays."""
     memory = np.arange(6.0)
@@ -213,9 +251,21 @@ def test_read_only_arrays_may_be_read(library):
 
 
 def test_page(tmp_path):
-    """The program on the page about frameworks compiles."""
+    """The program on the page about frameworks runs."""
     page = (ROOT / "docs/src/frameworks.md").read_text()
     sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/tvm_ffi.h>" in text)
     (tmp_path / "sample.cpp").write_text(sample)
-    command = ["g++", "-std=c++17", *STRICT, *INCLUDE, "-c", tmp_path / "sample.cpp", "-o", tmp_path / "sample.o"]
-    subprocess.run([str(a) for a in command], check=True)
+    (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
+    tvm = pathlib.Path(libinfo.find_libtvm_ffi())
+    command = ["g++", "-std=c++17", *STRICT, *INCLUDE, "-fPIC", "-shared", tmp_path / "sample.cpp", P.LIBRARY, tvm]
+    subprocess.run([str(a) for a in (*command, f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "scale.so")], check=True)
+    scale = tvm_ffi.load_module(str(tmp_path / "scale.so")).scale
+    numbers = np.arange(6, dtype="f4")
+    scale(tvm_ffi.from_dlpack(numbers))
+    assert numbers.tolist() == [0, 2, 4, 6, 8, 10]
+    with pytest.raises(ValueError, match="expected float32"):
+        scale(tvm_ffi.from_dlpack(np.zeros(3)))
+    with pytest.raises(ValueError, match="expected C order"):
+        scale(tvm_ffi.from_dlpack(numbers[::2]))
+    with pytest.raises(ValueError, match="expected one"):
+        scale()

@@ -27,16 +27,82 @@ static inline cai_status cai_private_refuse_number(cai_error *error, cai_status 
     return cai_private_refuse(error, status, field, text, expected);
 }
 
-/* Writes a type in the byte order of this machine. `code` is CAI_DTYPE_NONE or of an opaque type.
- */
-static inline void cai_private_type(cai_array *array, char kind, int bytes, uint16_t code) {
+/* An element type as a framework and as an array have it. A list of them ends with the kind 0. */
+typedef struct cai_private_type {
+    int32_t number; /* the framework's */
+    char kind;
+    uint8_t bytes;
+    uint16_t code; /* CAI_DTYPE_NONE, or that of an opaque type */
+} cai_private_type;
+
+/* Writes a type in the byte order of this machine. */
+static inline void cai_private_write_type(cai_array *array, const cai_private_type *type) {
     const uint16_t probe = 1;
     unsigned char first;
     memcpy(&first, &probe, 1);
     array->typestr[0] = '|';
-    if (bytes > 1 || code != CAI_DTYPE_NONE) array->typestr[0] = first == 1 ? '<' : '>';
-    snprintf(array->typestr + 1, CAI_TYPESTR_SIZE - 1, "%c%d", kind, bytes);
-    array->dtype_code = code;
+    if (type->bytes > 1 || type->code != CAI_DTYPE_NONE) array->typestr[0] = first == 1 ? '<' : '>';
+    snprintf(array->typestr + 1, CAI_TYPESTR_SIZE - 1, "%c%d", type->kind, type->bytes);
+    array->dtype_code = type->code;
+}
+
+/* Finds the type of a framework's number, and writes it to `array`. */
+static inline cai_status cai_private_set_type(cai_array *array, const cai_private_type *types,
+                                              int32_t number, const cai_private_type **out,
+                                              cai_error *error) {
+    for (; types->kind != 0; ++types) {
+        if (types->number != number) continue;
+        cai_private_write_type(array, types);
+        *out = types;
+        return CAI_OK;
+    }
+    return cai_private_refuse_number(error, CAI_ERR_CONVERT_TYPE, "dtype", number,
+                                     "a type of whole bytes that NumPy or DLPack has");
+}
+
+/* Writes the shape of an array. `steps`: strides in elements, which are written to `strides` in
+   bytes; NULL for C order. Without elements, `data` becomes NULL. */
+static inline cai_status cai_private_shape(cai_array *array, const cai_private_type *type,
+                                           int64_t ndim, const int64_t *shape, const int64_t *steps,
+                                           int64_t *strides, cai_error *error) {
+    const int64_t size = type->bytes;
+    int64_t d;
+    if (ndim < 0 || ndim > CAI_MAX_NDIM) {
+        return cai_private_refuse_number(error, CAI_ERR_NDIM, "ndim", ndim, "0 to 64");
+    }
+    if (shape == NULL && ndim > 0)
+        return cai_error_set(error, CAI_ERR_SHAPE_NULL, "shape", "found NULL");
+    for (d = 0; d < ndim; ++d) {
+        if (shape[d] == 0) array->data = NULL;
+    }
+    for (d = 0; steps != NULL && d < ndim; ++d) {
+        const bool fits = steps[d] <= INT64_MAX / size && steps[d] >= INT64_MIN / size;
+        if (!fits && shape[d] > 1 && array->data != NULL) {
+            return cai_private_refuse_number(error, CAI_ERR_SPAN_OVERFLOW, "strides", steps[d],
+                                             "strides that fit in memory");
+        }
+        strides[d] = fits ? steps[d] * size : size; /* or it is not used */
+    }
+    array->ndim = CAI_PRIVATE_CAST(int32_t, ndim);
+    array->shape = shape;
+    array->strides = steps == NULL ? NULL : strides;
+    return CAI_OK;
+}
+
+/* Writes the strides of an array in elements of `size` bytes, which must not be negative. */
+static inline cai_status cai_private_steps(const cai_array *array, int64_t size, int64_t *steps,
+                                           cai_error *error) {
+    int32_t d;
+    cai_status status = cai_array_strides(array, CAI_MAX_NDIM, steps, error);
+    for (d = 0; status == CAI_OK && d < array->ndim; ++d) {
+        const bool used = array->data != NULL && array->shape[d] > 1;
+        if (used && (steps[d] < 0 || steps[d] % size != 0)) {
+            return cai_private_refuse_number(error, CAI_ERR_CONVERT_STRIDES, "strides", steps[d],
+                                             "0 or a positive multiple of the element's size");
+        }
+        steps[d] = used ? steps[d] / size : 1;
+    }
+    return status;
 }
 
 /* Writes a borrowed array to `out`, which may have another size, after checking it. */
@@ -55,22 +121,38 @@ static inline cai_status cai_private_lend(const cai_array *made, cai_array *out,
     return CAI_OK;
 }
 
-/* What every framework requires of an array: valid, no mask, the byte order of this machine, and a
-   number of dimensions, elements and location that are known. Finds the location of an array whose
-   device is not known; `location->type` is CAI_DEVICE_CPU, CAI_DEVICE_CUDA or CAI_DEVICE_ROCM. */
-static inline cai_status cai_private_require(const cai_array *array, cai_dtype *dtype,
+/* What every framework requires of an array: valid, no mask, the byte order of this machine, a type
+   of the list (any, if that is NULL), and memory of the host or of the GPUs `gpu` (CAI_DEVICE_CUDA
+   or CAI_DEVICE_ROCM; 0: both). Finds the type, and the location, which is one of these three.
+   `out`: where the caller will write its result. */
+static inline cai_status cai_private_require(const cai_array *array, const void *out,
+                                             const cai_private_type *types,
+                                             const cai_private_type **type, int32_t gpu,
                                              cai_device *location, cai_error *error) {
     bool native = false;
+    cai_dtype dtype;
     cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, error);
-    if (status == CAI_OK) status = cai_array_dtype(array, dtype, error);
+    if (status == CAI_OK) status = cai_array_dtype(array, &dtype, error);
     if (status == CAI_OK) status = cai_array_is_native(array, &native, error);
     if (status != CAI_OK) return status;
+    if (out == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "out", "found NULL");
     if (array->mask != NULL) {
         return cai_private_refuse(error, CAI_ERR_CONVERT_MASK, "mask", "a mask", "none");
     }
     if (!native) {
         return cai_private_refuse(error, CAI_ERR_CONVERT_BYTE_ORDER, "typestr", array->typestr,
                                   "the byte order of this machine");
+    }
+    for (; types != NULL; ++types) {
+        if (types->kind == 0) {
+            return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "typestr", array->typestr,
+                                      "a type that the framework has");
+        }
+        *type = types;
+        if (types->code == dtype.code && types->bytes == dtype.itemsize &&
+            (types->code != CAI_DTYPE_NONE || types->kind == dtype.kind)) {
+            break;
+        }
     }
     *location = array->device;
     if (location->type == CAI_DEVICE_UNKNOWN && array->data != NULL) {
@@ -83,49 +165,54 @@ static inline cai_status cai_private_require(const cai_array *array, cai_dtype *
         location->id = 0;
     }
     if (location->type == CAI_DEVICE_CUDA_MANAGED) location->type = CAI_DEVICE_CUDA;
-    if (location->type != CAI_DEVICE_CPU && location->type != CAI_DEVICE_CUDA &&
-        location->type != CAI_DEVICE_ROCM) {
+    if (location->type != CAI_DEVICE_CPU &&
+        (gpu != 0 ? location->type != gpu
+                  : location->type != CAI_DEVICE_CUDA && location->type != CAI_DEVICE_ROCM)) {
         return cai_private_refuse_number(error, CAI_ERR_CONVERT_DEVICE, "device.type",
-                                         location->type, "memory of the host or of a GPU");
+                                         location->type,
+                                         "memory of the host or of the framework's GPUs");
     }
     return CAI_OK;
 }
 
-/* A reference to the owner of an array, which is released after the work on a stream. */
-typedef struct cai_private_later {
-    cai_array array;
-    cai_stream stream;
-} cai_private_later;
-
-static inline void cai_private_release_later(void *context) {
-    cai_private_later *later = CAI_PRIVATE_CAST(cai_private_later *, context);
-    /* Fails if the context is gone, where nothing runs any more, or if no thread can be started.
-       Releasing at once is then the only way not to leak. */
-    if (cai_array_release_after(&later->array, later->stream, NULL) != CAI_OK) {
-        cai_array_release(&later->array);
-    }
-    free(later);
+/* Releases what cai_private_keep has made, on any thread. */
+static inline void cai_private_release_kept(void *kept) {
+    cai_array_release_in_order(CAI_PRIVATE_CAST(cai_array *, kept));
+    free(kept);
 }
 
-/* Adds a reference to the owner of an array, in a form that `cai_private_release_later` ends. */
+/* Makes a reference to the owner of an array, which cai_private_release_kept releases: at once
+   until cai_private_begin has succeeded, then after the work on the stream. */
 static inline cai_status cai_private_keep(const cai_array *array, cai_device location,
-                                          cai_stream stream, cai_private_later **out,
-                                          cai_error *error) {
+                                          cai_array **out, cai_error *error) {
     const cai_array fresh = CAI_ARRAY_INIT;
-    cai_private_later *later;
+    cai_array *kept;
     cai_status status = cai_array_retain(array, error);
     if (status != CAI_OK) return status;
-    later = CAI_PRIVATE_CAST(cai_private_later *, malloc(sizeof(*later)));
-    if (later == NULL) {
+    kept = CAI_PRIVATE_CAST(cai_array *, malloc(sizeof(*kept)));
+    if (kept == NULL) {
         cai_owner_release(array->owner);
         return cai_error_set(error, CAI_ERR_NO_MEMORY, "owner", "no memory for a reference");
     }
-    later->array = fresh;
-    later->array.owner = array->owner;
-    later->array.device = location; /* whose stream it is: of CUDA or of HIP */
-    later->stream = stream;
-    *out = later;
+    *kept = fresh;
+    kept->owner = array->owner;
+    kept->data = array->data;
+    kept->device = location; /* whose stream it is: of CUDA or of HIP */
+    kept->stream = CAI_STREAM_NONE;
+    *out = kept;
     return CAI_OK;
+}
+
+/* Makes `stream` wait for the work on an array; on the host, where it is CAI_STREAM_NONE, checks
+   `access` alone. `kept`: of cai_private_keep, or NULL. */
+static inline cai_status cai_private_begin(const cai_array *array, cai_stream stream,
+                                           uint32_t access, cai_array *kept, cai_error *error) {
+    const cai_stream consumer = stream == CAI_STREAM_NONE ? CAI_STREAM_LEGACY : stream;
+    cai_status status = cai_array_consume_begin(array, consumer, access, error);
+    if (status != CAI_OK || kept == NULL) return status;
+    kept->stream = stream;
+    /* Other threads have another stream of this number. */
+    return stream == CAI_STREAM_PER_THREAD ? cai_array_identify(kept, error) : CAI_OK;
 }
 
 #endif /* CAI_FRAMEWORKS_H */

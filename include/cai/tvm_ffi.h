@@ -44,8 +44,9 @@ static inline int cai_tvm_ffi_raise(const cai_error *error) {
     return -1;
 }
 
-/* Writes the type of a tensor. Types below 8 bits and vectors are refused. */
-static inline cai_status cai_private_tvm_type(DLDataType type, cai_array *out, cai_error *error) {
+/* Finds the type of a tensor. Types below 8 bits and vectors are refused. */
+static inline cai_status cai_private_tvm_type(DLDataType type, cai_private_type *out,
+                                              cai_error *error) {
     static const char kinds[] = {'i', 'u', 'f', 0, 'V', 'c', 'b'}; /* numbers of DLPack */
     const bool opaque = type.code >= CAI_DTYPE_FLOAT8_E3M4 && type.code < CAI_DTYPE_FLOAT6_E2M3FN;
     const char kind = opaque ? 'V' : type.code < sizeof(kinds) ? kinds[type.code] : '\0';
@@ -56,26 +57,32 @@ static inline cai_status cai_private_tvm_type(DLDataType type, cai_array *out, c
         return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "dtype", found,
                                   "a number of whole bytes");
     }
-    cai_private_type(out, kind, type.bits / 8, kind == 'V' ? type.code : uint16_t{0});
+    out->kind = kind;
+    out->bytes = static_cast<uint8_t>(type.bits / 8);
+    out->code = kind == 'V' ? type.code : uint16_t{0};
     return CAI_OK;
 }
 
 static inline void cai_private_tvm_release(void *tensor) { TVMFFIObjectDecRef(tensor); }
 
 /* Makes an array of an argument: of a Tensor object, to which the array holds a reference, or of a
-   borrowed DLTensor, whose array is borrowed too. `strides`: memory for the strides of a borrowed
-   array, one for each dimension; CAI_MAX_NDIM suffice. NULL if there are none to be written.
-   Returns CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_ARGUMENT for another argument,
-   CAI_ERR_CONVERT_TYPE, CAI_ERR_CONVERT_DEVICE for memory of neither CUDA nor the host, or a status
-   of cai_array_create. A tensor does not say whether it is read-only. Allocates one block for a
-   Tensor object. */
+   borrowed DLTensor, whose array is borrowed too and refers to the shape of the DLTensor.
+   `strides`: memory for the strides of a borrowed array, one for each dimension; CAI_MAX_NDIM
+   suffice. It may be NULL for a Tensor object, and for a DLTensor without strides. Returns CAI_OK,
+   CAI_ERR_NULL_ARGUMENT, CAI_ERR_ARGUMENT for another argument, CAI_ERR_CONVERT_TYPE,
+   CAI_ERR_CONVERT_DEVICE for memory of neither CUDA nor the host, or a status of cai_array_create.
+   A tensor does not say whether it is read-only. Allocates one block for a Tensor object. */
 static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64_t *strides,
                                                 cai_array *out, cai_error *error) {
+    if (argument == NULL)
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "argument", "found NULL");
     const bool owned = argument->type_index == kTVMFFITensor;
     if (!owned && argument->type_index != kTVMFFIDLTensorPtr) {
         return cai_private_refuse_number(error, CAI_ERR_ARGUMENT, "argument.type_index",
                                          argument->type_index, "70, a tensor, or 7, a DLTensor");
     }
+    if (argument->v_ptr == NULL)
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "argument.v_ptr", "found NULL");
     const DLTensor *tensor = static_cast<const DLTensor *>(argument->v_ptr);
     if (owned) tensor = TVMFFITensorGetDLTensorPtr(argument->v_obj);
     int64_t copied[CAI_MAX_NDIM]; // by cai_array_create
@@ -84,11 +91,10 @@ static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64
         return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "strides", "found NULL");
     }
     cai_array made = CAI_ARRAY_INIT;
-    cai_status status = cai_private_tvm_type(tensor->dtype, &made, error);
+    cai_private_type type = {0, 0, 0, 0};
+    cai_status status = cai_private_tvm_type(tensor->dtype, &type, error);
     if (status != CAI_OK) return status;
-    if (tensor->ndim < 0 || tensor->ndim > CAI_MAX_NDIM) {
-        return cai_private_refuse_number(error, CAI_ERR_NDIM, "ndim", tensor->ndim, "0 to 64");
-    }
+    cai_private_write_type(&made, &type);
     made.device.type = tensor->device.device_type;
     made.device.id = tensor->device.device_id;
     if (made.device.type != CAI_DEVICE_CPU && made.device.type != CAI_DEVICE_CUDA &&
@@ -98,20 +104,10 @@ static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64
                                          made.device.type, "memory of the host or of a GPU");
     }
     made.data = static_cast<char *>(tensor->data) + tensor->byte_offset;
-    made.shape = tensor->shape;
-    made.ndim = tensor->ndim;
     made.stream = cai_tvm_ffi_stream(made.device);
-    made.strides = tensor->strides == NULL ? NULL : strides;
-    for (int32_t d = 0; d < tensor->ndim; ++d) {
-        if (tensor->shape[d] == 0) made.data = NULL;
-        if (tensor->strides == NULL) continue;
-        const int64_t size = tensor->dtype.bits / 8, step = tensor->strides[d];
-        if (step > INT64_MAX / size || step < INT64_MIN / size) {
-            return cai_private_refuse_number(error, CAI_ERR_SPAN_OVERFLOW, "strides", step,
-                                             "strides that fit in memory");
-        }
-        strides[d] = step * size;
-    }
+    status = cai_private_shape(&made, &type, tensor->ndim, tensor->shape, tensor->strides, strides,
+                               error);
+    if (status != CAI_OK) return status;
     if (!owned) return cai_private_lend(&made, out, error);
     TVMFFIObjectIncRef(argument->v_obj);
     status = cai_array_create(&made, argument->v_obj, cai_private_tvm_release, out, error);
@@ -120,38 +116,34 @@ static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64
 }
 
 /* Makes a Tensor object of an array, with a reference to its owner, and makes the environment's
-   stream wait for the array's work. The reference is released after the work that is on that stream
-   when the last reference to the tensor is released. Call cai_array_consume_end with the same
-   stream (cai_tvm_ffi_stream) and `access` after the work on the tensor has been enqueued.
-   `access`: as in cai_array_consume_begin. TVM FFI has no read-only tensors: for one that is only
-   read, pass CAI_ACCESS_READ. Returns CAI_OK, a status of cai_array_to_dlpack or of
+   stream wait for the array's work. The reference is released, on any thread, after the work that
+   is on that stream when the last reference to the tensor is released. Call cai_array_consume_end
+   with the same stream (cai_tvm_ffi_stream) and `access` after the work on the tensor has been
+   enqueued. If it is a default stream, the array's device must be current in both calls: this is
+   not checked. `access`: as in cai_array_consume_begin. TVM FFI has no read-only tensors: for one
+   that is only read, pass CAI_ACCESS_READ. Returns CAI_OK, a status of cai_array_to_dlpack or of
    cai_array_consume_begin, or CAI_ERR_CONVERT_DEVICE. */
 static inline cai_status cai_array_to_tvm_ffi(const cai_array *array, uint32_t access,
                                               TVMFFIObjectHandle *out, cai_error *error) {
     cai_device location = {0, 0};
-    cai_dtype dtype;
-    cai_private_later *later = NULL;
-    cai_status status = cai_private_require(array, &dtype, &location, error);
+    cai_array held = CAI_ARRAY_INIT, *kept = NULL;
+    DLManagedTensorVersioned *tensor = NULL;
+    cai_status status = cai_private_require(array, out, NULL, NULL, 0, &location, error);
+    if (status == CAI_OK) status = cai_private_keep(array, location, &kept, error);
     if (status != CAI_OK) return status;
-    const cai_stream stream = cai_tvm_ffi_stream(location);
-    const cai_stream order = stream == CAI_STREAM_NONE ? CAI_STREAM_LEGACY : stream;
-    cai_array kept = *array;
-    kept.struct_size = sizeof(kept);
-    kept.device = location;
-    kept.owner = NULL;
-    status = cai_private_keep(array, location, CAI_STREAM_NONE, &later, error);
-    if (status != CAI_OK) return status;
-    status = cai_owner_create(later, cai_private_release_later, &kept.owner, error);
+    memcpy(&held, array, sizeof(held)); /* no version is smaller */
+    held.struct_size = sizeof(held);
+    held.device = location;
+    held.owner = NULL;
+    status = cai_owner_create(kept, cai_private_release_kept, &held.owner, error);
     if (status != CAI_OK) {
-        cai_private_release_later(later);
+        cai_private_release_kept(kept);
         return status;
     }
-    DLManagedTensorVersioned *tensor = NULL;
-    status = cai_array_to_dlpack(&kept, CAI_DLPACK_HIDE_READONLY, &tensor, error);
-    cai_owner_release(kept.owner); /* the tensor has a reference of its own */
+    status = cai_array_to_dlpack(&held, CAI_DLPACK_HIDE_READONLY, &tensor, error);
+    cai_owner_release(held.owner); /* the tensor has a reference of its own */
     if (status != CAI_OK) return status;
-    status = cai_array_consume_begin(array, order, access, error);
-    later->stream = status == CAI_OK ? stream : CAI_STREAM_NONE; // until here nothing has read it
+    status = cai_private_begin(array, cai_tvm_ffi_stream(location), access, kept, error);
     if (status == CAI_OK && TVMFFITensorFromDLPackVersioned(tensor, 0, 0, out) != 0) {
         status = cai_error_set(error, CAI_ERR_NO_MEMORY, "out", "TVM FFI made no tensor");
     }

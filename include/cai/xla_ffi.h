@@ -4,11 +4,12 @@
  *
  *     #include <cai/xla_ffi.h>
  *
- *     static XLA_FFI_Error *twice(XLA_FFI_CallFrame *frame) { // registered for platform "CUDA"
+ *     XLA_FFI_Error *twice(XLA_FFI_CallFrame *frame) { // registered for platform "CUDA"
  *         cai_array in = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
  *         cai_stream stream;
  *         cai_device device;
  *         cai_error error;
+ *         if (cai_xla_metadata(frame)) return NULL;
  *         cai_status status = cai_xla_stream(frame, CAI_DEVICE_CUDA, &stream, &device, &error);
  *         if (status == CAI_OK) status = cai_array_from_xla(frame->args.args[0], stream, device,
  *                                                           CAI_ARRAY_READONLY, &in, &error);
@@ -18,9 +19,10 @@
  *         return status == CAI_OK ? NULL : cai_xla_error(frame->api, &error);
  *     }
  *
- * Arrays of buffers are borrowed: XLA owns the memory, and only for the duration of the call. They
- * are in C order. XLA's work is on `stream`, so a function that follows the rules for consumers
- * needs no more.
+ * Arrays of buffers are borrowed: XLA owns the memory, and lends it for the duration of the call.
+ * They are in C order. Work that is enqueued on `stream` needs no further ordering; work on another
+ * stream needs cai_array_consume_begin and cai_array_consume_end. A handler must check
+ * `frame->args.size` and `frame->rets.size` if callers can pass another number of buffers.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -31,42 +33,42 @@
 
 #include <xla/ffi/api/c_api.h>
 
-typedef struct cai_private_xla_type {
-    XLA_FFI_DataType xla;
-    char kind;
-    int bytes;
-    uint16_t code;
-} cai_private_xla_type;
+/* XLA's types, without those below 8 bits: whether it packs them depends on the platform. */
+/* clang-format off */
+static const cai_private_type cai_private_xla_types[] = {
+    {XLA_FFI_DataType_PRED, 'b', 1, 0}, {XLA_FFI_DataType_F16, 'f', 2, 0},
+    {XLA_FFI_DataType_S8, 'i', 1, 0},   {XLA_FFI_DataType_U8, 'u', 1, 0},
+    {XLA_FFI_DataType_S16, 'i', 2, 0},  {XLA_FFI_DataType_U16, 'u', 2, 0},
+    {XLA_FFI_DataType_S32, 'i', 4, 0},  {XLA_FFI_DataType_U32, 'u', 4, 0},
+    {XLA_FFI_DataType_S64, 'i', 8, 0},  {XLA_FFI_DataType_U64, 'u', 8, 0},
+    {XLA_FFI_DataType_F32, 'f', 4, 0},  {XLA_FFI_DataType_F64, 'f', 8, 0},
+    {XLA_FFI_DataType_C64, 'c', 8, 0},  {XLA_FFI_DataType_C128, 'c', 16, 0},
+    {XLA_FFI_DataType_BF16, 'V', 2, CAI_DTYPE_BFLOAT16},
+    {XLA_FFI_DataType_F8E3M4, 'V', 1, CAI_DTYPE_FLOAT8_E3M4},
+    {XLA_FFI_DataType_F8E4M3, 'V', 1, CAI_DTYPE_FLOAT8_E4M3},
+    {XLA_FFI_DataType_F8E4M3FN, 'V', 1, CAI_DTYPE_FLOAT8_E4M3FN},
+    {XLA_FFI_DataType_F8E4M3FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E4M3FNUZ},
+    {XLA_FFI_DataType_F8E4M3B11FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E4M3B11FNUZ},
+    {XLA_FFI_DataType_F8E5M2, 'V', 1, CAI_DTYPE_FLOAT8_E5M2},
+    {XLA_FFI_DataType_F8E5M2FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E5M2FNUZ},
+    {XLA_FFI_DataType_F8E8M0FNU, 'V', 1, CAI_DTYPE_FLOAT8_E8M0FNU},
+    {XLA_FFI_DataType_INVALID, 0, 0, 0},
+};
+/* clang-format on */
 
-/* Row `index` of the types that both have, or NULL. Types below 8 bits are not among them: whether
-   XLA packs them depends on the platform. */
-static inline const cai_private_xla_type *cai_private_xla_type_at(size_t index) {
-    static const cai_private_xla_type rows[] = {
-        {XLA_FFI_DataType_F32, 'f', 4, 0},
-        {XLA_FFI_DataType_F64, 'f', 8, 0},
-        {XLA_FFI_DataType_F16, 'f', 2, 0},
-        {XLA_FFI_DataType_PRED, 'b', 1, 0},
-        {XLA_FFI_DataType_S8, 'i', 1, 0},
-        {XLA_FFI_DataType_S16, 'i', 2, 0},
-        {XLA_FFI_DataType_S32, 'i', 4, 0},
-        {XLA_FFI_DataType_S64, 'i', 8, 0},
-        {XLA_FFI_DataType_U8, 'u', 1, 0},
-        {XLA_FFI_DataType_U16, 'u', 2, 0},
-        {XLA_FFI_DataType_U32, 'u', 4, 0},
-        {XLA_FFI_DataType_U64, 'u', 8, 0},
-        {XLA_FFI_DataType_C64, 'c', 8, 0},
-        {XLA_FFI_DataType_C128, 'c', 16, 0},
-        {XLA_FFI_DataType_BF16, 'V', 2, CAI_DTYPE_BFLOAT16},
-        {XLA_FFI_DataType_F8E3M4, 'V', 1, CAI_DTYPE_FLOAT8_E3M4},
-        {XLA_FFI_DataType_F8E4M3, 'V', 1, CAI_DTYPE_FLOAT8_E4M3},
-        {XLA_FFI_DataType_F8E4M3FN, 'V', 1, CAI_DTYPE_FLOAT8_E4M3FN},
-        {XLA_FFI_DataType_F8E4M3FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E4M3FNUZ},
-        {XLA_FFI_DataType_F8E4M3B11FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E4M3B11FNUZ},
-        {XLA_FFI_DataType_F8E5M2, 'V', 1, CAI_DTYPE_FLOAT8_E5M2},
-        {XLA_FFI_DataType_F8E5M2FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E5M2FNUZ},
-        {XLA_FFI_DataType_F8E8M0FNU, 'V', 1, CAI_DTYPE_FLOAT8_E8M0FNU},
-    };
-    return index < sizeof(rows) / sizeof(rows[0]) ? &rows[index] : NULL;
+/* Writes the version of XLA's interface if the call requests it. XLA calls each handler so when it
+   is registered, without buffers: if the function returns true, the handler must return NULL.
+   Handlers that are bound with XLA's macros for C++ do not need it. */
+static inline bool cai_xla_metadata(const XLA_FFI_CallFrame *frame) {
+    XLA_FFI_Extension_Base *base = frame->extension_start;
+    XLA_FFI_Metadata_Extension *extension;
+    while (base != NULL && base->type != XLA_FFI_Extension_Metadata)
+        base = base->next;
+    if (base == NULL) return false;
+    memcpy(&extension, &base, sizeof(base)); /* it is the first member */
+    extension->metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+    extension->metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+    return true;
 }
 
 /* Makes an XLA error of a cai_error, for a handler to return. */
@@ -120,65 +122,44 @@ static inline cai_status cai_xla_stream(const XLA_FFI_CallFrame *frame, int32_t 
 
 /* Describes a buffer of XLA as a borrowed array. `flags` is CAI_ARRAY_READONLY for arguments, 0 for
    results. Allocates nothing. Returns CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_STRUCT_SIZE,
-   CAI_ERR_CONVERT_TYPE for tokens and types below 8 bits, or a status of cai_array_validate. */
+   CAI_ERR_CONVERT_TYPE for tokens and types below 8 bits, CAI_ERR_NDIM, CAI_ERR_SHAPE_NULL, or a
+   status of cai_array_validate. */
 static inline cai_status cai_array_from_xla(const XLA_FFI_Buffer *buffer, cai_stream stream,
                                             cai_device device, uint32_t flags, cai_array *out,
                                             cai_error *error) {
     cai_array made = CAI_ARRAY_INIT;
-    const cai_private_xla_type *row;
-    size_t index = 0;
-    int64_t d;
+    const cai_private_type *type = NULL;
+    cai_status status;
     if (buffer == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "buffer", "found NULL");
     if (buffer->struct_size < XLA_FFI_Buffer_STRUCT_SIZE) {
         return cai_error_set(error, CAI_ERR_STRUCT_SIZE, "buffer.struct_size", "too small");
     }
-    while ((row = cai_private_xla_type_at(index)) != NULL && row->xla != buffer->dtype)
-        ++index;
-    if (row == NULL) {
-        return cai_private_refuse_number(error, CAI_ERR_CONVERT_TYPE, "buffer.dtype", buffer->dtype,
-                                         "a type of whole bytes");
-    }
-    if (buffer->rank < 0 || buffer->rank > CAI_MAX_NDIM) {
-        return cai_private_refuse_number(error, CAI_ERR_NDIM, "buffer.rank", buffer->rank,
-                                         "0 to 64");
-    }
-    cai_private_type(&made, row->kind, row->bytes, row->code);
+    status = cai_private_set_type(&made, cai_private_xla_types,
+                                  CAI_PRIVATE_CAST(int32_t, buffer->dtype), &type, error);
+    if (status != CAI_OK) return status;
     made.flags = flags;
     made.data = buffer->data;
-    made.shape = buffer->dims;
-    made.ndim = CAI_PRIVATE_CAST(int32_t, buffer->rank);
     made.stream = stream;
     made.device = device;
-    for (d = 0; d < buffer->rank; ++d) {
-        if (buffer->dims[d] == 0) made.data = NULL;
-    }
-    return cai_private_lend(&made, out, error);
+    status = cai_private_shape(&made, type, buffer->rank, buffer->dims, NULL, NULL, error);
+    return status == CAI_OK ? cai_private_lend(&made, out, error) : status;
 }
 
 /* Describes an array as a buffer, to call a handler with it on `stream`, which is made to wait for
    the array's work; CAI_STREAM_NONE on the host. Call cai_array_consume_end after the handler.
    The buffer refers to the array and its shape. `access`: as in cai_array_consume_begin. Returns
-   CAI_OK, CAI_ERR_CONVERT_TYPE, CAI_ERR_CONVERT_CONTIGUOUS, CAI_ERR_CONVERT_MASK,
-   CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_DEVICE, or a status of cai_array_consume_begin. */
+   CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_CONVERT_TYPE, CAI_ERR_CONVERT_CONTIGUOUS,
+   CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_DEVICE, or a status of
+   cai_array_validate or cai_array_consume_begin. A default stream is that of the current device. */
 static inline cai_status cai_array_to_xla(const cai_array *array, cai_stream stream,
                                           uint32_t access, XLA_FFI_Buffer *out, cai_error *error) {
-    const cai_private_xla_type *row;
-    size_t index = 0;
+    const cai_private_type *type = NULL;
     cai_layout layout;
     cai_device location = {0, 0};
-    cai_dtype dtype;
-    cai_status status = cai_private_require(array, &dtype, &location, error);
+    cai_status status =
+        cai_private_require(array, out, cai_private_xla_types, &type, 0, &location, error);
     if (status == CAI_OK) status = cai_array_layout(array, &layout, error);
     if (status != CAI_OK) return status;
-    while ((row = cai_private_xla_type_at(index)) != NULL &&
-           !(row->code == dtype.code && row->bytes == dtype.itemsize &&
-             (row->code != CAI_DTYPE_NONE || row->kind == dtype.kind))) {
-        ++index;
-    }
-    if (row == NULL) {
-        return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "typestr", array->typestr,
-                                  "a type that XLA has");
-    }
     if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0) {
         return cai_private_refuse(error, CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides",
                                   "a C-contiguous array");
@@ -187,12 +168,11 @@ static inline cai_status cai_array_to_xla(const cai_array *array, cai_stream str
         return cai_private_refuse_number(error, CAI_ERR_CONVERT_DEVICE, "device.type",
                                          location.type, "the device of the handler's stream");
     }
-    if (stream == CAI_STREAM_NONE) stream = CAI_STREAM_LEGACY; /* nothing is pending: not used */
-    status = cai_array_consume_begin(array, stream, access, error);
+    status = cai_private_begin(array, stream, access, NULL, error);
     if (status != CAI_OK) return status;
     memset(out, 0, sizeof(*out));
     out->struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
-    out->dtype = row->xla;
+    out->dtype = CAI_PRIVATE_CAST(XLA_FFI_DataType, type->number);
     out->data = array->data;
     out->rank = array->ndim;
     memcpy(&out->dims, &array->shape, sizeof(out->dims)); /* dims is not const, but not written */

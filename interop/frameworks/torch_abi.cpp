@@ -31,6 +31,11 @@ EXPORT cai_status to_torch(const cai_array *array, uint32_t access, void **objec
     return failed == TORCH_SUCCESS ? CAI_OK : -1;
 }
 
+EXPORT cai_status cai_array_to_torch_of(const cai_array *array, uint32_t access,
+                                        AtenTensorHandle *out, cai_error *error) {
+    return cai_array_to_torch(array, access, out, error);
+}
+
 EXPORT cai_status stream_of(int32_t device, cai_stream *out) {
     return cai_torch_stream(device, out, nullptr);
 }

@@ -64,6 +64,32 @@ EXPORT int __tvm_ffi_no_strides(void *, const TVMFFIAny *args, std::int32_t, TVM
     return fail(error);
 }
 
+// With NULL for one of the pointers.
+EXPORT int __tvm_ffi_nothing(void *, const TVMFFIAny *args, std::int32_t, TVMFFIAny *) {
+    std::int64_t which = args[0].v_int64, strides[1];
+    cai_array array = CAI_ARRAY_INIT;
+    cai_error error;
+    TVMFFIObjectHandle made = nullptr;
+    DLTensor tensor = {};
+    TVMFFIAny view = {};
+    tensor.device = {kDLCPU, 0};
+    tensor.dtype = {kDLFloat, 32, 1};
+    tensor.ndim = 1;
+    view.type_index = kTVMFFIDLTensorPtr;
+    view.v_ptr = which == 1 ? nullptr : &tensor;
+    memcpy(array.typestr, "|u1", 4);
+    array.data = &which;
+    array.device.type = CAI_DEVICE_CPU;
+    array.stream = CAI_STREAM_NONE;
+    if (which < 3) {
+        (void)cai_array_from_tvm_ffi(which == 0 ? nullptr : &view, strides, &array, &error);
+    } else {
+        (void)cai_array_to_tvm_ffi(which == 3 ? nullptr : &array, 1, which == 4 ? nullptr : &made,
+                                   &error);
+    }
+    return fail(error);
+}
+
 // With an output of a size that no version has.
 EXPORT int __tvm_ffi_wrong_size(void *, const TVMFFIAny *args, std::int32_t, TVMFFIAny *) {
     cai_array array = CAI_ARRAY_INIT;

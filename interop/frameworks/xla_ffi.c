@@ -25,15 +25,6 @@ static cai_status look(const XLA_FFI_CallFrame *frame, cai_array *in, cai_array 
     return status;
 }
 
-static int is_metadata(XLA_FFI_CallFrame *frame) {
-    XLA_FFI_Extension_Base *first = frame->extension_start;
-    if (first == NULL || first->type != XLA_FFI_Extension_Metadata) return 0;
-    XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)(void *)first)->metadata;
-    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
-    return 1;
-}
-
 static XLA_FFI_Error *finish(const XLA_FFI_CallFrame *frame, cai_status status,
                              const cai_error *error) {
     last.calls++;
@@ -47,7 +38,7 @@ XLA_FFI_Error *copy(XLA_FFI_CallFrame *frame) {
     cai_array in = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT, kept = CAI_ARRAY_INIT;
     cai_layout layout;
     cai_error error;
-    if (is_metadata(frame)) return NULL;
+    if (cai_xla_metadata(frame)) return NULL;
     cai_status status = look(frame, &in, &out, &error);
     if (status == CAI_OK) status = cai_array_layout(&in, &layout, &error);
     if (status == CAI_OK) {
@@ -65,7 +56,7 @@ XLA_FFI_Error *through(XLA_FFI_CallFrame *frame) {
     cai_array in = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
     XLA_FFI_Buffer source, target;
     cai_error error;
-    if (is_metadata(frame)) return NULL;
+    if (cai_xla_metadata(frame)) return NULL;
     cai_status status = look(frame, &in, &out, &error);
     if (status == CAI_OK) {
         status = cai_array_to_xla(&in, CAI_STREAM_NONE, CAI_ACCESS_READ, &source, &error);
@@ -89,7 +80,7 @@ XLA_FFI_Error *wrong_platform(XLA_FFI_CallFrame *frame) {
     cai_stream stream = 0;
     cai_device device;
     cai_error error;
-    if (is_metadata(frame)) return NULL;
+    if (cai_xla_metadata(frame)) return NULL;
     return finish(frame, cai_xla_stream(frame, CAI_DEVICE_CUDA, &stream, &device, &error), &error);
 }
 
