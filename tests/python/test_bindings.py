@@ -91,32 +91,46 @@ def test_cffi_knows_the_numbers(library_path):
         assert ffi.sizeof(structure.__name__) == ctypes.sizeof(structure)
 
 
-@pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
-def test_cython(tmp_path, library_path):
-    source = tmp_path / "cython_client.c"
-    command = [
-        sys.executable,
-        "-m",
-        "cython",
-        "-3",
-        "-I",
-        INCLUDE,
-        ROOT / "tests/python/cython_client.pyx",
-        "-o",
-        source,
-    ]
-    subprocess.run(command, check=True)
-    (tmp_path / "libcai.so.1").symlink_to(library_path)
-    module = tmp_path / "cython_client.so"
+def cython(pyx, folder, library_path):
+    """The module of a file in Cython."""
+    name = pyx.stem
+    source, module = folder / f"{name}.c", folder / f"{name}.so"
+    subprocess.run([sys.executable, "-m", "cython", "-3", "-I", INCLUDE, pyx, "-o", source], check=True)
+    (folder / "libcai.so.1").symlink_to(library_path)
     subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", "-Werror", "-I", INCLUDE, "-isystem", PYTHON,
-         source, "-o", module,
-         library_path, f"-Wl,-rpath,{tmp_path}"],
+        ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-I", INCLUDE, "-isystem", PYTHON,
+         source, "-o", module, library_path, f"-Wl,-rpath,{folder}"],
         check=True,
     )  # fmt: skip
-    spec = importlib.util.spec_from_file_location("cython_client", module)
-    client = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(client)
+    spec = importlib.util.spec_from_file_location(name, module)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+needs_headers = pytest.mark.skipif(
+    not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed"
+)
+
+
+@needs_headers
+def test_the_producer_of_the_page(tmp_path, library_path):
+    page = (ROOT / "docs/src/cython.md").read_text()
+    pyx = tmp_path / "producer.pyx"
+    pyx.write_text(re.search(r"## A producer\n.*?```cython\n(.*?)```", page, re.S)[1])
+    producer = cython(pyx, tmp_path, library_path)
+    made = producer.linspace(1, 0.5, 4)
+    numbers = numpy.asarray(made)
+    assert sys.getrefcount(made) == 3  # the name, the argument and NumPy's array
+    del made
+    assert numbers.tolist() == [1, 1.5, 2, 2.5]
+    with pytest.raises(ValueError):
+        producer.linspace(0, 1, 0)
+
+
+@needs_headers
+def test_cython(tmp_path, library_path):
+    client = cython(ROOT / "tests/python/cython_client.pyx", tmp_path, library_path)
     assert client.once() == 1
     numbers = numpy.arange(12.0).reshape(3, 4)
     references = sys.getrefcount(numbers)
