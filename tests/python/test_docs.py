@@ -1,6 +1,7 @@
 """What the README and the book say: whole programs in them compile, links lead somewhere, every page is listed,
 and the figures' table has the rows that the bench prints."""
 
+import ast
 import html
 import pathlib
 import re
@@ -54,7 +55,8 @@ def test_there_are_programs():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links(page):
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+    for target in re.findall(r"\]\(([^)#]+)", prose):
         assert "://" in target or (page.parent / target).exists(), target
     for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|examples-py|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
         assert (ROOT / file).exists() or (page.parent / file).exists(), file
@@ -146,3 +148,26 @@ def test_the_time_lines_are_what_the_tool_draws(tmp_path):
     assert len(drawn) > 4
     for picture in drawn:
         assert picture.read_text() == (BOOK / picture.name).read_text(), picture.name
+
+
+# Pages that others format, or whose programs are quoted line by line.
+WIDE = {"hops", "nccl", "mpi", "hip", "frameworks", "ipc", "rust", "cython", "find_races", "race_checker", "using"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in WIDE], ids=lambda page: page.stem)
+def test_programs_fit_a_narrow_window(page):
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.S | re.M):
+        if language != "text":
+            assert [line for line in text.splitlines() if len(line) > 85] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_is_python(page):
+    for text in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M):
+        ast.parse(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_shell_is_shell(page):
+    for text in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.S | re.M):
+        subprocess.run(["bash", "-n"], input=text, text=True, check=True)
