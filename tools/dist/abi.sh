@@ -5,6 +5,7 @@
 #   abi.sh dump FILE     builds the library with full debug information and writes a dump of its interface
 #   abi.sh compare       compares a debug build with abi/released/libcai.abi: 0 the same, 1 changed, 2 not compared
 #   abi.sh release       makes the present interface that of the last release (`make release` calls it)
+#   abi.sh [dist FOLDER] all that `make dist` needs: tools, compare, and the dump in FOLDER, by default dist
 #
 # Functions may be added. Every other difference is reported, unless abi/accepted.abignore accepts it.
 set -eu
@@ -48,7 +49,15 @@ needs_tools() {
     exit 2
 }
 
-case ${1:-} in
+case ${1:-dist} in
+dist)
+    tools/dist/abi.sh tools
+    tools/dist/abi.sh compare
+    out=${2:-dist}
+    mkdir -p "$out"
+    tools/dist/abi.sh dump \
+        "$out/libcai-$(sed -n 's/^version = "\([0-9.]*\)"$/\1/p' Cargo.toml | head -n 1)-$machine-linux-gnu.abi"
+    ;;
 tools)
     [ "$have" = yes ] || tools/debian/unpack.sh build/abigail "$(. /etc/os-release && echo "$VERSION_CODENAME")" \
         abigail-tools

@@ -6,8 +6,8 @@
 #   cuda-sim    the simulated driver and the race checker
 #
 # libcai's are made of build/dist/TARGET/root, which `make dist` leaves for each processor, or of `make install` where
-# that is not there; cuda-sim of `make install-sim`. CUDASIM_ROOT is another folder with what the latter installs.
-# DEB_MAINTAINER is the maintainer's name and address.
+# that is not there; cuda-sim of `make install-sim`. LIBCAI_ROOT and CUDASIM_ROOT are other folders with what these
+# install. DEB_MAINTAINER is the maintainer's name and address.
 #
 # Needs dpkg-deb and readelf. The same files give the same bytes.
 set -eu
@@ -20,9 +20,9 @@ major=$(sed -n 's/^pub const CAI_ABI_MAJOR: i32 = \([0-9]*\);$/\1/p' src/abi/ver
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 maintainer=${DEB_MAINTAINER:-The libcai authors <libcai@packages.example.org>}
-work=$here/build/dist/deb
-rm -rf "$work"
-mkdir -p "$work"
+mkdir -p build
+work=$(mktemp -d "$here/build/deb.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 umask 022
 
 architecture() {
@@ -191,22 +191,23 @@ Description: CUDA driver without a GPU, and a checker for data races
 EOF
 }
 
-stage=$here/build/dist/deb-stage
-rm -rf "$stage"
+stage=$work/stage
 machines=
-for machine in x86_64 aarch64; do
+[ -n "${LIBCAI_ROOT:-}" ] || for machine in x86_64 aarch64; do
     [ ! -d "build/dist/$machine-linux-gnu/root" ] || machines="$machines $machine"
 done
 for machine in $machines; do
     library_packages "$machine" "$here/build/dist/$machine-linux-gnu/root"
 done
 if [ -z "$machines" ]; then
-    make --silent install PREFIX=/usr LIBDIR=lib DESTDIR="$stage" >/dev/null
-    library_packages "$(uname -m)" "$stage/usr"
+    if [ -z "${LIBCAI_ROOT:-}" ]; then
+        make --silent install PREFIX=/usr DESTDIR="$stage" >/dev/null
+        LIBCAI_ROOT=$stage/usr
+    fi
+    library_packages "$(uname -m)" "$LIBCAI_ROOT"
 fi
 if [ -z "${CUDASIM_ROOT:-}" ]; then
     make --silent install-sim PREFIX=/usr DESTDIR="$stage/sim"
     CUDASIM_ROOT=$stage/sim/usr
 fi
 simulator_package "$(uname -m)" "$CUDASIM_ROOT"
-rm -rf "$work" "$stage"

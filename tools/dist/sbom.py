@@ -74,7 +74,11 @@ def checksums():
     return {(field["name"], field["version"]): field.get("checksum") for field in fields}
 
 
-def compiler():
+def compiler(product):
+    """The version of Rust: that which `make dist` left in the library, or else that of this machine's compiler."""
+    built = ROOT / "build/dist/x86_64-linux-gnu/root/lib/libcai.so"
+    if product == "libcai" and built.exists():
+        return re.search(rb"rustc version ([0-9.]+)", built.read_bytes())[1].decode()
     return re.search(r"^release: (\S+)", output(os.environ.get("RUSTC", "rustc"), "-vV"), re.M)[1]
 
 
@@ -155,16 +159,14 @@ def notices(product, rust):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", default="dist", type=pathlib.Path)
-    parser.add_argument("--rust", help="version of the compiler whose standard library is linked; default: rustc's")
     parser.add_argument("--notices", choices=PACKAGES, help="print what is linked, and write nothing")
     options = parser.parse_args()
-    rust = options.rust or compiler()
     if options.notices:
-        print(notices(options.notices, rust))
+        print(notices(options.notices, compiler(options.notices)))
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     for product in PACKAGES:
-        made = bom(product, rust)
+        made = bom(product, compiler(product))
         name = f"{product}-{made['metadata']['component']['version']}.cdx.json"
         (options.folder / name).write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
 
