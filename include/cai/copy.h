@@ -56,8 +56,9 @@ extern "C" {
  * `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
  * thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
  * `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
- * `buffer`, `size`: host memory for the copy, of at least `nbytes` of `cai_array_layout`. NULL with
- * a `size` of 0 allocates it, aligned to 64 bytes.
+ * `buffer`, `size`: host memory for the copy, of at least `nbytes` of `cai_array_layout`, of any
+ * alignment, that does not overlap the array. NULL with a `size` of 0 allocates it, aligned to 64
+ * bytes.
  * `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not be
  * `array`. A writable array of the same type and shape, without strides. Its `device` is
  * `CAI_DEVICE_CPU`, and its `stream` `CAI_STREAM_NONE`, unless the copies are still pending: then
@@ -99,8 +100,9 @@ CAI_API cai_status cai_array_copy_to_host(
  * `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
  * thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
  * `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
- * `buffer`, `size`: host memory with at least `nbytes` of `cai_array_layout`; NULL with a `size` of
- * 0 for an array without elements. Page-locked memory must not change before `stream` has read it.
+ * `buffer`, `size`: host memory with at least `nbytes` of `cai_array_layout`, of any alignment,
+ * that does not overlap the array; NULL with a `size` of 0 for an array without elements.
+ * Page-locked memory must not change before `stream` has read it.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for `CAI_STREAM_UNKNOWN`, a stride
  * of 0 and neighbours that overlap, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
