@@ -49,6 +49,16 @@ def test_programs_compile(tmp_path, language, text):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_program_of_copies_runs(tmp_path, library_path):
+    source = tmp_path / "program.c"
+    source.write_text(re.search(r"```c\n(.*?)```", (BOOK / "copies.md").read_text(), re.S)[1])
+    (tmp_path / "libcai.so.1").symlink_to(library_path)
+    command = ["gcc", "-I", ROOT / "include", source, "-o", tmp_path / "program", library_path]
+    subprocess.run([*command, f"-Wl,-rpath,{tmp_path}"], check=True)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
+    assert done.stdout == "4\n20\n"
+
+
 def test_there_are_programs():
     assert len(list(programs())) >= 4
 
