@@ -1,7 +1,7 @@
 """What exchange with Python objects costs, side by side in one run: `python_bench.py FOLDER [BOOK]`.
 
-FOLDER has the compiled module (bench/python.c). With BOOK, the table goes into BOOK/performance.md and a chart into
-BOOK/performance_python.svg. Every way runs in every round, in turn, on one core; the figures are medians of the rounds,
+FOLDER has the compiled module (bench/python.c). With BOOK, the table goes into BOOK/performance.md, from which
+docs/chart.py draws. Every way runs in every round, in turn, on one core; the figures are medians of the rounds,
 the ratios medians of each round's ratio to the group's first row. The rounds are those of several processes, each with a
 copy of the library's file of its own: where code and memory happen to lie changes figures by a third for as long as a
 process lives, and with the place of the file in memory for as long as the file does.
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from html import escape
 
 PROCESSES, ROUNDS, ROUND_NS = 5, 9, 2e6
 HOST, DEVICE, DLPACK = 256, 512, 4 << 32  # CAI_IMPORT_ALLOW_HOST, CAI_IMPORT_QUERY_DEVICE, CAI_PROTOCOL_DLPACK
@@ -324,45 +323,14 @@ def paired(title, rows, times):
     return lines
 
 
-WIDE, BAR, LEFT, ROW = 760, 330, 330, 20
-
-
-def chart(measured):
-    """Bars, each group on a scale of its own."""
-    out, y = [], 10
-    for title, rows, times in measured:
-        medians = [statistics.median(found) for found in times]
-        out.append(f'  <text class="h" x="10" y="{y + 14}">{escape(title)}</text>')
-        y += ROW + 2
-        for (name, whose), median in zip(rows, medians):
-            if name.startswith(" "):
-                continue
-            width = max(1, BAR * median / max(medians))
-            out.append(f'  <text class="t" x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>')
-            out.append(f'  <rect class="{whose}" x="{LEFT}" y="{y + 2}" width="{width:.1f}" height="{ROW - 6}"/>')
-            out.append(f'  <text class="t" x="{LEFT + width + 6:.1f}" y="{y + 13}">{median:,.0f} ns</text>')
-            y += ROW
-        y += 8
-    style = ".t{fill:#333}.h{fill:#333;font-weight:bold}.ours{fill:#4c8a3d}.other{fill:#8fb0d3}"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {y}" font-family="sans-serif" font-size="12">\n'
-        f'  <style>{style}</style><rect width="{WIDE}" height="{y}" fill="#fff"/>'
-    )
-    return "\n".join([head, *out, "</svg>", ""])
-
-
 BEGIN, END = "<!-- figures: made by `make bench-docs` -->\n", "<!-- end of figures -->\n"
-CHARTED = ("in: a stored dictionary", "in: DLPack's table", "in: a tensor of PyTorch in host memory",
-           "in: a CUDA tensor of PyTorch", "out")  # fmt: skip
 
 
-def write(book, lines, measured):
+def write(book, lines):
     page = book / "performance.md"
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n```text\n" + "\n".join(lines) + f"\n```\n\n{END}{after}")
-    picture = chart([group for group in measured if group[0] in CHARTED])
-    (book / "performance_python.svg").write_text(picture)
 
 
 def one_process(folder):
@@ -406,7 +374,7 @@ def main(folder, book=None):
     if book:
         if left_out:
             raise SystemExit("the book gets figures with all peers only: run `make interop` first")
-        write(pathlib.Path(book), lines, measured)
+        write(pathlib.Path(book), lines)
 
 
 if __name__ == "__main__":

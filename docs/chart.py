@@ -1,0 +1,62 @@
+"""Draws the chart of the page about performance from the table on it: chart.py docs/src
+
+May use: matplotlib. `make bench-docs` writes the table and calls this.
+"""
+
+import io
+import pathlib
+import re
+import sys
+
+import matplotlib
+from matplotlib.figure import Figure
+
+CHARTED = ("in: a stored dictionary", "in: DLPack's table", "in: a tensor of PyTorch in host memory",
+           "in: a CUDA tensor of PyTorch", "out")  # fmt: skip
+PAPER, TEXT, OURS, OTHER = "#ffffff", "#333333", "#4c8a3d", "#8fb0d3"
+# The colours of a reader who prefers dark pages.
+DARK = {PAPER: "#131416", TEXT: "#dddddd", OURS: "#6fbf5b", OTHER: "#4a6f96"}
+ROW = 0.23  # inches
+
+
+def groups(page):
+    """The title of each group in the table, and the name and the median of each way."""
+    block = re.search(r"<!-- figures: made by `make bench-docs` -->\n\n```text\n(.*?)```", page, re.S)[1]
+    for group in block.split("\n\n"):
+        title, *rows = group.splitlines()
+        title = re.sub(r" {2,}.*", "", title)
+        if title in CHARTED:
+            found = [re.match(r"  (\S.*?) {2,}([\d.]+) ", row) for row in rows]
+            yield title, [(row[1], float(row[2])) for row in found if row]
+
+
+def draw(page):
+    """The picture as SVG: bars, each group on a scale of its own."""
+    found = list(groups(page))
+    assert [title for title, _ in found] == list(CHARTED)
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "libcai", "font.size": 9, "font.family": "sans-serif",
+                                "text.color": TEXT, "xtick.color": TEXT, "ytick.color": TEXT})  # fmt: skip
+    heights = [len(rows) + 1.6 for _, rows in found]
+    figure = Figure(figsize=(7.6, ROW * sum(heights)), facecolor=PAPER, layout="constrained")
+    for axes, (title, rows) in zip(figure.subplots(len(found), height_ratios=heights), found):
+        names, medians = zip(*rows)
+        colours = [OURS if name.startswith("libcai") else OTHER for name in names]
+        bars = axes.barh(names, medians, color=colours, height=0.7)
+        axes.bar_label(bars, [f"{median:,.0f} ns" for median in medians], padding=4, color=TEXT)
+        axes.set_title(title, loc="left", fontweight="bold", fontsize=9)
+        axes.invert_yaxis()
+        axes.set_facecolor(PAPER)
+        axes.margins(x=0.16)
+        axes.xaxis.set_visible(False)
+        axes.tick_params(left=False)
+        axes.spines[:].set_visible(False)
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    rules = "".join(f'[style*="{light}"]{{fill:{dark}!important}}' for light, dark in DARK.items())
+    text = out.getvalue().replace("<defs>", f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>\n <defs>", 1)
+    return re.sub(r"[ \t]+\n", "\n", text[text.index("<svg") :])
+
+
+if __name__ == "__main__":
+    book = pathlib.Path(sys.argv[1])
+    (book / "performance_python.svg").write_text(draw((book / "performance.md").read_text()))
