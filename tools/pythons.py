@@ -97,7 +97,7 @@ def free_threaded(version):
 # the sanitizer (`hostile`) need it in the interpreter's C library, which may be another; `every_python` has the same
 # objects. `casters` and `runtimes` import packages that are not installed here. All other files run, and so do new ones.
 OTHERS = ["ages", "casters", "clang", "cpp_ages", "cuda_sim", "docs", "driver", "examples", "gpu_report", "headers", "hostile",
-          "package", "readme", "rename", "runtimes", "shadow", "sync", "wheel"]  # fmt: skip
+          "install", "package", "pages", "readme", "release", "rename", "runtimes", "shadow", "sync", "wheel"]  # fmt: skip
 # Each is installed if there is a wheel of it. Tests of packages that are not there are skipped.
 REQUIRED = ["pytest", "pytest-xdist"]
 OPTIONAL = ["numpy", "ml_dtypes", "cffi", "Cython"]

@@ -170,6 +170,8 @@ def publishing(version):
         "python3 -m twine upload dist/*.whl",
         f"gh release create v{version} dist/* --verify-tag --notes-file build/release-notes.md"
         + (" --prerelease" if version.startswith("0.") else ""),
+        f"python3 packaging/fill.py --url URL-OF-THE-RELEASE --source dist/libcai-{version}.tar.xz"
+        f" --binary dist/libcai-{version}-x86_64-linux-gnu.tar.xz build/filled",
     ]
 
 

@@ -93,6 +93,7 @@ def test_a_release(copy):
         assert re.search(pattern, (copy / name).read_text(), re.M)[1] == NEXT, name
     assert all(command in done.stdout for command in release.COMMANDS.values())
     assert "git push origin main" in done.stdout and "cargo publish -p libcai-c" in done.stdout
+    assert "python3 packaging/fill.py --url" in done.stdout
     # Cargo agrees with its lock file.
     done = subprocess.run(["cargo", "tree", "--locked", "--offline"], cwd=copy, capture_output=True, text=True)
     assert done.returncode == 0 and f"libcai-c v{NEXT}" in done.stdout, done.stderr
