@@ -90,6 +90,8 @@ release)
     mkdir -p abi/released
     dump abi/released/libcai.abi
     cp abi/layout.txt abi/symbols.txt abi/released/
+    # What was accepted has been released.
+    sed -i '/^#/!d' abi/accepted.txt abi/accepted.abignore
     ;;
 *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
