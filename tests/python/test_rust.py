@@ -76,6 +76,8 @@ def test_samples_of_the_page(project, tmp_path):
     folder = tmp_path / "page"
     shutil.copytree(project, folder)
     samples = re.findall(r"```rust\n(.*?)```", (ROOT / "docs/src/rust.md").read_text(), re.S)
+    # pyo3 is not among the packages that this workspace has tested.
+    samples = [sample for sample in samples if "pyo3" not in sample]
     assert samples
     (folder / "src/bin").mkdir()
     for index, sample in enumerate(samples):
