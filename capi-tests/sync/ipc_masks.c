@@ -167,6 +167,48 @@ CASE(only_a_mask_with_pending_work) {
     ASSERT(freed == 1);
 }
 
+static int maps(void) {
+    char line[4096];
+    FILE *in = fopen("/proc/self/maps", "r");
+    int count = 0;
+    ASSERT(in != NULL);
+    while (fgets(line, sizeof line, in) != NULL)
+        ++count;
+    fclose(in);
+    return count;
+}
+
+/* The context that the memory was opened in ends before the array. */
+CASE(a_context_that_was_destroyed) {
+    const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    cai_array mask = mask_of(buffer + BYTES, as_value(new_stream())), array, found;
+    unsigned char bytes[CAI_IPC_SIZE];
+    CUcontext own;
+    cai_owner *kept;
+    size_t size;
+    int fd, before = 0;
+    array = with_mask(buffer, CAI_STREAM_NONE, &mask);
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    for (int i = 0; i < 40; ++i) {
+#if CUDA_VERSION >= 13000
+        CU(cuCtxCreate(&own, NULL, 0, device[0]));
+#else
+        CU(cuCtxCreate(&own, 0, device[0]));
+#endif
+        found = import_again(bytes, size, fd);
+        ASSERT(found.context == own);
+        CU(cuCtxDestroy(own));
+        CU(cuCtxSetCurrent(context[0]));
+        cai_array_release(&found);
+        if (i == 9) before = maps();
+    }
+    ASSERT(maps() < before + 20);
+    close(fd);
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+}
+
 /* The array has no elements; its mask has one. */
 CASE(a_mask_of_no_elements) {
     static const int64_t none[1] = {0}, one[1] = {1};

@@ -26,57 +26,84 @@
 void *find_behind(const char *name);
 #else
 #define FIND(name) dlsym(driver, name)
-#define FUNCTIONS(X)                     \
-    X(cuInit)                            \
-    X(cuDriverGetVersion)                \
-    X(cuGetErrorName)                    \
-    X(cuGetErrorString)                  \
-    X(cuDeviceGetCount)                  \
-    X(cuDevicePrimaryCtxRetain)          \
-    X(cuDevicePrimaryCtxRelease_v2)      \
-    X(cuCtxGetCurrent)                   \
-    X(cuCtxSetCurrent)                   \
-    X(cuCtxPushCurrent_v2)               \
-    X(cuCtxPopCurrent_v2)                \
-    X(cuCtxGetDevice)                    \
-    X(cuCtxGetId)                        \
-    X(cuCtxSynchronize)                  \
-    X(cuCtxRecordEvent)                  \
-    X(cuCtxWaitEvent)                    \
-    X(cuCtxFromGreenCtx)                 \
-    X(cuStreamGetCtx)                    \
-    X(cuStreamGetCtx_v2)                 \
-    X(cuStreamGetId)                     \
-    X(cuStreamWaitEvent)                 \
-    X(cuStreamSynchronize)               \
-    X(cuStreamIsCapturing)               \
-    X(cuStreamGetCaptureInfo_v2)         \
-    X(cuThreadExchangeStreamCaptureMode) \
-    X(cuEventCreate)                     \
-    X(cuEventDestroy_v2)                 \
-    X(cuEventRecord)                     \
-    X(cuEventQuery)                      \
-    X(cuEventSynchronize)                \
-    X(cuUserObjectCreate)                \
-    X(cuUserObjectRelease)               \
-    X(cuGraphRetainUserObject)           \
-    X(cuPointerGetAttributes)            \
-    X(cuPointerGetAttribute)             \
-    X(cuMemGetAddressRange_v2)           \
-    X(cuStreamCreate)                    \
-    X(cuStreamDestroy_v2)                \
-    X(cuMemcpyDtoHAsync_v2)              \
-    X(cuMemcpyHtoDAsync_v2)              \
-    X(cuMemcpy2DAsync_v2)
+#define FUNCTIONS(X)                      \
+    X(cuInit)                             \
+    X(cuDriverGetVersion)                 \
+    X(cuGetErrorName)                     \
+    X(cuGetErrorString)                   \
+    X(cuDeviceGetCount)                   \
+    X(cuDevicePrimaryCtxRetain)           \
+    X(cuDevicePrimaryCtxRelease_v2)       \
+    X(cuCtxGetCurrent)                    \
+    X(cuCtxSetCurrent)                    \
+    X(cuCtxPushCurrent_v2)                \
+    X(cuCtxPopCurrent_v2)                 \
+    X(cuCtxGetDevice)                     \
+    X(cuCtxGetId)                         \
+    X(cuCtxSynchronize)                   \
+    X(cuCtxRecordEvent)                   \
+    X(cuCtxWaitEvent)                     \
+    X(cuCtxFromGreenCtx)                  \
+    X(cuStreamGetCtx)                     \
+    X(cuStreamGetCtx_v2)                  \
+    X(cuStreamGetId)                      \
+    X(cuStreamWaitEvent)                  \
+    X(cuStreamSynchronize)                \
+    X(cuStreamIsCapturing)                \
+    X(cuStreamGetCaptureInfo_v2)          \
+    X(cuThreadExchangeStreamCaptureMode)  \
+    X(cuEventCreate)                      \
+    X(cuEventDestroy_v2)                  \
+    X(cuEventRecord)                      \
+    X(cuEventQuery)                       \
+    X(cuEventSynchronize)                 \
+    X(cuUserObjectCreate)                 \
+    X(cuUserObjectRelease)                \
+    X(cuGraphRetainUserObject)            \
+    X(cuPointerGetAttributes)             \
+    X(cuPointerGetAttribute)              \
+    X(cuMemGetAddressRange_v2)            \
+    X(cuStreamCreate)                     \
+    X(cuStreamDestroy_v2)                 \
+    X(cuMemcpyDtoHAsync_v2)               \
+    X(cuMemcpyHtoDAsync_v2)               \
+    X(cuMemcpy2DAsync_v2)                 \
+    X(cuDeviceGetUuid_v2)                 \
+    X(cuIpcGetMemHandle)                  \
+    X(cuIpcGetEventHandle)                \
+    X(cuIpcCloseMemHandle)                \
+    X(cuMemPoolExportPointer)             \
+    X(cuMemPoolExportToShareableHandle)   \
+    X(cuMemPoolImportFromShareableHandle) \
+    X(cuMemPoolImportPointer)             \
+    X(cuMemPoolDestroy)                   \
+    X(cuMemFree_v2)                       \
+    X(cuMemRetainAllocationHandle)        \
+    X(cuMemExportToShareableHandle)       \
+    X(cuMemImportFromShareableHandle)     \
+    X(cuMemRelease)                       \
+    X(cuMemAddressReserve)                \
+    X(cuMemAddressFree)                   \
+    X(cuMemMap)                           \
+    X(cuMemUnmap)                         \
+    X(cuMemSetAccess)
+/* Handles of other processes are passed by value. */
+#define WITH_HANDLE(X)       \
+    X(cuIpcOpenMemHandle_v2) \
+    X(cuIpcOpenEventHandle)
 #endif
 
 typedef uintptr_t word;
 typedef word (*function)(word, word, word, word, word, word);
 
+#ifndef WITH_HANDLE
+#define WITH_HANDLE(X)
+#endif
+
 #define INDEX(name) I_##name,
-enum { FUNCTIONS(INDEX) COUNT };
+enum { FUNCTIONS(INDEX) WITH_HANDLE(INDEX) COUNT };
 #define NAME(name) #name,
-static const char *const names[COUNT] = {FUNCTIONS(NAME)};
+static const char *const names[COUNT] = {FUNCTIONS(NAME) WITH_HANDLE(NAME)};
 
 static function behind[COUNT];
 static atomic_int armed;
@@ -145,16 +172,24 @@ void shim_print(void) {
     }
 }
 
-static word call(int index, word a, word b, word c, word d, word e, word f) {
+/* Counts a call. Returns true if it is the one that fails. */
+static int is_fault(int index) {
     if (atomic_load(&armed) != 0) {
         long number = atomic_fetch_add(&calls[index], 1) + 1;
         if (number == fault_number && strcmp(names[index], fault_name) == 0) {
             fault_number = 0;
-            if (fault_code == SKIP) return 0;
-            if (fault_is_late) behind[index](a, b, c, d, e, f);
-            atomic_store(&fired, fault_code);
-            return (word)fault_code;
+            return 1;
         }
+    }
+    return 0;
+}
+
+static word call(int index, word a, word b, word c, word d, word e, word f) {
+    if (is_fault(index)) {
+        if (fault_code == SKIP) return 0;
+        if (fault_is_late) behind[index](a, b, c, d, e, f);
+        atomic_store(&fired, fault_code);
+        return (word)fault_code;
     }
     return behind[index](a, b, c, d, e, f);
 }
@@ -165,3 +200,20 @@ static word call(int index, word a, word b, word c, word d, word e, word f) {
         return call(I_##name, a, b, c, d, e, f);                \
     }
 FUNCTIONS(DEFINE)
+
+typedef struct handle {
+    char bytes[64];
+} handle;
+
+/* Such a call always fails before it has opened anything. */
+#define DEFINE_WITH_HANDLE(name)                                        \
+    word name(void *out, handle it, unsigned flags);                    \
+    word name(void *out, handle it, unsigned flags) {                   \
+        typedef word (*with_handle)(void *, handle, unsigned);          \
+        if (is_fault(I_##name)) {                                       \
+            atomic_store(&fired, fault_code);                           \
+            return (word)fault_code;                                    \
+        }                                                               \
+        return ((with_handle)(void *)behind[I_##name])(out, it, flags); \
+    }
+WITH_HANDLE(DEFINE_WITH_HANDLE)

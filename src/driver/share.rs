@@ -323,13 +323,15 @@ impl SharedMemory {
     fn close(&mut self) -> Result<()> {
         let thread = &CallingThread::new(self.context.driver);
         thread.relaxed(|| {
-            let _entered = thread.enter(self.context.context)?;
-            if !self.event.is_null() {
+            // Event and plain memory end with their context; the others do not.
+            let entered = thread.enter(self.context.context);
+            if entered.is_ok() && !self.event.is_null() {
                 let _ = thread.event_destroy(self.event);
             }
             let size = self.size;
             let _ = match self.opened {
                 Opened::Nothing => return Ok(()),
+                Opened::Plain(_) if entered.is_err() => return Ok(()),
                 Opened::Plain(base) => thread.ipc_close_memory(base),
                 Opened::PoolMemory(pool, base) => {
                     let _ = thread.memory_free(base);

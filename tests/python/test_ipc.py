@@ -18,18 +18,21 @@ def run(*command, check=True, timeout=120):
     return done
 
 
-@pytest.fixture(scope="session", params=["ipc", "ipc_masks"])
-def program(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param)
+def built(folder, name):
     (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
     driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
     run(
         "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
         "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
-        ROOT / f"capi-tests/sync/{request.param}.c", "-o", folder / "ipc", "-L", BUILT, "-lcai", "-L", driver, "-lcuda",
+        ROOT / f"capi-tests/sync/{name}.c", "-o", folder / name, "-L", BUILT, "-lcai", "-L", driver, "-lcuda",
         "-lpthread", "-ldl", f"-Wl,-rpath,{folder}",
     )  # fmt: skip
-    return folder / "ipc"
+    return folder / name
+
+
+@pytest.fixture(scope="session", params=["ipc", "ipc_masks"])
+def program(request, tmp_path_factory):
+    return built(tmp_path_factory.mktemp(request.param), request.param)
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "threads", "random:7"])
@@ -40,6 +43,29 @@ def test_two_processes(program, schedule):
     for case in cases:
         done = run(*simulated, program, case, check=False)
         assert done.returncode == 0, f"{case}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+def test_refusals(tmp_path):
+    """Every call of the driver fails once: the functions give back what they had taken."""
+    program, shim = built(tmp_path, "ipc_faults"), tmp_path / "libshim.so"
+    run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", ROOT / "capi-tests/sync/shim.c", "-o", shim, "-ldl")
+    simulated = ["env", f"CAI_CUDA_DRIVER={shim}", BUILT / "cuda-sim", "run", "--print=exit", "--"]
+    cases = run(*simulated, program, "list").stdout.split()
+    lines = []
+    for case in cases:
+        calls = re.findall(r"called (\w+) (\d+)", run(*simulated, program, case, "calls").stdout)
+        if case == "plain_memory_in_another_process":
+            # The other process makes the calls.
+            calls = [("cuIpcOpenMemHandle_v2", 2), ("cuIpcOpenEventHandle", 1), ("cuIpcCloseMemHandle", 2),
+                     ("cuPointerGetAttributes", 2), ("cuDeviceGetUuid_v2", 2)]  # fmt: skip
+        assert len(calls) >= 5
+        lines += [f"{case} {name}:{number + 1}:{code}" for name, count in calls for number in range(int(count)) for code in (2, 999)]
+    done = subprocess.run([str(word) for word in [*simulated, program, "each"]], input="\n".join(lines), capture_output=True,
+                          text=True, timeout=300)  # fmt: skip
+    ends = re.findall(r"^ended (\d+) (-?\d+)$", done.stdout, re.M)
+    assert len(ends) == len(lines) > 200
+    failed = [lines[int(number)] for number, status in ends if status != "0"]
+    assert not failed, (failed, done.stdout[-2000:])
 
 
 def test_the_page(tmp_path):
