@@ -126,6 +126,8 @@ description describe_mdspan(const Mdspan &span, std::index_sequence<D...>) {
     using element_type = typename Mdspan::element_type;
     static_assert(std::is_convertible_v<typename Mdspan::data_handle_type, element_type *>,
                   "the data handle of the mdspan is not a pointer");
+    static_assert(std::is_same_v<typename Mdspan::reference, element_type &>,
+                  "the accessor of the mdspan computes elements that are not in memory");
     if (!span.mapping().is_strided()) {
         refuse(CAI_ERR_CONVERT_STRIDES, "mapping", "no strides", "a mapping with strides");
     }
@@ -168,7 +170,8 @@ template <class Mdspan> Mdspan to_mdspan(const cai::array &&, allow = allow::not
 template <class Mdspan> Mdspan to_host_mdspan(const cai::array &&, allow = allow::nothing) = delete;
 
 // Describes the elements of an mdspan, for array::make; read-only where they are const. Throws
-// CAI_ERR_CONVERT_STRIDES for a mapping without strides.
+// CAI_ERR_CONVERT_STRIDES for a mapping without strides. An mdspan whose accessor computes its
+// elements (std::linalg::scaled) does not compile.
 template <class Mdspan, class = typename Mdspan::mapping_type>
 description describe(const Mdspan &span) {
     return detail::describe_mdspan(span, std::make_index_sequence<Mdspan::rank()>());

@@ -91,6 +91,27 @@ def test_elements_of_device_memory_are_accessible_in_device_code_only(tmp_path, 
         assert compiles or "error: calling a __device__ function" in done.stderr
 
 
+@pytest.mark.parametrize("reference, compiles", [("float &", True), ("float", False)])
+def test_accessors_of_mdspan(tmp_path, reference, compiles):
+    """An array has the elements in memory, not those that an accessor computes."""
+    source = tmp_path / "accessor.cpp"
+    source.write_text(
+        "#include <cai/mdspan.hpp>\n#include <cuda/std/mdspan>\n"
+        "struct accessor {\n"
+        f"    using element_type = float;\n    using reference = {reference};\n"
+        "    using data_handle_type = float *;\n    using offset_policy = accessor;\n"
+        "    reference access(float *p, std::size_t i) const { return p[i]; }\n"
+        "    float *offset(float *p, std::size_t i) const { return p + i; }\n"
+        "};\n"
+        "using span = cuda::std::mdspan<float, cuda::std::dextents<int, 1>, cuda::std::layout_right, accessor>;\n"
+        "cai::description f(const span &given) { return cai::describe(given); }\n"
+    )
+    command = ["g++", "-std=c++17", "-I", ROOT / "include", "-isystem", CUDA / "include/cccl", "-c", source, "-o", tmp_path / "a.o"]
+    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True)
+    assert (done.returncode == 0) == compiles, done.stderr
+    assert compiles or "the accessor of the mdspan computes elements" in done.stderr
+
+
 @standards
 def test_mdspan(tmp_path, standard):
     """The arrays of the host that become a cuda::std::mdspan, and back: this program runs."""

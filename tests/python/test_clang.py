@@ -51,8 +51,12 @@ def test_mdspan(tmp_path):
     page = (ROOT / "docs/src/frameworks.md").read_text()
     sample = next(text for text in re.findall(r"```cpp\n(.*?)```", page, re.S) if "cai/mdspan.hpp" in text)
     (tmp_path / "sample.cpp").write_text(sample)
-    run(*CPP, "-std=c++23", *STRICT, *includes, "-c", tmp_path / "sample.cpp", "-o", tmp_path / "sample.o")
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
+    run(
+        *CPP, "-std=c++23", *STRICT, *includes, tmp_path / "sample.cpp",
+        "-o", tmp_path / "sample", ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",
+    )  # fmt: skip
+    run(tmp_path / "sample")
     run(
         *CPP, "-std=c++23", "-DFAMILY=1", *STRICT, *includes, ROOT / "capi-tests/special/mdspan.cpp",
         "-o", tmp_path / "mdspan", ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",

@@ -59,6 +59,15 @@ def test_the_program_of_copies_runs(tmp_path, library_path):
     assert done.stdout == "4\n20\n"
 
 
+def test_the_program_about_cpp_runs(tmp_path, library_path):
+    (tmp_path / "program.cpp").write_text(re.search(r"```cpp\n(.*?)```", (BOOK / "cpp.md").read_text(), re.S)[1])
+    (tmp_path / "libcai.so.1").symlink_to(library_path)
+    command = ["g++", "-std=c++17", "-I", ROOT / "include", tmp_path / "program.cpp", library_path,
+               f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program"]  # fmt: skip
+    subprocess.run(command, check=True)
+    subprocess.run([tmp_path / "program"], check=True)
+
+
 def test_there_are_programs():
     assert len(list(programs())) >= 4
 
