@@ -145,6 +145,7 @@ static inline cai_status cai_array_from_torch(AtenTensorHandle tensor, cai_array
     CAI_PRIVATE_TORCH(aoti_torch_get_strides, tensor, &steps);
     CAI_PRIVATE_TORCH(aoti_torch_get_data_ptr, tensor, &made.data);
     cai_status status = cai_private_set_type(&made, cai_private_torch_types(), dtype, &type, error);
+    /* No public function of PyTorch makes such views of other types. */
     if (status == CAI_OK && type->kind == 'c') {
         status = cai_private_torch_refuse("aten::is_conj", tensor, error);
     }
