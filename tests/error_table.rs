@@ -32,6 +32,30 @@ fn statuses() -> Vec<(String, i32, String)> {
     statuses
 }
 
+/// The page up to the first table.
+const INTRODUCTION: &str = r#"# Errors
+
+Every function that can fail returns one of these numbers. On failure it also fills the caller's
+`cai_error`, whose `message` states the field, the value found and the value expected.
+
+```c
+#include <cai/cai.h>
+#include <stdio.h>
+
+int is_valid(const cai_array *array) {
+    cai_error error;
+    if (cai_array_validate(array, CAI_CHECK_LAYOUT, &error) == CAI_OK) return 1;
+    fprintf(stderr, "%s: %s\n", cai_status_name(error.code), error.message);
+    return 0;
+}
+```
+
+Every number but 0 is a failure. Accept numbers that your header does not know: newer libraries add
+some. A retired number is never reused.
+
+This page is generated from the library.
+"#;
+
 fn text(pointer: *const std::ffi::c_char) -> &'static str {
     // SAFETY: both functions answer constants with a NUL at the end.
     unsafe { CStr::from_ptr(pointer) }.to_str().unwrap()
@@ -42,13 +66,7 @@ fn the_error_table_is_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let statuses = statuses();
     assert!(statuses.len() > 40);
-    let mut page = String::from(
-        "# Errors\n\n\
-         Every function that can fail returns one of these numbers, and fills the caller's `cai_error` with the\n\
-         field, the value that was found and the value that was expected. The numbers are pinned: a retired one is\n\
-         never given out again. Expect numbers that your header does not know; every number but 0 is a failure.\n\n\
-         This page is generated from the library.\n",
-    );
+    let mut page = String::from(INTRODUCTION);
     let families = [
         (0, "Success"),
         (1, "Arguments"),
