@@ -38,23 +38,23 @@ def clean(text):
     return [re.sub(r"\S*/(?=\w)", "", re.sub(r"0x[0-9a-f]+", "0x", line)) for line in text.splitlines()]
 
 
-def run(script, home):
+def as_reader(home):
+    """The environment of a reader with another home folder, who has Rust and the Python of the tests."""
     real = pathlib.Path.home()
-    environment = os.environ | {
+    return os.environ | {
         "HOME": str(home),
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         "CARGO_HOME": os.environ.get("CARGO_HOME", str(real / ".cargo")),
         "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(real / ".rustup")),
     }
-    command = ["bash", "-c", f"exec 2>&1\n{script}"]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_what_the_page_says_is_printed(name, tmp_path):
     script, expected = pasted((ROOT / f"docs/src/{name}.md").read_text())
     assert any(expected)
-    done = run(script, tmp_path)
+    command = ["bash", "-c", f"exec 2>&1\n{script}"]
+    done = subprocess.run(command, cwd=ROOT, env=as_reader(tmp_path), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout
     printed = re.split(r"^--- part \d+\n", done.stdout, flags=re.M)[1:]
     assert len(printed) == len(expected)

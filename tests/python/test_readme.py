@@ -1,12 +1,10 @@
 """The README's samples: saved, compiled and run in the order in which a reader pastes them.
 
-A block whose first line is a comment with a file name is saved under that name. All `sh` blocks run in
-one shell, the first in the repository, in a home folder of their own. The program with streams runs
-under the race checker, and once more with a wait left out, which the checker must report.
+As test_pages.py does. The program with streams runs under the race checker, and once more with a wait
+left out, which the checker must report.
 """
 
 import ast
-import os
 import pathlib
 import re
 import subprocess
@@ -15,9 +13,8 @@ import sysconfig
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-NAMED = re.compile(r"(?:/\*|//|#) (\S+\.\w+)(?: \*/)?\n")
+from test_pages import BLOCK, NAMED, ROOT, as_reader, pasted
+
 REPORTED = 66  # exit status of `cuda-sim run` with a race
 
 
@@ -33,23 +30,10 @@ def program(name):
 def reader(tmp_path_factory):
     """A home folder in which every block was pasted, the environment, and what the shell printed."""
     home = tmp_path_factory.mktemp("reader")
-    script = ["set -eu"]
-    for language, text in blocks():
-        named = NAMED.match(text)
-        if named:
-            script.append(f"cat > {named[1]} <<'END_OF_FILE'\n{text}END_OF_FILE")
-        elif language == "sh":
-            script.append(text)
-    script.append('env -0 > "$HOME/environment"')
-    real = pathlib.Path.home()
-    environment = os.environ | {
-        "HOME": str(home),
-        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-        "CARGO_HOME": os.environ.get("CARGO_HOME", str(real / ".cargo")),
-        "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(real / ".rustup")),
-    }
-    command = ["bash", "-c", "\n".join(script)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    script, _ = pasted((ROOT / "README.md").read_text())
+    script += '\nenv -0 > "$HOME/environment"'
+    command = ["bash", "-c", script]
+    done = subprocess.run(command, cwd=ROOT, env=as_reader(home), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     after = (home / "environment").read_text().split("\0")
     return home / "first-exchange", dict(line.split("=", 1) for line in after if line), done.stdout
