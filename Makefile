@@ -397,6 +397,10 @@ format: $(VENV)/ready ## formats Rust, C and C++
 dist: ## builds archives and wheels for users (30 minutes, 4 GB)
 	$(ALONE) PYTHON="$(PYTHON)" tools/dist/run.sh $(PARTS)
 
+# What `make dist` built, as users install it, and once more in another folder: tools/dist/test.sh lists the PARTS.
+dist-test: ## tests what `make dist` built on other systems (1 hour, 10 GB)
+	$(ALONE) PYTHON="$(PYTHON)" tools/dist/test.sh $(PARTS)
+
 # PREFIX and DESTDIR as usual. Needs cargo, a C compiler and CMake; no Python.
 install: FORCE ## installs the library (40 seconds): PREFIX=/usr/local
 	@$(INSTALL) install

@@ -1,6 +1,10 @@
 """Where the parts of the package lie: in its own folder, wherever that is installed."""
 
+import os
 import pathlib
+
+# The library that programs load, and the file beside the static library that the linker looks for.
+_LOADED, _LINKED = ("bin/cai.dll", "lib/libcai.dll.a") if os.name == "nt" else ("lib/libcai.so.*", "lib/libcai.so")
 
 
 def _find(pattern):
@@ -22,7 +26,7 @@ def includedir():
 
 def libdir():
     """The folder for the linker: it holds the shared and the static library."""
-    return str(_find("lib/libcai.so").parent)
+    return str(_find(_LINKED).parent)
 
 
 def cmakedir():
@@ -37,8 +41,8 @@ def pkgconfigdir():
 
 def library():
     """The file of the shared library, for `dlopen`."""
-    # Its name is the SONAME. `libcai.so` beside it is for the linker.
-    return str(_find("lib/libcai.so.*"))
+    # On Linux its name is the SONAME. `libcai.so` beside it is for the linker.
+    return str(_find(_LOADED))
 
 
 def load():

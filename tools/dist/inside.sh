@@ -13,8 +13,28 @@ export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="/libcai/$1" CARGO_PROFILE_RELEASE_OPT
 crates=$(cargo metadata --quiet --locked --format-version 1 --filter-platform "$rust" |
     grep -o '"/[^"]*/libc-[0-9.]*/Cargo.toml"' | head -n 1 | sed 's/^"//; s|/libc-.*||')
 flags="--remap-path-prefix=/usr/lib/rustlib/src/rust=rust --remap-path-prefix=$crates=crates"
-# A static library that goes into a shared one as well.
-case $rust in *-musl) flags="$flags -Ctarget-feature=-crt-static" ;; esac
+kinds=staticlib options=
+case $rust in
+*-musl) flags="$flags -Ctarget-feature=-crt-static" ;; # A static library that goes into a shared one as well.
+*-windows-gnu)
+    # Nothing but Windows is needed beside the library: the C compiler's own libraries go into it.
+    kinds=staticlib,cdylib options=-Clink-arg=-Wl,--no-insert-timestamp
+    flags="$flags -Ctarget-feature=+crt-static"
+    export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
+    # Two start files of Rust that only its own packages for Windows have.
+    start=/usr/lib/rustlib/$rust/lib
+    mkdir -p "$start"
+    for file in rsbegin rsend; do
+        rustc --target "$rust" --emit=obj -o "$start/$file.o" "/usr/lib/rustlib/src/rust/library/rtstartup/$file.rs"
+    done
+    ;;
+esac
 std="-Zbuild-std=std,panic_unwind -Zbuild-std-features=panic-unwind,optimize_for_size"
 # shellcheck disable=SC2086 # the words of the list
-RUSTFLAGS=$flags cargo rustc --quiet --locked --release --lib --crate-type staticlib --target "$rust" $std
+RUSTFLAGS=$flags cargo rustc --quiet --locked --release --lib --crate-type $kinds --target "$rust" $std -- $options
+case $rust in *-windows-gnu)
+    # In a copy: cargo's own stays as it made it.
+    cd "$CARGO_TARGET_DIR/$rust/release"
+    x86_64-w64-mingw32-strip --strip-all -o stripped.dll cai.dll
+    ;;
+esac

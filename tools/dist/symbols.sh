@@ -5,11 +5,21 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/targets.sh"
 target "$1"
 cd "$here/../.."
-library=build/dist/$1/root/lib/libcai.so
 found=build/dist/$1/symbols.txt
-readelf --dyn-syms --wide "$library" >"$found.all"
+library=build/dist/$1/root/lib/libcai.so
+case $1 in *-windows-*) library=build/dist/$1/root/bin/cai.dll ;; esac
 
-awk '$5 == "GLOBAL" && $7 != "UND" && $4 != "OBJECT" { sub(/@.*/, "", $8); print $8 }' "$found.all" | LC_ALL=C sort >"$found"
+case $1 in
+*-windows-*)
+    objdump -p "$library" >"$found.all"
+    # A line of the table of names: [ordinal] +base[ n] hint NAME
+    sed -n '/\[Ordinal\/Name Pointer\] Table/,/^$/s/^[ \t]*\[ *[0-9].*[ \t]\([^ \t]*\)$/\1/p' "$found.all"
+    ;;
+*)
+    readelf --dyn-syms --wide "$library" >"$found.all"
+    awk '$5 == "GLOBAL" && $7 != "UND" && $4 != "OBJECT" { sub(/@.*/, "", $8); print $8 }' "$found.all"
+    ;;
+esac | LC_ALL=C sort >"$found"
 diff -u abi/symbols.txt "$found" || { echo "$library: exports other symbols than abi/symbols.txt" >&2; exit 1; }
 
 case $1 in *-linux-gnu)

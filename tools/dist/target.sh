@@ -13,42 +13,71 @@ PATH="$tools/venv/bin:$PATH"
 rm -rf "$out"
 mkdir -p "$out" dist
 
-# What cargo makes, in the Debian folder. CMake then finds it made, and its cargo has nothing to do.
+# What cargo makes, in the Debian folder.
 "$sources/tools/targets/enter.sh" "$tools/debian" "$sources" "$tools/work" sh /src/tools/dist/inside.sh "$1"
-printf '#!/bin/sh\n' >"$out/cargo"
-chmod +x "$out/cargo"
-"$here/cc.sh" "$1" "$out/cc"
+built=$tools/work/$1/$rust/release
 export CMAKE_GENERATOR="Unix Makefiles"
-platform="-DCMAKE_C_COMPILER=$out/cc -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$machine \
-    -DCAI_CARGO=$out/cargo -DCAI_CARGO_TARGET=$rust -DCAI_CARGO_TARGET_DIR=$tools/work/$1"
-# shellcheck disable=SC2086 # the words of the list
-cmake -S . -B "$out/cmake" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$out/root" \
-    -DCMAKE_INSTALL_LIBDIR=lib -DCAI_BUILD_EXAMPLES=OFF $platform >"$out/cmake.log"
-cmake --build "$out/cmake" >>"$out/cmake.log"
-cmake --install "$out/cmake" >>"$out/cmake.log"
-"$here/symbols.sh" "$1"
 
-name=libcai-$version-$1
-tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
-    --transform="s|^\.|$name|" --directory="$out/root" . | xz -9 -T1 >"dist/$name.tar.xz"
+# CMake finds it made, and its cargo has nothing to do.
+stage_elf() {
+    printf '#!/bin/sh\n' >"$out/cargo"
+    chmod +x "$out/cargo"
+    "$here/cc.sh" "$1" "$out/cc"
+    platform="-DCMAKE_C_COMPILER=$out/cc -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$machine \
+        -DCAI_CARGO=$out/cargo -DCAI_CARGO_TARGET=$rust -DCAI_CARGO_TARGET_DIR=$tools/work/$1"
+    # shellcheck disable=SC2086 # the words of the list
+    cmake -S . -B "$out/cmake" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$out/root" \
+        -DCMAKE_INSTALL_LIBDIR=lib -DCAI_BUILD_EXAMPLES=OFF $platform >"$out/cmake.log"
+    cmake --build "$out/cmake" >>"$out/cmake.log"
+    cmake --install "$out/cmake" >>"$out/cmake.log"
+}
 
-# The wheel has the same files without links.
-CMAKE_ARGS=$platform _PYTHON_HOST_PLATFORM=linux-$machine python -m pip wheel -q --disable-pip-version-check --no-deps \
-    --no-build-isolation --wheel-dir "$out/wheel" .
-case $tag in musllinux*)
-    # The C library's name on the systems that these wheels are for; musl's loader knows that any such name is itself.
+# The wheel has the same files without links. auditwheel gives it the newer name of the same systems too, and must find
+# that it runs there.
+wheel_elf() {
+    CMAKE_ARGS=$platform _PYTHON_HOST_PLATFORM=linux-$machine pip_wheel .
+    case $tag in musllinux*)
+        # The C library's name on the systems that these wheels are for; musl's loader knows that any such name is
+        # itself.
+        wheel unpack --dest "$out/unpacked" "$out"/wheel/*.whl >>"$out/wheel.log"
+        patchelf --replace-needed libc.so "libc.musl-$machine.so.1" "$out"/unpacked/*/libcai/lib/libcai.so.*
+        rm "$out"/wheel/*.whl
+        wheel pack --dest-dir "$out/wheel" "$out"/unpacked/* >>"$out/wheel.log"
+        ;;
+    esac
+    wheel tags --remove --platform-tag "$tag" "$out"/wheel/*.whl >>"$out/wheel.log"
+    auditwheel repair --plat auto --wheel-dir "$out/repaired" "$out"/wheel/*.whl >>"$out/wheel.log" 2>&1 ||
+        { cat "$out/wheel.log" >&2; exit 1; }
+    auditwheel show "$out"/repaired/*.whl >"$out/auditwheel.txt" 2>>"$out/wheel.log"
+    newer=$(echo "$tag" | sed 's/manylinux2014/manylinux_2_17/')
+    tr '\n' ' ' <"$out/auditwheel.txt" | grep -q "following platform tag: \"$newer\"" ||
+        { cat "$out/auditwheel.txt" >&2; exit 1; }
+    cp "$out"/repaired/*.whl dist/
+}
+
+# The Python files alone make a wheel for any platform, to which the installed tree is added.
+wheel_windows() {
+    pip_wheel --config-settings=wheel.cmake=false .
     wheel unpack --dest "$out/unpacked" "$out"/wheel/*.whl >>"$out/wheel.log"
-    patchelf --replace-needed libc.so "libc.musl-$machine.so.1" "$out"/unpacked/*/libcai/lib/libcai.so.*
+    cp -R "$out/root/bin" "$out/root/include" "$out/root/lib" "$out"/unpacked/*/libcai/
+    sed -i 's/^Root-Is-Purelib: .*/Root-Is-Purelib: false/' "$out"/unpacked/*/*.dist-info/WHEEL
     rm "$out"/wheel/*.whl
     wheel pack --dest-dir "$out/wheel" "$out"/unpacked/* >>"$out/wheel.log"
-    ;;
+    wheel tags --remove --platform-tag "$tag" "$out"/wheel/*.whl >>"$out/wheel.log"
+    cp "$out"/wheel/*.whl dist/
+}
+
+pip_wheel() {
+    python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$out/wheel" "$@"
+}
+
+case $1 in
+*-windows-*) "$here/windows/stage.sh" "$version" "$built" "$out/root" ;;
+*) stage_elf "$1" ;;
 esac
-wheel tags --remove --platform-tag "$tag" "$out"/wheel/*.whl >>"$out/wheel.log"
-# auditwheel gives it the newer name of the same systems too, and must find that it runs there.
-auditwheel repair --plat auto --wheel-dir "$out/repaired" "$out"/wheel/*.whl >>"$out/wheel.log" 2>&1 ||
-    { cat "$out/wheel.log" >&2; exit 1; }
-auditwheel show "$out"/repaired/*.whl >"$out/auditwheel.txt" 2>>"$out/wheel.log"
-newer=$(echo "$tag" | sed 's/manylinux2014/manylinux_2_17/')
-tr '\n' ' ' <"$out/auditwheel.txt" | grep -q "following platform tag: \"$newer\"" ||
-    { cat "$out/auditwheel.txt" >&2; exit 1; }
-cp "$out"/repaired/*.whl dist/
+"$here/symbols.sh" "$1"
+"$here/pack.sh" "$out/root" "libcai-$version-$1" dist
+case $1 in
+*-windows-*) wheel_windows ;;
+*) wheel_elf ;;
+esac

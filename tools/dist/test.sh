@@ -1,0 +1,92 @@
+#!/bin/sh
+# `make dist-test`: installs what is in dist/ where users would, and runs programs with it: test.sh [PART...]
+#
+# Parts: x86_64-linux-gnu (in Debian 11, with glibc 2.31, the oldest that Debian's archive still has, and in Debian 13),
+# aarch64-linux-gnu and x86_64-windows-gnu (in Debian 13 with qemu-user and Wine), x86_64-linux-musl (with Zig's
+# compiler and Debian's musl), source and debs (where their scripts are), and same, which builds everything once more
+# in another folder and compares. Needs what `make dist` and tools/targets need, and 3 GB more.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/targets.sh"
+sources=$(cd "$here/../.." && pwd)
+folder=$sources/build/dist-test
+[ $# -gt 0 ] || set -- $TARGETS source debs same
+cd "$sources"
+mkdir -p "$folder"
+: >"$folder/Cargo.toml"
+
+# In a Debian folder: inside FOLDER TARGET NAME. The archive is unpacked here, because not every system has xz.
+inside() {
+    rm -rf "$folder/work/$2-$3"
+    mkdir -p "$folder/work/$2-$3"
+    tar -xJf dist/libcai-*-"$2.tar.xz" -C "$folder/work/$2-$3"
+    "$sources/tools/targets/enter.sh" "$1" "$sources" "$folder/work" sh /src/tools/dist/test_inside.sh "$2" "$3"
+}
+
+old() {
+    wanted=$(sed 's/#.*//' "$here/packages_old.txt" | tr '\n' ' ')
+    [ "$(cat "$folder/old-ready" 2>/dev/null)" != "$wanted" ] || return 0
+    # shellcheck disable=SC2086 # the words of the list
+    "$sources/tools/debian/unpack.sh" "$folder/old" bullseye $wanted
+    for name in proc sys dev tmp src libcai etc; do
+        mkdir -p "$folder/old/root/$name"
+    done
+    # The links that installing Debian 11 makes.
+    for name in bin sbin lib lib64; do
+        mkdir -p "$folder/old/root/usr/$name"
+        cp -a "$folder/old/root/$name/." "$folder/old/root/usr/$name/"
+        rm -rf "$folder/old/root/$name"
+        ln -s "usr/$name" "$folder/old/root/$name"
+    done
+    ln -sf dash "$folder/old/root/usr/bin/sh"
+    cp /etc/passwd /etc/group "$folder/old/root/etc/"
+    printf '%s\n' "$wanted" >"$folder/old-ready"
+}
+
+musl() {
+    out=$folder/work/musl
+    rm -rf "$out"
+    mkdir -p "$out"
+    "$here/cc.sh" x86_64-linux-musl "$out/cc"
+    loader=$sources/build/dist-tools/debian/root/usr/lib/ld-musl-x86_64.so.1
+    tar -xJf dist/libcai-*-x86_64-linux-musl.tar.xz -C "$out"
+    python3 -m zipfile -e dist/libcai-*-musllinux_1_2_x86_64.whl "$out/site"
+    "$here/programs.sh" "$(echo "$out"/libcai-*)" "$out/archive" "$out/cc -dynamic" "$loader"
+    "$here/programs.sh" "$out/site/libcai" "$out/wheel" "$out/cc -dynamic" "$loader"
+}
+
+# The files of the commit, built again below another folder, with another cargo folder.
+same() {
+    again=$folder/again
+    rm -rf "$again"
+    mkdir -p "$again/build"
+    git archive --format=tar HEAD | tar -x -C "$again"
+    # The tools are the same; mount points must be folders of their own.
+    cp -al build/dist-tools "$again/build/"
+    rm -rf "$again/build/dist-tools/work"
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) "$again/tools/dist/run.sh" ${SAME:-$TARGETS} >/dev/null
+    for file in "$again"/dist/*; do
+        cmp "$file" "dist/$(basename "$file")"
+        echo "same: $(basename "$file")"
+    done
+    rm -rf "$again"
+}
+
+for part; do
+    echo "--- $part"
+    case $part in
+    x86_64-linux-gnu)
+        old
+        inside "$folder/old" "$part" old
+        "$sources/tools/targets/run.sh" setup
+        inside "$sources/build/targets/debian" "$part" new
+        ;;
+    x86_64-linux-musl) musl ;;
+    *-*-*)
+        "$sources/tools/targets/run.sh" setup
+        inside "$sources/build/targets/debian" "$part" new
+        ;;
+    same) same ;;
+    *) [ ! -x "$here/test_$part.sh" ] || "$here/test_$part.sh" ;;
+    esac
+done
