@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages in a fresh Debian and uses them: test_debs.sh [FOLDER] [RELEASE...], by default dist and
-# trixie.
+# bullseye, with the oldest C library that the archive still has, and trixie.
 #
 # The Debian is made below build/dist-test by mmdebstrap, from the machine's mirror. In it, without a network: apt
 # installs the packages; the examples, programs found by pkg-config and CMake, and the README's first program are built
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 here=$PWD
 dist=$(cd "${1:-dist}" && pwd)
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- trixie
+[ $# -gt 0 ] || set -- bullseye trixie
 arch=$(dpkg --print-architecture)
 folder=$here/build/dist-test
 mkdir -p "$folder"
