@@ -1,7 +1,6 @@
 //! The array interface as JSON text, which XGBoost's C functions take.
 //!
-//! May use: `abi`, `device`, `dtype`, `error`, `read`, `sync::outgoing`,
-//! `validate`.
+//! May use: `abi`, `device`, `dtype`, `error`, `read`, `sync::mark`, `sync::outgoing`, `validate`.
 //! Unsafe: follows the pointers of an array.
 //!
 //! The members are those of the dictionary. A reader of JSON gets no fields and no type beyond the
@@ -13,7 +12,7 @@ use std::fmt::{self, Write};
 use crate::abi::{self, CAI_MAX_NDIM, cai_array};
 use crate::device::{self, Name};
 use crate::error::{Failure, Result, fail};
-use crate::sync::outgoing;
+use crate::sync::{mark, outgoing};
 use crate::{dtype, read, validate};
 
 /// An array whose every rule was checked, and the stream that its text states, if any.
@@ -38,6 +37,12 @@ impl Text {
         let is_cuda = device::may_be_cuda(array.device.r#type);
         // XGBoost takes a text with the member for one of device memory, even if it is null.
         let stream = if is_cuda { Some(outgoing::for_dictionary(&array)?) } else { None };
+        // Not if the policy of the process is that no stream is stated.
+        if is_cuda && (stream != Some(abi::CAI_STREAM_NONE) || array.stream == abi::CAI_STREAM_NONE)
+        {
+            // SAFETY: validated above.
+            unsafe { mark::wait_for_masks(&array) }?;
+        }
         Ok(Text { array, stream })
     }
 

@@ -184,6 +184,7 @@ MUTANTS = [
     ("copies back: half of a row", DRIVER_COPY, "copy_to_device(device, host, count, self.stream)", "copy_to_device(device, host, count / 2, self.stream)"),
     ("copies: kind of the memory", HOST_COPY, "        copy.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;\n", ""),
     # --- other processes
+    ("JSON: masks on other streams", "src/json.rs", "            unsafe { mark::wait_for_masks(&array) }?;\n", ""),
     ("IPC: borrowed arrays", IPC, "        owner::not_borrowed(array.owner)?;\n", ""),
     ("IPC: fields", IPC, "        if dtype::has_fields(array) {", "        if false {"),
     ("IPC: fields with codes", IPC, "        if field.raw.dtype_code != abi::CAI_DTYPE_NONE {", "        if false {"),

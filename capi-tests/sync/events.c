@@ -282,4 +282,40 @@ CASE(writer_and_reader_in_one_capture) {
     ASSERT(holds(out, 3, producer));
 }
 
+/* --- JSON, in which a mask has no stream */
+
+CASE(json_of_a_mask_on_another_stream) {
+    CUstream streams[2] = {new_stream(), new_stream()};
+    CUdeviceptr bits = new_buffer();
+    cai_array array = array_of(new_buffer(), as_value(streams[0]));
+    cai_array mask = array_of(bits, as_value(streams[1])), inner;
+    char text[512];
+    array.mask = &mask;
+    fill(bits, 1, streams[1]);
+    OK(cai_array_to_json(&array, text, sizeof text, NULL, error));
+    ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[1]));
+    /* The same without a stream of the array, and deeper. */
+    array.stream = CAI_STREAM_NONE;
+    inner = mask;
+    mask.stream = CAI_STREAM_NONE;
+    mask.mask = &inner;
+    fill(bits, 2, streams[1]);
+    OK(cai_array_to_json(&array, text, sizeof text, NULL, error));
+    ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[1]));
+    CU(cuStreamSynchronize(streams[1]));
+}
+
+CASE(json_of_a_mask_that_is_captured) {
+    CUstream streams[2] = {new_stream(), new_stream()};
+    cai_array array = array_of(new_buffer(), as_value(streams[0]));
+    cai_array mask = array_of(new_buffer(), as_value(streams[1]));
+    CUgraph graph;
+    char text[512];
+    array.mask = &mask;
+    CU(cuStreamBeginCapture(streams[1], CU_STREAM_CAPTURE_MODE_RELAXED));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "mask.stream",
+            cai_array_to_json(&array, text, sizeof text, NULL, error));
+    CU(cuStreamEndCapture(streams[1], &graph));
+}
+
 int main(int count, char **words) { return run_cases(count, words); }

@@ -44,7 +44,8 @@ extern "C" {
  * `CAI_STREAM_UNKNOWN` there is none, and `version` is 2. For host memory there is none either:
  * XGBoost takes a text with `stream` for one of device memory. What the members mean, and which
  * streams are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes an object
- * in `mask`.
+ * in `mask`, which states no stream: if work is pending on it on another stream than the array's,
+ * the call blocks until that is done.
  *
  * `array`: a borrowed one is accepted, too.
  * `buffer`, `size`: gets the NUL-terminated text; 256 characters suffice for 4 dimensions without a
@@ -57,8 +58,10 @@ extern "C" {
  * the text cannot express, `CAI_ERR_CONVERT_BYTE_ORDER` for a type that is not in the machine's
  * order, which XGBoost reads as if it were, `CAI_ERR_STREAM_CONTEXT` for a default stream of
  * another context than readers assume, a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`,
- * or, for a per-thread default stream of another thread, one of `cai_array_produce`.
- * Thread safety: any thread; allocates nothing. Calls the CUDA driver only for default streams.
+ * for a per-thread default stream of another thread, one of `cai_array_produce`, or, for a mask,
+ * one of `cai_array_synchronize`.
+ * Thread safety: any thread; allocates nothing. Calls the CUDA driver only for default streams, and
+ * for masks with another stream than the array.
  * Source: CAI version 3; XGBoost, `c_api.h`.
  */
 CAI_API cai_status cai_array_to_json(

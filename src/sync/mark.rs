@@ -67,6 +67,17 @@ pub unsafe fn of(given: &cai_array) -> Result<Mark> {
     if array.stream != given.stream && array.stream == CAI_STREAM_NONE {
         return Ok(Mark::Nothing);
     }
+    // SAFETY: this function's contract.
+    unsafe { wait_for_masks(given) }?;
+    one(array)
+}
+
+/// Blocks the host until the work on the masks of an array is done, unless it is done when that on
+/// the array is: for protocols in which a mask has no stream of its own.
+///
+/// # Safety
+/// The array was validated.
+pub unsafe fn wait_for_masks(array: &cai_array) -> Result<()> {
     let mut next = array.mask;
     // At most `CAI_MAX_MASKS` of them, because the array was validated.
     while !next.is_null() {
@@ -74,16 +85,15 @@ pub unsafe fn of(given: &cai_array) -> Result<Mark> {
         let mask = unsafe { read::array(next) }?;
         // Work on the same stream or before the same event is done when the array's is.
         let state = |of: &cai_array| (of.stream, of.stream_id, of.context, of.event);
-        if state(&mask) != state(given) {
+        if state(&mask) != state(array) {
             // With the masks of this mask.
             // SAFETY: validated (this function's contract).
-            unsafe { consume::synchronize(&mask, access(&mask)) }
-                .map_err(|failure| failure.within("mask."))?;
-            break;
+            return unsafe { consume::synchronize(&mask, access(&mask)) }
+                .map_err(|failure| failure.within("mask."));
         }
         next = mask.mask;
     }
-    one(array)
+    Ok(())
 }
 
 /// Work of an unknown stream may be on every stream of the context. Host memory has none.
