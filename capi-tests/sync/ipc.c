@@ -411,6 +411,51 @@ CASE(rules_of_the_form) {
     ASSERT(freed == 1);
 }
 
+static void assembled(const unsigned char *head, size_t size, const unsigned char *rest,
+                      size_t more, int fd) {
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_array out = CAI_ARRAY_INIT;
+    memcpy(bytes, head, size);
+    memcpy(bytes + size, rest, more);
+    bytes[12] = (unsigned char)(size + more);
+    ASSERT(size + more < 256);
+    ASSERT_STATUS(CAI_ERR_IPC_BYTES, cai_ipc_import(bytes, size + more, fd, 0, &out, NULL));
+    ASSERT(out.owner == NULL);
+}
+
+CASE(parts_without_use) {
+    static const int64_t none[1] = {0};
+    const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    cai_array array = owned(buffer, CAI_STREAM_NONE), empty = array_of(0, CAI_STREAM_NONE);
+    unsigned char bytes[CAI_IPC_SIZE], head[HEAD + EVENT];
+    cai_owner *kept, *other;
+    size_t size;
+    int fd;
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    /* The array is in the second of two allocations. */
+    memcpy(head, bytes, HEAD + 28);
+    head[20] = 2;
+    bytes[HEAD + 28] = 2;
+    assembled(head, HEAD + 28, bytes + HEAD, size - HEAD, fd);
+    /* Neither an allocation nor an array. */
+    head[20] = head[24] = 0;
+    assembled(head, HEAD, bytes, 0, fd);
+    /* An event, and no memory. */
+    OK(cai_owner_create(NULL, NULL, &empty.owner, error));
+    empty.shape = none;
+    OK(cai_ipc_export(&empty, 0, bytes, sizeof bytes, &size, NULL, &other, error));
+    memset(head, 0, sizeof head);
+    memcpy(head, bytes, HEAD);
+    head[16] = 1;
+    assembled(head, sizeof head, bytes + HEAD, size - HEAD, -1);
+    cai_owner_release(other);
+    cai_array_release(&empty);
+    close(fd);
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+}
+
 CASE(altered_bytes_of_plain_memory) { attacked(new_buffer()); }
 CASE(altered_bytes_of_a_pool) {
     attacked(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)));

@@ -167,6 +167,31 @@ CASE(only_a_mask_with_pending_work) {
     ASSERT(freed == 1);
 }
 
+/* The array's stream is not known, and that of its mask is. */
+CASE(an_unknown_stream_and_a_known_one) {
+    const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUstream streams[2] = {new_stream(), new_stream()};
+    cai_array mask = mask_of(buffer + BYTES, as_value(streams[1])), array, found;
+    unsigned char bytes[CAI_IPC_SIZE];
+    cai_owner *kept;
+    size_t size;
+    int fd;
+    array = with_mask(buffer, CAI_STREAM_UNKNOWN, &mask);
+    fill(buffer, 6, streams[0]);
+    CU(cuMemsetD8Async(buffer + BYTES, 7, N, streams[1]));
+    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    found = import_again(bytes, size, fd);
+    CU(cuEventSynchronize(found.event));
+    ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[0]));
+    ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[1]));
+    close(fd);
+    cai_array_release(&found);
+    cai_owner_release(kept);
+    cai_array_release(&array);
+    ASSERT(freed == 1);
+    CU(cuCtxSynchronize());
+}
+
 static int maps(void) {
     char line[4096];
     FILE *in = fopen("/proc/self/maps", "r");
