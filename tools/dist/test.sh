@@ -62,8 +62,10 @@ same() {
     mkdir -p "$again/build"
     git archive --format=tar HEAD | tar -x -C "$again"
     # The tools are the same; mount points must be folders of their own.
-    cp -al build/dist-tools "$again/build/"
-    rm -rf "$again/build/dist-tools/work"
+    mkdir "$again/build/dist-tools"
+    for name in debian venv debian-ready venv-ready Cargo.toml; do
+        cp -al "build/dist-tools/$name" "$again/build/dist-tools/"
+    done
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) "$again/tools/dist/run.sh" ${SAME:-$TARGETS} >/dev/null
     for file in "$again"/dist/*; do
         cmp "$file" "dist/$(basename "$file")"
