@@ -52,7 +52,7 @@ wheel_elf() {
     newer=$(echo "$tag" | sed 's/manylinux2014/manylinux_2_17/')
     tr '\n' ' ' <"$out/auditwheel.txt" | grep -q "following platform tag: \"$newer\"" ||
         { cat "$out/auditwheel.txt" >&2; exit 1; }
-    cp "$out"/repaired/*.whl dist/
+    finish "$out"/repaired/*.whl
 }
 
 # The Python files alone make a wheel for any platform, to which the installed tree is added.
@@ -64,7 +64,15 @@ wheel_windows() {
     rm "$out"/wheel/*.whl
     wheel pack --dest-dir "$out/wheel" "$out"/unpacked/* >>"$out/wheel.log"
     wheel tags --remove --platform-tag "$tag" "$out"/wheel/*.whl >>"$out/wheel.log"
-    cp "$out"/wheel/*.whl dist/
+    finish "$out"/wheel/*.whl
+}
+
+# Packs a wheel once more, into dist/: the modes of the sources, which depend on how they were unpacked, are in it.
+finish() {
+    rm -rf "$out/unpacked"
+    wheel unpack --dest "$out/unpacked" "$1" >>"$out/wheel.log"
+    chmod -R u=rwX,go=rX "$out/unpacked"
+    wheel pack --dest-dir dist "$out"/unpacked/* >>"$out/wheel.log"
 }
 
 pip_wheel() {
