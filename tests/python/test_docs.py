@@ -183,7 +183,7 @@ def test_the_time_lines_are_what_the_tool_draws(tmp_path):
 
 
 # Pages that others format, or whose programs are quoted line by line.
-WIDE = {"hops", "nccl", "mpi", "hip", "frameworks", "ipc", "rust", "cython", "find_races"}
+WIDE = {"hops", "nccl", "mpi", "hip", "frameworks", "ipc", "rust", "cython"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in WIDE], ids=lambda page: page.stem)
