@@ -46,24 +46,24 @@ help: ## lists these targets
 
 # Where Python has no venv module (Debian splits it off), virtualenv stands in for it.
 define make-environment
-	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV) || { \
-	    rm -rf $(VENV) build/virtualenv; \
+	@rm -rf $(1)
+	@$(PYTHON) -m venv $(1) || { \
+	    rm -rf $(1) build/virtualenv; \
 	    $(PYTHON) -m pip install -q --target build/virtualenv virtualenv && \
-	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(VENV); }
+	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(1); }
 endef
 PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check
 
 $(VENV)/ready: tools/requirements.txt
 	@echo "Setting up what the tests need, with pip: 660 MB in $(VENV)"
-	$(make-environment)
+	$(call make-environment,$(VENV))
 	@$(PIP_INSTALL) -r tools/requirements.txt
 	@touch $@
 
 # The part that the demo needs, in the versions of the whole.
 $(VENV)/demo: tools/requirements-demo.txt
 	@echo "Setting up NumPy and NVIDIA's cuda.h, with pip: 110 MB in $(VENV)"
-	$(make-environment)
+	$(call make-environment,$(VENV))
 	@$(PIP_INSTALL) -r tools/requirements-demo.txt -c tools/requirements.txt
 	@touch $@
 DEMO_ENVIRONMENT := $(if $(wildcard $(VENV)/ready),,$(VENV)/demo)
@@ -264,16 +264,15 @@ header: target-link $(VENV)/ready sim ## writes the generated files
 # The site: the pages of docs/src and cuda-sim/docs, and a reference from the headers. Warnings are errors: a link or an
 # anchor that leads nowhere is one.
 DOCS := build/docs
-$(DOCS)/ready: docs/requirements.txt $(VENV)/ready
-	rm -rf $(DOCS)
-	$(PYTHON) -m venv $(DOCS) || { rm -rf $(DOCS); \
-	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(DOCS); }
-	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
-	touch $@
+$(DOCS)/ready: docs/requirements.txt
+	@echo "Setting up Sphinx and Matplotlib, with pip: 290 MB in $(DOCS)"
+	$(call make-environment,$(DOCS))
+	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
 
 docs: $(DOCS)/ready ## builds the site: build/site/index.html
-	$(DOCS)/bin/python docs/prepare.py build/site-src
-	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs build/site-src build/site
+	@$(DOCS)/bin/python docs/prepare.py build/site-src
+	@$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs build/site-src build/site
 	@echo "build/site/index.html"
 
 docs-serve: docs ## shows the site at port 8000

@@ -45,6 +45,7 @@ find_cmake() {
 make install needs CMake $needed or later, and found none$old.
 Install it as a package: apt install cmake, dnf install cmake. Or with pip, in this folder:
     python3 -m venv build/cmake && build/cmake/bin/python -m pip install cmake
+    export PATH="$here/build/cmake/bin:\$PATH"        # for your own builds
 Or name the program: make install CMAKE=/path/to/cmake
 EOF
     exit 1
