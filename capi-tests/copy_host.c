@@ -181,6 +181,9 @@ static void refusals_back(void) {
     array.flags = CAI_ARRAY_READONLY;
     REFUSED(CAI_ERR_READONLY, "flags",
             cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    /* Before the buffer is looked at. */
+    REFUSED(CAI_ERR_READONLY, "flags",
+            cai_array_copy_from_host(&array, none, 0, buffer, 11, error));
     array = good;
     array.strides = repeated;
     REFUSED(CAI_ERR_ARGUMENT, "strides",
