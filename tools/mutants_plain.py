@@ -317,7 +317,6 @@ MUTANTS = [
     ("copies: direction of rows", COPY, "To::Device => (ours, theirs),", "To::Device => (theirs, ours),"),
     ("copies: into read-only arrays", COPY, "    if array.flags & abi::CAI_ARRAY_READONLY != 0 {", "    if false {"),
     ("copies: into elements that share bytes", COPY, "    if plan.repeats {", "    if false {"),
-    ("copies: from no buffer", COPY, "    if plan.bytes > 0 && buffer.is_null() {", "    if false {"),
     ("copies: from small buffers", COPY, "    large_enough(size, &plan)?;\n    let device_type", "    let device_type"),
     ("copies: elements to other places", PLAN, "copy_nonoverlapping(from.add(at), stage.add(to), self.itemsize)", "copy_nonoverlapping(from.add(at), stage.add(at), self.itemsize)"),
     ("copies: not back", FFI_COPY, "unsafe { copy::from_host(&local, stream, flags, buffer, size) }", "{ let _ = (&local, stream, flags, buffer, size); Ok(()) }"),

@@ -412,7 +412,8 @@ fn type_of(array: &cai_array) -> Result<i32> {
 /// they can be left to the stream.
 ///
 /// # Safety
-/// `array` was validated, and its data is alive; `size` bytes at `buffer` are readable.
+/// `array` was validated, and its data is alive; `size` bytes at `buffer` are readable. It is NULL
+/// only if `size` is 0.
 pub unsafe fn from_host(
     array: &cai_array,
     stream: cai_stream,
@@ -441,13 +442,10 @@ pub unsafe fn from_host(
     }
     large_enough(size, &plan)?;
     let device_type = type_of(array)?;
-    if plan.bytes > 0 && buffer.is_null() {
-        return Err(Failure::null("buffer"));
-    }
     let memory = buffer.cast_mut().cast();
     let work = Work { to: To::Device, memory, device_type, stream, flags, may_return: true };
-    // SAFETY: the buffer has `plan.bytes` readable bytes, checked above; the rest is this
-    // function's contract.
+    // SAFETY: the buffer has `plan.bytes` readable bytes: `size` was checked above. The rest is
+    // this function's contract.
     unsafe { transfer(&plan, array, &work) }?;
     Ok(())
 }
