@@ -99,6 +99,15 @@ static void masks(void) {
              ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 3}}",
              (uintptr_t)mask.data);
     is(&a, at(&a, rest));
+    /* In device memory, the stream is the array's alone. */
+    a.device.type = mask.device.type = CAI_DEVICE_CUDA;
+    a.stream = mask.stream = 140123;
+    snprintf(rest, sizeof rest,
+             "false], \"shape\": [12], \"strides\": null, \"typestr\": \"<f4\", \"version\": 3, "
+             "\"stream\": 140123, \"mask\": {\"data\": [%" PRIuPTR
+             ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 3}}",
+             (uintptr_t)mask.data);
+    is(&a, at(&a, rest));
     set_typestr(&mask, ">i4");
     refuses(&a, CAI_ERR_CONVERT_BYTE_ORDER, "mask.typestr");
 }

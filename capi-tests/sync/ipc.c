@@ -375,6 +375,7 @@ CASE(rules_of_the_form) {
     ASSERT(size == at + 40 + 2 * 8);
     broken(bytes, size, fd, 0, 'D', CAI_ERR_IPC_BYTES);
     broken(bytes, size, fd, 8, 1, CAI_ERR_IPC_VERSION);
+    broken(bytes, size, fd, 12, (unsigned char)(bytes[12] + 1), CAI_ERR_IPC_BYTES);
     broken(bytes, size, fd, 16, 1, CAI_ERR_IPC_BYTES);
     broken(bytes, size, fd, 16, 2, CAI_ERR_IPC_BYTES);
     broken(bytes, size, fd, 20, 2, CAI_ERR_IPC_BYTES);
@@ -432,9 +433,12 @@ CASE(parts_without_use) {
     size_t size;
     int fd;
     OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
-    /* The array is in the second of two allocations. */
+    /* A byte behind the end, which the length covers. */
+    assembled(bytes, HEAD, bytes + HEAD, size - HEAD + 1, fd);
+    /* The array is in the first of two allocations, and then in the second. */
     memcpy(head, bytes, HEAD + 28);
     head[20] = 2;
+    assembled(head, HEAD + 28, bytes + HEAD, size - HEAD, fd);
     bytes[HEAD + 28] = 2;
     assembled(head, HEAD + 28, bytes + HEAD, size - HEAD, fd);
     /* Neither an allocation nor an array. */
