@@ -117,6 +117,19 @@ static inline cai_owner *export_to(int to, const cai_array *array) {
     return kept;
 }
 
+/* Passes an array to a process that runs `part` with its bytes, and releases it when that is done.
+ */
+static inline void pass_to(const char *part, cai_array *array) {
+    cai_owner *kept;
+    start_peer(part);
+    kept = export_to(peer_socket, array);
+    ASSERT(hear(peer_socket) == 'd');
+    cai_owner_release(kept);
+    cai_array_release(array);
+    ASSERT(freed == 1);
+    end_peer();
+}
+
 static inline cai_array import_from(int from) {
     packet it;
     cai_array array = CAI_ARRAY_INIT;

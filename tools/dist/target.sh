@@ -14,8 +14,8 @@ rm -rf "$out"
 mkdir -p "$out" dist
 
 # What cargo makes, in the Debian folder.
-"$sources/tools/targets/enter.sh" "$tools/debian" "$sources" "$tools/work" sh /src/tools/dist/inside.sh "$1"
-built=$tools/work/$1/$rust/release
+"$sources/tools/targets/enter.sh" "$tools/debian" "$sources" "$tools/cargo" sh /src/tools/dist/inside.sh "$1"
+built=$tools/cargo/$1/$rust/release
 export CMAKE_GENERATOR="Unix Makefiles"
 
 # CMake finds it made, and its cargo has nothing to do.
@@ -24,7 +24,7 @@ stage_elf() {
     chmod +x "$out/cargo"
     "$here/cc.sh" "$1" "$out/cc"
     platform="-DCMAKE_C_COMPILER=$out/cc -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$machine \
-        -DCAI_CARGO=$out/cargo -DCAI_CARGO_TARGET=$rust -DCAI_CARGO_TARGET_DIR=$tools/work/$1"
+        -DCAI_CARGO=$out/cargo -DCAI_CARGO_TARGET=$rust -DCAI_CARGO_TARGET_DIR=$tools/cargo/$1"
     # shellcheck disable=SC2086 # the words of the list
     cmake -S . -B "$out/cmake" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$out/root" \
         -DCMAKE_INSTALL_LIBDIR=lib -DCAI_BUILD_EXAMPLES=OFF $platform >"$out/cmake.log"

@@ -17,10 +17,10 @@ mkdir -p "$folder"
 
 # In a Debian folder: inside FOLDER TARGET NAME. The archive is unpacked here, because not every system has xz.
 inside() {
-    rm -rf "$folder/work/$2-$3"
-    mkdir -p "$folder/work/$2-$3"
-    tar -xJf dist/libcai-*-"$2.tar.xz" -C "$folder/work/$2-$3"
-    "$sources/tools/targets/enter.sh" "$1" "$sources" "$folder/work" sh /src/tools/dist/test_inside.sh "$2" "$3"
+    rm -rf "$folder/trees/$2-$3"
+    mkdir -p "$folder/trees/$2-$3"
+    tar -xJf dist/libcai-*-"$2.tar.xz" -C "$folder/trees/$2-$3"
+    "$sources/tools/targets/enter.sh" "$1" "$sources" "$folder/trees" sh /src/tools/dist/test_inside.sh "$2" "$3"
 }
 
 old() {
@@ -44,7 +44,7 @@ old() {
 }
 
 musl() {
-    out=$folder/work/musl
+    out=$folder/trees/musl
     rm -rf "$out"
     mkdir -p "$out"
     "$here/cc.sh" x86_64-linux-musl "$out/cc"
