@@ -3,6 +3,8 @@
 A block whose first line is a comment with a file name is saved under that name. All `sh` blocks run in one shell, the
 first in the repository, in a home folder of their own. Each line of a `text` block is one that the `sh` block before it
 printed, but for addresses and folders, which differ. Their order is that of a terminal, where nothing is buffered.
+
+How-to pages begin after the installation of a tutorial, and have mistakes that the race checker reports.
 """
 
 import os
@@ -17,6 +19,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 NAMED = re.compile(r"(?:/\*|//|#) (\S+\.\w+)(?: \*/)?\n")
 PAGES = ["first_exchange"]
+REPORTED = 66  # exit status of `cuda-sim run` with a race
+
+# Pages that are pasted after the section "Install" of a tutorial, and edits of their programs that the checker reports.
+AFTER = {"consumer": "first_exchange", "producer": "first_exchange"}
+MISTAKES = [
+    ("consumer", "cai_array_consume_begin(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
+    ("consumer", "cai_array_consume_end(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
+    ("consumer", "(size_t)layout.nbytes, stream)", "(size_t)layout.nbytes, NULL)"),
+    ("producer", "cai_array_produce(&array, &pending, 1,", "cai_array_produce(&array, &pending, 0,"),
+    ("producer", "0x40200000, 100 * 200, self->stream)", "0x40200000, 100 * 200, NULL)"),
+]
 
 
 def pasted(page):
@@ -49,14 +62,53 @@ def as_reader(home):
     }
 
 
+def paste(script, folder, environment, status=0):
+    command = ["bash", "-c", f"exec 2>&1\n{script}"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+def compare(printed, expected):
+    parts = re.split(r"^--- part \d+\n", printed, flags=re.M)[1:]
+    assert len(parts) == len(expected) and any(expected)
+    for lines, text in zip(expected, parts):
+        assert not set(lines) - set(clean(text)), text
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_what_the_page_says_is_printed(name, tmp_path):
     script, expected = pasted((ROOT / f"docs/src/{name}.md").read_text())
-    assert any(expected)
-    command = ["bash", "-c", f"exec 2>&1\n{script}"]
-    done = subprocess.run(command, cwd=ROOT, env=as_reader(tmp_path), capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout
-    printed = re.split(r"^--- part \d+\n", done.stdout, flags=re.M)[1:]
-    assert len(printed) == len(expected)
-    for lines, text in zip(expected, printed):
-        assert not set(lines) - set(clean(text)), text
+    compare(paste(script, ROOT, as_reader(tmp_path)), expected)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """The environment after the installation of a tutorial, which is pasted once."""
+    after = {}
+
+    def install(tutorial):
+        if tutorial not in after:
+            home = tmp_path_factory.mktemp(tutorial)
+            page = (ROOT / f"docs/src/{tutorial}.md").read_text()
+            script, _ = pasted(re.search(r"^## Install\n.*?(?=^## )", page, re.M | re.S)[0])
+            paste(f'{script}\nenv -0 > "$HOME/environment"', ROOT, as_reader(home))
+            lines = (home / "environment").read_text().split("\0")
+            after[tutorial] = dict(line.split("=", 1) for line in lines if line)
+        return after[tutorial]
+
+    return install
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_a_how_to_page(name, tmp_path, installed):
+    script, expected = pasted((ROOT / f"docs/src/{name}.md").read_text())
+    compare(paste(script, tmp_path, installed(AFTER[name])), expected)
+
+
+@pytest.mark.parametrize("name, right, wrong", MISTAKES)
+def test_a_mistake_is_reported(name, right, wrong, tmp_path, installed):
+    script, _ = pasted((ROOT / f"docs/src/{name}.md").read_text())
+    assert right in script
+    printed = paste(script.replace(right, wrong), tmp_path, installed(AFTER[name]), REPORTED)
+    assert "missing: " in printed, printed
