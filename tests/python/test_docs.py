@@ -49,22 +49,18 @@ def test_programs_compile(tmp_path, language, text):
     assert done.returncode == 0, done.stderr
 
 
-FIRST = {
-    "copies": "4\n20\n",
-    "json": r'{"data": \[\d+, false\], "shape": \[3, 4\], "strides": null, "typestr": "<f4", "version": 3}\n',
-    "arrow": "f, 2 values\n<f4, 2\n",
-}
-
-
-@pytest.mark.parametrize("page", FIRST)
+@pytest.mark.parametrize("page", ["copies", "json", "arrow"])
 def test_the_first_program_runs(tmp_path, library_path, page):
+    """It prints the page's first block of text, but for addresses."""
+    text = (BOOK / f"{page}.md").read_text()
     source = tmp_path / "program.c"
-    source.write_text(re.search(r"```c\n(.*?)```", (BOOK / f"{page}.md").read_text(), re.S)[1])
+    source.write_text(re.search(r"```c\n(.*?)```", text, re.S)[1])
     (tmp_path / "libcai.so.1").symlink_to(library_path)
     command = ["gcc", "-I", ROOT / "include", source, "-o", tmp_path / "program", library_path]
     subprocess.run([*command, f"-Wl,-rpath,{tmp_path}"], check=True)
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
-    assert re.fullmatch(FIRST[page], done.stdout)
+    shown = re.search(r"```text\n(.*?)```", text, re.S)[1]
+    assert re.sub(r"\d{5,}", "ADDRESS", done.stdout) == re.sub(r"\d{5,}", "ADDRESS", shown)
 
 
 def test_the_program_about_cpp_runs(tmp_path, library_path):
