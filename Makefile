@@ -409,13 +409,17 @@ uninstall: FORCE ## removes it again: with the same variables
 
 INSTALL = $(ALONE) PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" LIBDIR="$(LIBDIR)" CMAKE="$(CMAKE)" tools/install.sh
 
-# The simulated driver, for use elsewhere: bin/cuda-sim, its libraries in lib/cuda-sim, include/cudasim.h.
+# The simulated driver, for use elsewhere: bin/cuda-sim, its manual page, its libraries in lib/cuda-sim,
+# include/cudasim.h.
 install-sim: sim ## installs the simulated driver (1 minute): PREFIX
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver" \
-	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow"
+	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow" \
+	    "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install "$(BUILT)/cuda-sim" "$(DESTDIR)$(PREFIX)/bin"
 	ln -sf cuda-sim "$(DESTDIR)$(PREFIX)/bin/cai-race"
 	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
+	install -m 644 cuda-sim/cuda-sim.1 "$(DESTDIR)$(PREFIX)/share/man/man1"
+	ln -sf cuda-sim.1 "$(DESTDIR)$(PREFIX)/share/man/man1/cai-race.1"
 	install -m 644 "$(BUILT)"/libcudasim_threads.so "$(BUILT)"/libcudasim_redirect.so \
 	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
 	install "$(BUILT)"/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
@@ -426,7 +430,8 @@ install-sim: sim ## installs the simulated driver (1 minute): PREFIX
 
 uninstall-sim: ## removes it again
 	rm -rf "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
-	rm -f "$(DESTDIR)$(PREFIX)/bin/cuda-sim" "$(DESTDIR)$(PREFIX)/bin/cai-race" "$(DESTDIR)$(PREFIX)/include/cudasim.h"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/cuda-sim" "$(DESTDIR)$(PREFIX)/bin/cai-race" "$(DESTDIR)$(PREFIX)/include/cudasim.h" \
+	    "$(DESTDIR)$(PREFIX)/share/man/man1/cuda-sim.1" "$(DESTDIR)$(PREFIX)/share/man/man1/cai-race.1"
 
 # The recipes for other package managers, filled for these sources and run as far as they can be here, in an environment
 # of their own: see docs/src/packaging.md.

@@ -209,6 +209,14 @@ def test_generated_page_of_entry_points():
     generated("entry_points.md", text)
 
 
+def test_generated_manual_page():
+    usage = run(BUILT / "cuda-sim", "--help").stdout
+    made = subprocess.run([sys.executable, SIM / "tools/manual.py"], input=usage, capture_output=True, text=True, check=True)
+    generated("../cuda-sim.1", made.stdout)
+    options = set(re.findall(r"^ +(--[a-z-]+)[^ ]*  ", usage, re.M))
+    assert len(options) > 15 and options <= set(re.findall(r"^\\fB(\S*?)[=\\]", made.stdout.replace(r"\-", "-"), re.M))
+
+
 def test_conformance_can_fail(conformance):
     """A driver that breaks a rule is found out."""
     done = sim("--races=off", "--fail=cuEventQuery=999", "--", conformance, "run", "events/never_recorded", check=False)
@@ -671,7 +679,7 @@ def test_installed(race, tmp_path):
     assert run(command, "run", *beside, env={"CUDASIM_RACES": "off"}, check=False).returncode == 66
     folder = pathlib.Path(run(command, "libdir").stdout.strip()).resolve()
     assert folder == (tmp_path / "moved/lib/cuda-sim/driver").resolve()
-    assert (tmp_path / "moved/include/cudasim.h").exists()
+    assert (tmp_path / "moved/include/cudasim.h").exists() and (tmp_path / "moved/share/man/man1/cai-race.1").exists()
     loaded = run(command, "run", "--runtime", "--", "sh", "-c", "echo $LD_LIBRARY_PATH").stdout
     assert "lib/cuda-sim/runtime" in loaded
 

@@ -74,7 +74,7 @@ def test_packages(debs):
         f"{lib}/pkgconfig/cai.pc",
         *(f"{lib}/cmake/cai/{name}.cmake" for name in ("caiConfig", "caiConfigVersion", "caiTargets")),
     }
-    assert {"usr/bin/cuda-sim", "usr/lib/cuda-sim/driver/libcuda.so.1"} < files["cuda-sim"]
+    assert {"usr/bin/cuda-sim", "usr/lib/cuda-sim/driver/libcuda.so.1", "usr/share/man/man1/cuda-sim.1.gz"} < files["cuda-sim"]
     for deb in debs.values():
         entries = listing(deb)
         assert {owner for _, owner in entries.values()} == {"root/root"}

@@ -164,12 +164,17 @@ Description: CUDA Array Interface for C: development files
 EOF
 }
 
-# ROOT has bin, include and lib/cuda-sim: simulator_package MACHINE ROOT
+# ROOT has bin, include, lib/cuda-sim and share/man: simulator_package MACHINE ROOT
 simulator_package() {
     arch=$(architecture "$1")
     folder=$work/cuda-sim
     mkdir -p "$folder/usr"
     cp -R "$2/bin" "$2/include" "$2/lib" "$folder/usr/"
+    mkdir "$folder/usr/share"
+    cp -R "$2/share/man" "$folder/usr/share/"
+    gzip -9n "$folder/usr/share/man/man1/cuda-sim.1"
+    ln -s cuda-sim.1.gz "$folder/usr/share/man/man1/cai-race.1.gz"
+    rm "$folder/usr/share/man/man1/cai-race.1"
     find "$folder/usr" -type f -exec chmod 644 {} +
     chmod 755 "$folder/usr/bin/cuda-sim"
     find "$folder/usr/lib" -name '*.so*' -type f -exec strip --strip-unneeded {} +
