@@ -156,6 +156,7 @@ impl Table {
     }
 
     /// Returns where the first function is in memory.
+    #[cfg(unix)]
     pub fn address(&self) -> Option<*const c_void> {
         self.functions[Function::init as usize].map(|function| function as *const c_void)
     }
