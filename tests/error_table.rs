@@ -50,10 +50,8 @@ int is_valid(const cai_array *array) {
 }
 ```
 
-Every number but 0 is a failure. Accept numbers that your header does not know: newer libraries add
-some. A retired number is never reused.
-
-This page is generated from the library.
+All numbers except 0 are failures. Newer libraries add numbers, so accept those that your header does
+not know. A retired number is never reused. This page is generated from the library.
 "#;
 
 fn text(pointer: *const std::ffi::c_char) -> &'static str {

@@ -142,19 +142,19 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_SIZE_OVERFLOW 207
 /** The bytes that the strides span do not fit in 63 bits on one side of `data`. */
 #define CAI_ERR_SPAN_OVERFLOW 208
-/** The array leaves the address space, or begins before its buffer. */
+/** The array extends beyond the address space, or begins before its buffer. */
 #define CAI_ERR_ADDRESS_RANGE 209
 /** `data` is NULL although the array has elements. */
 #define CAI_ERR_DATA_NULL 210
 /** `data` is not NULL although the array has no elements. */
 #define CAI_ERR_DATA_NOT_NULL 211
-/** `strides` are given for packed bit fields, which have none in whole bytes. */
+/** `strides` is set for packed bit fields, which have none in whole bytes. */
 #define CAI_ERR_BIT_STRIDES 212
 /** The elements have a size of 0 bytes. */
 #define CAI_ERR_ITEMSIZE 213
 /** `data` or a stride is not a multiple of the element's natural alignment. */
 #define CAI_ERR_ALIGNMENT 214
-/** `stream` is 0, which could mean either default stream or none. */
+/** `stream` is 0, which could mean no stream or either default stream. */
 #define CAI_ERR_STREAM_ZERO 220
 /** `stream` is set, but versions below 3 have no streams. */
 #define CAI_ERR_STREAM_VERSION 221
@@ -164,7 +164,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_EVENT 223
 /** `device.type` is not a device type of DLPack. */
 #define CAI_ERR_DEVICE_TYPE 224
-/** `device.id` is negative, and not -1 for a device whose number is not known. */
+/** `device.id` is negative. */
 #define CAI_ERR_DEVICE_ID 225
 /** `byte_offset` is set, but `data` is an address. */
 #define CAI_ERR_BYTE_OFFSET 226
@@ -172,7 +172,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_READONLY 227
 /** The array has a mask, but version 0 has none. */
 #define CAI_ERR_MASK_VERSION 230
-/** The mask's type is neither boolean, nor integer, nor bit field. */
+/** The mask's type is not a boolean, an integer or a bit field. */
 #define CAI_ERR_MASK_TYPE 231
 /** The mask's shape does not broadcast to the array's. */
 #define CAI_ERR_MASK_SHAPE 232
@@ -188,21 +188,21 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_TYPESTR_ORDER 241
 /** `typestr` has an unknown kind: not one of `t b i u f c m M O S U V`. */
 #define CAI_ERR_TYPESTR_KIND 242
-/** `typestr` has a size that is malformed or that its kind does not have. */
+/** `typestr` has a malformed size, or one that its kind does not have. */
 #define CAI_ERR_TYPESTR_SIZE 243
 /** `typestr` has a malformed time unit, or one on a kind without units. */
 #define CAI_ERR_TYPESTR_UNIT 244
 /** `dtype_code` is unknown or contradicts `typestr`. */
 #define CAI_ERR_DTYPE_CODE 245
-/** A `cai_descr` has sizes of no known version, or a count without rows. */
+/** The sizes in a `cai_descr` are of no known version, or it has a count but no rows. */
 #define CAI_ERR_DESCR_STRUCT 250
 /** A field's name is missing, not UTF-8, or used twice. */
 #define CAI_ERR_DESCR_NAME 251
-/** A field has neither a type nor nested fields, or both. */
+/** A field has neither a type nor nested fields, or it has both. */
 #define CAI_ERR_DESCR_FIELD 252
 /** A field's sub-array shape is malformed. */
 #define CAI_ERR_DESCR_SHAPE 253
-/** The size of all fields is not that of `typestr`. */
+/** The total size of the fields is not the size of `typestr`. */
 #define CAI_ERR_DESCR_SIZE 254
 /** Fields are nested deeper than `CAI_MAX_DESCR_DEPTH`. */
 #define CAI_ERR_DESCR_DEPTH 255
@@ -242,7 +242,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_STREAM_DETACHED 313
 /** The array is on a device whose streams are neither CUDA's nor HIP's. */
 #define CAI_ERR_STREAM_DEVICE 314
-/** The stream belongs to another context than `context`. */
+/** The stream does not belong to the context in `context`. */
 #define CAI_ERR_STREAM_CONTEXT 315
 /** The CUDA driver does not know the memory at `data`. */
 #define CAI_ERR_NOT_DEVICE_POINTER 320
@@ -278,7 +278,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_PYTHON_VERSION 502
 /** The calling thread does not hold the interpreter's lock. */
 #define CAI_ERR_PYTHON_LOCK 503
-/** A Python function raised an exception, which is left set unchanged. */
+/** A Python function raised an exception, which is still set. */
 #define CAI_ERR_PYTHON_EXCEPTION 504
 /** The object offers none of the requested protocols. */
 #define CAI_ERR_NO_PROTOCOL 505
@@ -321,9 +321,9 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_DLPACK_VERSION 710
 /** An Arrow structure was released, is malformed, or does not match its schema. */
 #define CAI_ERR_ARROW 712
-/** Bits begin inside a byte, and they are not in host memory, where they would be copied. */
+/** Bits begin inside a byte, and only bits in host memory are copied to whole bytes. */
 #define CAI_ERR_CONVERT_BIT_OFFSET 713
-/** The memory cannot be shared with other processes, or not be opened in this one. */
+/** The memory cannot be shared with other processes, or cannot be opened in this one. */
 #define CAI_ERR_IPC_MEMORY 720
 /** The bytes are not those of an array that `cai_ipc_export` wrote. */
 #define CAI_ERR_IPC_BYTES 721

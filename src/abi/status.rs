@@ -58,21 +58,20 @@ pub const CAI_ERR_ARGUMENT: cai_status = 102;
 pub const CAI_ERR_BUFFER_SIZE: cai_status = 103;
 /// A bit, a mode or the tail of a structure is not known to this library.
 ///
-/// The caller was compiled with a newer header and requires something that this library cannot do.
+/// The caller was compiled with a newer header. Use a newer library, or leave the feature out.
 pub const CAI_ERR_NEWER_CALLER: cai_status = 104;
 /// The argument is valid, but the receiver does not support it.
 ///
-/// For consumers that refuse a type, a device or a mask, and for `cai.hpp`. The C functions never
-/// return it.
+/// Consumers may report it for a type, a device or a mask. The C functions never return it.
 pub const CAI_ERR_UNSUPPORTED: cai_status = 105;
 
 /// `struct_size` is not the size of any version of the structure.
 ///
-/// Most often the structure was never initialized: start from `CAI_ARRAY_INIT`.
+/// Initialize the structure with `CAI_ARRAY_INIT`.
 pub const CAI_ERR_STRUCT_SIZE: cai_status = 201;
 /// `flags` of the array has a bit that this library does not know.
 ///
-/// A member that must not be ignored is announced by a flag, so an unknown flag cannot be skipped.
+/// The bit announces a member that must not be ignored. Use a newer library.
 pub const CAI_ERR_FLAGS: cai_status = 202;
 /// The array's `version` is one that the function cannot use.
 pub const CAI_ERR_VERSION: cai_status = 203;
@@ -86,29 +85,29 @@ pub const CAI_ERR_SHAPE_NEGATIVE: cai_status = 206;
 pub const CAI_ERR_SIZE_OVERFLOW: cai_status = 207;
 /// The bytes that the strides span do not fit in 63 bits on one side of `data`.
 pub const CAI_ERR_SPAN_OVERFLOW: cai_status = 208;
-/// The array leaves the address space, or begins before its buffer.
+/// The array extends beyond the address space, or begins before its buffer.
 pub const CAI_ERR_ADDRESS_RANGE: cai_status = 209;
 /// `data` is NULL although the array has elements.
 pub const CAI_ERR_DATA_NULL: cai_status = 210;
 /// `data` is not NULL although the array has no elements.
 pub const CAI_ERR_DATA_NOT_NULL: cai_status = 211;
-/// `strides` are given for packed bit fields, which have none in whole bytes.
+/// `strides` is set for packed bit fields, which have none in whole bytes.
 pub const CAI_ERR_BIT_STRIDES: cai_status = 212;
 /// The elements have a size of 0 bytes.
 pub const CAI_ERR_ITEMSIZE: cai_status = 213;
 /// `data` or a stride is not a multiple of the element's natural alignment.
 ///
-/// Reported only if `CAI_CHECK_ALIGNMENT` is set.
+/// Only `CAI_CHECK_ALIGNMENT` checks this.
 pub const CAI_ERR_ALIGNMENT: cai_status = 214;
 /// The array has no owner, so it cannot be kept beyond this call.
 pub const CAI_ERR_BORROWED: cai_status = 215;
 /// The owner's table of operations is missing, too short or incomplete.
 pub const CAI_ERR_OWNER_OPS: cai_status = 216;
 
-/// `stream` is 0, which could mean either default stream or none.
+/// `stream` is 0, which could mean no stream or either default stream.
 ///
-/// Use 1 for the legacy and 2 for the per-thread default stream, a `CUstream`, or `CAI_STREAM_NONE`
-/// if no work is pending on the data.
+/// Use `CAI_STREAM_LEGACY`, `CAI_STREAM_PER_THREAD`, a `CUstream`, or `CAI_STREAM_NONE` if no work
+/// on the data is pending.
 pub const CAI_ERR_STREAM_ZERO: cai_status = 220;
 /// `stream` is set, but versions below 3 have no streams.
 pub const CAI_ERR_STREAM_VERSION: cai_status = 221;
@@ -118,11 +117,13 @@ pub const CAI_ERR_STREAM_ID: cai_status = 222;
 pub const CAI_ERR_EVENT: cai_status = 223;
 /// `device.type` is not a device type of DLPack.
 pub const CAI_ERR_DEVICE_TYPE: cai_status = 224;
-/// `device.id` is negative, and not -1 for a device whose number is not known.
+/// `device.id` is negative.
+///
+/// Only devices other than CUDA's and the host may have -1, which means that it is not known.
 pub const CAI_ERR_DEVICE_ID: cai_status = 225;
 /// `byte_offset` is set, but `data` is an address.
 ///
-/// An offset belongs to handles only; an address already is that of the element at index zero.
+/// Only handles have an offset. Let `data` point to the element at index zero.
 pub const CAI_ERR_BYTE_OFFSET: cai_status = 226;
 
 /// Write access to a read-only array was requested.
@@ -130,7 +131,7 @@ pub const CAI_ERR_READONLY: cai_status = 227;
 
 /// The array has a mask, but version 0 has none.
 pub const CAI_ERR_MASK_VERSION: cai_status = 230;
-/// The mask's type is neither boolean, nor integer, nor bit field.
+/// The mask's type is not a boolean, an integer or a bit field.
 pub const CAI_ERR_MASK_TYPE: cai_status = 231;
 /// The mask's shape does not broadcast to the array's.
 pub const CAI_ERR_MASK_SHAPE: cai_status = 232;
@@ -140,7 +141,7 @@ pub const CAI_ERR_MASK_CYCLE: cai_status = 233;
 pub const CAI_ERR_MASK_DEPTH: cai_status = 234;
 /// The mask is in memory that the array's device cannot read.
 ///
-/// A mask of an array on a device is on that device, or in page-locked or managed memory.
+/// Put the mask on the array's device, or in page-locked or managed memory.
 pub const CAI_ERR_MASK_DEVICE: cai_status = 235;
 
 /// `typestr` is empty, or not terminated within its 16 bytes.
@@ -149,22 +150,22 @@ pub const CAI_ERR_TYPESTR_LENGTH: cai_status = 240;
 pub const CAI_ERR_TYPESTR_ORDER: cai_status = 241;
 /// `typestr` has an unknown kind: not one of `t b i u f c m M O S U V`.
 pub const CAI_ERR_TYPESTR_KIND: cai_status = 242;
-/// `typestr` has a size that is malformed or that its kind does not have.
+/// `typestr` has a malformed size, or one that its kind does not have.
 pub const CAI_ERR_TYPESTR_SIZE: cai_status = 243;
 /// `typestr` has a malformed time unit, or one on a kind without units.
 pub const CAI_ERR_TYPESTR_UNIT: cai_status = 244;
 /// `dtype_code` is unknown or contradicts `typestr`.
 pub const CAI_ERR_DTYPE_CODE: cai_status = 245;
 
-/// A `cai_descr` has sizes of no known version, or a count without rows.
+/// The sizes in a `cai_descr` are of no known version, or it has a count but no rows.
 pub const CAI_ERR_DESCR_STRUCT: cai_status = 250;
 /// A field's name is missing, not UTF-8, or used twice.
 pub const CAI_ERR_DESCR_NAME: cai_status = 251;
-/// A field has neither a type nor nested fields, or both.
+/// A field has neither a type nor nested fields, or it has both.
 pub const CAI_ERR_DESCR_FIELD: cai_status = 252;
 /// A field's sub-array shape is malformed.
 pub const CAI_ERR_DESCR_SHAPE: cai_status = 253;
-/// The size of all fields is not that of `typestr`.
+/// The total size of the fields is not the size of `typestr`.
 pub const CAI_ERR_DESCR_SIZE: cai_status = 254;
 /// Fields are nested deeper than `CAI_MAX_DESCR_DEPTH`.
 pub const CAI_ERR_DESCR_DEPTH: cai_status = 255;
@@ -179,15 +180,14 @@ pub const CAI_ERR_DESCR_BIT_OFFSET: cai_status = 259;
 
 /// No driver was found, or it has no device.
 ///
-/// `libcuda.so.1` (or the file that `CAI_CUDA_DRIVER` names) is missing, is a stub for linking, or
-/// found no device. For arrays of ROCm devices: `libamdhip64.so` (or the file that `CAI_HIP_DRIVER`
-/// names).
+/// `libcuda.so.1`, or the file that `CAI_CUDA_DRIVER` names, is missing, is a stub for linking, or
+/// has no device. For ROCm devices: `libamdhip64.so`, or the file that `CAI_HIP_DRIVER` names.
 pub const CAI_ERR_NO_DRIVER: cai_status = 301;
 /// The CUDA driver is too old: it lacks a function.
 pub const CAI_ERR_DRIVER_FUNCTION: cai_status = 302;
 /// The process was forked after the CUDA driver had been started.
 ///
-/// CUDA does not work in such a child. Start new processes (`spawn`, `exec`), or fork before the
+/// CUDA does not work in such a child. Start processes with `spawn` or `exec`, or fork before the
 /// first CUDA call.
 pub const CAI_ERR_FORKED: cai_status = 303;
 /// The CUDA driver is shutting down, because the process exits.
@@ -196,7 +196,7 @@ pub const CAI_ERR_DRIVER_EXIT: cai_status = 304;
 pub const CAI_ERR_DRIVER: cai_status = 305;
 /// The device or context is lost: work on it failed, and nothing more will run there.
 ///
-/// Most often an earlier kernel failed. End the process, or destroy the context.
+/// Usually an earlier kernel failed. End the process, or destroy the context.
 pub const CAI_ERR_DEVICE_LOST: cai_status = 306;
 /// A default stream is used, but the calling thread has no current context.
 ///
@@ -209,16 +209,19 @@ pub const CAI_ERR_CONTEXT_DESTROYED: cai_status = 308;
 pub const CAI_ERR_STREAM_HANDLE: cai_status = 310;
 /// The stream was destroyed, and its handle now belongs to a new stream.
 ///
-/// `stream_id` differs. The producer must keep the exported stream alive as long as the exported
-/// array.
+/// The producer must keep the stream alive as long as the exported array.
 pub const CAI_ERR_STREAM_STALE: cai_status = 311;
 /// The array's stream is the per-thread default stream of another thread.
+///
+/// Call the function in that thread.
 pub const CAI_ERR_STREAM_THREAD: cai_status = 312;
 /// The stream's green context was destroyed.
 pub const CAI_ERR_STREAM_DETACHED: cai_status = 313;
 /// The array is on a device whose streams are neither CUDA's nor HIP's.
+///
+/// Synchronize with the functions of that platform.
 pub const CAI_ERR_STREAM_DEVICE: cai_status = 314;
-/// The stream belongs to another context than `context`.
+/// The stream does not belong to the context in `context`.
 pub const CAI_ERR_STREAM_CONTEXT: cai_status = 315;
 
 /// The CUDA driver does not know the memory at `data`.
@@ -232,12 +235,11 @@ pub const CAI_ERR_NOT_ACCESSIBLE: cai_status = 323;
 
 /// The producer's stream is capturing, and the consumer's is not.
 ///
-/// Ordering them would make the consumer's stream join the capture, which `CAI_CAPTURE_JOIN`
-/// allows.
+/// `CAI_CAPTURE_JOIN` allows the consumer's stream to join the capture.
 pub const CAI_ERR_CAPTURE_PRODUCER: cai_status = 401;
 /// The consumer's stream is capturing, and the producer's is not.
 ///
-/// Call begin and end around the launch of the graph, on the stream of the launch. See
+/// Call begin and end around the launch of the graph instead, with the stream of the launch. See
 /// `CAI_CAPTURE_EXTERNAL`.
 pub const CAI_ERR_CAPTURE_CONSUMER: cai_status = 402;
 /// Both streams are capturing, into different graphs.
@@ -255,33 +257,33 @@ pub const CAI_ERR_CAPTURE: cai_status = 408;
 
 /// No CPython interpreter is running in this process.
 ///
-/// Its functions are looked up among what the process has loaded.
+/// The library looks for CPython among the libraries that the process has loaded.
 pub const CAI_ERR_NO_PYTHON: cai_status = 501;
 /// The CPython in this process is too old, or lacks a function.
 ///
-/// Python 3.9 is the oldest that is supported.
+/// The oldest supported version is 3.9.
 pub const CAI_ERR_PYTHON_VERSION: cai_status = 502;
 /// The calling thread does not hold the interpreter's lock.
 ///
-/// From Python with `ctypes`, use `PyDLL`: `CDLL` releases the lock.
+/// With `ctypes`, load the library with `PyDLL`, because `CDLL` releases the lock.
 pub const CAI_ERR_PYTHON_LOCK: cai_status = 503;
-/// A Python function raised an exception, which is left set unchanged.
+/// A Python function raised an exception, which is still set.
 pub const CAI_ERR_PYTHON_EXCEPTION: cai_status = 504;
 /// The object offers none of the requested protocols.
 ///
-/// Python: TypeError.
+/// In Python: TypeError.
 pub const CAI_ERR_NO_PROTOCOL: cai_status = 505;
 /// A required key is missing.
 ///
-/// Python: KeyError.
+/// In Python: KeyError.
 pub const CAI_ERR_KEY: cai_status = 506;
 /// A value has the wrong type.
 ///
-/// Python: TypeError.
+/// In Python: TypeError.
 pub const CAI_ERR_TYPE: cai_status = 507;
 /// A value is out of range or malformed.
 ///
-/// Python: ValueError.
+/// In Python: ValueError.
 pub const CAI_ERR_VALUE: cai_status = 508;
 /// An exchange table on a type is malformed or of another version.
 pub const CAI_ERR_EXCHANGE_TABLE: cai_status = 509;
@@ -295,8 +297,12 @@ pub const CAI_ERR_THREAD: cai_status = 602;
 pub const CAI_ERR_ENVIRONMENT: cai_status = 603;
 
 /// The array is in host memory, which was not allowed.
+///
+/// Set `CAI_IMPORT_ALLOW_HOST` to accept it.
 pub const CAI_ERR_HOST_MEMORY: cai_status = 701;
 /// The array has a mask, which the receiver cannot express or did not allow.
+///
+/// Set `CAI_IMPORT_ALLOW_MASK` to import it.
 pub const CAI_ERR_CONVERT_MASK: cai_status = 702;
 /// The type is not the required one, or the other protocol does not have it.
 pub const CAI_ERR_CONVERT_TYPE: cai_status = 703;
@@ -318,19 +324,19 @@ pub const CAI_ERR_CONVERT_DEVICE: cai_status = 709;
 pub const CAI_ERR_CONVERT_GRAD: cai_status = 711;
 /// The tensor has another major version of DLPack than this library knows.
 ///
-/// Only its deleter may be used.
+/// Call its deleter and nothing else.
 pub const CAI_ERR_DLPACK_VERSION: cai_status = 710;
 /// An Arrow structure was released, is malformed, or does not match its schema.
 pub const CAI_ERR_ARROW: cai_status = 712;
-/// Bits begin inside a byte, and they are not in host memory, where they would be copied.
+/// Bits begin inside a byte, and only bits in host memory are copied to whole bytes.
 ///
-/// Slice Arrow arrays of booleans, and those with nulls, at multiples of 8 on a device.
+/// On a device, slice Arrow arrays with booleans or nulls at multiples of 8.
 pub const CAI_ERR_CONVERT_BIT_OFFSET: cai_status = 713;
 
-/// The memory cannot be shared with other processes, or not be opened in this one.
+/// The memory cannot be shared with other processes, or cannot be opened in this one.
 ///
-/// Memory of `cuMemAlloc` and `cudaMalloc` can, and memory of pools and of `cuMemCreate` that were
-/// created with `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+/// Use `cuMemAlloc` or `cudaMalloc`. Memory of pools and of `cuMemCreate` needs
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 pub const CAI_ERR_IPC_MEMORY: cai_status = 720;
 /// The bytes are not those of an array that `cai_ipc_export` wrote.
 pub const CAI_ERR_IPC_BYTES: cai_status = 721;
@@ -338,7 +344,7 @@ pub const CAI_ERR_IPC_BYTES: cai_status = 721;
 pub const CAI_ERR_IPC_VERSION: cai_status = 722;
 /// The device of the memory is not visible in this process.
 ///
-/// See `CUDA_VISIBLE_DEVICES`.
+/// Check `CUDA_VISIBLE_DEVICES`.
 pub const CAI_ERR_IPC_DEVICE: cai_status = 723;
 
 /// Internal error. Please report it.
