@@ -22,7 +22,7 @@ PAGES = ["first_exchange"]
 REPORTED = 66  # exit status of `cuda-sim run` with a race
 
 # Pages that are pasted after the section "Install" of a tutorial, and edits of their programs that the checker reports.
-AFTER = {"consumer": "first_exchange", "producer": "first_exchange"}
+AFTER = {"consumer": "first_exchange", "producer": "first_exchange", "streams": "first_exchange"}
 MISTAKES = [
     ("consumer", "cai_array_consume_begin(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("consumer", "cai_array_consume_end(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),

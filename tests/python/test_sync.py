@@ -122,6 +122,43 @@ def output_of(done):
     return f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
+# What version 3 of the specification says about streams, the rule (docs/src/specification.md), and the cases that test it.
+SENTENCES = [
+    ("exchange without data races", "S7 S8", "exchange.c"),
+    ("correct by default, without the user's knowledge", "S10", "exchange.c handles policy_of_the_process"),
+    ("exceptions have to be documented", "S4", "exchange.c nothing_to_order conservative"),
+    ("users may override, and are then responsible for races", "S10", "exchange.c policy_of_the_process"),
+    ("stream not present or None: no synchronization, any stream", "S3", "exchange.c nothing_to_order"),
+    ("stream an integer: work may be in progress there", "S2", "exchange.c handles legacy_producer per_thread_producer"),
+    ("the consumer synchronizes on it before accessing the data", "S8", "exchange.c handles two_devices two_contexts host_waits"),
+    ("or enqueues its operations in it", "S8", "exchange.c nothing_to_order"),
+    ("nothing may take place in the stream until the consumer's operations have", "S8", "exchange.c handles many_rounds"),
+    ("work in the provided stream is serialized", "S8", "events.c reader_after_a_writer_of_this_library"),
+    ("a consumer set to ignore may operate at once", "S10", "exchange.c nothing_to_order"),
+    ("producers: synchronizing on the stream is enough", "S7", "produce.c join_7_9_15_into_3 join_default_streams join_across_devices"),
+    ("work on one stream, or none: already satisfied", "S7", "produce.c nothing_pending"),
+    ("7, 9, 15 into 3", "S7", "produce.c join_7_9_15_into_3"),
+    ("no work: None, or not provided", "S3", "produce.c nothing_pending"),
+    ("a producer may be set to always export None", "S10", "exchange.c policy_of_the_process"),
+    ("the owner of the data must be kept alive", "O1", "produce.c release_after_work"),
+    ("the owner of the data must be kept alive by a graph", "O1", "capture.c graph_keeps_an_owner"),
+    ("the exported stream lives as long as the exporting object", "O2", "produce.c array_keeps_its_stream"),
+    ("a stream that was destroyed is detected", "O2", "exchange.c stale_handle"),
+    ("the context that owns the pointer; host-accessible; managed", "D11", "produce.c pointer_attributes"),
+    ("the data must be device-accessible", "D10", "produce.c checks_of_memory checks_of_pieces"),
+    ("an event may be added", "S6", "events.c"),
+]
+
+
+def test_every_sentence_has_cases():
+    page = (ROOT / "docs/src/specification.md").read_text()
+    for sentence, rules, tested in SENTENCES:
+        program, *cases = tested.split()
+        source = (TESTS / program).read_text()
+        assert [case for case in cases if f"CASE({case})" not in source] == [], sentence
+        assert [rule for rule in rules.split() if f"| {rule} |" not in page] == [], sentence
+
+
 # Where the race checker observes the library, it takes the slow path, which reports each exchange. On a GPU nothing
 # observes it.
 OBSERVED = [(schedule, "seen") for schedule in SCHEDULES] + [("lazy", "hidden")]
