@@ -124,6 +124,13 @@ def test_the_figures_are_of_this_bench():
             assert name in page, name
 
 
+def test_the_summary_of_the_figures_is_of_its_tables():
+    summary, tables = (BOOK / "performance.md").read_text().split("\n## ", 1)
+    medians = {f"{float(median):,.0f}" for median in re.findall(r"^ *[a-zA-Z].*? {2,}([\d.]+) ", tables, re.M)}
+    stated = re.findall(r"([\d,]+) ns", summary)
+    assert len(stated) > 10 and not set(stated) - medians, set(stated) - medians
+
+
 def test_the_figures_of_rust_are_of_this_bench():
     page = (BOOK / "performance.md").read_text()
     rows = re.findall(r'^ +\(?"((?:slice|View|ContiguousView|ArrayRef|the same of).*?)",', (ROOT / "rust/benches/view.rs").read_text(), re.M)
