@@ -1,10 +1,11 @@
 """Pages that are programs: what a reader pastes from them, in their order, prints what they say.
 
-A block whose first line is a comment with a file name is saved under that name. All `sh` blocks run in one shell, the
-first in the repository, in a home folder of their own. Each line of a `text` block is one that the `sh` block before it
-printed, but for addresses and folders, which differ. Their order is that of a terminal, where nothing is buffered.
+A block whose first line is a comment with a file name is saved under that name. All `sh` blocks run in one shell, in a
+home folder of their own. Each line of a `text` block is one that the `sh` block before it printed, but for addresses and
+folders, which differ. Their order is that of a terminal, where nothing is buffered.
 
-How-to pages begin after the installation of a tutorial, and have mistakes that the race checker reports.
+The section "Install" of a tutorial is pasted once, in the repository; how-to pages begin after it. Programs are also
+edited to have mistakes that their page names and that the race checker reports.
 """
 
 import os
@@ -18,17 +19,35 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 NAMED = re.compile(r"(?:/\*|//|#) (\S+\.\w+)(?: \*/)?\n")
-PAGES = ["first_exchange"]
 REPORTED = 66  # exit status of `cuda-sim run` with a race
 
-# Pages that are pasted after the section "Install" of a tutorial, and edits of their programs that the checker reports.
-AFTER = {"consumer": "first_exchange", "producer": "first_exchange", "streams": "first_exchange"}
+# Each page, and the tutorial whose section "Install" comes before its programs.
+PAGES = {
+    "first_exchange": "first_exchange",
+    "consumer": "first_exchange",
+    "producer": "first_exchange",
+    "streams": "first_exchange",
+    "extensions": "extensions",
+    "class": "extensions",
+    "from_dictionary": "extensions",
+    "from_dlpack": "extensions",
+}
+INSTALL = re.compile(r"^## Install\n.*?(?=^## )", re.M | re.S)
+# Edits of programs: the page, a line's part, and what it becomes.
 MISTAKES = [
     ("consumer", "cai_array_consume_begin(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("consumer", "cai_array_consume_end(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("consumer", "(size_t)layout.nbytes, stream)", "(size_t)layout.nbytes, NULL)"),
     ("producer", "cai_array_produce(&array, &pending, 1,", "cai_array_produce(&array, &pending, 0,"),
     ("producer", "0x40200000, 100 * 200, self->stream)", "0x40200000, 100 * 200, NULL)"),
+    ("class", ', "stream": self.stream.value}', "}"),
+    ("class", "bits, c.c_size_t(count), self.stream)", "bits, c.c_size_t(count), None)"),
+    ("from_dictionary", "cai_array_consume_begin(&array, mine, CAI_ACCESS_WRITE, &error)", "CAI_OK"),
+    ("from_dictionary", "cai_array_consume_end(&array, mine, CAI_ACCESS_WRITE, NULL)", "CAI_OK"),
+    ("from_dictionary", "(size_t)layout.nbytes,\n                        stream)", "layout.nbytes, NULL)"),
+    ("from_dlpack", "options.stream = mine;", "options.stream = CAI_STREAM_NONE;"),
+    ("from_dlpack", "sizeof values,\n                          second)", "sizeof values, NULL)"),
+    ("from_dlpack", "array.stream = cai_inline_stream(first);", "array.stream = CAI_STREAM_NONE;"),
 ]
 
 
@@ -57,6 +76,8 @@ def as_reader(home):
     return os.environ | {
         "HOME": str(home),
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        # Built already, and where cargo finds it again.
+        "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")),
         "CARGO_HOME": os.environ.get("CARGO_HOME", str(real / ".cargo")),
         "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(real / ".rustup")),
     }
@@ -76,12 +97,6 @@ def compare(printed, expected):
         assert not set(lines) - set(clean(text)), text
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_what_the_page_says_is_printed(name, tmp_path):
-    script, expected = pasted((ROOT / f"docs/src/{name}.md").read_text())
-    compare(paste(script, ROOT, as_reader(tmp_path)), expected)
-
-
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
     """The environment after the installation of a tutorial, which is pasted once."""
@@ -91,7 +106,7 @@ def installed(tmp_path_factory):
         if tutorial not in after:
             home = tmp_path_factory.mktemp(tutorial)
             page = (ROOT / f"docs/src/{tutorial}.md").read_text()
-            script, _ = pasted(re.search(r"^## Install\n.*?(?=^## )", page, re.M | re.S)[0])
+            script, _ = pasted(INSTALL.search(page)[0])
             paste(f'{script}\nenv -0 > "$HOME/environment"', ROOT, as_reader(home))
             lines = (home / "environment").read_text().split("\0")
             after[tutorial] = dict(line.split("=", 1) for line in lines if line)
@@ -100,15 +115,22 @@ def installed(tmp_path_factory):
     return install
 
 
-@pytest.mark.parametrize("name", AFTER)
-def test_a_how_to_page(name, tmp_path, installed):
-    script, expected = pasted((ROOT / f"docs/src/{name}.md").read_text())
-    compare(paste(script, tmp_path, installed(AFTER[name])), expected)
+def after_installation(name):
+    return pasted(INSTALL.sub("", (ROOT / f"docs/src/{name}.md").read_text()))
 
 
-@pytest.mark.parametrize("name, right, wrong", MISTAKES)
+@pytest.mark.parametrize("name", PAGES)
+def test_what_the_page_says_is_printed(name, tmp_path, installed):
+    script, expected = after_installation(name)
+    environment = installed(PAGES[name])
+    # A tutorial goes on where its installation ended, but not in the repository.
+    folder = environment["PWD"] if name == PAGES[name] and environment["PWD"] != str(ROOT) else tmp_path
+    compare(paste(script, folder, environment), expected)
+
+
+@pytest.mark.parametrize("name, right, wrong", MISTAKES, ids=[f"{one[0]}-{one[2]}" for one in MISTAKES])
 def test_a_mistake_is_reported(name, right, wrong, tmp_path, installed):
-    script, _ = pasted((ROOT / f"docs/src/{name}.md").read_text())
+    script, _ = after_installation(name)
     assert right in script
-    printed = paste(script.replace(right, wrong), tmp_path, installed(AFTER[name]), REPORTED)
+    printed = paste(script.replace(right, wrong), tmp_path, installed(PAGES[name]), REPORTED)
     assert "missing: " in printed, printed
