@@ -269,3 +269,7 @@ def test_page(tmp_path):
         scale(tvm_ffi.from_dlpack(numbers[::2]))
     with pytest.raises(ValueError, match="expected one"):
         scale()
+    after = page[page.index(sample) :]
+    program = re.search(r"```python\n(.*?)```", after, re.S)[1]
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == re.search(r"```text\n(.*?)```", after, re.S)[1]

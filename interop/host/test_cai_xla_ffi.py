@@ -4,6 +4,7 @@ import ctypes as c
 import pathlib
 import re
 import subprocess
+import sys
 
 import cai_ctypes as T
 import cai_python as P
@@ -224,3 +225,7 @@ def test_page(tmp_path):
         call("twice", jnp.arange(6.0)).block_until_ready()
     with pytest.raises(Exception, match="args: expected one argument and one result"):
         jax.ffi.ffi_call("cai_twice", jax.ShapeDtypeStruct((6,), "float32"))(value, value).block_until_ready()
+    after = page[page.index(sample) :]
+    program = re.search(r"```python\n(.*?)```", after, re.S)[1]
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == re.search(r"```text\n(.*?)```", after, re.S)[1]

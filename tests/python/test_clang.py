@@ -56,7 +56,8 @@ def test_mdspan(tmp_path):
         *CPP, "-std=c++23", *STRICT, *includes, tmp_path / "sample.cpp",
         "-o", tmp_path / "sample", ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",
     )  # fmt: skip
-    run(tmp_path / "sample")
+    printed = re.search(r"```text\n(.*?)```", page[page.index(sample) :], re.S)[1]
+    assert run(tmp_path / "sample") == printed
     run(
         *CPP, "-std=c++23", "-DFAMILY=1", *STRICT, *includes, ROOT / "capi-tests/special/mdspan.cpp",
         "-o", tmp_path / "mdspan", ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",

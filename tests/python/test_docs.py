@@ -49,7 +49,7 @@ def test_programs_compile(tmp_path, language, text):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["copies", "json", "arrow", "specification"])
+@pytest.mark.parametrize("page", ["copies", "json", "arrow", "dlpack", "specification"])
 def test_the_first_program_runs(tmp_path, library_path, page):
     """It prints the page's first block of text, but for addresses."""
     text = (BOOK / f"{page}.md").read_text()
@@ -64,12 +64,14 @@ def test_the_first_program_runs(tmp_path, library_path, page):
 
 
 def test_the_program_about_cpp_runs(tmp_path, library_path):
-    (tmp_path / "program.cpp").write_text(re.search(r"```cpp\n(.*?)```", (BOOK / "cpp.md").read_text(), re.S)[1])
+    page = (BOOK / "cpp.md").read_text()
+    (tmp_path / "program.cpp").write_text(re.search(r"```cpp\n(.*?)```", page, re.S)[1])
     (tmp_path / "libcai.so.1").symlink_to(library_path)
     command = ["g++", "-std=c++17", "-I", ROOT / "include", tmp_path / "program.cpp", library_path,
                f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program"]  # fmt: skip
     subprocess.run(command, check=True)
-    subprocess.run([tmp_path / "program"], check=True)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
+    assert done.stdout == re.search(r"```text\n(.*?)```", page, re.S)[1]
 
 
 def test_there_are_programs():

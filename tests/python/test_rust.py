@@ -72,17 +72,22 @@ def test_versions_of_cuda(project, tmp_path, cuda):
 
 
 def test_samples_of_the_page(project, tmp_path):
-    """Whole programs of the book, each as a program of the stranger's."""
+    """Whole programs of the book, each as a program of the stranger's; the first prints the page's output."""
     folder = tmp_path / "page"
     shutil.copytree(project, folder)
-    samples = re.findall(r"```rust\n(.*?)```", (ROOT / "docs/src/rust.md").read_text(), re.S)
+    page = (ROOT / "docs/src/rust.md").read_text()
+    samples = re.findall(r"```rust\n(.*?)```", page, re.S)
     # pyo3 is not among the packages that this workspace has tested.
     samples = [sample for sample in samples if "pyo3" not in sample]
     assert samples
     (folder / "src/bin").mkdir()
     for index, sample in enumerate(samples):
         (folder / f"src/bin/sample{index}.rs").write_text(sample)
-    run(CARGO, "check", "-q", "--bins", cwd=folder, env={"CARGO_TARGET_DIR": str(ROOT / "target/examples-rs")})
+    for index in range(len(samples)):
+        command = [CARGO, "run", "-q", "--bin", f"sample{index}"]
+        done = run(*command, cwd=folder, env={"CARGO_TARGET_DIR": str(ROOT / "target/examples-rs")})
+        if index == 0:
+            assert done.stdout == re.search(r"```text\n(.*?)```", page, re.S)[1]
 
 
 def test_arrays_of_numpy(extension):
