@@ -157,9 +157,12 @@ static void prepare_messages() {
     mq_attr attributes{};
     attributes.mq_maxmsg = 1;
     attributes.mq_msgsize = 8;
-    messages = mq_open("/cuda_sim_host_order", O_CREAT | O_RDWR, 0600, &attributes);
+    // Programs of this kind run beside each other, and all processes share the names of queues.
+    char name[48];
+    snprintf(name, sizeof name, "/cuda_sim_host_order_%d", static_cast<int>(getpid()));
+    messages = mq_open(name, O_CREAT | O_EXCL | O_RDWR, 0600, &attributes);
     CHECK(messages < 0);
-    CHECK(mq_unlink("/cuda_sim_host_order"));
+    CHECK(mq_unlink(name));
 }
 static void posts() { CHECK(mq_send(messages, "12345678", 8, 0)); }
 static void takes() {
