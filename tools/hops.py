@@ -3,10 +3,11 @@
     cuda-sim run -- python tools/hops.py write       writes the table
     cuda-sim run -- python tools/hops.py check       compares it, and tries random arrays and pairs of protocols
 
-Every array is a choice along each axis below: type, layout, access, stream, mask, memory. A cell of the table is what
-one choice becomes, beside choices that the protocol keeps. The random part holds the table to its word: an array is
-refused if a cell of its choices says so, with a status that such a cell states; otherwise each choice becomes what its
-cell says, and every byte is the same. What came back leaves through a second protocol, which must do as much.
+Every array is a choice along each axis below: type, layout, access, stream, mask, memory. A cell is what one choice
+becomes through one protocol, beside choices that the protocol keeps; the page has the cells that are not equal. The
+random part checks the cells: an array is refused if a cell of its choices says so, with a status that such a cell
+states; otherwise each choice becomes what its cell says, and every byte is the same. What came back leaves through a
+second protocol, which must do as much.
 """
 
 import collections
@@ -99,8 +100,8 @@ TYPES = {
     "`b1`": ("|b1", 0), "`i1`": ("|i1", 0), "`i4`": ("<i4", 0), "`u8`": ("<u8", 0), "`f2`": ("<f2", 0), "`f4`": ("<f4", 0),
     "`f8`": ("<f8", 0), "`f16`": ("<f16", 0), "`c8`": ("<c8", 0), "`c16`": ("<c16", 0), "`M8[ns]`": ("<M8[ns]", 0),
     "`M8[D]`": ("<M8[D]", 0), "`m8[us]`": ("<m8[us]", 0), "`S4`": ("|S4", 0), "`U2`": ("<U2", 0), "`V4`": ("|V4", 0),
-    "packed bits, `t1`": ("|t1", 0), "`bfloat16`": ("<V2", P.BFLOAT16), "`float8_e4m3fn`": ("|V1", P.FLOAT8_E4M3FN),
-    "fields": ("|V8", 0), "the other byte order, `>f4`": (">f4", 0),
+    "packed bits `t1`": ("|t1", 0), "`bfloat16`": ("<V2", P.BFLOAT16), "`float8_e4m3fn`": ("|V1", P.FLOAT8_E4M3FN),
+    "fields": ("|V8", 0), "other byte order `>f4`": (">f4", 0),
 }  # fmt: skip
 FIELDS = "[('x', '<f4'), ('y', '<i4')]"
 # Shapes, and strides in elements; packed bits have none.
@@ -115,7 +116,7 @@ LAYOUTS = {
 }
 ACCESS = ["writable", "read-only"]
 STREAMS = ["no stream", "a stream", "unknown stream", "unknown stream and event"]
-MASKS = ["no mask", "packed bits, one for each element", "packed bits, one for each row", "bytes"]
+MASKS = ["no mask", "a bit for each element", "a bit for each row", "a byte for each element"]
 MEMORY = {"host": P.CPU, "CUDA": P.CUDA, "CUDA managed": P.CUDA_MANAGED, "ROCm": ROCM, "oneAPI": P.ONEAPI, "OpenCL": P.OPENCL}
 AXES = {"type": list(TYPES), "layout": list(LAYOUTS), "access": ACCESS, "stream": STREAMS, "mask": MASKS, "memory": list(MEMORY)}
 BASE = {"type": "`f4`", "layout": "C order", "access": "writable", "stream": "no stream", "mask": "no mask", "memory": "CUDA"}
@@ -158,7 +159,7 @@ class Subject:
             others["event"] = machine.event.value
         self.mask = None
         if choices["mask"] != "no mask":
-            bits = choices["mask"] != "bytes"
+            bits = choices["mask"] != "a byte for each element"
             rows = choices["mask"].endswith("row")
             extents = (shape[0],) + (1,) * (len(shape) - 1) if rows and shape else shape
             self.mask = P.make(extents, "|t1" if bits else "|b1", machine.at[self.device] + 2048, device=(self.device, 0))
@@ -227,7 +228,7 @@ def found_in(array, subject):
     found["mask"] = "no mask"
     if array.mask:
         same = before.mask and (array.mask.typestr, array.mask.shape) == (before.mask.typestr, before.mask.shape)
-        found["mask"] = subject.choices["mask"] if same else "packed bits, one for each element"
+        found["mask"] = subject.choices["mask"] if same else "a bit for each element"
     return found
 
 
@@ -347,7 +348,7 @@ PROTOCOLS = {
     "dictionary": (dictionary, "CUDA"),
     "exchange table": (exchange, "CUDA"),
     "DLPack": (tensor("dlpack"), "CUDA"),
-    "DLPack, unversioned": (tensor("dlpack_unversioned"), "CUDA"),
+    "unversioned DLPack": (tensor("dlpack_unversioned"), "CUDA"),
     "DLPack's exchange table": (dlpack_exchange, "CUDA"),
     "`__array_interface__`": (array_interface, "host"),
     "`__array_struct__`": (array_struct, "host"),
@@ -366,7 +367,7 @@ def hop(protocol, array, subject):
     back = PROTOCOLS[protocol][0](array)
     try:
         before, after = bytes_of(array), bytes_of(back)
-        if subject.choices["type"] == "packed bits, `t1`" and before:
+        if subject.choices["type"] == "packed bits `t1`" and before:
             # Bits behind the last one have no meaning.
             rest = -len(before) * 8 + count_of(array)
             before, after = (text[:-1] + bytes([text[-1] & 0xFF >> -rest]) for text in (before, after))
@@ -405,7 +406,7 @@ def base_of(protocol):
 
 def valid(choices):
     """Packed bits have no strides; streams are CUDA's."""
-    bits = choices["type"] == "packed bits, `t1`"
+    bits = choices["type"] == "packed bits `t1`"
     ordered = choices["memory"] in ("CUDA", "CUDA managed")
     return (not bits or choices["layout"] in ("C order", "no elements", "no dimensions")) and (
         ordered or choices["stream"] == "no stream"
@@ -430,21 +431,28 @@ def table(machine):
 
 
 def text_of(cells):
-    """The table, one part for each axis."""
+    """The tables, one for each axis: what does not come back as it was, and through which protocols. Choices that fare
+    alike share a row."""
 
-    def cell(axis, choice, protocol):
-        found = cells[axis, choice, protocol]
-        if found is None:
-            return ""
-        if isinstance(found, Refused):
-            return {"AttributeError": "no attribute", "BufferError": "BufferError"}.get(str(found), f"`{found}`")
-        return "yes" if found == choice else f"becomes {found}"
+    def grouped(axis, choice, kind):
+        """Protocols by what they make of the choice: a refusal, or another choice."""
+        groups = collections.defaultdict(list)
+        for protocol in PROTOCOLS:
+            found = cells[axis, choice, protocol]
+            if found is not None and found != choice and isinstance(found, Refused) == kind:
+                name = str(found)
+                if kind:
+                    name = {"AttributeError": "no attribute", "BufferError": "BufferError"}.get(name, f"`{name}`")
+                groups[name].append(protocol)
+        return "; ".join(f"{', '.join(protocols)} ({name})" for name, protocols in groups.items()) or "none"
 
     parts = []
     for axis, all_choices in AXES.items():
-        lines = [f"### {axis.capitalize()}", "", f"| {axis} | " + " | ".join(PROTOCOLS) + " |", "|---" * (len(PROTOCOLS) + 1) + "|"]
+        rows = collections.defaultdict(list)
         for choice in all_choices:
-            lines.append(f"| {choice} | " + " | ".join(cell(axis, choice, protocol) for protocol in PROTOCOLS) + " |")
+            rows[grouped(axis, choice, False), grouped(axis, choice, True)].append(choice)
+        lines = [f"### {axis.capitalize()}", "", f"| {axis} | changed by | refused by |", "|---|---|---|"]
+        lines += [f"| {', '.join(choices)} | {changed} | {refused} |" for (changed, refused), choices in rows.items()]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
