@@ -7,6 +7,7 @@ from cpython.object cimport PyObject
 cdef extern from "cuda_runtime_api.h" nogil:
     ctypedef void *cudaStream_t
     int cudaMemsetAsync(void *address, int value, size_t size, cudaStream_t stream)
+    int cudaStreamSynchronize(cudaStream_t stream)
 
 
 cdef int check(cai_status status, const cai_error *error) except -1:
@@ -33,7 +34,12 @@ def clear(obj, stream=None):
         with nogil:
             failed = cudaMemsetAsync(array.data, 0, layout.nbytes, <cudaStream_t><size_t>on)
         check(cai_array_consume_end(&array, on, CAI_ACCESS_WRITE, &error), &error)
+        check(cai_array_release_after(&array, on, &error), &error)
+    except:
+        with nogil:
+            cudaStreamSynchronize(<cudaStream_t><size_t>on)  # nothing else orders the release
+        raise
     finally:
-        cai_array_release(&array)
+        cai_array_release(&array)  # does nothing after cai_array_release_after
     if failed:
         raise RuntimeError(f"cudaMemsetAsync failed: {failed}")
