@@ -49,7 +49,7 @@ def test_programs_compile(tmp_path, language, text):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ["copies", "json", "arrow", "dlpack", "specification"])
+@pytest.mark.parametrize("page", ["introduction", "copies", "json", "arrow", "dlpack", "specification"])
 def test_the_first_program_runs(tmp_path, library_path, page):
     """It prints the page's first block of text, but for addresses."""
     text = (BOOK / f"{page}.md").read_text()
