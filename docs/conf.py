@@ -31,6 +31,7 @@ html_theme = "furo"
 html_title = f"libcai {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_favicon = "static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False

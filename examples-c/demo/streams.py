@@ -13,7 +13,7 @@ import textwrap
 
 
 def has_device():
-    """Is there a driver, and a device?"""
+    """Returns whether there is a driver with a device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -35,7 +35,7 @@ def main():
     race, program = sys.argv[1], sys.argv[2]
     race = [race, "run", "--rules=strict", "--print=exit"]
     real = has_device()
-    where = "on this machine's GPU" if real else "on the simulated driver, for there is no GPU here"
+    where = "on this machine's GPU" if real else "on the simulated driver, because this machine has no GPU"
     print(f"\nTwo libraries with streams of their own,\n{where}:\n")
     correct = show([program] if real else [*race, "--", program])
     print("\nThe same with one call left out, cai_array_consume_begin:\n")
