@@ -27,6 +27,8 @@ case $rust in
     for file in rsbegin rsend; do
         rustc --target "$rust" --emit=obj -o "$start/$file.o" "/usr/lib/rustlib/src/rust/library/rtstartup/$file.rs"
     done
+    # The same static library in every build: see dlltool.sh.
+    flags="$flags -Cdlltool=/src/tools/dist/windows/dlltool.sh"
     ;;
 esac
 std="-Zbuild-std=std,panic_unwind -Zbuild-std-features=panic-unwind,optimize_for_size"
