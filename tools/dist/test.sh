@@ -43,6 +43,35 @@ old() {
     printf '%s\n' "$wanted" >"$folder/old-ready"
 }
 
+# Python's own files in the wheel for aarch64, in that system's Python.
+arm64() {
+    root=$folder/arm64/root
+    wanted=$(sed 's/#.*//' "$here/packages_arm64.txt" | tr '\n' ' ')
+    if [ "$(cat "$folder/arm64-ready" 2>/dev/null)" != "$wanted" ]; then
+        # shellcheck disable=SC2086 # the words of the list
+        more_archs=arm64 "$sources/tools/debian/unpack.sh" "$folder/arm64" trixie $wanted
+        for name in proc sys dev tmp src libcai etc/ssl/certs; do
+            mkdir -p "$root/$name"
+        done
+        cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+        cp /etc/passwd /etc/group "$root/etc/"
+        printf '%s\n' "$wanted" >"$folder/arm64-ready"
+    fi
+    "$here/emulate.sh" "$root/usr/bin/qemu-aarch64" true || {
+        echo "Python for aarch64 is left out: no binfmt_misc in namespaces here, as Linux has from 6.7 on"
+        return 0
+    }
+    rm -rf "$folder/trees/arm64"
+    mkdir -p "$folder/trees/arm64"
+    # shellcheck disable=SC2016 # expanded inside
+    CAI_TARGETS_ENTERED=1 "$here/emulate.sh" "$root/usr/bin/qemu-aarch64" "$sources/tools/targets/enter.sh" \
+        "$folder/arm64" "$sources" "$folder/trees" sh -euc '
+        python3 -m pip install -q --root-user-action=ignore --no-deps --no-index --target /libcai/arm64 \
+            /src/dist/libcai-*manylinux2014_aarch64*.whl
+        export PYTHONPATH=/libcai/arm64 LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu/blas:/usr/lib/aarch64-linux-gnu/lapack
+        python3 /src/tools/dist/package.py'
+}
+
 musl() {
     out=$folder/trees/musl
     rm -rf "$out"
@@ -87,6 +116,7 @@ for part; do
     *-*-*)
         "$sources/tools/targets/run.sh" setup
         inside "$sources/build/targets/debian" "$part" new
+        [ "$part" != aarch64-linux-gnu ] || arm64
         ;;
     same) same ;;
     *) [ ! -x "$here/test_$part.sh" ] || "$here/test_$part.sh" ;;

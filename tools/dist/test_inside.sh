@@ -56,7 +56,7 @@ if [ -z "${wheel:-}" ]; then
     python3 -m zipfile -e dist/libcai-*"$tag"*.whl "$out/site"
     wheel=$out/site/libcai
 elif [ "$target" = x86_64-linux-gnu ]; then
-    PYTHONPATH=$out/site python3 -c 'import libcai; print("Python:", libcai.load().cai_abi_version())'
+    PYTHONPATH=$out/site python3 $here/package.py
 fi
 case $target in
 x86_64-linux-gnu) $here/programs.sh "$wheel" "$out/wheel" gcc ;;
