@@ -1,8 +1,9 @@
-"""libcai: the C side of the CUDA Array Interface, for those who build with it, and a look at what objects offer.
+"""libcai: the C side of the CUDA Array Interface, for programs that build with it, and arrays in Python.
 
     libcai.cmakedir(), includedir(), libdir(), pkgconfigdir(), library(), load()
     libcai.inspect(object)
     libcai.view(object, stream)
+    libcai.export(object)
 
 Importing this loads neither the library nor any other package.
 """
@@ -11,6 +12,7 @@ from ._paths import cmakedir, includedir, libdir, library, load, pkgconfigdir
 
 __all__ = [
     "cmakedir",
+    "export",
     "includedir",
     "inspect",
     "libdir",
@@ -50,3 +52,18 @@ def inspect(obj, library=None):
     from . import _inspect
 
     return _inspect.inspect(obj, library)
+
+
+def export(obj):
+    """Returns an object that offers the array of `obj.__cuda_array_interface__` through every protocol.
+
+    A class whose objects have that attribute gets DLPack with it: its `__dlpack__` returns
+    `libcai.export(self).__dlpack__(**options)`. The result keeps `obj` alive. Other attributes of `obj` are not read, so
+    `obj` may call this function in any of them.
+
+    Raises TypeError if `obj` has no such attribute, otherwise what is wrong with its value: ValueError, KeyError or
+    BufferError, as `cai_array_from_python` does. Any thread may call it.
+    """
+    from . import _export
+
+    return _export.export(obj)

@@ -1,0 +1,34 @@
+"""`libcai.export`: every protocol, from the dictionary of an object."""
+
+import ctypes as c
+import functools
+
+from . import _abi, _paths
+
+
+@functools.cache
+def _loaded(path):
+    names = "cai_array_from_python", "cai_array_to_python", "cai_array_release"
+    return _abi.declare(c.PyDLL(path), names)
+
+
+def export(obj, path=None):
+    """As `libcai.export`, through the shared library `path`, by default that of this package."""
+    library = _loaded(path or _paths.library())
+    options = _abi.cai_import_options(
+        struct_size=c.sizeof(_abi.cai_import_options), flags=_abi.CAI_IMPORT_ALLOW_MASK,
+        stream=_abi.CAI_STREAM_UNKNOWN)  # fmt: skip
+    # Only the dictionary: `__dlpack__` of `obj` may be what calls this function.
+    options.protocols[0] = _abi.CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
+    array = _abi.cai_array(struct_size=c.sizeof(_abi.cai_array), version=_abi.CAI_INTERFACE_VERSION)
+    made = c.py_object()
+    # Both raise the exception that the library sets.
+    library.cai_array_from_python(obj, options, array, None)
+    try:
+        library.cai_array_to_python(array, None, made, None)
+    finally:
+        library.cai_array_release(array)
+    result = made.value
+    # ctypes adds a reference; that of the library is given up.
+    c.pythonapi.Py_DecRef(c.py_object(result))
+    return result

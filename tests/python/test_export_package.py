@@ -1,0 +1,94 @@
+"""`libcai.export`: every protocol from the dictionary of a class of one's own."""
+
+import gc
+import sys
+import weakref
+
+import cai_python as P
+import pytest
+from cai_python import ROOT
+from producers import ADDRESS
+
+sys.path.insert(0, str(ROOT / "python"))
+from libcai import _export  # noqa: E402
+
+
+def export(obj):
+    return _export.export(obj, str(P.LIBRARY))
+
+
+class Array:
+    def __init__(self, **changes):
+        self.interface = dict(shape=(3, 4), typestr="<f4", data=(ADDRESS, False), version=3, stream=None) | changes
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.interface
+
+    def __dlpack__(self, **options):
+        return export(self).__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return export(self).__dlpack_device__()
+
+
+def test_what_the_result_offers():
+    made = export(Array())
+    interface = made.__cuda_array_interface__
+    assert (interface["shape"], interface["typestr"], interface["data"]) == ((3, 4), "<f4", (ADDRESS, False))
+    assert interface["stream"] is None
+    # What DLPack needs of the driver: docs/src/class.md, which test_pages.py runs on the simulated one.
+    assert callable(made.__dlpack__) and callable(made.__dlpack_device__)
+
+
+def test_it_keeps_the_object_alive_and_no_longer():
+    array = Array()
+    alive = weakref.ref(array)
+    made = [export(array) for _ in range(3)]
+    del array
+    gc.collect()
+    assert alive() is not None
+    made.clear()
+    gc.collect()
+    assert alive() is None
+
+
+def test_the_mask_stays():
+    mask = Array(shape=(3, 1), typestr="|b1")
+    assert export(Array(mask=mask)).__cuda_array_interface__["mask"].__cuda_array_interface__["shape"] == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "changes, kind, message",
+    [
+        ({"shape": (-1,)}, ValueError, r"\['shape'\]\[0\]: found -1"),
+        ({"typestr": "<x8"}, ValueError, "typestr"),
+        ({"data": (0, False)}, ValueError, "data"),
+    ],
+)
+def test_a_wrong_dictionary(changes, kind, message):
+    array = Array(**changes)
+    before = sys.getrefcount(array)
+    with pytest.raises(kind, match=message):
+        export(array)
+    assert sys.getrefcount(array) == before
+
+
+def test_only_the_dictionary_is_read():
+    """Where it is not offered, `__dlpack__` is not tried: it may be what asks."""
+
+    class Without(Array):
+        @property
+        def __cuda_array_interface__(self):
+            raise AttributeError("not now")
+
+    with pytest.raises(TypeError, match="__cuda_array_interface__"):
+        Without().__dlpack__()
+
+
+def test_the_package_has_it(monkeypatch):
+    import libcai
+
+    monkeypatch.setattr("libcai._paths.library", lambda: str(P.LIBRARY))
+    assert libcai.export(Array()).__cuda_array_interface__["shape"] == (3, 4)
+    assert "export" in libcai.__all__
