@@ -1,10 +1,11 @@
 /*
  * A minimal consumer: validates an array, keeps it, reads it through its strides, and releases it.
+ * Also shows the error that an invalid array causes.
  *
  *     cc 01_consume.c $(pkg-config --cflags --libs cai) && ./a.out
  *
- * The data lies in host memory, so that the program runs anywhere. On a device the loop is your
- * kernel, between `cai_array_consume_begin` and `cai_array_consume_end`: see 06_streams.c.
+ * The data is in host memory, so this program runs without a GPU. For device memory, replace the
+ * loop by a kernel between `cai_array_consume_begin` and `cai_array_consume_end`: see 06_streams.c.
  */
 #include <cai/cai.h>
 
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a library keeps of an array that it was given. */
+/* The library's own reference to the array that it received. */
 static cai_array kept = CAI_ARRAY_INIT;
 
 static cai_status take(const cai_array *array, cai_error *why) {
@@ -20,11 +21,11 @@ static cai_status take(const cai_array *array, cai_error *why) {
     if (status != CAI_OK) {
         return status;
     }
-    /* Not `kept = *array`: the producer may have been compiled against a shorter structure. */
+    /* Do not copy with `kept = *array`: the producer may use a shorter version of the structure. */
     return cai_array_share(array, &kept, why);
 }
 
-/* Valid is not the same as usable: each consumer says for itself what it can read. */
+/* A valid array may still be one that this consumer cannot read. */
 static bool can_sum(const cai_array *array) {
     return strcmp(array->typestr, "<f4") == 0 && array->ndim == 2 && array->mask == NULL &&
            array->device.type == CAI_DEVICE_CPU && array->stream == CAI_STREAM_NONE;
@@ -33,7 +34,7 @@ static bool can_sum(const cai_array *array) {
 static double sum(void) {
     int64_t strides[2], i, j;
     double total = 0;
-    /* What the array leaves out (strides NULL) the library writes out. */
+    /* Computes the strides if the array has none, because it is in C order. */
     if (!can_sum(&kept) || cai_array_strides(&kept, 2, strides, NULL) != CAI_OK) {
         return NAN;
     }
@@ -63,7 +64,7 @@ int main(void) {
     strcpy(array.typestr, "<f4");
     array.device.type = CAI_DEVICE_CPU;
 
-    /* A producer that forgets its stream gets a status and a message. */
+    /* The stream is not set yet: the array is rejected with a message. */
     if (take(&array, &why) != CAI_OK) {
         printf("%s\n  %s\n", cai_status_name(why.code), why.message);
     }

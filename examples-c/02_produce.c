@@ -1,6 +1,7 @@
 /*
- * A producer whose shape and strides live on the stack: cai_array_create copies the description
- * and takes over the data, which is freed when the last consumer releases the array.
+ * A producer: describes a slice with negative strides and exports it. `cai_array_create` copies the
+ * description, which is on the stack, and takes over the data. The last release of the array frees
+ * the data.
  *
  *     cc 02_produce.c $(pkg-config --cflags --libs cai) && ./a.out
  */
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hands out every second row of a new matrix of ones, last row first. */
+/* Exports every second row of a new matrix of ones, in reverse order. */
 static cai_status export_rows(cai_array *out, cai_error *why) {
     enum { ROWS = 6, COLUMNS = 4 };
     double *matrix = malloc(sizeof(double) * ROWS * COLUMNS);
@@ -25,7 +26,7 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     for (i = 0; i < ROWS * COLUMNS; i++) {
         matrix[i] = 1;
     }
-    /* The element with index zero, which is not the one with the lowest address. */
+    /* The address of element (0, 0). With a negative stride it is not the lowest address. */
     array.data = matrix + (ptrdiff_t)(ROWS - 1) * COLUMNS;
     array.shape = shape;
     array.strides = strides;
@@ -35,7 +36,7 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     array.device.type = CAI_DEVICE_CPU;
     status = cai_array_create(&array, matrix, free, out, why);
     if (status != CAI_OK) {
-        free(matrix); /* it was not taken over */
+        free(matrix); /* on failure, the data is still ours */
     }
     return status;
 }
@@ -48,8 +49,8 @@ int main(void) {
         status = cai_array_layout(&array, &layout, NULL);
     }
     if (status != CAI_OK) {
-        puts(cai_status_message(
-            status)); /* in general; a cai_error would say what was wrong this time */
+        /* A general text. Pass a cai_error instead of NULL for the field and the value found. */
+        puts(cai_status_message(status));
         return 1;
     }
     printf("%lld x %lld of %s, bytes %lld to %lld around its data\n", (long long)array.shape[0],

@@ -1,6 +1,6 @@
 /*
- * A producer with a counted object of its own puts a cai_owner in front of it and exports without
- * allocating.
+ * A producer that has a reference count already: it embeds a `cai_owner` in its own object, and
+ * exports the object without allocating memory.
  *
  *     cc 03_own_owner.c $(pkg-config --cflags --libs cai) && ./a.out
  */
@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-    cai_owner owner; /* first, so that a pointer to one is a pointer to the other */
+    cai_owner owner; /* the first member, so that a pointer to it points to the buffer */
     long count;
     int64_t shape[1];
     float *data;
@@ -48,7 +48,8 @@ static buffer *buffer_new(int64_t length) {
     return self;
 }
 
-/* Borrowed: a consumer that keeps it retains it. Shape and data live in the object. */
+/* Returns a borrowed array: a consumer that keeps it adds a reference. Its shape and data belong to
+ * the object. */
 static cai_array buffer_describe(buffer *self) {
     cai_array array = CAI_ARRAY_INIT;
     array.owner = &self->owner;
@@ -74,7 +75,7 @@ int main(void) {
         puts(why.message);
         return 1;
     }
-    cai_owner_release(&mine->owner); /* the producer is done with it, the consumer is not */
+    cai_owner_release(&mine->owner); /* the producer's reference; the consumer has one */
     printf("%lld elements still there\n", (long long)kept.shape[0]);
     cai_array_release(&kept);
     return 0;

@@ -1,15 +1,15 @@
 /*
- * A consumer that links nothing: it reads, retains and releases with the header alone. What it
- * gives up are the checks; its arrays must come from code that is trusted.
+ * A consumer that does not link the library: it reads, retains and releases an array with inline
+ * functions of the header. Nothing is validated, so the arrays must come from trusted code.
  *
- *     cc -Iinclude 04_header_only.c && ./a.out
+ *     cc $(pkg-config --cflags cai) 04_header_only.c && ./a.out
  */
 #include <cai/cai.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* Stands for a producer in another library, who has an owner of its own (see 03_own_owner.c). */
+/* In place of a producer in another library, with an owner of its own (see 03_own_owner.c). */
 static int references = 1;
 static void retain(cai_owner *owner) {
     (void)owner;
@@ -37,7 +37,7 @@ int main(void) {
     if (array.struct_size < sizeof(kept) || cai_inline_retain(&array) != CAI_OK) {
         return 1;
     }
-    kept = array; /* as long as ours at least: a plain copy is safe */
+    kept = array; /* safe, because the structure is not shorter than ours */
     cai_inline_release(&array);
     printf("%lld elements of %s, %d reference\n", (long long)kept.shape[0], kept.typestr,
            references);

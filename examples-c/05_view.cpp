@@ -1,5 +1,5 @@
-// C++17: an array keeps a std::vector alive; a view reads it with a checked type and number of
-// dimensions.
+// C++17: an array keeps a std::vector alive, and a view reads its elements. The view checks the
+// element type and the number of dimensions, and throws if they do not match.
 //
 //     c++ -std=c++17 05_view.cpp $(pkg-config --cflags --libs cai) && ./a.out
 #include <cai/cai.hpp>
@@ -11,7 +11,7 @@
 
 static cai::array produce() {
     std::vector<float> values{1, 2, 3, 4, 5, 6};
-    float *data = values.data(); // stays where it is when the vector moves
+    float *data = values.data(); // does not change when the vector is moved
     return cai::array::make(data, {2, 3}, CAI_STREAM_NONE, cai::host_device(),
                             cai::make_owner(std::move(values)));
 }

@@ -1,11 +1,13 @@
 /*
- * A producer and a consumer with streams of their own, in order without blocking the host.
+ * A producer and a consumer that work on different streams. The streams wait for each other; the
+ * host does not wait.
  *
  *     cc 06_streams.c $(pkg-config --cflags --libs cai) -lcuda && ./a.out
  *     cuda-sim run ./a.out            on a machine without a GPU
+ *     cuda-sim run ./a.out forget     leaves out one call
  *
- * With the argument `forget` the consumer leaves out one call. On a GPU the sum may then be wrong,
- * or right by luck; the simulator says what is missing, every time.
+ * With `forget`, the consumer does not wait for the producer. On a GPU the sum may then be wrong or
+ * right, depending on timing. The simulator reports the race in every run.
  */
 #include <cai/cai.h>
 #include <cuda.h>
@@ -29,9 +31,7 @@ static int failed(CUresult result, const char *call) {
         }                            \
     } while (0)
 
-/* --- the producer: a library that computes on a stream of its own and hands out what it computed
- * ----------
- */
+/* --- the producer: a library that computes on its own stream and exports the result */
 
 typedef struct {
     CUdeviceptr memory;
@@ -41,18 +41,18 @@ typedef struct {
 
 static void destroy(void *context) {
     buffer *it = (buffer *)context;
-    cuMemFreeAsync(it->memory,
-                   it->stream); /* after everything that consumers made this stream wait for */
+    /* Runs after the work of all consumers, because this stream waits for them. */
+    cuMemFreeAsync(it->memory, it->stream);
     cuStreamSynchronize(it->stream);
     cuStreamDestroy(it->stream);
     puts("producer: buffer and stream are gone");
 }
 
 static void compute(buffer *it, unsigned char value) {
-    cuMemsetD8Async(it->memory, value, COUNT, it->stream); /* stands for kernels; returns at once */
+    cuMemsetD8Async(it->memory, value, COUNT, it->stream); /* in place of a kernel */
 }
 
-static cai_status hand_out(buffer *it, cai_array *out, cai_error *why) {
+static cai_status export_buffer(buffer *it, cai_array *out, cai_error *why) {
     const cai_stream work = cai_inline_stream(it->stream);
     const cai_array init = CAI_ARRAY_INIT;
     cai_status status;
@@ -62,7 +62,7 @@ static cai_status hand_out(buffer *it, cai_array *out, cai_error *why) {
     out->ndim = 1;
     memcpy(out->typestr, "|u1", 4);
     out->device.type = CAI_DEVICE_CUDA;
-    /* The owner keeps the buffer alive, and the stream with it. */
+    /* The owner keeps the buffer and its stream alive. */
     status = cai_owner_create(it, destroy, &out->owner, why);
     if (status == CAI_OK) {
         status = cai_array_produce(out, &work, 1, work, 0, why);
@@ -70,29 +70,26 @@ static cai_status hand_out(buffer *it, cai_array *out, cai_error *why) {
     return status;
 }
 
-/* --- the consumer: another library, with a stream of its own
- * -----------------------------------------------
- */
+/* --- the consumer: another library, with another stream */
 
 static cai_status read_all(const cai_array *array, CUdeviceptr into, CUstream stream, int forget,
                            cai_error *why) {
     const cai_stream mine = cai_inline_stream(stream);
     cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_DEVICE, why);
     if (status == CAI_OK && !forget) {
-        status = cai_array_consume_begin(array, mine, CAI_ACCESS_READ,
-                                         why); /* mine waits for the producer's */
+        /* The consumer's stream waits for the producer's. */
+        status = cai_array_consume_begin(array, mine, CAI_ACCESS_READ, why);
     }
     if (status == CAI_OK) {
-        cuMemcpyDtoDAsync(into, (CUdeviceptr)(uintptr_t)array->data, COUNT,
-                          stream); /* stands for a kernel */
-        status = cai_array_consume_end(array, mine, CAI_ACCESS_READ,
-                                       why); /* the producer's waits for mine */
+        /* In place of a kernel. */
+        cuMemcpyDtoDAsync(into, (CUdeviceptr)(uintptr_t)array->data, COUNT, stream);
+        /* The producer's next work waits for the consumer's stream. */
+        status = cai_array_consume_end(array, mine, CAI_ACCESS_READ, why);
     }
     return status;
 }
 
-/* --- the user of both
- * --------------------------------------------------------------------------------------- */
+/* --- the program that uses both libraries */
 
 static unsigned long sum_of(CUdeviceptr memory) {
     static unsigned char host[COUNT];
@@ -134,12 +131,12 @@ int main(int count, char **words) {
     produced.shape[0] = COUNT;
 
     compute(&produced, 3);
-    if (hand_out(&produced, &array, &why) != CAI_OK ||
+    if (export_buffer(&produced, &array, &why) != CAI_OK ||
         read_all(&array, seen, consumers, forget, &why) != CAI_OK) {
         puts(why.message);
         return 1;
     }
-    compute(&produced, 9); /* at once: the consumer's copy has not even begun */
+    compute(&produced, 9); /* the consumer's copy may not have begun */
     TRY(cuStreamSynchronize(consumers));
     printf("consumer: the sum is %lu, expected %lu\n", sum_of(seen), 3ul * COUNT);
     cai_array_release(&array);

@@ -1,11 +1,15 @@
-// A kernel of your own on a foreign array: one source for a GPU and for machines without one.
+// A kernel that scales the array of another library. The same source runs on a GPU and, without
+// one, on the simulated driver.
 //
 //     nvcc -std=c++17 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda && ./a.out
-//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda &&
-//         cuda-sim run ./a.out
 //
-// Only `scale` differs: a kernel for nvcc; for other compilers a host function with the bytes that
-// it reads and writes, so that the race checker knows them.
+// Without a GPU:
+//
+//     g++ -std=c++17 -x c++ 07_kernel.cu $(pkg-config --cflags --libs cai) -lcuda
+//     cuda-sim run ./a.out
+//
+// Only `scale` has two versions: a kernel for nvcc, and a host function for other compilers. The
+// latter states which bytes it reads and writes, so that the race checker can check them.
 #include <cai/cai.hpp>
 #include <cuda.h>
 
@@ -59,7 +63,7 @@ static void scale(cai::view<float, 1> x, float factor, CUstream stream) {
 
 #endif
 
-// The consumer: accepts any array of float with one dimension, in order with its producer.
+// The consumer: accepts any one-dimensional array of float. Its stream waits for the producer.
 static void scale_in_place(const cai_array &array, float factor, CUstream stream) {
     cai::consumer work(array, cai::stream_of(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
     scale(cai::view<float, 1>(array), factor, stream);
@@ -80,16 +84,16 @@ int main() try {
         std::puts("no device");
         return 1;
     }
-    // Every second element of 1000, from the last to the first.
+    // Every second of 1000 elements, in reverse order.
     std::vector<float> host(1000, 1.0f);
     const std::int64_t step = -2 * static_cast<std::int64_t>(sizeof(float));
     cuMemcpyHtoDAsync(memory, host.data(), host.size() * sizeof(float), producer);
-    // This program frees the memory itself, so the owner keeps nothing alive.
+    // This program frees the memory itself, so the owner has nothing to keep alive.
     const cai::array array =
         cai::array::make(cai::describe(reinterpret_cast<float *>(memory) + 999, {500}, {step}),
                          cai::stream_of(producer), cai::cuda_device(0), cai::make_owner(0));
     scale_in_place(array.get(), 3.0f, consumer);
-    // Back on the producer's stream, which waits for the kernel.
+    // Copies back on the producer's stream, which waits for the kernel.
     cuMemcpyDtoHAsync(host.data(), memory, host.size() * sizeof(float), producer);
     cuStreamSynchronize(producer);
     std::printf("%g %g %g\n", host[0], host[1], host[999]);

@@ -1,16 +1,16 @@
 /*
- * A Python extension in plain C: takes GPU arrays of any library, and makes one that all of them
- * take.
+ * A Python extension in C. `sum` accepts GPU arrays of CuPy, PyTorch, Numba, JAX and others; these
+ * libraries accept the arrays that `full` returns.
  *
- *     cc -shared -fPIC $(python3-config --includes) -I/usr/local/cuda/include 08_python.c -o
- * plain.so \
- *         $(python3 -m libcai --cflags --libs) -lcuda
+ *     cc -shared -fPIC 08_python.c -o plain.so $(python3-config --includes) \
+ *         -I/usr/local/cuda/include $(python3 -m libcai --cflags --libs) -lcuda
+ *     python3
  *     >>> import plain
- *     >>> a = plain.full((2, 3), 1.5)         # CuPy, PyTorch, Numba, JAX ... take `a`
- *     >>> plain.sum(a)                        # and `sum` takes theirs
+ *     >>> plain.sum(plain.full((2, 3), 1.5))
  *     9.0
  *
- * With pybind11 or nanobind it is shorter: see examples-py.
+ * Without a GPU, start Python with `cuda-sim run python3`. With pybind11 or nanobind, such an
+ * extension is shorter: see examples-py.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -19,17 +19,16 @@
 #include <cuda.h>
 #include <stdlib.h>
 
-/* The stream that this extension works on. It lives as long as the process, and so longer than any
- * array. */
+/* The stream that this extension works on. It is never destroyed, so it outlives every array. */
 static CUstream stream;
 
 static PyObject *driver_failed(CUresult result) {
-    return PyErr_Format(PyExc_RuntimeError, "the CUDA driver answered %d", (int)result);
+    return PyErr_Format(PyExc_RuntimeError, "the CUDA driver returned %d", (int)result);
 }
 
 static void free_buffer(void *buffer) { (void)cuMemFree((CUdeviceptr)(uintptr_t)buffer); }
 
-/* A new array that is being filled on `stream`: no code waits for it here. */
+/* Returns a new array that is filled on `stream`. Does not wait until it is filled. */
 static PyObject *full(PyObject *self, PyObject *arguments) {
     int64_t shape[2];
     long long rows, columns;
@@ -49,7 +48,7 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
         return NULL;
     }
     if (rows < 1 || columns < 1 || rows > 1 << 20 || columns > 1 << 20) {
-        return PyErr_Format(PyExc_ValueError, "a shape of 1 to 2^20 each, please");
+        return PyErr_Format(PyExc_ValueError, "expected a shape of 1 to 2^20 in each dimension");
     }
     shape[0] = rows;
     shape[1] = columns;
@@ -68,7 +67,7 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
     array.ndim = 2;
     memcpy(array.typestr, "<f4", 4);
     array.device.type = CAI_DEVICE_CUDA;
-    /* Consumers read from the array which stream to wait for; shape and description are copied. */
+    /* States the stream that consumers must wait for, and copies the description. */
     if (cai_array_produce(&array, &pending, 1, pending, 0, &why) != CAI_OK ||
         cai_array_create(&array, array.data, free_buffer, &made, &why) != CAI_OK) {
         free_buffer(array.data);
@@ -79,7 +78,7 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
     return result;
 }
 
-/* The sum of an array of any library. */
+/* Returns the sum of an array of any library. */
 static PyObject *sum(PyObject *self, PyObject *object) {
     cai_array array = CAI_ARRAY_INIT;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
@@ -107,7 +106,7 @@ static PyObject *sum(PyObject *self, PyObject *object) {
         cai_array_release(&array);
         return PyErr_NoMemory();
     }
-    /* From here on, our stream is behind the producer's work. A kernel would stand here. */
+    /* `stream` now waits for the producer. Other extensions would launch a kernel here. */
     if (count > 0) {
         driver = cuMemcpyDtoHAsync(values, (CUdeviceptr)(uintptr_t)array.data,
                                    (size_t)count * sizeof(float), stream);

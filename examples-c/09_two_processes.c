@@ -5,8 +5,9 @@
  *     cc 09_two_processes.c $(pkg-config --cflags --libs cai) -lcuda && ./a.out
  *     cuda-sim run ./a.out            on a machine without a GPU
  *
- * The program starts two clients itself. The first one is killed while it has the memory: the
- * server notices that the connection has ended, and goes on. The second one works and says so.
+ * The program starts two clients itself. The first client is killed while it has the memory: the
+ * server detects that the connection has ended, and continues. The second client reads the array,
+ * writes to it, and reports to the server.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
@@ -124,7 +125,7 @@ static int client(int server, int is_killed) {
     CAI(cai_ipc_import(it.bytes, it.size, fd, 0, &array, error));
     if (fd >= 0) close(fd);
     if (is_killed) raise(SIGKILL);
-    /* The copy waits for the server's work, which may still be pending. */
+    /* The copy waits for the server's pending work. */
     CAI(cai_array_copy_to_host(&array, (cai_stream)(uintptr_t)stream, 0, NULL, 0, &copy, error));
     for (int i = 0; i < COUNT; ++i) {
         sum += ((const int32_t *)copy.data)[i];
@@ -132,7 +133,7 @@ static int client(int server, int is_killed) {
     printf("client: the sum is %ld\n", sum);
     cai_array_release(&copy);
     CU(cuMemsetD32Async((CUdeviceptr)(uintptr_t)array.data, 2, COUNT, stream));
-    /* The server does not wait for this stream: be done, and close the memory, before it hears. */
+    /* The server does not wait for this stream: finish and close the memory before the message. */
     CU(cuStreamSynchronize(stream));
     cai_array_release(&array);
     if (write(server, "d", 1) != 1) return 1;
@@ -172,7 +173,7 @@ static void serve(int peer, const cai_array *array) {
         puts("server: the client has ended");
     }
     if (fd >= 0) close(fd);
-    cai_owner_release(kept); /* the memory and the event may go */
+    cai_owner_release(kept); /* the memory and the event may be released */
     close(peer);
 }
 
@@ -182,8 +183,8 @@ int main(void) {
     CUdeviceptr memory;
     cai_array array;
     int32_t first = 0;
-    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* the processes print in turn */
-    /* CUDA does not survive fork(), so the clients are started before it. */
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines, although processes share stdout */
+    /* CUDA does not work after fork(), so the clients are started before CUDA is initialized. */
     for (int i = 0; i < 2; ++i) {
         pid_t child;
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets[i]) != 0) return 1;
@@ -199,7 +200,7 @@ int main(void) {
     start_cuda(&stream);
     CU(cuMemAlloc(&memory, COUNT * sizeof(int32_t)));
     array = new_array(memory, stream);
-    CU(cuMemsetD32Async(memory, 1, COUNT, stream)); /* stands for kernels; returns at once */
+    CU(cuMemsetD32Async(memory, 1, COUNT, stream)); /* in place of a kernel */
     for (int i = 0; i < 2; ++i)
         serve(sockets[i][0], &array);
     cai_array_release(&array);

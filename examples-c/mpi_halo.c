@@ -1,14 +1,15 @@
 /*
- * Halo exchange of a 3-d array: each rank has a block of the grid with one layer of cells of its
- * neighbours around it. The layers are arrays with strides; no code packs them.
+ * Halo exchange of a three-dimensional array with cai/mpi.h. Each rank has a block of the grid, and
+ * around it one layer of its neighbours' cells. The layers are arrays with strides: cai/mpi.h
+ * describes them to MPI, so this program packs nothing.
  *
  *     mpicc mpi_halo.c $(pkg-config --cflags --libs cai) -lcuda -o halo
  *     mpiexec -n 4 ./halo                          in host memory
  *     mpiexec -n 4 ./halo device                   in device memory
  *     mpiexec -n 4 cuda-sim run ./halo device      on a machine without a GPU
  *
- * Device memory is passed to MPI if it accepts that, and copied through the host otherwise; in both
- * cases after the work that is pending on the array's stream.
+ * If MPI is CUDA-aware, it gets the address of device memory; otherwise the data is copied through
+ * the host. Both wait for the work that is pending on the array's stream.
  */
 #include <cai/mpi.h>
 #include <cuda.h>
@@ -46,8 +47,8 @@ static const int64_t strides[3] = {
     sizeof(double),
 };
 
-/* The layer of cells at `index` across an axis: 0 and extent + 1 are the neighbours'. `shape` is
- * that of all layers across this axis. */
+/* Returns the layer of cells at `index` of an axis. The layers at 0 and extent + 1 belong to the
+ * neighbours. `shape` is the shape of every layer of this axis. */
 static cai_array layer(const cai_array *block, int axis, int64_t index, const int64_t *shape) {
     cai_array array = *block; /* borrowed: `block` and `shape` outlive the messages */
     char *first = (char *)block->data;
@@ -79,7 +80,7 @@ static void exchange(const cai_array *block, MPI_Comm grid) {
     }
 }
 
-/* --- what the cells contain: a number that follows from their place in the whole grid */
+/* --- the contents of the cells: a number that depends on the position in the whole grid */
 
 static double value(const int *ranks, const int *place, int x, int y, int z) {
     const int nx = ranks[0] * NX, ny = ranks[1] * NY, nz = ranks[2] * NZ;
@@ -102,7 +103,7 @@ static void fill(double *cells, const int *ranks, const int *place) {
                 cells[(x * (NY + 2) + y) * PITCH + z] = value(ranks, place, x, y, z);
 }
 
-/* Edges and corners of the block belong to no layer that was exchanged, and stay as they were. */
+/* Edges and corners of the block are in no layer that is exchanged, and do not change. */
 static int count_wrong(const double *cells, const int *ranks, const int *place) {
     int wrong = 0;
     for (int x = 0; x < NX + 2; ++x)
@@ -127,7 +128,7 @@ int main(int count, char **words) {
     MPI_Init(&count, &words);
     on_device = count > 1 && strcmp(words[1], "device") == 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    ranks[0] = 1; /* the other axes are divided: their layers have gaps */
+    ranks[0] = 1; /* only axes whose layers have gaps are divided */
     MPI_Dims_create(size, 3, ranks);
     MPI_Cart_create(MPI_COMM_WORLD, 3, ranks, periods, 0, &grid);
     MPI_Comm_rank(grid, &rank);
@@ -147,7 +148,7 @@ int main(int count, char **words) {
         CU(cuCtxSetCurrent(context));
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         CU(cuMemAlloc(&memory, sizeof cells));
-        CU(cuMemcpyHtoDAsync(memory, cells, sizeof cells, stream)); /* stands for kernels */
+        CU(cuMemcpyHtoDAsync(memory, cells, sizeof cells, stream)); /* in place of kernels */
         block.data = (void *)(uintptr_t)memory;
         block.device.type = CAI_DEVICE_CUDA;
         block.stream = (cai_stream)(uintptr_t)stream;

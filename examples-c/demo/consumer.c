@@ -1,6 +1,7 @@
 /*
- * The demo's consumer: checks what it is handed, keeps it, and computes over it long after the
- * producer has closed. Stands for a library that reads arrays; knows nothing of who made them.
+ * The consumer of `make demo`: a plug-in that validates arrays, keeps them, and reads them after
+ * the producer has closed. It is compiled separately and does not know the producer. demo.py loads
+ * both.
  */
 #include "plugin.h"
 #include "statistics.h"
@@ -25,7 +26,7 @@ static cai_status check_and_keep(const char *name, const cai_array *array, cai_e
     cai_array mine = CAI_ARRAY_INIT;
     cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, why);
     if (status == CAI_OK) {
-        /* Not `mine = *array`: its producer may have been compiled with another version. */
+        /* Do not copy with `mine = *array`: the producer may use another version. */
         status = cai_array_share(array, &mine, why);
     }
     if (status == CAI_OK) {
@@ -94,7 +95,7 @@ static void describe(const char *name, const cai_array *array) {
     stream_name(cells[7], array->stream);
 }
 
-/* Whole numbers in full, as far as a double knows them; others with six digits. */
+/* Prints whole numbers exactly, and others with six digits. */
 static void number_text(char *out, double value) {
     bool whole = value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
     snprintf(out, TABLE_CELL, whole ? "%.0f" : "%.6g", value);
@@ -143,8 +144,7 @@ static void field_row(const char *label, const cai_field *field, int64_t offset,
     }
 }
 
-/* A line for each field, nested ones under their full name, and not more lines than a person reads.
- */
+/* Prints a line for each field, up to `left` lines. Nested fields have their full name. */
 static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent,
                        int *left) {
     int64_t offset = 0, size = 0;

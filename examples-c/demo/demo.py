@@ -1,9 +1,11 @@
-"""The demo: NumPy loads a .npy file, one C plug-in exports it in several forms, another checks and reads them.
+"""The first part of `make demo`: NumPy loads a .npy file, a C plug-in exports it in several forms, and another
+plug-in validates and reads them.
 
-The plug-ins were compiled apart and meet only through cai.h. Python carries the structures from one to the
-other without looking inside; the data is never copied, and NumPy's array is released by the last consumer.
+The plug-ins are compiled separately and share only cai.h. Python passes the structures from one to the other. The
+data is not copied, and the last consumer releases NumPy's array.
 
-    python demo.py folder-of-the-plug-ins file.npy
+    make demo NPY=file.npy                                builds the plug-ins and runs this file
+    python demo.py FOLDER file.npy                        runs it with the plug-ins in FOLDER
 """
 
 import ctypes
@@ -67,10 +69,10 @@ def open_source(producer, array):
 
 
 def load(path):
-    """Nothing is read before it is used; copy-on-write, so that the array may be written and the file is not."""
+    """Maps the file copy-on-write: the array is writable, and the file does not change."""
     try:
         array = numpy.load(path, mmap_mode="c", allow_pickle=False)
-    except Exception as reason:  # what NumPy raises for a broken file is not written down anywhere
+    except Exception as reason:  # NumPy does not document its exceptions for broken files
         sys.exit(f"NumPy cannot load {path}: {reason or type(reason).__name__}")
     if not isinstance(array, numpy.ndarray):
         sys.exit(f"{path} holds several arrays: give a .npy file")
@@ -85,12 +87,12 @@ def main(folder, path):
     kind = f"{len(array.dtype.names)} fields" if array.dtype.names else array.dtype
     print(f"\n{path}: {kind}, shape {array.shape}, in host memory\n", flush=True)
     open_source(producer, array)
-    del array  # from here on it lives as long as an owner says
+    del array  # from here on, an owner keeps it alive
 
     error, failures = Error(), []
     for index in range(producer.producer_count()):
         name = producer.producer_name(index)
-        # A cai_array: 128 bytes that begin with their number.
+        # A cai_array: 128 bytes, of which the first four contain this size.
         structure = ctypes.create_string_buffer(128)
         ctypes.c_uint32.from_buffer(structure).value = 128
         if producer.producer_export(index, structure, ctypes.byref(error)):

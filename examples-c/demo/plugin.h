@@ -1,6 +1,6 @@
 /*
- * What the two plug-ins of the demo agree on besides cai.h: a few functions by name. They are
- * compiled apart, and neither knows the other.
+ * The functions that the two plug-ins of `make demo` export, besides what cai.h declares. The
+ * plug-ins are compiled separately, and neither knows the other.
  */
 #ifndef DEMO_PLUGIN_H
 #define DEMO_PLUGIN_H
@@ -23,9 +23,9 @@ typedef struct {
 } demo_source;
 
 /*
- * The producer. Takes the source over, then exports it in several forms; each export has a name and
- * comes with a reference of its own. producer_expected is what a check of that form must answer:
- * the last ones are wrong on purpose. producer_close gives up what the producer itself holds.
+ * The producer. producer_open takes over the source, and producer_export exports it in a numbered
+ * form, with a reference for the caller. producer_expected returns the status of that form: the
+ * last forms are invalid on purpose. producer_close releases the producer's own reference.
  */
 EXPORT cai_status producer_open(const demo_source *source, cai_error *why);
 EXPORT int producer_count(void);
@@ -36,8 +36,8 @@ EXPORT void producer_close(void);
 EXPORT void producer_owners(int *made, int *destroyed);
 
 /*
- * The consumer. Checks an array and keeps it, or remembers why it refused it; `name` must live on.
- * Then prints all that it has, and releases it.
+ * The consumer. consumer_take validates an array and keeps it, or keeps the error. consumer_print
+ * prints both, and consumer_close releases the arrays.
  */
 EXPORT cai_status consumer_take(const char *name, const cai_array *array);
 EXPORT void consumer_print(void);

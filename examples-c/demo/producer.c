@@ -1,6 +1,7 @@
 /*
- * The demo's producer: exports one loaded array in the forms that consumers meet, among them some
- * that are wrong. Stands for a library that has data; knows nothing of who reads it.
+ * The producer of `make demo`: a plug-in that exports one array in several forms, three of which
+ * are invalid on purpose. It is compiled separately and does not know the consumer. demo.py loads
+ * both.
  */
 #include "plugin.h"
 
@@ -11,7 +12,7 @@
 static cai_array source = CAI_ARRAY_INIT; /* the data as loaded */
 static int made, destroyed;
 
-/* An error of our own, in the library's form. */
+/* Fills an error of this plug-in. */
 static cai_status no_memory(cai_error *why) {
     if (why != NULL) {
         memset(why, 0, sizeof(*why));
@@ -26,7 +27,7 @@ typedef struct {
     void *context;
 } watched;
 
-/* On whatever thread the last reference is given up: the count is atomic. */
+/* Runs on the thread that releases the last reference, so the count is atomic. */
 static void on_destroy(void *context) {
     watched *w = context;
     w->destroy(w->context);
@@ -43,7 +44,7 @@ static watched *watch(void (*destroy)(void *), void *context) {
     return w;
 }
 
-/* An owner whose creation and destruction are counted. */
+/* Makes an owner, and counts its creation and destruction. */
 static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **out,
                             cai_error *why) {
     watched *w = watch(destroy, context);
@@ -56,7 +57,7 @@ static cai_status new_owner(void (*destroy)(void *), void *context, cai_owner **
     return status;
 }
 
-/* A new array: the description, copied, whose data `destroy` frees. Counted in the same way. */
+/* Makes an array from a description, which is copied. `destroy` frees the data. Counted as well. */
 static cai_status make(const cai_array *description, void (*destroy)(void *), void *context,
                        cai_array *out, cai_error *why) {
     watched *w = watch(destroy, context);
@@ -70,7 +71,7 @@ static cai_status make(const cai_array *description, void (*destroy)(void *), vo
     return status;
 }
 
-/* Another form of the source's own data: the new array holds a reference to the source's owner. */
+/* Makes an array of the source's own data, with a reference to its owner. */
 static cai_status make_of_source(cai_array *description, cai_array *out, cai_error *why) {
     description->owner = source.owner;
     return cai_array_create(description, NULL, NULL, out, why);
@@ -84,7 +85,7 @@ cai_status producer_open(const demo_source *s, cai_error *why) {
     int32_t i;
     cai_status status;
     if (strlen(s->typestr) >= sizeof(array.typestr)) {
-        cai_dtype dtype; /* says what is wrong with it, in the library's words */
+        cai_dtype dtype; /* only for the message */
         return cai_dtype_parse(s->typestr, &dtype, why);
     }
     for (i = 0; i < s->ndim; i++) {
@@ -121,7 +122,7 @@ static cai_status as_loaded(cai_array *out, cai_error *why) {
     return cai_array_share(&source, out, why);
 }
 
-/* Every second element of the first dimension, the last dimension backwards. */
+/* Every second element of the first dimension, with the last dimension reversed. */
 static cai_status sliced(cai_array *out, cai_error *why) {
     cai_array array = source;
     int64_t shape[CAI_MAX_NDIM] = {0}, strides[CAI_MAX_NDIM] = {0};
@@ -174,7 +175,7 @@ static bool is_nan(const cai_dtype *dtype, const char *at) {
     return false;
 }
 
-/* True marks the valid elements: floats that are numbers; of other types all but every seventh. */
+/* Marks valid elements with true: floats that are not NaN; for other types, six of seven. */
 static void fill_mask(bool *valid, int64_t count, const cai_dtype *dtype, const int64_t *strides) {
     bool floats = dtype->kind == 'f';
     int64_t n;
@@ -306,8 +307,8 @@ static cai_status readonly(cai_array *out, cai_error *why) {
     return make_of_source(&array, out, why);
 }
 
-/* Three that are wrong. A producer that uses cai_array_create cannot make them; one that fills by
- * hand can. */
+/* Three invalid arrays follow. `cai_array_create` would refuse them, so they are filled without
+ * it. */
 static cai_status by_hand(cai_array *array, cai_array *out, cai_error *why) {
     array->owner = source.owner;
     return cai_array_share(array, out, why);

@@ -1,6 +1,8 @@
-"""The third part of the demo: a Python extension in plain C (examples-c/08_python.c) beside objects of others.
+"""The third part of `make demo`: passes its own arrays and those of other objects to a Python extension in C,
+examples-c/08_python.c.
 
-    cuda-sim run python.py FOLDER       FOLDER holds plain.so
+    make demo                                             builds the extension and runs this file
+    cuda-sim run python3 python.py FOLDER                 FOLDER contains plain.so
 """
 
 import sys
@@ -11,7 +13,7 @@ import plain  # noqa: E402
 
 
 class Half:
-    """What any GPU library writes: half of another library's array, without a copy."""
+    """An object of another library: half of an array, without a copy."""
 
     def __init__(self, whole):
         self.whole = whole

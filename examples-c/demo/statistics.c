@@ -20,7 +20,7 @@ static bool is_number(const cai_dtype *type) {
            (whole || (type->kind == 'f' && size > 1));
 }
 
-/* Elements need not be aligned, nor in the machine's byte order: they are copied out. */
+/* Copies an element to aligned memory, in the machine's byte order. */
 static void load(const cai_dtype *type, const char *at, char *out) {
     int64_t size = type->itemsize, i;
     memcpy(out, at, (size_t)size);
@@ -31,7 +31,7 @@ static void load(const cai_dtype *type, const char *at, char *out) {
     }
 }
 
-/* An element as a number; its type is one that is_number takes. */
+/* Returns an element as a number. is_number accepted its type. */
 static double number(const cai_dtype *type, const char *at) {
     union {
         char bytes[8];
@@ -55,8 +55,8 @@ static double number(const cai_dtype *type, const char *at) {
     }
 }
 
-/* May the CPU read it now? A consumer on a device would order its own stream behind array->stream
- * instead. */
+/* Returns why the CPU cannot read an array, or NULL. A consumer on a device would make its own
+ * stream wait for array->stream instead. */
 static const char *cannot_read(const cai_array *array) {
     if (array->device.type != CAI_DEVICE_CPU) {
         return "not in host memory";

@@ -10,7 +10,7 @@
 /* An array has up to CAI_MAX_NDIM dimensions, and a field's sub-arrays add theirs. */
 enum { MOST_DIMENSIONS = 2 * CAI_MAX_NDIM };
 
-/* Where the elements are, and how to go from one to the next. */
+/* Addresses and strides of the elements. */
 typedef struct {
     const char *data, *mask; /* mask NULL: all are valid */
     int32_t ndim;
@@ -24,16 +24,15 @@ typedef struct {
     double least, most, sum;
 } summary;
 
-/* Opens a validated array. NULL on success, else why this consumer cannot read it. */
+/* Opens a validated array. Returns NULL on success, otherwise the reason why it cannot be read. */
 const char *strided_open(const cai_array *array, strided *out);
 
-/* Goes into a field at `offset` whose elements of `itemsize` bytes lie in C order. False: too many
- * dimensions. */
+/* Selects a field at `offset` with elements of `itemsize` bytes in C order. Returns false if there
+ * are too many dimensions. */
 bool strided_enter(strided *self, int64_t offset, int32_t ndim, const int64_t *shape,
                    int64_t itemsize);
 
-/* Goes over all elements. Those of types that this consumer does not compute with are counted only.
- */
+/* Reads all elements. Elements that are not numbers are only counted. */
 void summarize(const strided *self, summary *out);
 
 #endif

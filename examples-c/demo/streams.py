@@ -1,9 +1,10 @@
-"""The second half of the demo: a producer and a consumer with streams of their own, in order; and the same pair with
-one wait left out, which the race checker finds.
+"""The second part of `make demo`: runs examples-c/06_streams.c correctly, and then without one wait, which the race
+checker reports.
 
-On a machine with a GPU both run there, the second one with the checker beside the driver.
+On a machine with a GPU, both runs use the GPU, and the race checker follows the real driver.
 
-    python streams.py cuda-sim program
+    make demo                                             builds the program and runs this file
+    python streams.py cuda-sim PROGRAM
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import textwrap
 
 
 def has_device():
-    """Returns whether there is a driver with a device."""
+    """Returns whether there is a CUDA driver with a device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

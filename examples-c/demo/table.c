@@ -23,7 +23,7 @@ static int width(const char *text) {
     return n;
 }
 
-/* Names come from files: nothing in them may steer the terminal or push the columns apart. */
+/* Shortens a cell and replaces control characters, because names come from files. */
 static void tidy(char *cell) {
     int too_wide = width(cell) > WIDEST_CELL, n = 0;
     for (; *cell != '\0'; cell++) {

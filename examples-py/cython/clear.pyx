@@ -1,5 +1,11 @@
 # cython: language_level=3
-"""Sets all bytes of a GPU array to zero, on a stream."""
+"""A Python extension with Cython: `clear` sets all bytes of a GPU array of any library to zero, on a stream.
+
+    pip install .                    in this folder
+    python
+    >>> import clear, cupy
+    >>> clear.clear(cupy.ones(3))
+"""
 
 from cai.cai cimport *
 from cpython.object cimport PyObject

@@ -1,4 +1,4 @@
-# pip install .   Needs the packages libcai and nvidia-cuda-runtime.
+# Builds the extension in clear.pyx with `pip install .`. Needs the packages of pyproject.toml.
 import pathlib
 
 import libcai

@@ -1,5 +1,10 @@
-// Cuts the first rows and columns out of an image: a GPU array of any library comes in, a new one
-// that this module owns goes out, and all work is enqueued on the caller's stream.
+// A Python extension with pybind11. `cut` accepts a GPU array of any library, copies its first rows
+// and columns to a new array, and enqueues all work on the caller's stream.
+//
+//     pip install .                    in this folder; CMakeLists.txt has the options
+//     python
+//     >>> import cut_pybind11, cupy
+//     >>> part = cupy.asarray(cut_pybind11.cut(cupy.ones((4, 6), "float32"), 2, 3))
 #include <cai/pybind11.hpp>
 #include <cuda_runtime_api.h>
 
@@ -10,7 +15,8 @@ static void check(cudaError_t code) {
     if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
 }
 
-// Returns the rectangle, and leaves zeros in its place. The stream must outlive the result.
+// Returns a copy of the rectangle, and sets it to zero in `image`. The stream must outlive the
+// result.
 static cai::array cut(cai::view<float, 2> image, std::int64_t rows, std::int64_t columns,
                       cai::stream stream) {
     const std::int64_t step = image.stride_bytes(0), width = columns * std::int64_t{sizeof(float)};
@@ -26,7 +32,7 @@ static cai::array cut(cai::view<float, 2> image, std::int64_t rows, std::int64_t
     const std::shared_ptr<void> owner(memory, [stream](void *it) { cudaFreeAsync(it, stream); });
     check(cudaMemcpy2DAsync(memory, bytes, image.data(), pitch, bytes, height,
                             cudaMemcpyDeviceToDevice, stream));
-    check(cudaMemset2DAsync(image.data(), pitch, 0, bytes, height, stream)); // or a kernel of yours
+    check(cudaMemset2DAsync(image.data(), pitch, 0, bytes, height, stream)); // in place of a kernel
 
     return cai::array::make(static_cast<float *>(memory), {rows, columns}, stream,
                             cai::cuda_device(0), cai::make_owner(owner));

@@ -1,7 +1,10 @@
-"""Exchanges arrays between PyTorch and Rust. On a machine without a GPU:
+"""Exchanges arrays between PyTorch and the Rust library in this folder.
 
     cargo build --release
     python use.py target/release/libextension.so
+
+Without a GPU, the same with simulated CUDA tensors:
+
     cuda-sim run --runtime=13 -- python use.py target/release/libextension.so
 """
 

@@ -1,4 +1,7 @@
-"""Makes temperatures.npy: a week of hourly temperatures, with hours in which the sensor was silent."""
+"""Makes temperatures.npy, the data of `make demo`: a week of hourly temperatures, some of which are missing.
+
+    python make.py
+"""
 
 import pathlib
 

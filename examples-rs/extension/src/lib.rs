@@ -1,7 +1,11 @@
-//! Functions for Python: arrays of PyTorch, NumPy, CuPy and others in, arrays out.
+//! A shared library in Rust for Python: functions that accept and return arrays of PyTorch, NumPy,
+//! CuPy and others.
 //!
-//! No binding generator is used: `ctypes.PyDLL` calls the functions with the interpreter's lock
-//! held, and raises the exception that the library has set if one returns NULL. See `use.py`.
+//!     cargo build --release
+//!     python use.py target/release/libextension.so
+//!
+//! There is no binding generator. `ctypes.PyDLL` calls the functions with the interpreter's lock
+//! held. If a function returns NULL, it raises the exception that the function has set.
 
 use cudarc::driver::CudaContext;
 use libcai::cudarc::{Imported, array_of};
@@ -44,8 +48,8 @@ fn row_sums(array: &Array) -> Result<Array> {
     Array::from_vec(sums, shape)
 }
 
-/// Returns a copy of a `float32` array of a device: made by cudarc, on a stream of its own. The copy
-/// waits for the work that is pending on the array, and who receives the result waits for the copy.
+/// Returns a copy of a `float32` array of a device. cudarc makes it on a stream of its own, after
+/// the work that is pending on the array. Consumers of the result wait for the copy.
 fn device_copy(array: Array) -> Result<Array> {
     let fail = |why: cudarc::driver::DriverError| {
         libcai::Error::custom(sys::CAI_ERR_DRIVER, "cudarc", &why.to_string())
