@@ -356,7 +356,7 @@ CAI_PRIVATE_AT(cai_field, dtype_code, 52);
  * Adds a reference to the owner of an array. Does what cai_array_retain does.
  *
  * Returns CAI_OK, or, if nothing is kept alive, CAI_ERR_NULL_ARGUMENT, CAI_ERR_STRUCT_SIZE,
- * CAI_ERR_BORROWED for an array without an owner, or CAI_ERR_OWNER_OPS.
+ * CAI_ERR_BORROWED for an array without an owner, or CAI_ERR_OWNER_OPS. Thread safety: any thread.
  */
 static inline cai_status cai_inline_retain(const cai_array *array) {
     const cai_owner_ops *ops;
@@ -374,7 +374,7 @@ static inline cai_status cai_inline_retain(const cai_array *array) {
  * cai_array_share does: copies the members that both structures have, and zeroes the rest of `out`.
  *
  * `out` is initialized (CAI_ARRAY_INIT), holds no reference, and is not `array`. It is written on
- * success only. Returns what cai_inline_retain returns, or CAI_ERR_FLAGS for an unknown flag.
+ * success only. Returns a status of cai_inline_retain, or CAI_ERR_FLAGS. Thread safety: any thread.
  */
 static inline cai_status cai_inline_share(const cai_array *array, cai_array *out) {
     cai_status status;
@@ -397,8 +397,8 @@ static inline cai_status cai_inline_share(const cai_array *array, cai_array *out
  * Releases the reference of a structure and clears its members, except `struct_size`. Does what
  * cai_array_release does.
  *
- * Does nothing for NULL, a second time, for a borrowed array, and for CAI_ARRAY_INIT. The structure
- * is cleared before the owner is released.
+ * A borrowed array is only cleared. Does nothing for NULL, CAI_ARRAY_INIT and a released array.
+ * Cannot fail. Thread safety: any thread, but not two on one structure at once.
  */
 static inline void cai_inline_release(cai_array *array) {
     cai_owner *owner;

@@ -96,8 +96,8 @@ CAI_API cai_status cai_array_retain(const cai_array *array, cai_error *error);
 
 /**
  * Releases the reference that a structure holds on its owner, and sets all members except
- * `struct_size` to 0. It does nothing for NULL, a second time, for a zeroed structure, for
- * `CAI_ARRAY_INIT`, and for a borrowed array.
+ * `struct_size` to 0. A borrowed array is only cleared. Does nothing for NULL, a zeroed structure,
+ * `CAI_ARRAY_INIT`, and an array that was already released.
  *
  * The structure is cleared before the owner is released. Arrays of every version of `cai/abi.h` are
  * accepted.
@@ -130,7 +130,7 @@ CAI_API cai_status cai_array_share(const cai_array *array, cai_array *out, cai_e
  * own to that owner, and the caller keeps the one in `description`. The same holds for the owners
  * of masks. Each mask of `out` can be shared by itself.
  * `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new
- * array and its masks was released, and after the owners above were released. It runs on any
+ * array and its masks and the references to the owners above have been released. It runs on any
  * thread, with or without an interpreter's lock, with any CUDA context current or none, and perhaps
  * during a stream capture, where `cudaFree` fails or blocks. It must not throw, and its code must
  * stay loaded. `destroy` may be NULL. If the function fails, `destroy` is not called, and `context`
@@ -149,13 +149,13 @@ CAI_API cai_status cai_array_create(
 
 /**
  * Attaches something to an array that must live as long as the array: the stream that it is
- * exported with, an event, a pool. Replaces the owner of the array and of its masks by one that
- * first releases the old owners and then calls `destroy(context)`. So an attached stream still
+ * exported with, an event, a pool. Replaces the owner of the array and of its masks. The new owner
+ * first releases the old owners and then calls `destroy(context)`, so an attached stream still
  * exists when the data is freed on it.
  *
  * `array`: must have an owner. On success it holds the only reference to the new owner; on failure
  * it is unchanged. If it has a mask, it must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and
- * `mask` is replaced by a copy: a mask that is shared by itself keeps what was attached.
+ * `mask` is replaced by a copy: a mask that is shared by itself keeps the attachment alive.
  * `context`, `destroy`: as in `cai_array_create`.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,

@@ -320,9 +320,9 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
  * `flags`: `CAI_ACCESS_READ` if MPI sends, `CAI_ACCESS_WRITE` if it receives all elements, both
  * otherwise; `CAI_MPI_` bits; any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
  * `CAI_SYNC_THIS_CALL`.
- * `out`: overwritten; it must not be in use, because what it held would be lost. Call
- * `cai_mpi_end` when MPI is done, or `cai_mpi_discard`. After a failure it is as
- * `CAI_MPI_BUFFER_INIT`, and there is nothing to free.
+ * `out`: overwritten; a buffer that is in use would be lost. Call `cai_mpi_end` when MPI is done,
+ * or `cai_mpi_discard` if MPI failed. If this function fails, `out` is `CAI_MPI_BUFFER_INIT`, and
+ * there is nothing to free.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for other flags, if MPI would write
  * elements that share bytes, and for `CAI_MPI_PLAIN` with more than INT_MAX elements,
@@ -510,13 +510,13 @@ static inline void cai_private_mpi_drop(cai_mpi_request *it) {
 }
 
 /**
- * Starts to send an array, as `MPI_Isend`, after the work that is pending on it. Until the message
- * was waited for, nothing may write the data; if the array has an owner, the request holds a
+ * Starts to send an array, as `MPI_Isend`, after the work that is pending on it. Nothing may write
+ * the data before `cai_mpi_wait` has returned. If the array has an owner, the request holds a
  * reference, and the caller may release its own.
  *
  * `flags`: 0 or any of the `CAI_MPI_` and `CAI_SYNC_` bits that `cai_mpi_begin` accepts.
- * `out`: overwritten; it must not be in use. Complete it with `cai_mpi_wait`. After a failure it is
- * as `CAI_MPI_REQUEST_INIT`, which `cai_mpi_wait` does nothing for.
+ * `out`: overwritten; it must not be in use. Complete it with `cai_mpi_wait`. If this function
+ * fails, `out` is `CAI_MPI_REQUEST_INIT`, and need not be completed.
  *
  * Returns a status of `cai_mpi_begin`.
  */
@@ -535,8 +535,8 @@ static inline cai_status cai_mpi_isend(const cai_array *array, int destination, 
 }
 
 /**
- * Starts to receive into an array, as `MPI_Irecv`, after the work that is pending on it. Until the
- * message was waited for, nothing may read or write the data.
+ * Starts to receive into an array, as `MPI_Irecv`, after the work that is pending on it. Nothing
+ * may read or write the data before `cai_mpi_wait` has returned.
  *
  * `flags`, `out`, and the reference: as in `cai_mpi_isend`.
  *

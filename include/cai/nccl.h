@@ -110,11 +110,10 @@ static inline int cai_nccl_type(const cai_dtype *dtype) {
 /**
  * Checks an array, and reports its elements as NCCL takes them. Makes no driver call.
  *
- * `operation`: `CAI_NCCL_MOVE`, or a reduction, also one of `ncclRedOpCreatePreMulSum`. What is
- * moved may be of any type but Python's objects: a type that NCCL does not have is moved as bytes,
- * on all ranks alike. What is reduced must be of a type that NCCL has; sums and averages of complex
- * numbers are those of twice as many real ones.
- * `out`: needs no initialization; written on success only.
+ * `operation`: `CAI_NCCL_MOVE`, or a reduction, also one of `ncclRedOpCreatePreMulSum`. A move
+ * accepts every type except Python objects, and moves types that NCCL does not have as bytes. A
+ * reduction needs a type that NCCL has. Complex numbers can be summed and averaged, as twice as
+ * many real numbers. `out`: needs no initialization; written on success only.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for an `operation` below
  * `CAI_NCCL_MOVE`, a status of `cai_array_layout`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE`
@@ -218,9 +217,9 @@ CAI_PRIVATE_ASSERT(nccl_e5m2, ncclFloat8e5m2 == CAI_NCCL_FLOAT8_E5M2);
 #define CAI_PRIVATE_NCCL_TYPE(code) CAI_PRIVATE_CAST(ncclDataType_t, code)
 
 /**
- * Returns CAI_OK for `ncclSuccess`; otherwise `CAI_ERR_NCCL`, with NCCL's text in the error.
- * `ncclInProgress`, of communicators that do not block, is waited for, by asking again and again:
- * then the work is enqueued.
+ * Returns CAI_OK for `ncclSuccess`; otherwise `CAI_ERR_NCCL`, with NCCL's text in the error. For
+ * `ncclInProgress`, which non-blocking communicators return, it polls the communicator until the
+ * work is enqueued.
  *
  * `function`: name of the function that returned `result`, for `error->field`.
  */
@@ -254,11 +253,11 @@ static inline cai_status cai_private_nccl_start(const cai_array *array, int oper
 }
 
 /**
- * Sends an array and receives into another one, at the same time; either may be NULL: then nothing
- * is sent or received. They must not overlap. Do not call it inside a group, which would enqueue
- * the work later: use `cai_nccl_begin` there.
+ * Sends an array and receives into another one, at the same time. If either is NULL, nothing is
+ * sent or received. They must not overlap. Do not call it inside a group, which would enqueue the
+ * work later: use `cai_nccl_begin` there.
  *
- * `stream`: a stream of the communicator's device. It is what the arrays' streams wait for.
+ * `stream`: a stream of the communicator's device, for which the arrays' streams then wait.
  *
  * Returns `CAI_OK`, `CAI_ERR_DEVICE_MISMATCH` for memory of another device than the communicator's,
  * `CAI_ERR_NCCL`, or a status of `cai_nccl_begin` or `cai_array_consume_end`.

@@ -57,10 +57,10 @@ typedef struct cai_exchange_api cai_exchange_api;
  * tables on the object's type first, which take nanoseconds, then the dictionary, then the others.
  * The dictionary is read once and never changed. Without `CAI_IMPORT_STRICT`, what real producers
  * write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
- * `typestr` without byte order. Only an AttributeError means that an object does not offer a
- * protocol. Any other exception of the producer ends the search and stays set, except that a
- * BufferError of `__dlpack__`, or a BufferError or status of the exchange table of this library,
- * gives way to a later protocol.
+ * `typestr` without byte order. An AttributeError means that the object does not offer the
+ * protocol, and the next one is tried. The same holds for a BufferError of `__dlpack__`, and for a
+ * BufferError or status of this library's exchange table. Any other exception of the producer ends
+ * the search and stays set.
  *
  * The function orders nothing: `out->stream` is the stream on which the producer's work may be
  * pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3, some
@@ -132,11 +132,11 @@ CAI_API cai_status cai_array_from_python_dict(
  * Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
  * array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
  * exported as version 2, which has no stream. The per-thread stream of another thread is exported
- * as the legacy stream of its context, which waits for it; a default stream of a context that
- * readers of the dictionary would not look in is not exported there. With `CAI_SYNC_EXPORT_NONE` no
- * stream is exported. A protocol that cannot represent the array is not offered: `hasattr` returns
- * False, and the AttributeError gives the reason; `__dlpack__` raises BufferError. A read-only
- * array is exported as read-only.
+ * as the legacy stream of its context, which waits for it. If readers of the dictionary would
+ * assume another context for a default stream, the dictionary is not offered. With
+ * `CAI_SYNC_EXPORT_NONE` no stream is exported. A protocol that cannot represent the array is not
+ * offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
+ * BufferError. A read-only array is exported as read-only.
  *
  * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
  * `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
@@ -168,15 +168,13 @@ CAI_API cai_status cai_array_to_python(
  * "Stream", because events and buffers have these attributes as well; an object with `__index__`
  * (`CUstream` of cuda-bindings). A handle of 0 in a stream object is the legacy default stream; in
  * Numba, whose default stream NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM changes, pass 2 then.
- * `none`: what None means: a stream, or any other value, which is returned as it is. 0: None is
- * refused.
+ * `none`: the value to return for None, for example a stream. 0: None is refused.
  * `flags`: 0, or any of `CAI_IMPORT_ALLOW_STREAM_ZERO` (the integer 0 is the legacy default stream
  * as well) and `CAI_IMPORT_NO_EXCEPTION`. Without the first one the integer 0 is refused.
  * `out`: the stream. It is no reference: the object must live as long as the stream is used.
  * `out_device`: NULL, or the number of the device that the object states; -1 if it states none, as
- * for integers. A stream of a handle has its context with it. A default stream is that of the
- * calling thread's current context: if that is of another device, set one of this device first.
- * Both are written on success only.
+ * for integers. A default stream is that of the calling thread's current context: if the context is
+ * of another device, set a context of this device first. Both are written on success only.
  *
  * On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
  * object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
@@ -198,8 +196,9 @@ CAI_API cai_status cai_stream_from_python(
  *
  * A view holds a reference to the array of `obj`, which it imports as `cai_array_from_python` does
  * with `CAI_IMPORT_ALLOW_HOST`. It makes `stream` wait for the producer's pending work, and keeps
- * that object alive; `release()`, or the end of a `with` block, makes the producer wait for
- * `stream`, and gives up the array. A view that is only dropped makes no call.
+ * the stream object alive. `release()`, or the end of a `with` block, makes the producer wait for
+ * `stream` and releases the array. A view that is destroyed without `release()` makes no driver
+ * call.
  *
  * `out`: a new reference. Each interpreter has one function.
  *

@@ -58,25 +58,25 @@ extern "C" {
  * enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the consumer
  * must not touch the data.
  *
- * It enqueues an event and a wait, and does not block the host. If both streams are the same
- * `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no elements, it makes
- * no driver call; for the default streams it compares the contexts. If the array has an `event` and
- * is read-only, readers wait for the event alone, so that several read in parallel; otherwise they
- * wait for the stream. For `CAI_STREAM_UNKNOWN` the event, if there is one, is waited for.
+ * Enqueues an event and a wait, and does not block the host. Makes no driver call if both streams
+ * are the same `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no
+ * elements; for default streams it compares the contexts. If the array has an `event` and is
+ * read-only, readers wait for the event instead of the stream, so that several readers can run in
+ * parallel. For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one.
  *
  * `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's current
  * context, or a `CUstream`, also of another context or device than the producer's.
  * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
  * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
  *
- * The streams of an array of `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, `consumer_stream` among
- * them, are `hipStream_t`s, and HIP orders them: its functions of the same names are called. The
- * default streams are those of HIP's current device.
+ * If the array is on `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, its stream and `consumer_stream`
+ * are each a `hipStream_t`, and the corresponding functions of HIP are called. The default streams
+ * are those of HIP's current device.
  *
  * The context of an array's default stream is its `context`; if that is NULL, the context that owns
- * the memory, else the primary context of its device, else the current context. Per-thread streams
- * of other threads are detected by `stream_id`. It makes no call on a capturing stream that could
- * invalidate the capture.
+ * the memory, else the primary context of its device, else the current context. The function
+ * detects per-thread streams of other threads by `stream_id`. It makes no call on a capturing
+ * stream that could invalidate the capture.
  *
  * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
  * drivers without `cuCtxRecordEvent` it blocks the host. `CAI_CAPTURE_EXTERNAL` makes each launch
@@ -103,10 +103,10 @@ CAI_API cai_status cai_array_consume_begin(
  * producer's later work comes after the consumer's. Call it before control returns to code that may
  * let the producer continue.
  *
- * It blocks the host only as described for `CAI_SYNC_CONSERVATIVE`. If the streams are the same, if
- * the array's stream is `CAI_STREAM_NONE`, if it is `CAI_STREAM_UNKNOWN` without
- * `CAI_SYNC_CONSERVATIVE`, or if the array has no elements, the producer is not made to wait. The
- * owner must still outlive the work: see `cai_owner_release_after`.
+ * Blocks the host only as described for `CAI_SYNC_CONSERVATIVE`. The producer does not wait if the
+ * streams are the same, if the array's stream is `CAI_STREAM_NONE`, if it is `CAI_STREAM_UNKNOWN`
+ * and `CAI_SYNC_CONSERVATIVE` is not set, or if the array has no elements. Keep the array until the
+ * work is done, or release it with `cai_array_release_after`.
  *
  * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
  *
@@ -124,9 +124,8 @@ CAI_API cai_status cai_array_consume_end(
  *
  * Release an interpreter's lock before the call: the pending work may need it.
  *
- * For `CAI_STREAM_UNKNOWN` it waits for the array's `event`, if there is one. What else may be
- * pending is not known: only with `CAI_SYNC_CONSERVATIVE` does it wait, for every stream of the
- * array's context.
+ * For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one. With
+ * `CAI_SYNC_CONSERVATIVE` it waits for every stream of the array's context instead.
  *
  * `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
  *
@@ -142,17 +141,17 @@ CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags,
  * that is about to be exported. A consumer that waits for `export_stream` then waits for all of the
  * work.
  *
- * `array`: `stream`, `stream_id`, `context` and `event` are written, on success only, and nothing
- * else. Without streams nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and
- * `event` NULL. If `event` is set, it is recorded on `export_stream`, unless that is capturing. The
- * event belongs to the producer: it is of the context of `export_stream`, and the owner keeps it
+ * `array`: only `stream`, `stream_id`, `context` and `event` are written, on success only. If
+ * `count` is 0, nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event`
+ * NULL. If `event` is not NULL, it is recorded on `export_stream`, unless that stream is capturing.
+ * The producer creates the event in the context of `export_stream`, and the array's owner keeps it
  * alive.
  * `streams`, `count`: the streams on which work on the data may be pending, in any order,
- * `export_stream` included or not. If consumers may write, work that reads counts as well. Default
- * streams are those of the calling thread's current context.
+ * `export_stream` included or not. If consumers may write to the data, include the streams of work
+ * that reads it. Default streams are those of the calling thread's current context.
  * `export_stream`: the stream that consumers synchronize with. It waits for the others by events;
- * the host never blocks. Not used if `count` is 0, but never 0. The array's owner must keep it
- * alive: see `cai_array_attach`.
+ * the host never blocks. It must not be 0, even if `count` is 0. The array's owner must keep the
+ * stream alive: see `cai_array_attach`.
  * `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
  * `CAI_CAPTURE_EXTERNAL`.
  *
@@ -173,20 +172,20 @@ CAI_API cai_status cai_array_produce(
     uint32_t flags, cai_error *error);
 
 /**
- * Writes the identity of the array's stream: its `context` and its `stream_id`, so that functions
- * of this library refuse the stream of another thread (`CAI_ERR_STREAM_THREAD`) and one that was
- * destroyed (`CAI_ERR_STREAM_STALE`). For arrays that a program fills without `cai_array_produce`,
- * which writes it as well. Imports write it for 2, and with `CAI_IMPORT_IDENTIFY_STREAM` for every
- * stream.
+ * Writes the identity of the array's stream: its `context` and its `stream_id`. Other functions can
+ * then detect the per-thread stream of another thread (`CAI_ERR_STREAM_THREAD`) and a destroyed
+ * stream (`CAI_ERR_STREAM_STALE`). Call it for arrays that you fill without `cai_array_produce`,
+ * which also writes the identity. Imports write it for stream 2 only, or, with
+ * `CAI_IMPORT_IDENTIFY_STREAM`, for every stream.
  *
- * `array`: `context` and `stream_id` are written, on success only, and nothing else. A `stream_id`
- * that is not 0 stays as it is. An array without elements, and one whose stream is
- * `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`, has no identity: nothing is written, and no driver
- * call is made. Masks are not changed.
+ * `array`: only `context` and `stream_id` are written, on success only. A `stream_id` that is not 0
+ * is not changed. Nothing is written, and no driver call is made, if the array has no elements or
+ * its stream is `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. Masks are not changed.
  *
- * 1 and 2 mean the streams of `context`; if that is NULL, of the context that owns the memory, else
- * of the primary context of its device, else of the current context; and 2 that of the calling
- * thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
+ * Streams 1 and 2 are default streams of `context`. If that is NULL, they are those of the context
+ * that owns the memory, else of the primary context of its device, else of the current context.
+ * Stream 2 is that of the calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0),
+ * `stream_id` stays 0.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
  * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
@@ -202,12 +201,12 @@ CAI_API cai_status cai_array_identify(cai_array *array, cai_error *error);
  * blocking. For consumers that are done with an array while their kernels still read it.
  *
  * The first call starts a thread of the library, which queries an event periodically and then
- * releases the owner. So `destroy` runs on that thread, with no current context, and a slow one
- * delays the others. It never runs inside a callback of the driver. If `stream` is capturing, the
- * graph holds the reference until it and every executable graph made from it are destroyed. If the
- * device is lost or the context destroyed, the owner is released, because nothing runs any more.
- * References that are still pending when the process exits are not released; a `destroy` that runs
- * while it exits may find that the driver has shut down (`CUDA_ERROR_DEINITIALIZED`).
+ * releases the owner. `destroy` then runs on that thread, with no current context, and delays other
+ * releases while it runs. It never runs inside a callback of the driver. If `stream` is capturing,
+ * the graph holds the reference until it and every executable graph made from it are destroyed. If
+ * the device is lost or the context destroyed, the owner is released, because nothing runs any
+ * more. References that are still pending when the process exits are not released; a `destroy` that
+ * runs while it exits may find that the driver has shut down (`CUDA_ERROR_DEINITIALIZED`).
  *
  * `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
  * `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.
@@ -236,19 +235,19 @@ CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, 
 
 /**
  * Releases the reference of an array after the work that is enqueued on the array's own stream so
- * far, and clears the structure, as `cai_array_release`. Never fails. For an adapter that stores
- * its stream in a copy of the array, and whose release runs on any thread: the deleter of another
- * library's tensor.
+ * far, and clears the structure, as `cai_array_release`. Never fails. Use it in the deleter of
+ * another library's tensor, which runs on any thread: store the consumer's stream in a copy of the
+ * array, and release the copy.
  *
  * A default stream is that of `context`; if that is NULL, of the context that owns the memory, else
  * of the primary context of its device, whichever is current in the calling thread. So `data` and
  * `device` must be those of the array; `shape` is not read.
  *
  * If the stream was destroyed, or is the per-thread default stream of another thread
- * (`cai_array_identify`), it is released after the work on all blocking streams of the context. It
- * is released at once for `CAI_STREAM_NONE`, without elements, if the context is gone, and if no
- * thread can be started. NULL, and a structure of a size or with a flag that no version has, are
- * left as they are.
+ * (`cai_array_identify`), the array is released after the work on all blocking streams of the
+ * context. It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, if
+ * the context is gone, or if no thread can be started. Does nothing for NULL and for a structure
+ * with an unknown size or flag.
  *
  * Thread safety: any thread, but not two on one structure at once; allocates as
  * `cai_owner_release_after`. Source: CAI version 3, "Lifetime management".
@@ -256,7 +255,7 @@ CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, 
 CAI_API void cai_array_release_in_order(cai_array *array);
 
 /**
- * Sets for the whole process what synchronization omits, in place of the environment variable
+ * Disables or extends synchronization for the whole process, and overrides the environment variable
  * `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
  *
  * `policy`: 0, the default, follows the specification. Otherwise any of `CAI_SYNC_IGNORE`,

@@ -11,13 +11,12 @@ use crate::arrow;
 /// Creates an array from an Arrow array, which it takes over: `release` is called exactly once,
 /// when the last reference to the array is released, on that thread.
 ///
-/// A fixed-size list becomes a dimension, a list in a list one more. Nulls become packed masks
-/// (`|t1`, the least significant bit first, set for a valid element): those of the innermost level
-/// have the shape of the array, and those of a list, with trailing extents of 1, are the mask of
-/// that mask. Dates of 4 bytes and times of 4 bytes become the integers that Arrow stores; times of
-/// 8 bytes become durations. `fixed_size_binary` becomes opaque bytes (`|V4`), because text would
-/// end at its first NUL. Names, time zones and metadata are lost, except that `arrow.bool8` becomes
-/// `|b1`.
+/// Each level of fixed-size lists becomes a dimension. Nulls become packed masks (`|t1`, the least
+/// significant bit first, set for a valid element): those of the innermost level have the shape of
+/// the array, and those of a list, with trailing extents of 1, are the mask of that mask. Dates of
+/// 4 bytes and times of 4 bytes become the integers that Arrow stores; times of 8 bytes become
+/// durations. `fixed_size_binary` becomes opaque bytes (`|V4`), because text would end at its first
+/// NUL. Names, time zones and metadata are lost, except that `arrow.bool8` becomes `|b1`.
 ///
 /// `array`: if the function succeeds, it was moved, and its `release` is NULL. If it fails, nothing
 /// has changed, and the caller must still release it. For an `ArrowArray` in host memory, copy it
@@ -81,8 +80,8 @@ pub unsafe extern "C-unwind" fn cai_array_from_arrow(
 /// read-only or its stream is `CAI_STREAM_UNKNOWN`, and NULL for `CAI_STREAM_NONE`. If neither
 /// stream nor event is known, or if a mask has another stream than the array, the host waits for
 /// the work instead.
-/// `out_schema`: may be NULL, which makes none. Both are written on success only, as they are: what
-/// was in them is not released.
+/// `out_schema`: NULL if no schema is needed. Both outputs are written on success only, and
+/// overwritten without a release.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_BORROWED`,
 /// `CAI_ERR_OWNER_OPS`, `CAI_ERR_CONVERT_TYPE` for complex numbers, structures, text of 4-byte

@@ -26,8 +26,8 @@ fn known(flags: u32) -> Result<()> {
 }
 
 /// Copies an array to host memory, in C order, after the work that is pending on it. Gaps between
-/// elements are not read. Rows with gaps are copied by the driver; if its copies are not in C order
-/// yet, the host puts them in order.
+/// elements are not read. The driver copies the rows; if the elements are then not in C order, the
+/// host reorders them.
 ///
 /// | array | `stream` | `buffer` | the call |
 /// |---|---|---|---|
@@ -48,10 +48,10 @@ fn known(flags: u32) -> Result<()> {
 /// bytes.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not
 /// be `array`. A writable array of the same type and shape, without strides. Its `device` is
-/// `CAI_DEVICE_CPU`, and its `stream` `CAI_STREAM_NONE`, unless the copies are still pending: then
-/// they are `CAI_DEVICE_CUDA_HOST` and `stream`; call `cai_array_synchronize` before you read it,
-/// and keep `array` and `buffer` until then. Its owner owns the memory that was allocated, never
-/// `buffer`. Written on success only; release it with `cai_array_release`.
+/// `CAI_DEVICE_CPU`, and its `stream` is `CAI_STREAM_NONE`. If the copies are still pending, its
+/// device is `CAI_DEVICE_CUDA_HOST`, and its stream is `stream`: call `cai_array_synchronize`
+/// before you read it, and keep `array` and `buffer` until then. Its owner owns the memory that was
+/// allocated, never `buffer`. Written on success only; release it with `cai_array_release`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_BUFFER_SIZE`, `CAI_ERR_CONVERT_MASK`,

@@ -17,9 +17,9 @@ use crate::{read, validate};
 ///
 /// The bytes contain type, shape and strides of the array and of each of its masks, the fields, and
 /// where the elements lie: the handle and the size of the allocation, the offset in it, and the
-/// UUID of the device. They also contain one event after the work that is pending on the array and
-/// its masks now. The handle covers the whole allocation: the other process can read and write all
-/// of it, also what other arrays of the allocation contain, and also if the array is read-only.
+/// UUID of the device. They also contain an event that completes after the work that is now pending
+/// on the array and its masks. The handle covers the whole allocation: the other process can read
+/// and write all of it, including other arrays in it, even if this array is read-only.
 ///
 /// | memory | `*out_fd` |
 /// |---|---|
@@ -27,9 +27,9 @@ use crate::{read, validate};
 /// | `cuMemAllocAsync` from a pool with file descriptors | the pool |
 /// | `cuMemCreate` with a file descriptor, in one piece | the physical memory |
 ///
-/// A file descriptor has a meaning in its process only: send it beside the bytes, over a Unix
-/// socket with `SCM_RIGHTS`, and close it afterwards. Every call returns a new one. Only one goes
-/// with the bytes, so a mask must not need another one than the array.
+/// A file descriptor is valid in its own process only: send it with the bytes, over a Unix socket
+/// with `SCM_RIGHTS`, and close it afterwards. Every call returns a new descriptor. The array and
+/// its masks must share one descriptor.
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`. Its stream,
 /// and those of its masks, must not be capturing. For `CAI_STREAM_UNKNOWN` without an event, the
@@ -127,10 +127,10 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
     })
 }
 
-/// Creates an array of the bytes that `cai_ipc_export` wrote in another process on this machine.
-/// Any bytes are accepted: they become an array, or a status. The array and its masks lie within
-/// allocations that the driver has mapped, whatever the bytes claim; what is in them, and who wrote
-/// the bytes, cannot be checked. Take bytes from processes of the same user only.
+/// Creates an array from the bytes that `cai_ipc_export` wrote in another process on this machine.
+/// Malformed bytes fail with a status. The array and its masks are always within allocations that
+/// the driver has mapped, but neither their contents nor the sender can be checked: accept bytes
+/// only from processes of the same user.
 ///
 /// The memory is opened in the calling thread's current context if that is one of the memory's
 /// device, and else in the primary context. It is closed when the last reference to the array is

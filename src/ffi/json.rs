@@ -17,12 +17,12 @@ use crate::json::Text;
 /// "stream": 1}`.
 ///
 /// The text states addresses and keeps nothing alive: retain the array until the reader is done.
-/// `strides` is null for C-contiguous arrays. `stream` is null for `CAI_STREAM_NONE`, and with
-/// `CAI_STREAM_UNKNOWN` there is none, and `version` is 2. For host memory there is none either:
-/// XGBoost takes a text with `stream` for one of device memory. What the members mean, and which
-/// streams are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes an object
-/// in `mask`, which states no stream: if work is pending on it on another stream than the array's,
-/// the call blocks until that is done.
+/// `strides` is null for C-contiguous arrays. `stream` is null for `CAI_STREAM_NONE`. For
+/// `CAI_STREAM_UNKNOWN` the text has no `stream`, and `version` is 2. For host memory it has no
+/// `stream` either, because XGBoost assumes device memory if there is one. What the members mean,
+/// and which streams are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes
+/// an object in `mask`, which states no stream: if work is pending on it on another stream than the
+/// array's, the call blocks until that is done.
 ///
 /// `array`: a borrowed one is accepted, too.
 /// `buffer`, `size`: gets the NUL-terminated text; 256 characters suffice for 4 dimensions without
