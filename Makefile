@@ -37,7 +37,7 @@ TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 all: lib
 
 help: ## lists these targets
-	@echo "Targets, and how long they take the first time on two cores, beside downloads:"
+	@echo "Targets, with the time of a first run on two cores, without downloads:"
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	    while IFS='|' read -r name text; do printf '  %-15s %s\n' "$$name" "$$text"; done
 	@echo "Variables: CARGO_TARGET_DIR, PREFIX, DESTDIR, LIBDIR: docs/src/packaging.md."
@@ -270,12 +270,12 @@ $(DOCS)/ready: docs/requirements.txt
 	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
 	@touch $@
 
-docs: $(DOCS)/ready ## builds the site: build/site/index.html
+docs: $(DOCS)/ready ## builds the site, build/site (1 minute, 290 MB)
 	@$(DOCS)/bin/python docs/prepare.py build/site-src
 	@$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs build/site-src build/site
 	@echo "build/site/index.html"
 
-docs-serve: docs ## shows the site at port 8000
+docs-serve: docs ## builds the site, and shows it at port 8000
 	$(DOCS)/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 # Cargo's folder elsewhere may be shared with other projects: it stays.
