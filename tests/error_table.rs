@@ -82,7 +82,7 @@ fn the_error_table_is_fresh() {
         if rows.is_empty() {
             continue;
         }
-        page += &format!("\n## {title}\n\n| number | name | meaning |\n|---|---|---|\n");
+        page += &format!("\n## {title}\n\n| number | name | cause and cure |\n|---|---|---|\n");
         for (name, number, advice) in rows {
             // The header's name for the number is the library's name for it.
             assert_eq!(text(cai_status_name(*number)), name);

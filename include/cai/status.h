@@ -140,7 +140,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_SHAPE_NEGATIVE 206
 /** The number of elements or bytes is above 2^63 - 1. */
 #define CAI_ERR_SIZE_OVERFLOW 207
-/** The bytes that the strides span do not fit in 63 bits on one side of `data`. */
+/** The strides span more than 2^63 - 1 bytes on one side of `data`. */
 #define CAI_ERR_SPAN_OVERFLOW 208
 /** The array extends beyond the address space, or begins before its buffer. */
 #define CAI_ERR_ADDRESS_RANGE 209

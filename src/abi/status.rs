@@ -83,7 +83,7 @@ pub const CAI_ERR_SHAPE_NULL: cai_status = 205;
 pub const CAI_ERR_SHAPE_NEGATIVE: cai_status = 206;
 /// The number of elements or bytes is above 2^63 - 1.
 pub const CAI_ERR_SIZE_OVERFLOW: cai_status = 207;
-/// The bytes that the strides span do not fit in 63 bits on one side of `data`.
+/// The strides span more than 2^63 - 1 bytes on one side of `data`.
 pub const CAI_ERR_SPAN_OVERFLOW: cai_status = 208;
 /// The array extends beyond the address space, or begins before its buffer.
 pub const CAI_ERR_ADDRESS_RANGE: cai_status = 209;
