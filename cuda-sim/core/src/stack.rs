@@ -244,12 +244,18 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
     (frames, known.then_some(slots))
 }
 
-/// The preloaded libraries, which are between the program and the driver, or between a thread and
-/// its function.
-const PRELOADED: [&[u8]; 2] = [b"libcudasim_threads.so", b"libcudasim_redirect.so"];
+/// Libraries between the program and the driver, or between a thread and its function: the
+/// preloaded ones, and CUDA's runtime library.
+const BETWEEN: [&[u8]; 4] = [
+    b"libcudasim_threads.so",
+    b"libcudasim_redirect.so",
+    b"libcudart.so.12",
+    b"libcudart.so.13",
+];
 
-/// Returns the address ranges of this library's code and of the preloaded libraries, whose frames
-/// do not help users. All of them were loaded before the first call of the driver, and stay.
+/// Returns the address ranges of this library's code and of the libraries `BETWEEN`, whose frames
+/// do not help users. All of them stay loaded. A runtime library that is loaded after the first
+/// stack was taken keeps its frames.
 fn own_code() -> &'static [Range<usize>] {
     static CODE: OnceLock<Vec<Range<usize>>> = OnceLock::new();
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> i32 {
@@ -258,17 +264,17 @@ fn own_code() -> &'static [Range<usize>] {
         // NUL-terminated name or NULL, and `data` is the vector that `own_code` passes below.
         unsafe {
             let info = &*info;
-            let preloaded = !info.dlpi_name.is_null() && {
+            let between = !info.dlpi_name.is_null() && {
                 let path = CStr::from_ptr(info.dlpi_name).to_bytes();
                 let name = path.rsplit(|byte| *byte == b'/').next();
-                name.is_some_and(|name| PRELOADED.contains(&name))
+                name.is_some_and(|name| BETWEEN.contains(&name))
             };
             for i in 0..info.dlpi_phnum as usize {
                 let header = &*info.dlpi_phdr.add(i);
                 let start = (info.dlpi_addr + header.p_vaddr) as usize;
                 let range = start..start + header.p_memsz as usize;
                 let executable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0;
-                if executable && (preloaded || range.contains(&own)) {
+                if executable && (between || range.contains(&own)) {
                     (*data.cast::<Vec<Range<usize>>>()).push(range);
                 }
             }
