@@ -181,16 +181,17 @@ def generated(page, text):
 
 
 def test_generated_page_of_rules(conformance):
-    text = "# Rules of the driver\n\nWhat the conformance suite states and checks, on the simulated driver and, with "
-    text += "`make gpu-test`, on a real one. Sources:\nnames of functions mean their documentation in cuda.h; "
-    text += "\"synchronization\" is the chapter on API synchronization behavior, \"capture\"\nthat on stream capture; "
-    text += "\"observed\" is what others report of real drivers and this project has not run yet, \"undocumented\" what\nno documentation states. Some rules only record what they observe.\n"
+    text = "# Rules of the driver\n\nThis page lists the rules that the conformance suite checks on the simulated driver, and, with `make gpu-test`, on a\n"
+    text += "real one. The last column is the source of a rule. The name of a function stands for its documentation in cuda.h,\n"
+    text += "\"synchronization\" for the chapter on API synchronization behavior, and \"capture\" for that on stream capture. \"observed\"\n"
+    text += "means that others report it of real drivers, and \"undocumented\" that no documentation states it. Some rules only\n"
+    text += "record what happens.\n"
     theme = None
     for line in sorted(sim("--races=off", "--", conformance, "list").stdout.splitlines(), key=lambda l: l.split("/")[0]):
         name, rule, source = re.fullmatch(r"(\S+): (.*) \[(.*)\]", line).groups()
         if name.split("/")[0] != theme:
             theme = name.split("/")[0]
-            text += f"\n## {theme}\n\n| rule | | source |\n|---|---|---|\n"
+            text += f"\n## {theme}\n\n| test | rule | source |\n|---|---|---|\n"
         text += f"| {name.split('/')[1]} | {rule} | {source} |\n"
     generated("driver_rules.md", text)
 
@@ -202,8 +203,8 @@ def test_generated_page_of_entry_points():
     ]
     simulated = [row for row in rows if row[3] == "simulated"]
     assert len(simulated) >= 300
-    text = "# Entry points\n\nEvery function of the driver that cuda.h of CUDA 12.9 and 13.5 declares, in each of its forms. "
-    text += "All can be linked and found;\nthose without a mark return `CUDA_ERROR_NOT_SUPPORTED`, and are counted. "
+    text = "# Entry points\n\nThis page lists every function of the driver that cuda.h of CUDA 12.9 and 13.5 declares, in each of its forms. All can be\n"
+    text += "linked and looked up. Functions without a mark return `CUDA_ERROR_NOT_SUPPORTED`, and are listed at exit.\n"
     text += f"{len(simulated)} of {len(rows)} are simulated.\n\n| symbol | since | simulated |\n|---|---|---|\n"
     text += "".join(f"| {symbol} | {since} | {'yes' if state == 'simulated' else ''} |\n" for symbol, _, since, state in rows)
     generated("entry_points.md", text)

@@ -27,6 +27,7 @@ PAGES = {
     "consumer": "first_exchange",
     "producer": "first_exchange",
     "streams": "first_exchange",
+    "../../cuda-sim/docs/using": "first_exchange",
     "extensions": "extensions",
     "class": "extensions",
     "from_dictionary": "extensions",
