@@ -43,7 +43,7 @@ fn abi_major() -> String {
 /// A status is a doc comment whose first paragraph is its text, and a constant below it.
 fn status_table() {
     let source = fs::read_to_string("src/abi/status.rs").unwrap();
-    let mut rows = String::new();
+    let (mut rows, mut texts) = (String::new(), String::new());
     let mut text: Vec<&str> = Vec::new();
     let mut first_paragraph = true;
     for line in source.lines() {
@@ -61,9 +61,11 @@ fn status_table() {
             }
             let message = text.join(" ");
             assert!(!message.is_empty(), "{name} has no text");
-            rows += &format!(
-                "Status {{ code: abi::{name}, name: c\"{name}\", message: c{message:?} }},\n"
-            );
+            let position = texts.len();
+            let behind = position + name.len() + 1;
+            rows +=
+                &format!("Status {{ code: abi::{name}, name: {position}, message: {behind} }},\n");
+            texts += &format!("{name}\0{message}\0");
             text.clear();
             first_paragraph = true;
         } else {
@@ -72,5 +74,7 @@ fn status_table() {
         }
     }
     let out = Path::new(&env::var("OUT_DIR").unwrap()).join("statuses.rs");
-    fs::write(out, format!("&[\n{rows}]\n")).unwrap();
+    let made =
+        format!("const STATUSES: &[Status] = &[\n{rows}];\nstatic TEXTS: &str = {texts:?};\n");
+    fs::write(out, made).unwrap();
 }

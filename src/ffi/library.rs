@@ -11,14 +11,16 @@ use super::guard;
 use crate::abi::{self, cai_error, cai_status};
 use crate::error::Text;
 
+/// A status, and where its texts begin in [`TEXTS`].
 struct Status {
     code: cai_status,
-    name: &'static CStr,
-    message: &'static CStr,
+    name: u16,
+    message: u16,
 }
 
-/// Made by `build.rs` from `abi/status.rs`.
-const STATUSES: &[Status] = include!(concat!(env!("OUT_DIR"), "/statuses.rs"));
+// STATUSES and TEXTS, which `build.rs` makes from `abi/status.rs`. Positions in one text need no
+// relocations, and a program that does not ask for names does not carry the text.
+include!(concat!(env!("OUT_DIR"), "/statuses.rs"));
 
 const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -51,7 +53,7 @@ pub extern "C-unwind" fn cai_version() -> *const c_char {
 /// Cannot fail. Thread safety: any thread.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub extern "C-unwind" fn cai_status_name(status: cai_status) -> *const c_char {
-    find(status).map_or(c"CAI_ERR_UNKNOWN", |row| row.name).as_ptr()
+    find(status).map_or(c"CAI_ERR_UNKNOWN", |row| text(row.name)).as_ptr()
 }
 
 /// Returns the meaning of a status in one sentence. Details of a single failure are in
@@ -61,7 +63,9 @@ pub extern "C-unwind" fn cai_status_name(status: cai_status) -> *const c_char {
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub extern "C-unwind" fn cai_status_message(status: cai_status) -> *const c_char {
     find(status)
-        .map_or(c"A status that this version of the library does not know.", |row| row.message)
+        .map_or(c"A status that this version of the library does not know.", |row| {
+            text(row.message)
+        })
         .as_ptr()
 }
 
@@ -127,4 +131,10 @@ impl fmt::Display for Lossy<'_> {
 
 fn find(status: cai_status) -> Option<&'static Status> {
     STATUSES.iter().find(|row| row.code == status)
+}
+
+/// Returns the text that begins at a position.
+fn text(position: u16) -> &'static CStr {
+    let rest = TEXTS.as_bytes().get(usize::from(position)..);
+    rest.and_then(|rest| CStr::from_bytes_until_nul(rest).ok()).unwrap_or_default()
 }
